@@ -41,7 +41,8 @@ enum {
   MPSGRAPH_DEVICE_ERROR = 10,
   MPSGRAPH_TIMEOUT = 11,
   MPSGRAPH_OUT_OF_MEMORY = 12,
-  MPSGRAPH_INTERNAL_ERROR = 13
+  MPSGRAPH_INTERNAL_ERROR = 13,
+  MPSGRAPH_CHECK_FAILED = 14 /* an operation `check`, or that all numbers are finite */
 };
 
 typedef int32_t mpsgraph_dtype;

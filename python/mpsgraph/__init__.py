@@ -49,6 +49,7 @@ from ._core import (  # noqa: E402
     int32,
     int64,
     library_version,
+    memory_statistics,
     set_num_threads,
     uint8,
     uint16,
@@ -57,6 +58,7 @@ from ._core import (  # noqa: E402
 )
 from ._tensor_data import tensor_data  # noqa: E402
 from .errors import (  # noqa: E402
+    CheckError,
     CheckpointError,
     DeviceError,
     DTypeError,
@@ -126,6 +128,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CacheStatistics",
+    "CheckError",
     "CheckpointError",
     "CommandBuffer",
     "CommandQueue",
@@ -177,6 +180,7 @@ __all__ = [
     "int64",
     "library_version",
     "load",
+    "memory_statistics",
     "mixed_precision",
     "nn",
     "nngraph",

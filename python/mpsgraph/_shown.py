@@ -1,12 +1,15 @@
-"""How errors show what a user gave: one line, short, whatever it was.
+"""How errors show what a user gave, one line, short, whatever it was; and how objects show what they were made with.
 
 Arrays by dtype, shape and their first numbers, lists by their first items and length, strings by their beginning,
-modules by their class. Every message that quotes a value, here and in the compiled core, quotes it by `shown`.
+modules by their class. Every message that quotes a value, here and in the compiled core, quotes it by `shown`. Classes
+whose representation is the call that made them derive from `ShowsArguments`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
@@ -87,3 +90,82 @@ def _joined(items: Iterable[str], count: int, opening: str, closing: str) -> str
 def _cut(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+
+
+# --- what objects were made with -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of a constructor, as they came."""
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class ShowsArguments:
+    """Its representation shows the arguments that are no defaults; numbers, strings and flags as they are by now.
+
+    >>> mg.optim.Adam(1e-3, beta1=0.8), mg.nn.Linear(10, bias=False), mg.nn.Dropout(0.5)
+    (Adam(learning_rate=0.001, beta1=0.8), Linear(10, bias=False), Dropout())
+    """
+
+    _arguments: Given | None = None
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        made = super().__new__(cls)
+        if arguments or options:
+            vars(made)["_arguments"] = Given(arguments, options)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(arguments_of(self))})"
+
+
+def arguments_of(made: ShowsArguments) -> Iterator[str]:
+    """Those that have no default by their place, then those that are no defaults by name; parts are left out."""
+    given = made._arguments
+    if given is None:
+        return
+    signature = inspect.signature(type(made))
+    try:
+        bound = signature.bind(*given.positional, **given.named)
+    except TypeError:  # of a subclass that takes them otherwise
+        return
+    named = False
+    for name, value in bound.arguments.items():
+        parameter = signature.parameters[name]
+        now = getattr(made, name, None) if isinstance(value, (bool, int, float, str)) else None
+        if isinstance(now, type(value)):
+            value = now
+        if _holds_parts(value) or _same(value, parameter.default):
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            pairs = value.items() if isinstance(value, dict) else [("", item) for item in value]
+            yield from (f"{key}={_argument(item)}" if key else _argument(item) for key, item in pairs)
+            continue
+        named = named or parameter.default is not parameter.empty or parameter.kind == parameter.KEYWORD_ONLY
+        yield f"{name}={_argument(value)}" if named else _argument(value)
+
+
+def _holds_parts(value: Any) -> bool:
+    """Is it a module or does it hold some? They are shown as parts."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+    return any(hasattr(item, "named_modules") for item in items)
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    try:
+        return type(value) is type(default) and bool(value == default)
+    except Exception:  # somebody else's equality, or a tensor's, which has no truth
+        return False
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, (FunctionType, type)):
+        return value.__name__
+    if isinstance(value, (list, tuple)) and len(value) <= 8 and all(isinstance(v, (int, float, str)) for v in value):
+        return repr(value)
+    return shown(value)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     class OutOfRangeError(Error, IndexError):
         """Indices, class numbers, lengths outside of what they count."""
 
+    class CheckError(Error, AssertionError):
+        """A check of a run that did not hold: Graph.check, or that all numbers are finite."""
+
     class DTypeError(Error, TypeError):
         """Element types that do not match or are not supported there."""
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 else:
     from ._core import (
+        CheckError,
         CheckpointError,
         DeviceError,
         DTypeError,
@@ -55,6 +59,7 @@ else:
     )
 
 __all__ = [
+    "CheckError",
     "CheckpointError",
     "DTypeError",
     "DeviceError",

@@ -6,13 +6,14 @@ from many. What a run needs is compiled at its first use for these types of feed
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from . import _core
-from ._checks import Count, checked, refuse
+from ._checks import Count, Size, checked, refuse
 from ._core import (
     CacheStatistics,
     CommandBuffer,
@@ -41,6 +42,7 @@ from .ops.convolution import Convolution
 from .ops.convolution_depthwise import DepthwiseConvolution
 from .ops.convolution_transposed import TransposedConvolution
 from .ops.cumulative import Cumulative
+from .ops.debugging import Debugging
 from .ops.fourier_transform import FourierTransform
 from .ops.gather import Gather
 from .ops.linear_algebra import LinearAlgebra
@@ -68,6 +70,10 @@ from .ops.sort import Sort
 from .ops.sparse import Sparse
 from .ops.stencil import Stencil
 from .ops.top_k import TopK
+from .pictures.dot import to_dot
+from .pictures.drawing import draw
+from .pictures.nodes import nodes_of
+from .pictures.tables import graph_table
 
 Feeds: TypeAlias = Mapping[Tensor, Any]
 Targets: TypeAlias = Tensor | Sequence[Tensor]
@@ -108,6 +114,7 @@ class Graph(
     NonMaximumSuppression,
     ControlFlow,
     Call,
+    Debugging,
     Quantization,
     Random,
     Recurrent,
@@ -186,13 +193,61 @@ class Graph(
         """
         return _core.print_graph(self)
 
-    @checked
-    def print(self, *, locations: bool = True, max_constant_elements: int = 8) -> None:
-        """Prints the graph for people: with the places in the source, long constants cut."""
-        print(_core.print_graph(self, locations, max_constant_elements))
-
     def __repr__(self) -> str:
         return f"<Graph of {self.operation_count} operations>"
+
+    def _repr_html_(self) -> str:
+        """Placeholders, variables and kinds of operations, for notebooks."""
+        return graph_table(self)
+
+    @checked
+    def to_dot(self, targets: Sequence[Tensor | Operation] | None = None, *, limit: Size = 1000) -> str:
+        """The graph in Graphviz's language, for `dot -Tsvg` and web pages.
+
+        Args: targets, tensors and operations of which only what they need is shown, by default all; limit, of
+        operations. Result: text. Errors: GraphError for a larger graph, and for targets of another.
+
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,), name="x")
+        >>> "n0 -> n1" in g.to_dot([g.square(x)])
+        True
+        """
+        return to_dot(nodes_of(self, targets, limit))
+
+    @checked
+    def draw(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        targets: Sequence[Tensor | Operation] | None = None,
+        *,
+        axes: Any = None,
+        limit: Size = 300,
+    ) -> Any:
+        """A picture of the graph, drawn by matplotlib: operations in rows, from what is fed down to the results.
+
+        Args: path of a file to write, whose ending says what it is: .png, .svg, .pdf; targets and limit as to_dot;
+        axes of matplotlib, by default those of a new figure. Result: the axes. Errors: GraphError as to_dot,
+        ImportError without matplotlib (`pip install mpsgraph[train]`).
+        """
+        return draw(nodes_of(self, targets, limit), path, axes)
+
+    # --- copies ------------------------------------------------------------------------------------------------------
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For pickle and copy.deepcopy: another graph of the same operations, over the values of its variables.
+
+        >>> import copy
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0], name="v")
+        >>> twin = copy.deepcopy(g)
+        >>> _ = g.run({}, [], [g.assign(v, v + 1)])
+        >>> g.variable_value(v).tolist(), twin.variable_value(twin.find("v").outputs[0]).tolist()
+        ([2.0], [1.0])
+        """
+        known = self._on_devices
+        device = None if None in known or not known else next(iter(known.values())).device
+        values = {v.name: self.variable_value(v, device=device) for v in self.variables} if known else {}
+        return _graph_again, (str(self), self.seed, [v.name for v in self._trainable], self._random_count, values)
 
     # --- running ---------------------------------------------------------------------------------------------------
 
@@ -217,6 +272,7 @@ class Graph(
         results: Any = None,
         queue: CommandQueue | None = None,
         copy: bool | None = None,
+        check_finite: bool = False,
     ) -> NDArray: ...
 
     @overload
@@ -230,6 +286,7 @@ class Graph(
         results: Any = None,
         queue: CommandQueue | None = None,
         copy: bool | None = None,
+        check_finite: bool = False,
     ) -> Results: ...
 
     def run(
@@ -242,6 +299,7 @@ class Graph(
         results: Any = None,
         queue: CommandQueue | None = None,
         copy: bool | None = None,
+        check_finite: bool = False,
     ) -> NDArray | Results:
         """Runs what the targets and target operations need, and waits.
 
@@ -254,6 +312,8 @@ class Graph(
             device: None for the default one. queue: None for the device's own.
             results: the like to write into, by target (or one for a single target): contiguous and writable.
             copy: what happens to feeds that cannot be shared: None, they are copied and counted; False, ShapeError.
+            check_finite: whether the run ends with CheckError at the first operation that makes a NaN or an infinity,
+                which the error names with the line that built it. Slow. Variables stay as they were, as for `check`.
         Result: the NDArray of a single target, else a dict by target. Errors: GraphError for missing, unknown or
         foreign feeds; ShapeError, DTypeError; DeviceError. Source: MPSGraph runWithMTLCommandQueue:feeds:targetTensors:
         targetOperations: and runWithMTLCommandQueue:feeds:targetOperations:resultsDictionary:.
@@ -263,10 +323,11 @@ class Graph(
         >>> g.run({x: np.float32([1, 2])}, [x * 2])
         {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
-        if queue is not None or copy is not None:
-            _check_options("run", queue, None, copy)
+        if queue is not None or copy is not None or check_finite is not False:
+            _check_options("run", queue, None, copy, check_finite)
         wanted, written = _listed(targets, results)
-        arrays = self.on(device).run(_by_placeholder(feeds), wanted, target_operations, written, queue, copy)
+        options = _CHECKED if check_finite else None
+        arrays = self.on(device).run(_by_placeholder(feeds), wanted, target_operations, written, queue, copy, options)
         return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
 
     def run_async(
@@ -280,6 +341,7 @@ class Graph(
         descriptor: ExecutionDescriptor | None = None,
         queue: CommandQueue | None = None,
         copy: bool | None = None,
+        check_finite: bool = False,
     ) -> Execution:
         """Starts a run and returns at once; the arrays that are fed must stay unchanged until it is done.
 
@@ -291,12 +353,13 @@ class Graph(
         >>> g.run_async({}, g.constant(2.0) * 3).results.item()
         6.0
         """
-        _check_options("run_async", queue, descriptor, copy)
+        _check_options("run_async", queue, descriptor, copy, check_finite)
         wanted, written = _listed(targets, results)
         keyed_by = targets if isinstance(targets, Tensor) else wanted
         return self.on(device).run_async(
-            _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy, keyed_by=keyed_by
-        )
+            _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy,
+            _CHECKED if check_finite else None, keyed_by=keyed_by,
+        )  # fmt: skip
 
     def encode(
         self,
@@ -308,6 +371,7 @@ class Graph(
         results: Any = None,
         descriptor: ExecutionDescriptor | None = None,
         copy: bool | None = None,
+        check_finite: bool = False,
     ) -> Any:
         """Adds a run to a command buffer, which the caller commits.
 
@@ -324,12 +388,13 @@ class Graph(
         """
         if not isinstance(command_buffer, CommandBuffer):
             refuse("[encode] command_buffer", CommandBuffer, command_buffer)
-        _check_options("encode", None, descriptor, copy)
+        _check_options("encode", None, descriptor, copy, check_finite)
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
+        options = _CHECKED if check_finite else None
+        fed = _by_placeholder(feeds)
         return _keyed(
-            targets,
-            on.encode(command_buffer, _by_placeholder(feeds), wanted, target_operations, written, descriptor, copy),
+            targets, on.encode(command_buffer, fed, wanted, target_operations, written, descriptor, copy, options)
         )
 
     @checked
@@ -341,12 +406,13 @@ class Graph(
         *,
         device: Device | str | None = None,
         options: CompilationDescriptor | None = None,
+        check_finite: bool = False,
     ) -> Executable:
         """Compiles for given types of feeds, without running.
 
         Args: feeds, for each placeholder a shape, a pair (shape, dtype), or anything with a shape and a dtype; the rest
-        as run; options, passes to leave out and the like. Result: an Executable, run with inputs in the order of its
-        `feeds`. Errors: as run, and UnsupportedError for a shape that depends on values.
+        and check_finite as run; options, passes to leave out and the like. Result: an Executable, run with inputs in
+        the order of its `feeds`. Errors: as run, and UnsupportedError for a shape that depends on values.
         Source: MPSGraph compileWithDevice:feeds:targetTensors:targetOperations:compilationDescriptor:.
 
         >>> g = mg.Graph()
@@ -360,6 +426,8 @@ class Graph(
             if not isinstance(tensor, Tensor):
                 raise GraphError(f"[compile] feeds are types by placeholder, got {shown(tensor)}: {shown(value)}")
             types[tensor] = _type_of(tensor, value)
+        if check_finite:
+            options = _with_check_finite(options)
         return self.on(device).compile(types, _listed(targets, None)[0], target_operations, options)
 
     def variable_value(self, variable: Tensor, *, device: Device | str | None = None) -> np.ndarray:
@@ -404,6 +472,16 @@ class Graph(
         self.on().clear_cache()
 
 
+def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, values: dict[str, Any]) -> Graph:
+    """What __reduce_ex__ has taken apart."""
+    graph = Graph(seed, text=text)
+    by_name = {v.name: v for v in graph.variables}
+    graph._trainable, graph._random_count = [by_name[name] for name in trainable], random_count
+    for name, value in values.items():
+        graph.set_variable(by_name[name], value)
+    return graph
+
+
 @checked
 def parse(text: str, seed: int = 0) -> Graph:
     """The graph of a printed form. All its floating-point variables are trainable. GraphError with line and column.
@@ -415,8 +493,22 @@ def parse(text: str, seed: int = 0) -> Graph:
     return Graph(seed, text=text)
 
 
-def _check_options(method: str, queue: Any, descriptor: Any, copy: Any) -> None:
+_CHECKED = CompilationDescriptor(check_finite=True)
+
+
+def _with_check_finite(options: CompilationDescriptor | None) -> CompilationDescriptor:
+    """A copy that asks for it, too."""
+    if options is None:
+        return _CHECKED
+    return CompilationDescriptor(
+        options.disabled_passes, options.reference_kernels, options.observe, options.callables, True
+    )
+
+
+def _check_options(method: str, queue: Any, descriptor: Any, copy: Any, check_finite: Any) -> None:
     """GraphError for what a run's options cannot be."""
+    if not isinstance(check_finite, bool):
+        refuse(f"[{method}] check_finite", bool, check_finite)
     if queue is not None and not isinstance(queue, CommandQueue):
         refuse(f"[{method}] queue", CommandQueue | None, queue)
     if descriptor is not None and not isinstance(descriptor, ExecutionDescriptor):

@@ -19,6 +19,7 @@ from ._dtypes import constant_data
 from ._shown import shown
 from .errors import GraphError
 from .graph import Graph
+from .pictures.tables import model_table
 from .quantization import Ranges
 
 
@@ -215,6 +216,15 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
 
+    def _repr_html_(self) -> str:
+        """Inputs, outputs and parameters with their types, for notebooks."""
+        return model_table(self.inputs, self.outputs, self.parameters)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For pickle and copy.deepcopy: the model over a copy of its graph."""
+        named = ({name: t.name for name, t in ts.items()} for ts in (self._inputs, self._outputs, self._parameters))
+        return _model_again, (self._graph, *named, self.classes)
+
 
 def save_model(
     path: str | os.PathLike[str],
@@ -255,6 +265,23 @@ def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
 def _model_of(contents: _core.PackageContents, seed: int) -> Model:
     graph = graph_of(contents, seed)
     return Model(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
+
+
+def _model_again(
+    graph: Graph, inputs: dict[str, str], outputs: dict[str, str], parameters: dict[str, str], classes: dict[str, Any]
+) -> Model:
+    """What __reduce_ex__ has taken apart."""
+
+    def found(names: dict[str, str]) -> dict[str, Tensor]:
+        made = {}
+        for name, where in names.items():
+            operation, _, index = where.partition(":")
+            made[name] = graph.find(operation).outputs[int(index or 0)]  # type: ignore[union-attr]
+        return made
+
+    model = Model(graph, found(inputs), found(outputs), found(parameters))
+    model.classes = classes
+    return model
 
 
 def _values(graph: Graph) -> DeviceGraph | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ._core import Tensor, bool_
-from .errors import DTypeError, ShapeError
+from .errors import DTypeError, GraphError, ShapeError
 from .ops._family import Number, TensorLike, as_index
 
 if TYPE_CHECKING:
@@ -180,6 +180,13 @@ def _no_array(self: Tensor, dtype: Any = None, copy: Any = None) -> NoReturn:
     raise DTypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
 
 
+def _no_copy(self: Tensor, protocol: Any) -> NoReturn:
+    raise GraphError(
+        f"{self.name} is a symbol of its graph, and cannot be pickled or copied alone: pickle the graph, the Model or "
+        "the module that it belongs to, or fetch its value with g.run"
+    )
+
+
 def install() -> None:
     """Puts the operators on _core.Tensor; the package does so once, when it is imported."""
     arithmetic = {
@@ -214,6 +221,7 @@ def install() -> None:
         "__float__": _no_number,
         "__int__": _no_number,
         "__array__": _no_array,
+        "__reduce_ex__": _no_copy,
         "__array_ufunc__": None,  # numpy scalars on the left leave the operator to us
     }
     for name, function in operators.items():  # hashes stay: only the body of a class loses them with __eq__

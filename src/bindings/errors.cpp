@@ -1,5 +1,6 @@
 // The typed errors as Python exceptions, each also of the built-in class that users would expect.
 #include "bindings/bindings.h"
+#include "mpsgraph/core/check_error.h"
 
 #include <new>
 
@@ -8,7 +9,8 @@ namespace mpsgraph::bindings {
 namespace {
 
 struct Exceptions {
-  PyObject *error, *shape, *out_of_range, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint, *package;
+  PyObject *error, *shape, *out_of_range, *check, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint,
+      *package;
 };
 Exceptions exceptions;  // the module's; never released
 
@@ -27,6 +29,7 @@ PyObject* class_of(const std::exception& error) {
   const auto is = [&]<class T>() { return dynamic_cast<const T*>(&error) != nullptr; };
   if (is.operator()<ShapeError>()) return exceptions.shape;
   if (is.operator()<OutOfRangeError>()) return exceptions.out_of_range;
+  if (is.operator()<CheckError>()) return exceptions.check;
   if (is.operator()<DTypeError>()) return exceptions.dtype;
   if (is.operator()<GraphError>()) return exceptions.graph;
   if (is.operator()<PackageError>()) return exceptions.package;
@@ -72,6 +75,7 @@ void define_errors(py::module_& module) {
   e.shape = define(module, "ShapeError", "Ranks, dimensions, sizes, axes.", {e.error, PyExc_ValueError});
   e.out_of_range = define(module, "OutOfRangeError", "Indices, labels, lengths outside of what they count.",
                           {e.error, PyExc_IndexError});
+  e.check = define(module, "CheckError", "A check of a run that did not hold.", {e.error, PyExc_AssertionError});
   e.dtype = define(module, "DTypeError", "Element types that do not match.", {e.error, PyExc_TypeError});
   e.graph = define(module, "GraphError", "Structure: foreign tensors, feeds, names, attributes, text.",
                    {e.error, PyExc_ValueError});

@@ -51,12 +51,14 @@ struct CompilationDescriptor {
   bool reference_kernels = false;
   py::object observe = py::none();
   std::map<std::string, std::shared_ptr<Executable>> callables;
+  bool check_finite = false;
 
   compiler::Options native() const {
     compiler::Options result;
     result.callables.insert(callables.begin(), callables.end());
     result.disabled_passes = disabled_passes;
     result.reference_kernels = reference_kernels;
+    result.check_finite = check_finite;
     if (!observe.is_none())
       result.observe = [function = keep(observe)](std::string_view pass, const std::string& text) {
         call_python([&] { py::handle(function.get())(std::string(pass), text); });
@@ -401,14 +403,17 @@ void define_compilation_descriptor(py::module_& module) {
   py::class_<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
       .def(
           py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe,
-                      std::map<std::string, std::shared_ptr<Executable>> callables) {
+                      std::map<std::string, std::shared_ptr<Executable>> callables, bool check_finite) {
             return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe),
-                                         std::move(callables)};
+                                         std::move(callables), check_finite};
           }),
           py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
-          py::arg("observe") = py::none(), py::arg("callables") = py::dict(),
+          py::arg("observe") = py::none(), py::arg("callables") = py::dict(), py::arg("check_finite") = false,
           "`observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other "
-          "graphs by the symbol under which operations `call` them.")
+          "graphs by the symbol under which operations `call` them. `check_finite`: the run ends with CheckError at "
+          "the "
+          "first operation that makes a NaN or an infinity.")
+      .def_readwrite("check_finite", &CompilationDescriptor::check_finite)
       .def_readwrite("callables", &CompilationDescriptor::callables)
       .def_readwrite("disabled_passes", &CompilationDescriptor::disabled_passes)
       .def_readwrite("reference_kernels", &CompilationDescriptor::reference_kernels)

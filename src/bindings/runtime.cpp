@@ -2,6 +2,7 @@
 //
 // Whatever may wait does so without the GIL; handlers run on the runtime's thread and take it.
 #include "bindings/bindings.h"
+#include "mpsgraph/runtime/printing.h"
 #include "mpsgraph/runtime/threads.h"
 
 namespace mpsgraph::bindings {
@@ -136,6 +137,40 @@ void define_runtime(py::module_& module) {
           "An exception, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
+  // sys.stdout may be a notebook's or a test's, which nobody else writes to.
+  set_print_handler([](const std::string& text) {
+    if (!Py_IsInitialized()) return;
+    call_python(
+        [&] { py::module_::import("builtins").attr("print")(text, py::arg("end") = "", py::arg("flush") = true); });
+  });
+  module.def(
+      "memory_statistics",
+      [] {
+        py::dict devices;
+        for (const auto& [name, s] : Device::memory_statistics_of_each()) {
+          py::dict device;
+          for (const auto& [use, index] : {std::pair{"arrays", 0}, {"arenas", 1}, {"packed_weights", 2}}) {
+            py::dict item;
+            item["current"] = s.live_by_use[static_cast<size_t>(index)];
+            item["peak"] = s.peak_by_use[static_cast<size_t>(index)];
+            device[use] = item;
+          }
+          py::dict total;
+          total["current"] = s.live_bytes;
+          total["peak"] = s.peak_live_bytes;
+          device["total"] = total;
+          device["cached"] = s.cached_bytes;
+          devices[py::str(name)] = device;
+        }
+        return devices;
+      },
+      R"(How much memory is in use, and the most that was since the process began, in bytes.
+
+A dict by device's name, of those that have been used, and "cpu", which has what is no other device's. Each has
+"arrays" (also variables and results), "arenas" (what programs compute in between) and "packed_weights" (constants of
+programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
+freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
+Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.)");
   module.def(
       "buffer_statistics",
       [] {

@@ -9,6 +9,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "mpsgraph/core/check_error.h"
+
 namespace mpsgraph::c_api {
 
 static_assert(sizeof(void*) >= 8, "handles are numbers of 64 bits that are never used twice");
@@ -106,6 +108,8 @@ mpsgraph_status status_of(const std::exception_ptr& error, std::string& message)
     return message = e.what(), MPSGRAPH_SHAPE_ERROR;
   } catch (const OutOfRangeError& e) {
     return message = e.what(), MPSGRAPH_OUT_OF_RANGE;
+  } catch (const CheckError& e) {
+    return message = e.what(), MPSGRAPH_CHECK_FAILED;
   } catch (const DTypeError& e) {
     return message = e.what(), MPSGRAPH_DTYPE_ERROR;
   } catch (const GraphError& e) {

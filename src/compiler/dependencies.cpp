@@ -67,6 +67,10 @@ void Dependencies::add_state(const Operation& operation, int i, State& state) {
     after(state.last_call);
     state.last_call = i;
   }
+  if (operation.is("print")) {
+    after(state.last_print);
+    state.last_print = i;
+  }
   if (operation.is("check_indices")) state.checks.push_back(i);
   if (operation.is("assign"))
     for (int check : state.checks) after(check);

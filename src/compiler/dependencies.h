@@ -2,7 +2,8 @@
 //
 // A program's meaning is its order (docs/decisions/0003-execution-order-is-creation-order.md). Of that order these
 // dependencies keep what a result can show: values before their users, control dependencies, the reads and assigns of
-// each variable and the uses of what was read, checks before assigns, and calls, which may have effects on one another.
+// each variable and the uses of what was read, checks before assigns, calls, which may have effects on one another, and
+// what is printed.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,7 @@ class Dependencies {
     std::unordered_map<const Tensor*, int> last_assign;  // variable -> position
     std::unordered_map<const Tensor*, Positions> using_value;  // variable -> who uses its present value
     Positions checks;
-    int last_call = -1;
+    int last_call = -1, last_print = -1;
   };
   void add_state(const Operation& operation, int i, State& state);
 

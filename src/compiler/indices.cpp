@@ -7,7 +7,9 @@
 // An index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that
 // all lie inside. A check ends the run, so checks are moved to the front of a program that has effects, with what they
 // need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
-// and in loops, whose next iteration checks what it will.
+// and in loops, whose next iteration checks what it will. What is printed before a check goes to the front with it.
+//   check(%c) {message="m"}  ->  check_indices(cast(not(%c))) {lengths=[1], message="[check] m"}
+// A condition is checked as an index that is 0 where it holds and 1, which lies outside, where it does not.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -30,6 +32,7 @@ bool takes_window(const Operation& operation) {
 }
 
 bool concerned(const Operation& operation) {
+  if (operation.is("check")) return true;
   if (takes_window(operation)) return !operation.inputs.back()->operation->is("constant");
   return operation.attributes.has("out_of_range") && !ops::takes_any(operation.attributes);
 }
@@ -48,6 +51,11 @@ class Indices {
  public:
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
     if (!concerned(operation)) return std::nullopt;
+    if (operation.is("check")) {
+      r.stand_for(operation, check_condition(r.graph(), r.now(operation.input(0)), "check",
+                                             cat("[check] ", operation.attributes.string("message"))));
+      return std::vector<Tensor*>{};
+    }
     if (takes_window(operation)) {
       check_window(r, operation);
       return std::nullopt;
@@ -176,8 +184,9 @@ bool any_inside(const Operation& operation, bool (*wanted)(const Operation&)) {
 }
 
 bool checks(const Operation& operation) { return operation.is("check_indices"); }
+bool prints(const Operation& operation) { return operation.is("print"); }
 bool changes(const Operation& operation) {
-  return (operation.definition->has_effect && !checks(operation)) || operation.is("call");
+  return (operation.definition->has_effect && !checks(operation) && !prints(operation)) || operation.is("call");
 }
 
 // Checks, and what they need, move to the front: also before what computes assigned values, which a backend may
@@ -186,11 +195,13 @@ void move_up(Block& root) {
   auto& all = root.operations;
   const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };
   const auto is_check = [](const auto& operation) { return any_inside(*operation, checks); };
+  const auto last_check = std::ranges::find_if(all.rbegin(), all.rend(), is_check).base();
   if (std::ranges::none_of(all, is_effect) || std::ranges::none_of(all, is_check)) return;
   const Dependencies dependencies(root);
   std::vector<bool> moves(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {
-    if (!is_check(all[i]) || is_effect(all[i])) continue;
+    const bool shown_before = static_cast<std::ptrdiff_t>(i) < last_check - all.begin() && any_inside(*all[i], prints);
+    if ((!is_check(all[i]) && !shown_before) || is_effect(all[i])) continue;
     std::vector<bool> needed(all.size(), false);
     needed[i] = true;
     bool possible = true;
@@ -209,10 +220,18 @@ void move_up(Block& root) {
 
 }  // namespace
 
+Operation* check_condition(Graph& graph, Tensor* condition, std::string_view of, std::string message) {
+  Builder b(graph);
+  if (condition->shape().elements() == 0) condition = b.scalar(DType::boolean, 1);
+  return graph.create("check_indices", {b.cast(b.unary("not", condition), DType::int32)},
+                      {{"of", std::string(of)}, {"axes", Ints{0}}, {"lengths", Ints{1}}, {"message", message}});
+}
+
 void indices(Program& program) {
-  if (!any_operation(program, concerned)) return;
-  Indices pass;
-  rewrite(program, [&](Rewriter& r, const Operation& operation) { return pass.visit(r, operation); });
+  if (any_operation(program, concerned)) {
+    Indices pass;
+    rewrite(program, [&](Rewriter& r, const Operation& operation) { return pass.visit(r, operation); });
+  }
   move_up(program.graph->root());
 }
 

@@ -16,6 +16,7 @@ constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
       {"prune", "drops what neither results nor effects need", prune, OptionalPass::prune},
+      {"finite", "where it is asked for: checks that name what makes a NaN or an infinity", finite, {}},
       {"channels_last", "images with their channels second have them last around convolutions", channels_last,
        OptionalPass::channels_last},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
@@ -60,6 +61,7 @@ void run_passes(Program& program, const Target& target, const Options& options) 
   };
   observe("specialize");
   for (const Pass& pass : all_passes()) {
+    if (pass.run == finite && !options.check_finite) continue;
     if (pass.optional && std::ranges::find(target.passes, *pass.optional) == target.passes.end()) continue;
     if (std::ranges::find(options.disabled_passes, pass.name) != options.disabled_passes.end()) continue;
     const auto begin = std::chrono::steady_clock::now();

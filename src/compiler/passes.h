@@ -5,6 +5,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/program.h"
@@ -16,6 +18,7 @@ void prune(Program&);     // drops what neither results nor effects need
 void channels_last(Program&);  // images with their channels second have them last around convolutions
 void quantize(Program&);  // dequantize, convolution or product, and quantize become one operation on integers
 void widen(Program&);     // what sums halves, or takes several steps, computes in float32 and is rounded once
+void finite(Program&);    // where it is asked for: checks that name what makes a NaN or an infinity
 void normalize(Program&);  // batch normalization with residual and relu, and its gradients: a few operations each
 void indices(Program&);   // those that must lie inside are clipped, or checked before all effects
 void expand(Program&);    // composites and conveniences become the operations that backends have kernels for
@@ -26,6 +29,9 @@ void fuse(Program&);      // convolution and matrix products with bias, residual
 void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
 void stitch(Program&);    // element-wise regions become one operation each
 void schedule(Program&);  // what gives back more memory than it takes runs as soon as it can: updates of variables
+
+// The check_indices of a condition, which ends a run with a CheckError of that message where an element is false.
+Operation* check_condition(Graph& graph, Tensor* condition, std::string_view of, std::string message);
 
 // Computes an operation whose inputs are constants; no results when it cannot. A backend registers
 // one, because the compiler knows no kernels; without it only shape arithmetic is folded.

@@ -28,6 +28,7 @@ struct Rest {
   struct Source {
     bool is_feed;  // of the program before, else one of its targets
     size_t index;
+    bool is_given = is_feed;  // by the caller, not computed by any program before
   };
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`
@@ -71,6 +72,7 @@ struct Program {
   // When there is one, the targets are the early ones among the caller's, then what the rest needs.
   std::shared_ptr<const Rest> rest;
   Callables callables;  // those that it calls
+  std::vector<bool> computed;  // which of the feeds programs before it have computed; empty: none
   Target target;  // whom run_passes() prepares it for
 };
 

@@ -349,7 +349,8 @@ class Specializer {
     });
     std::unordered_map<const Tensor*, size_t> feeds;
     const auto feed_of = [&](Tensor* value) {
-      rest->feeds.push_back(later.graph().add("placeholder", {}, {{"type", value->type}}));
+      const std::string_view name = value->operation->is("placeholder") ? value->operation->name : std::string_view();
+      rest->feeds.push_back(later.graph().add("placeholder", {}, {{"type", value->type}}, name));
       rest->sources.push_back(source_of(value));
       return rest->feeds.back();
     };
@@ -465,9 +466,11 @@ Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const
   for (size_t i = 0; i < deciding.size(); ++i) specializer.decide(*rest.feeds[rest.deciding[i]], deciding[i]);
   Program program = specializer.run();
   name_sources(rest, program.source_variables);
+  for (const Rest::Source& source : rest.sources) program.computed.push_back(!source.is_given);
   if (program.rest) {
     auto next = std::const_pointer_cast<Rest>(program.rest);
     name_sources(rest, next->source_variables);
+    for (Rest::Source& source : next->sources) source.is_given = source.is_feed && rest.sources[source.index].is_given;
   }
   return program;
 }

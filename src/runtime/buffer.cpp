@@ -68,7 +68,7 @@ class Cache {
     return instance;
   }
 
-  void* allocate(size_t wanted) {
+  void* allocate(size_t wanted, MemoryUse use) {
     const size_t limit = memory_limit();
     if (wanted > limit) fail(wanted);
     const SizeClass size = size_class(wanted);
@@ -78,6 +78,7 @@ class Cache {
       ++allocations_;
       live_ += size.bytes;
       peak_ = std::max<size_t>(peak_, live_);
+      account(use, size.bytes);
       if (FreeBlock* block = heads_[size.index]) {
         ++reused_;
         unlink(block);
@@ -93,18 +94,20 @@ class Cache {
       if (usable()) {
         std::lock_guard lock(mutex_);
         live_ -= size.bytes;
+        live_by_use_[static_cast<size_t>(use)] -= size.bytes;
       }
       fail(wanted);
     }
     return fresh;
   }
 
-  void release(void* data, size_t wanted) {
+  void release(void* data, size_t wanted, MemoryUse use) {
     const SizeClass size = size_class(wanted);
     if (!usable()) return std::free(data);
     {
       std::lock_guard lock(mutex_);
       live_ -= size.bytes;
+      live_by_use_[static_cast<size_t>(use)] -= size.bytes;
       if (size.bytes <= limit_) {
         link(new (data) FreeBlock{.newer = nullptr,
                                   .older = newest_,
@@ -131,7 +134,9 @@ class Cache {
             .cached_bytes = cached_,
             .cache_limit = limit_,
             .allocations = allocations_,
-            .reused = reused_};
+            .reused = reused_,
+            .live_by_use = live_by_use_,
+            .peak_by_use = peak_by_use_};
   }
 
   [[noreturn]] static void fail(size_t bytes) {
@@ -140,6 +145,12 @@ class Cache {
   }
 
  private:
+  void account(MemoryUse use, size_t bytes) {
+    const auto i = static_cast<size_t>(use);
+    live_by_use_[i] += bytes;
+    peak_by_use_[i] = std::max(peak_by_use_[i], live_by_use_[i]);
+  }
+
   // In a forked child another thread may have held the mutex for ever.
   bool usable() const { return !guard_.forked(); }
 
@@ -189,14 +200,16 @@ class Cache {
   std::atomic<size_t> limit_{size_t{256} << 20};
   std::atomic<size_t> live_{0};  // written under the mutex
   size_t peak_ = 0, cached_ = 0;
+  std::array<size_t, 3> live_by_use_{}, peak_by_use_{};
   uint64_t allocations_ = 0, reused_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<Buffer> Buffer::allocate(size_t bytes) {
+std::shared_ptr<Buffer> Buffer::allocate(size_t bytes, MemoryUse use) {
   std::shared_ptr<Buffer> buffer(new Buffer);
-  buffer->data_ = static_cast<std::byte*>(Cache::get().allocate(bytes));
+  buffer->data_ = static_cast<std::byte*>(Cache::get().allocate(bytes, use));
+  buffer->use_ = use;
   buffer->bytes_ = bytes;
   return buffer;
 }
@@ -220,7 +233,7 @@ Buffer::~Buffer() {
   if (release_)
     release_();
   else if (data_)
-    Cache::get().release(data_, bytes_);
+    Cache::get().release(data_, bytes_, use_);
 }
 
 void Buffer::set_cache_limit(size_t bytes) { Cache::get().set_limit(bytes); }

@@ -94,6 +94,16 @@ std::vector<std::string> Device::names() {
   return result;
 }
 
+std::map<std::string, BufferStatistics> Device::memory_statistics_of_each() {
+  std::map<std::string, BufferStatistics> result{{"cpu", Buffer::statistics()}};
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  for (const auto& entry : all.entries)
+    if (entry.device && entry.device->name() != "cpu")
+      result[entry.device->name()] = entry.device->backend().memory_statistics();
+  return result;
+}
+
 BufferStatistics Device::memory_statistics() {
   BufferStatistics total = Buffer::statistics();
   Registry& all = registry();

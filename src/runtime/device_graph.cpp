@@ -28,6 +28,7 @@ void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vecto
   key.push_back(target_operations.size());
   for (auto* operation : target_operations) append(key, operation);
   key.push_back(options.reference_kernels);
+  key.push_back(options.check_finite);
   for (auto& pass : options.disabled_passes) {
     key.push_back(pass.size());
     key.insert(key.end(), pass.begin(), pass.end());

@@ -29,7 +29,7 @@ void StagedProgram::run(std::span<const NDArray> feeds, std::span<NDArray> resul
   for (size_t i = 0; i < rest_->early.size(); ++i) first[i] = results[rest_->early[i]];
   if (first_) first_->run(feeds, first);
   for (size_t i = 0; i < rest_->early.size(); ++i) results[rest_->early[i]] = first[i];
-  for (const auto& [is_feed, index] : rest_->sources) inputs.push_back(is_feed ? feeds[index] : first[index]);
+  for (const auto& [is_feed, index, is_given] : rest_->sources) inputs.push_back(is_feed ? feeds[index] : first[index]);
   for (size_t number : rest_->late) late.push_back(results[number]);
   const Known rest = rest_for(inputs);
   for (size_t i = 0; i < late.size(); ++i) {

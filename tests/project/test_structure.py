@@ -313,7 +313,7 @@ ROOMS = [
     ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
-    ["_tensor_data", "precision", "random"],
+    ["_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
     ["_former_names", "_loader", "_optional", "_shown", "errors"],
     ["_core"],

@@ -29,6 +29,7 @@ using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;
 struct Options {
   std::vector<std::string> disabled_passes;
   bool reference_kernels = false;  // plain loops only: for tests
+  bool check_finite = false;  // end the run at the first operation that makes a NaN or an infinity, and name it
   Callables callables;  // what the symbols of `call` stand for
   // Called with the pass's name and the program's text after each pass ("specialize" first).
   std::function<void(std::string_view pass, const std::string& text)> observe;

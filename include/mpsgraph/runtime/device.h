@@ -34,6 +34,8 @@ class MPSGRAPH_API Device {
 
   // Of the process and of all devices that have been used.
   static BufferStatistics memory_statistics();
+  // By name; what of the process's memory is no other device's is "cpu"'s.
+  static std::map<std::string, BufferStatistics> memory_statistics_of_each();
   static void set_memory_cache_limit(size_t bytes);  // of each of them
 
   const std::string& name() const { return name_; }

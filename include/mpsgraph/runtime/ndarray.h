@@ -3,6 +3,7 @@
 // Views share the buffer and keep it alive. Nothing here converts element types.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -19,17 +20,23 @@ class MPSGRAPH_API DeviceMemory {
   virtual ~DeviceMemory() = default;
 };
 
+// What memory is for: arrays and variables; what programs compute in between; constants of programs, packed as kernels
+// read them.
+enum class MemoryUse : uint8_t { arrays, arenas, packed_weights };
+
 struct BufferStatistics {
   size_t live_bytes = 0, peak_live_bytes = 0;  // owned buffers, as rounded up
   size_t cached_bytes = 0, cache_limit = 0;    // freed blocks that wait for the next buffer of their size
   uint64_t allocations = 0, reused = 0;
+  std::array<size_t, 3> live_by_use{}, peak_by_use{};  // by MemoryUse, as rounded up
 };
 
 // A block of memory. Owned blocks are aligned to 64 bytes and come from a cache, because fresh pages cost
 // 1.15 us each; borrowed ones call `release` when the last user is gone.
 class MPSGRAPH_API Buffer {
  public:
-  static std::shared_ptr<Buffer> allocate(size_t bytes);  // DeviceError when it cannot be met
+  // DeviceError when it cannot be met.
+  static std::shared_ptr<Buffer> allocate(size_t bytes, MemoryUse use = MemoryUse::arrays);
   static std::shared_ptr<Buffer> borrow(void* data, size_t bytes, std::function<void()> release, bool writable = true);
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -50,6 +57,7 @@ class MPSGRAPH_API Buffer {
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
   bool writable_ = true;
+  MemoryUse use_ = MemoryUse::arrays;
   std::function<void()> release_;
   std::unique_ptr<DeviceMemory> device_memory_;
 };

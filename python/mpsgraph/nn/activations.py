@@ -221,9 +221,6 @@ class LeakyReLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).leaky_relu(x, self.alpha)
 
-    def describe(self) -> str:
-        return f"{self.alpha}"
-
 
 class Sigmoid(Module):
     """1 / (1 + e^-x).
@@ -282,9 +279,6 @@ class PReLU(Module):
             return _prelu(x, self.weight)
         return _prelu(x, along_channels(self.weight, x, channel_axis(x, self.data_layout, "PReLU")))
 
-    def describe(self) -> str:
-        return f"{self.num_parameters}"
-
 
 class GELU(Module):
     """Gaussian error linear unit, exact, or approximate="tanh".
@@ -300,9 +294,6 @@ class GELU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return gelu(x, self.approximate)
 
-    def describe(self) -> str:
-        return f"approximate={self.approximate!r}" if self.approximate != "none" else ""
-
 
 class ELU(Module):
     """Exponential linear unit.
@@ -317,9 +308,6 @@ class ELU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return elu(x, self.alpha)
-
-    def describe(self) -> str:
-        return f"{self.alpha}"
 
 
 class CELU(ELU):
@@ -426,9 +414,6 @@ class GLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return glu(x, self.axis)
 
-    def describe(self) -> str:
-        return f"axis={self.axis}"
-
 
 class Softplus(Module):
     """ln(1 + e^(beta * x)) / beta.
@@ -443,9 +428,6 @@ class Softplus(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return softplus(x, self.beta)
-
-    def describe(self) -> str:
-        return f"beta={self.beta}" if self.beta != 1 else ""
 
 
 class Softmax(Module):
@@ -463,9 +445,6 @@ class Softmax(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).softmax(x, self.axis)
-
-    def describe(self) -> str:
-        return f"axis={self.axis}"
 
 
 class LogSoftmax(Softmax):

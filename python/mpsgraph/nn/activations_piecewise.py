@@ -43,9 +43,6 @@ class Hardtanh(Module):
     def forward(self, x: Tensor) -> Tensor:
         return clipped(x, self.minimum, self.maximum)
 
-    def describe(self) -> str:
-        return f"{self.minimum}, {self.maximum}"
-
 
 class ReLU6(Hardtanh):
     """min(max(x, 0), 6). Howard et al., arXiv:1704.04861.
@@ -57,9 +54,6 @@ class ReLU6(Hardtanh):
 
     def __init__(self) -> None:
         super().__init__(0.0, 6.0)
-
-    def describe(self) -> str:
-        return ""
 
 
 class Hardsigmoid(Module):
@@ -101,9 +95,6 @@ class Threshold(Module):
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).select(x <= self.threshold, graph_of(x).constant(self.value, dtype=x.dtype), x)
 
-    def describe(self) -> str:
-        return f"{self.threshold}, {self.value}"
-
 
 class Hardshrink(Module):
     """x where |x| > bound, else 0.
@@ -120,9 +111,6 @@ class Hardshrink(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).select(abs(x) <= self.bound, graph_of(x).constant(0.0, dtype=x.dtype), x)
-
-    def describe(self) -> str:
-        return f"{self.bound}"
 
 
 class Softshrink(Hardshrink):

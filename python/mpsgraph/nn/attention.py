@@ -280,10 +280,6 @@ class MultiheadAttention(Module):
             added = part if added is None else added + part
         return added
 
-    def describe(self) -> str:
-        shared = "" if self.num_kv_heads == self.num_heads else f", num_kv_heads={self.num_kv_heads}"
-        return f"{self.embed_dim}, {self.num_heads}{shared}"
-
 
 class PositionalEncoding(Module):
     """Adds waves by which positions can be told apart, then drops out. Vaswani et al., arXiv:1706.03762.

@@ -115,9 +115,6 @@ class _Convolution(Module):
     def _biased(self, y: Tensor) -> Tensor:
         return y + along_channels(self.bias, y, self.axes + 1 if self.last else 1) if self.has_bias else y
 
-    def describe(self) -> str:
-        return f"{self.out_channels}, {tuple(self.kernel_size)}, padding={self.padding!r}"
-
 
 class Conv1d(_Convolution):
     """One-dimensional convolution with bias, as of a sequence or a signal.
@@ -256,9 +253,6 @@ class DepthwiseConv2d(_Convolution):
         )
         return self._biased(y)
 
-    def describe(self) -> str:
-        return f"{tuple(self.kernel_size)}, channel_multiplier={self.out_channels}, padding={self.padding!r}"
-
 
 class SeparableConv2d(Module):
     """A convolution in two steps: each channel by itself in space, then all channels at each pixel (Chollet, 2017).
@@ -342,9 +336,6 @@ class Unfold(Module):
             data_layout=self.data_layout,
         )
 
-    def describe(self) -> str:
-        return f"{tuple(self.kernel_size)}"
-
 
 class Fold(Unfold):
     """What Unfold makes added back to images of a size: each element to the pixel that it came from.
@@ -389,6 +380,3 @@ class Fold(Unfold):
             padding=self.padding,
             data_layout=self.data_layout,
         )
-
-    def describe(self) -> str:
-        return f"{tuple(self.output_size)}, {tuple(self.kernel_size)}"

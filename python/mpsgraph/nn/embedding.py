@@ -72,9 +72,6 @@ class Embedding(Module):
         used = g.cast(g.expand_dims(g.not_equal(x, self.padding_index), -1), rows.dtype)
         return rows * used
 
-    def describe(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
-
 
 class Masking(Module):
     """Steps whose features all equal a number are none for the layers that follow: Keras's Masking.
@@ -98,6 +95,3 @@ class Masking(Module):
         differs = g.reduction_or(g.not_equal(x, g.constant(self.mask_value, dtype=x.dtype)), list(range(2, rank)))
         kept = g.select(differs, x, g.constant(0.0, dtype=x.dtype))
         return set_mask(kept, g.squeeze(differs, list(range(2, rank))))
-
-    def describe(self) -> str:
-        return f"{self.mask_value:g}"

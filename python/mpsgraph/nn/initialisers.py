@@ -16,7 +16,7 @@ import numpy as np
 
 from .._checks import Positive, checked
 from .._core import ConstantData, DType, float32
-from .._shown import shown
+from .._shown import ShowsArguments, shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
@@ -63,7 +63,7 @@ def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
 
 
 @checked
-class Constant:
+class Constant(ShowsArguments):
     """One number everywhere.
 
     >>> mg.nn.initialisers.Constant(0.5)((2,)).tolist()
@@ -84,7 +84,7 @@ ones = Constant(1.0)
 
 
 @checked
-class Uniform:
+class Uniform(ShowsArguments):
     """Uniform in [minimum, maximum).
 
     >>> first = mg.nn.initialisers.Uniform(-0.5, 0.5)((256, 64), 0)
@@ -105,7 +105,7 @@ class Uniform:
 
 
 @checked
-class Normal:
+class Normal(ShowsArguments):
     """Normal with a mean and a standard deviation.
 
     >>> first = mg.nn.initialisers.Normal(0.0, 0.1)((256, 64), 0)
@@ -146,7 +146,7 @@ _MODES, _DISTRIBUTIONS = ("fan_in", "fan_out", "fan_avg"), ("truncated_normal", 
 
 
 @checked
-class VarianceScaling:
+class VarianceScaling(ShowsArguments):
     """Variance gain / fan, so that signals keep their size through layers.
 
     Args: gain, 1 for Glorot's rule, 2 before ReLU; mode, "fan_in", "fan_out" or "fan_avg", the mean of both;
@@ -257,7 +257,7 @@ class LecunNormal(VarianceScaling):
 
 
 @checked
-class Orthogonal:
+class Orthogonal(ShowsArguments):
     """gain times a matrix whose rows, or columns if there are fewer, are orthonormal. Saxe et al., arXiv:1312.6120.
 
     The matrix has the last axis as its columns and all others as its rows, as in Keras. Errors: ShapeError.
@@ -283,7 +283,7 @@ class Orthogonal:
 
 
 @checked
-class Identity:
+class Identity(ShowsArguments):
     """gain at equal indices of the last two axes, in the middle of the window that stands before them; else 0.
 
     A layer that passes its input on: PyTorch's eye, and its dirac for weights (window..., in, out). Errors: ShapeError.

@@ -101,9 +101,6 @@ class Linear(Module):
         y = x @ self.weight
         return y + self.bias if self.has_bias else y
 
-    def describe(self) -> str:
-        return f"{self.out_features}" + ("" if self.has_bias else ", bias=False")
-
 
 class Dropout(Module):
     """In training mode, drops elements at random and raises the others so that the expectation stays.
@@ -123,9 +120,6 @@ class Dropout(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.when_training(x, lambda: graph_of(x).dropout(x, self.rate), lambda: x)
-
-    def describe(self) -> str:
-        return f"{self.rate}"
 
 
 class SpatialDropout(Dropout):
@@ -202,6 +196,3 @@ class Unflatten(Module):
         if -1 in shape and min(sizes, default=-1) >= 0:
             shape[shape.index(-1)] = math.prod(sizes) // -math.prod(shape)
         return graph_of(x).reshape(x, shape_of_sizes(x, [size_in_run(x, 0), *shape]))
-
-    def describe(self) -> str:
-        return f"{tuple(self.shape)}"

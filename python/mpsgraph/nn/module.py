@@ -17,18 +17,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
-from .._shown import shown
-from ..errors import GraphError, ShapeError
+from .._shown import ShowsArguments, arguments_of, shown
+from ..errors import DTypeError, GraphError, ShapeError
+from ..ops._family import ints
 from ..precision.mixed_precision import autocast_dtype, layer_scope
+from .copies import written, written_graph
 from .initialisers import Initialiser, first_value
 from .masks import pass_mask
 from .state import IncompatibleKeys, copied, fitting, slot_of
+from .summary import Summary, summarize
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -43,7 +47,7 @@ def graph_of(x: Tensor) -> Graph:
 
 
 @checked
-class Module:
+class Module(ShowsArguments):
     """The base of layers and models: write `forward`, and `build` when there are variables.
 
     >>> class Scale(mg.nn.Module):
@@ -325,13 +329,59 @@ class Module:
             return graph_of(x).if_(self.training, then, otherwise)[0]
         return then() if self.training else otherwise()
 
+    # --- copies and pictures ---------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copy.deepcopy: a built module becomes one in a graph of its own, with the values it has."""
+        state = {name: written(value) for name, value in vars(self).items() if name != "_graph"}
+        return state if self._graph is None else {"_graph": written_graph(self._graph)} | state
+
+    def __copy__(self: Self) -> Self:
+        twin = type(self).__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def summary(self, input_shape: Sequence[int], *more_shapes: Sequence[int], dtype: Any = "float32") -> Summary:
+        """A table of the layers: what each gives, its parameters, and the multiply-adds that it takes.
+
+        The model is called once in a graph of its own, in inference mode; it stays as it is, built or not. Where sizes
+        are -1, such as the batch's, multiply-adds are those of 1, so of a sample. Counted are matrix products,
+        convolutions, attention and recurrent layers.
+        Args: input_shape, with the batch: (-1, 28, 28, 1); more_shapes, of further inputs; dtype, of all of them or one
+        for each. Result: a Summary, which prints as a table and shows as one in notebooks. Errors: as calling the
+        model.
+
+        >>> model = mg.nn.Sequential(mg.nn.Linear(32), mg.nn.ReLU(), mg.nn.Linear(10))
+        >>> print(model.summary((-1, 784)))
+        layer            output    parameters  multiply-adds
+        Sequential()     (-1, 10)           0         25,408
+          0: Linear(32)  (-1, 32)      25,120         25,088
+          1: ReLU()      (-1, 32)           0              0
+          2: Linear(10)  (-1, 10)         330            320
+        25,450 parameters, all trainable; 25,408 multiply-adds
+        """
+        from ..graph import Graph
+
+        shapes = [ints(shape, f"summary: input_shape {i}") for i, shape in enumerate((input_shape, *more_shapes))]
+        dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
+        if len(dtypes) != len(shapes):
+            raise GraphError(f"summary: {len(shapes)} input shapes and {len(dtypes)} dtypes; give one for each, or one")
+        graph, model, calls = Graph(), unbuilt_copy(self), []
+        inputs = [graph.placeholder(shape, kind) for shape, kind in zip(shapes, dtypes, strict=True)]
+        with observed_calls(calls.append), mode_of(model, False):
+            model(*inputs)
+        return summarize(model, calls, {operation.id: operation for operation in graph.operations})
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
     def __repr__(self) -> str:
         children = "".join(f"\n  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.children())
         return f"{type(self).__name__}({self.describe()}{children}{chr(10) if children else ''})"
 
     def describe(self) -> str:
-        """The arguments to show in the representation."""
-        return ""
+        """The arguments to show in the representation: those that are no defaults."""
+        return ", ".join(arguments_of(self))
 
 
 @contextmanager

@@ -181,9 +181,6 @@ class LayerNorm(_Norm):
             raise ShapeError(f"{name}: axes {tuple(self.axes)} must be the last of an input of shape {x.shape}")
         return axes
 
-    def describe(self) -> str:
-        return f"axes={tuple(self.axes)}"
-
 
 class RMSNorm(LayerNorm):
     """Each sample divided by the root of its mean square over its last axes. Zhang and Sennrich, arXiv:1910.07467.
@@ -259,9 +256,6 @@ class GroupNorm(_Norm):
         members = math.prod(sizes) // self.groups
         means = g.mean(g.reshape(statistics, [-1, self.groups, members]), 2)
         return g.reshape(g.tile(means, [1, 1, members]), [-1, *sizes])
-
-    def describe(self) -> str:
-        return f"{self.groups}"
 
 
 class InstanceNorm(_Norm):

@@ -68,9 +68,6 @@ class _Pool(Module):
 
         return self._pool4d(x, whole(self.kernel_size), whole(self.strides), padding=padding)
 
-    def describe(self) -> str:
-        return f"{tuple(self.kernel_size)}"
-
 
 class _AvgPool(_Pool):
     """The same by averages."""
@@ -232,9 +229,6 @@ class AdaptiveAvgPool2d(Module):
             return by_rows @ x @ g.transpose(by_columns, (1, 0))
         planes = by_rows @ g.transpose(x, (0, 3, 1, 2)) @ g.transpose(by_columns, (1, 0))
         return g.transpose(planes, (0, 2, 3, 1))
-
-    def describe(self) -> str:
-        return f"{tuple(self.output_size)}"
 
 
 def _means(size: int, out: int) -> np.ndarray:

@@ -89,9 +89,6 @@ class RotaryPositions(AttentionPositions):
             beside = g.concat([-g.slice_axis(x, 3, half, half), g.slice_axis(x, 3, 0, half)], 3)
         return x * cosine + beside * sine
 
-    def describe(self) -> str:
-        return f"{self.base:g}" + (", interleaved=True" if self.interleaved else "")
-
 
 class RelativePositions(AttentionPositions):
     """A learned number for each head and range of distances, added to scores: T5's. Raffel et al., arXiv:1910.10683.
@@ -151,9 +148,6 @@ class RelativePositions(AttentionPositions):
         ranges = g.minimum(g.cast(steps, int32) + single, own - 1)
         bucket = g.select(g.less_than(distance, single), distance, ranges)
         return bucket if behind is None else bucket + behind
-
-    def describe(self) -> str:
-        return f"{self.num_buckets}, {self.max_distance}" + ("" if self.bidirectional else ", bidirectional=False")
 
 
 class LinearPositions(AttentionPositions):

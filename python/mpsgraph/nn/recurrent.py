@@ -197,10 +197,6 @@ class _Recurrent(Module):
         hidden = self.hidden_size
         return g.concat([g.slice_axis(last, 2, 0, hidden), g.slice_axis(first, 2, hidden, hidden)], 0)
 
-    def describe(self) -> str:
-        layers = f", {self.num_layers}" if self.num_layers > 1 else ""
-        return f"{self.hidden_size}{layers}" + (", bidirectional=True" if self.directions == 2 else "")
-
 
 class RNN(_Recurrent):
     """Elman's recurrent layers: h[t] = activation(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh).

@@ -93,9 +93,6 @@ class Upsample(Module):
         stays, and for the nearest where it doubles."""
         return new / old if new == old or (new == 2 * old and self.mode == "nearest") else factor
 
-    def describe(self) -> str:
-        return f"{tuple(self.size or self.factors)}, {self.mode!r}"
-
 
 class PixelShuffle(Module):
     """Channels laid out as blocks of the plane: (h, w, c * r * r) becomes (h * r, w * r, c). Shi et al., 2016.
@@ -113,9 +110,6 @@ class PixelShuffle(Module):
     def forward(self, x: Tensor) -> Tensor:
         height, width, channels = _plane(x, self.data_layout, "PixelShuffle")
         return graph_of(x).depth_to_space2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
-
-    def describe(self) -> str:
-        return f"{self.factor}"
 
 
 class PixelUnshuffle(PixelShuffle):
@@ -158,9 +152,6 @@ class ZeroPad2d(Module):
         before, after = [0] * 4, [0] * 4
         before[width], after[width], before[height], after[height] = self.padding
         return graph_of(x).pad(x, before, after, self.mode)
-
-    def describe(self) -> str:
-        return f"{tuple(self.padding)}"
 
 
 class ReflectionPad2d(ZeroPad2d):

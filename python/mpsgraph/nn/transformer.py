@@ -72,9 +72,6 @@ class _TransformerLayer(Module):
     def _dropped(self, x: Tensor) -> Tensor:
         return self.dropout(x) if self.dropout.rate else x
 
-    def describe(self) -> str:
-        return f"{self.d_model}, norm_first={self.norm_first}"
-
 
 class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention, then a feed-forward network, each added to its input. Vaswani et al., arXiv:1706.03762.

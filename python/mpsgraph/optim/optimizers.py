@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._checks import BelowOne, NotNegative, Positive, check_methods, checked
 from .._core import ConstantData, DType, Operation, Tensor, float32, float64
+from .._shown import ShowsArguments
 from ..errors import GraphError
 from .aliases import taking_aliases
 from .schedules import Schedule, as_schedule, scaled_rate
@@ -24,7 +25,7 @@ _OWN = __name__.rsplit(".", 1)[0] + "."
 
 
 @checked
-class Optimizer:
+class Optimizer(ShowsArguments):
     """The base: write `step`, which moves one variable.
 
     float16 and bfloat16 variables are moved in float32, where small rates and momenta do not vanish, and rounded.
@@ -146,6 +147,15 @@ class Optimizer:
     def finish(self) -> list[Operation]:
         """The assigns that a step needs once, after those of all variables."""
         return []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copies: an optimizer that has no state in a graph yet. GraphError for another."""
+        if self._graph is not None:
+            raise GraphError(
+                f"this {type(self).__name__} has its state in a graph, and cannot be copied alone: a trainer's "
+                "save and load carry it, and with_options() makes a new one of the same options"
+            )
+        return dict(vars(self))
 
     @property
     def graph(self) -> Graph:

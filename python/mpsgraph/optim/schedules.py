@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._checks import NotNegative, Positive, Size, checked, is_number
-from .._shown import shown
+from .._shown import ShowsArguments, shown
 from ..errors import GraphError
 
 Schedule = Callable[[int], float]
@@ -38,7 +38,7 @@ class ConstantRate(float):
         return float(self)
 
 
-class StepRate:
+class StepRate(ShowsArguments):
     """rate * factor^floor(step / every): lowered at once after every so many steps.
 
     >>> [mg.optim.StepRate(1.0, every=10, factor=0.5)(step) for step in (0, 9, 10, 20)]
@@ -53,7 +53,7 @@ class StepRate:
         return self.rate * self.factor ** (step // self.every)
 
 
-class ExponentialRate:
+class ExponentialRate(ShowsArguments):
     """rate * factor^(step / every): lowered smoothly.
 
     >>> mg.optim.ExponentialRate(1.0, every=10, factor=0.25)(5)
@@ -68,7 +68,7 @@ class ExponentialRate:
         return float(self.rate * self.factor ** (step / self.every))
 
 
-class CosineRate:
+class CosineRate(ShowsArguments):
     """From rate to final along half a cosine over `steps`, then final. Loshchilov and Hutter, arXiv:1608.03983.
 
     >>> [round(mg.optim.CosineRate(1.0, steps=10)(step), 3) for step in (0, 5, 10, 99)]
@@ -84,7 +84,7 @@ class CosineRate:
         return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * share)) / 2
 
 
-class PolynomialRate:
+class PolynomialRate(ShowsArguments):
     """From rate to final by (1 - step / steps)^power over `steps`, then final.
 
     >>> [mg.optim.PolynomialRate(1.0, steps=4, power=2.0)(step) for step in (0, 2, 4, 9)]
@@ -100,7 +100,7 @@ class PolynomialRate:
         return float(self.final + (self.rate - self.final) * left**self.power)
 
 
-class CosineRestartsRate:
+class CosineRestartsRate(ShowsArguments):
     """Half cosines one after another, the first over `steps`, each `factor` times as long as the one before.
 
     Loshchilov and Hutter, arXiv:1608.03983; PyTorch's CosineAnnealingWarmRestarts.
@@ -123,7 +123,7 @@ class CosineRestartsRate:
         return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * step / length)) / 2
 
 
-class OneCycleRate:
+class OneCycleRate(ShowsArguments):
     """From rate / initial_divisor up to rate over a share of the steps, then down to the first rate / final_divisor.
 
     Both along half a cosine. Smith and Topin, arXiv:1708.07120; PyTorch's OneCycleLR with two phases.
@@ -156,7 +156,7 @@ class OneCycleRate:
         return lowest + (self.rate - lowest) * (1 + math.cos(math.pi * share)) / 2
 
 
-class WarmUp:
+class WarmUp(ShowsArguments):
     """Rises in a straight line over `steps` to the rate at which another schedule begins, then follows it.
 
     >>> [mg.optim.WarmUp(mg.optim.ConstantRate(1.0), steps=4)(step) for step in (0, 1, 3, 4, 9)]
@@ -173,7 +173,7 @@ class WarmUp:
         return self.schedule(step - self.steps)
 
 
-class ScaledRate:
+class ScaledRate(ShowsArguments):
     """Another schedule's rate times a factor.
 
     >>> mg.optim.ScaledRate(mg.optim.StepRate(1.0, every=10), 0.5)(10)

@@ -15,7 +15,6 @@ from .._dtypes import dtype_of
 from ..errors import DTypeError, GraphError, ShapeError
 from ..graph import Graph
 from ..optim import Optimizer
-from .finite import FiniteCheck
 from .objective import Part, Term
 from .structure import leaves, mapped, named_leaves
 
@@ -47,7 +46,6 @@ class Built:
     minimized: list[Minimized] = field(default_factory=list)
     evaluation: list[Term] = field(default_factory=list)
     evaluated: list[Part] = field(default_factory=list)
-    finite: FiniteCheck | None = None
 
     @property
     def placeholders(self) -> list[Tensor]:

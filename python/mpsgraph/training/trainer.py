@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
-from .._core import Device, Executable
+from .._core import CompilationDescriptor, Device, Executable
 from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
-from ..errors import GraphError, OutOfRangeError
+from ..errors import GraphError
 from ..model import Model
 from ..nn.losses import Loss
 from ..nn.metrics import Accumulated, Metric
@@ -32,7 +32,7 @@ from ..optim import SGD, Optimizer
 from ..optim.schedules import Schedule, as_rate
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
-from . import evaluation, finite, saved
+from . import evaluation, saved
 from .batch import checked_batch
 from .callbacks import Callback
 from .fitting import Fit
@@ -65,7 +65,7 @@ class Trainer(TrainingGraph):
         loss_weights: numbers by output, which their losses are multiplied by in the sum.
         gradient_accumulation_steps: after how many batches the optimizer moves, by the mean of their gradients.
         ema_decay: of exponential moving averages of the weights, which `averaged_weights` and `fit`'s validation use.
-        check_finite: whether a step that makes a NaN or an infinity stops with GraphError before anything changes, and
+        check_finite: whether a step that makes a NaN or an infinity stops with CheckError before anything changes, and
             names the first operation that did, with the line that made it. Slow: for looking for a fault.
         device: None for the default one. seed: of first values and of dropout. dtype: of inputs that are floats.
         precision: what products are computed in, "float32", "bfloat16" or "float16", with weights in float32; "auto":
@@ -169,21 +169,11 @@ class Trainer(TrainingGraph):
         while len(self._in_flight) >= IN_FLIGHT:
             self._wait_for_oldest()
         result = StepResult(executable.run_async((*rates, *arrays)), built.names)
-        if built.finite is not None:
-            self._explain(result, built, [*rates, *arrays])
+        if self.check_finite:
+            result.wait()
         self._in_flight.append((result, arrays))
         self.step += 1
         return result
-
-    def _explain(self, result: StepResult, built: Built, arrays: list[Any]) -> None:
-        """Waits for a step that is looked at. GraphError that names what made the first NaN or infinity."""
-        try:
-            result.wait()
-        except OutOfRangeError as error:
-            if built.finite is None or finite.MARK not in str(error):
-                raise
-            feeds = dict(zip([*(m.rate for m in built.minimized), *built.placeholders], arrays, strict=True))
-            raise GraphError(built.finite.explanation(feeds, self.device)) from None
 
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable, Built]:
         """The executable of a step on a batch of these shapes, in their structure; the last one is at hand, others may
@@ -197,11 +187,8 @@ class Trainer(TrainingGraph):
                 feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
                 feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
                 targets, operations = [*built.targets, *built.outputs], built.operations(applying)
-                if self.check_finite:
-                    if built.finite is None:
-                        built.finite = finite.FiniteCheck(self.graph, targets, operations)
-                    operations = [*operations, built.finite.guard]
-                self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations), built
+                options = CompilationDescriptor(check_finite=True) if self.check_finite else None
+                self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations, options), built
         return self._last_step[1:]
 
     def _rates(self, built: Built) -> list[np.ndarray]:
@@ -385,6 +372,12 @@ class Trainer(TrainingGraph):
         Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
         """
         saved.load(self, path)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise GraphError(
+            "a trainer cannot be pickled or copied, as it has steps in flight and a graph for each form of batches: "
+            "save(path) and load(path) carry its state, copy.deepcopy(trainer.model) its model"
+        )
 
     def weights(self) -> dict[str, np.ndarray]:
         """Copies of the values of the model's parameters and buffers, by path. Errors: GraphError before the first

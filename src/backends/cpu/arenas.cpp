@@ -32,7 +32,7 @@ void Arenas::leave(size_t bytes) {
 }
 
 std::shared_ptr<Buffer> Arenas::take(size_t bytes, const std::byte* preferred) {
-  if (guard_.forked()) return Buffer::allocate(bytes);
+  if (guard_.forked()) return Buffer::allocate(bytes, runtime::MemoryUse::arenas);
   std::lock_guard lock(mutex_);
   if (Arena found = fitting(bytes, preferred)) return found;
   return replaced(bytes);
@@ -60,7 +60,7 @@ Arenas::Arena Arenas::fitting(size_t bytes, const std::byte* preferred) {
 Arenas::Arena Arenas::replaced(size_t bytes) {
   const auto small = std::find_if(free_.begin(), free_.end(), [&](const Arena& a) { return a->bytes() < bytes; });
   if (small != free_.end()) free_.erase(small);
-  return Buffer::allocate(bytes);
+  return Buffer::allocate(bytes, runtime::MemoryUse::arenas);
 }
 
 }  // namespace mpsgraph::cpu

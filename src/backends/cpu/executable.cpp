@@ -26,7 +26,7 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
   for (const ConstantPtr& constant : lowered_.constants)
     if (!stays(constant))
       constant_bytes_ += aligned(static_cast<size_t>(constant->elements()) * size_of(constant->dtype()));
-  constants_ = runtime::Buffer::allocate(constant_bytes_);
+  constants_ = runtime::Buffer::allocate(constant_bytes_, runtime::MemoryUse::packed_weights);
   std::byte* next = constants_->data();
   for (const ConstantPtr& constant : lowered_.constants) {
     if (stays(constant)) {

@@ -38,7 +38,7 @@ std::shared_ptr<std::byte> allocate(Table& table, size_t bytes) {
   std::shared_ptr<Block> block = table.open.lock();
   if (!block || block->buffer->bytes() - block->used < bytes) {
     block = std::make_shared<Block>();
-    block->buffer = runtime::Buffer::allocate(std::max(bytes, block_bytes));
+    block->buffer = runtime::Buffer::allocate(std::max(bytes, block_bytes), runtime::MemoryUse::packed_weights);
     table.open = block;
   }
   std::byte* const place = block->buffer->data() + block->used;

@@ -25,9 +25,10 @@ GraphTensors lower_call(Lowering& l) {
   GraphTensors results = called.lower_within(l.inputs);
   for (MPSGraphTensor* __strong& result : results)  // which may be operands as they are
     if (result) result = [l.graph() identityWithTensor:result name:l.name()];
-  if (!called.checks.empty() && l.operation.parent->owner)
-    l.unsupported(cat("'", symbol, "' checks indices, which cannot end a run from a block of control flow"));
-  l.program.checks.insert(l.program.checks.end(), called.checks.begin(), called.checks.end());
+  if (!called.reports.empty() && l.operation.parent->owner)
+    l.unsupported(cat("'", symbol, "' prints or checks, which a call within a block of control flow cannot; use ",
+                      "Device(\"cpu\"), or call it outside"));
+  l.program.reports.insert(l.program.reports.end(), called.reports.begin(), called.reports.end());
   l.program.intact = called.intact;
   l.program.names.insert(l.program.names.end(), called.names.begin(), called.names.end());
   return results;

@@ -5,10 +5,12 @@
 // is done, and assigns behind the check keep the variable as it was. What blocks of control flow find leaves them as
 // their results (block_checks.mm).
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
+#include "core/ops/out_of_range.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -54,7 +56,16 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
 // What is found at the top ends the run.
 void report(Lowering& l, std::map<int64_t, const Operation*> checks, MPSGraphTensor* found) {
   const Steps s(l);
-  l.program.checks.push_back({std::move(checks), -1, found});
+  const Operation* first = checks.begin()->second;
+  l.program.reports.push_back({first,
+                               -1,
+                               {found},
+                               {{DType::int64, Shape(Dims{3})}},
+                               [checks = std::move(checks)](const std::vector<runtime::NDArray>& arrays) {
+                                 int64_t outside[3];
+                                 std::memcpy(outside, arrays[0].data(), sizeof outside);
+                                 if (outside[0]) ops::refuse(*checks.at(outside[0]), outside[1], outside[2]);
+                               }});
   MPSGraphTensor* none = s.equal(s.slice(found, 0, 0, 1), l.ints({0}, DType::int64));
   l.program.intact = l.program.intact ? s.both(l.program.intact, none) : none;
 }
@@ -62,7 +73,7 @@ void report(Lowering& l, std::map<int64_t, const Operation*> checks, MPSGraphTen
 GraphTensors lower_check_indices(Lowering& l) {
   const int feed = l.program.is_within ? -1 : feed_of(l);
   if (feed >= 0)
-    l.program.checks.push_back({{{1, &l.operation}}, feed, nil});
+    l.program.reports.push_back({&l.operation, feed, {}, {}, {}});
   else
     report(l, {{1, &l.operation}}, found_outside(l, 1));
   return {};

@@ -82,7 +82,10 @@ void BufferPool::set_limit(size_t bytes) {
 
 runtime::BufferStatistics BufferPool::statistics() {
   std::lock_guard lock(mutex_);
-  return statistics_;
+  runtime::BufferStatistics statistics = statistics_;
+  statistics.live_by_use[0] = statistics.live_bytes;  // what MPSGraph allocates by itself nobody counts
+  statistics.peak_by_use[0] = statistics.peak_live_bytes;
+  return statistics;
 }
 
 // --- compiling -------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@
 #include "backends/metal/types.h"
 #include "compiler/program.h"
 #include "core/registration.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::metal {
 
@@ -96,14 +97,16 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // of the operations, for people
-  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none),
-  // the place and the index. The reports are the last of the targets.
-  struct Check {
-    std::map<int64_t, const Operation*> operations;  // by number, from 1 on
-    int feed;  // -1: report
-    MPSGraphTensor* report;
+  // What the host looks at: a feed before the run, or results of its own when the device is done. Those are the last of
+  // the targets, in the order of the reports. `read` may throw, which ends the run.
+  struct Report {
+    const Operation* operation;  // for errors
+    int feed;  // a check_indices of it; -1: results
+    GraphTensors results;
+    std::vector<TensorType> types;
+    std::function<void(const std::vector<runtime::NDArray>&)> read;
   };
-  std::vector<Check> checks;
+  std::vector<Report> reports;
   MPSGraphTensor* intact = nil;  // bool: no check so far found one; nil when none reports
   bool is_within = false;  // lowered by lower_within(): its feeds are not a run's
 

@@ -112,8 +112,9 @@ void Lowering::needs_system(std::string_view version) const {
 
 namespace {
 
-bool has_effect(const Operation& operation) {
-  return operation.definition->has_effect || std::ranges::any_of(operation.blocks, [](const auto& block) {
+bool has_effect(const Operation& operation) {  // what is printed is a result
+  return (operation.definition->has_effect && !operation.is("print")) ||
+         std::ranges::any_of(operation.blocks, [](const auto& block) {
            return std::ranges::any_of(block->operations, [](const auto& inner) { return has_effect(*inner); });
          });
 }
@@ -162,8 +163,7 @@ void ProgramLowering::run() {
     [taken addObject:tensor];
     targets.push_back(tensor);
   }
-  for (const Check& check : checks)
-    if (check.report) targets.push_back(check.report);
+  for (const Report& report : reports) targets.insert(targets.end(), report.results.begin(), report.results.end());
 }
 
 GraphTensors ProgramLowering::lower_within(const GraphTensors& operands) {

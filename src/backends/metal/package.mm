@@ -84,9 +84,16 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       }
       ProgramLowering lowering(graph, program_, std::move(values), true);
       lowering.run();
-      if (!lowering.checks.empty()) {
-        const Operation& check = *lowering.checks.front().operations.begin()->second;
+      if (!lowering.reports.empty()) {
+        const Operation& check = *lowering.reports.front().operation;
+        if (!check.is("check_indices") && !check.is("find_outside"))
+          throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot print '", check.name,
+                                     "': leave print out, or use save()", check.where()));
         const std::string& of = check.attributes.string("of");
+        if (!check.attributes.string("message").empty())
+          throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot raise an error for ",
+                                     check.attributes.string("message"), ": leave the ",
+                                     of == "check" ? "check" : "check_finite", " out, or use save()", check.where()));
         const bool slices = of.starts_with("dynamic_");
         throw UnsupportedError(
             cat("[serialize] an MPSGraphPackage cannot raise an error for the ", slices ? "starts" : "indices", " '",

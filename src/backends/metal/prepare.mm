@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "backends/metal/block_checks.h"
+#include "backends/metal/block_prints.h"
 #include "backends/metal/lowering.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
@@ -150,6 +151,7 @@ void prepare(compiler::Program& program, const compiler::Options& options) {
   if (compiler::any_operation(program, adds_halves)) compiler::rewrite(program, added_in_float32);
   remove_nothing(program);
   carry_checks(program);
+  carry_prints(program);
   if (options.observe) options.observe("remove_nothing", print(*program.graph));
 }
 

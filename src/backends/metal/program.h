@@ -52,10 +52,10 @@ class MetalProgram final : public runtime::CompiledProgram {
  private:
   void encode_into(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
                    std::span<runtime::NDArray> results);
-  // Throws when a feed that is indices has one outside; waits for whoever writes it.
+  // Throws when a feed that is indices has one outside, and waits for whoever writes it.
   void check_feeds(MetalCommands& commands, std::span<const runtime::NDArray> feeds);
-  // The arrays of the reports, which are read when the device is done.
-  std::vector<runtime::NDArray> reports(MetalCommands& commands);
+  // The arrays of the reports, which are read when the device is done, in order, to the first that ends the run.
+  std::vector<runtime::NDArray> read_reports(MetalCommands& commands);
 
   MetalDevice& device_;
   std::mutex encoding_;  // without variables; see MetalVariables::encoding
@@ -64,8 +64,8 @@ class MetalProgram final : public runtime::CompiledProgram {
   std::shared_ptr<MetalVariables> home_;  // null without variables
   std::shared_ptr<const int> generation_;
   MPSGraph* graph_ = nil;
-  GraphTensors feeds_, targets_;  // nil: not fed, a constant; the checks' reports are the last targets
-  std::vector<ProgramLowering::Check> checks_;
+  GraphTensors feeds_, targets_;  // nil: not fed, a constant; the reports' results are the last targets
+  std::vector<ProgramLowering::Report> reports_;
   NSArray<MPSGraphOperation*>* target_operations_ = nil;
   CompiledGraph compiled_;  // without variables
   std::vector<bool> fed_, computed_;

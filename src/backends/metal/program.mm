@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "backends/metal/array_uses.h"
 #include "backends/metal/guarded.h"
@@ -137,7 +138,7 @@ MetalProgram::MetalProgram(MetalDevice& device, compiler::Program program,
     targets_ = lowering.targets;
     target_operations_ = lowering.target_operations;
     names_ = lowering.names;
-    checks_ = lowering.checks;
+    reports_ = lowering.reports;
     fed_ = present(feeds_);
     computed_ = present(targets_);
     if (!home_) compiled_ = CompiledGraph::compile(device_, lowering);
@@ -170,7 +171,7 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
   const Signpost encoding(Phase::encode, names_.empty() ? "program" : names_.back());
   check_feeds(commands, feeds);
   std::vector<NDArray> outputs(results.begin(), results.end());
-  for (NDArray& report : reports(commands)) outputs.push_back(std::move(report));
+  for (NDArray& report : read_reports(commands)) outputs.push_back(std::move(report));
   const RunData data(device_, commands, feeds, outputs, fed_, computed_);
   for (size_t i = 0; i < results.size(); ++i) {
     if (computed_[i]) continue;
@@ -204,30 +205,33 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
 }
 
 void MetalProgram::check_feeds(MetalCommands& commands, std::span<const NDArray> feeds) {
-  for (const ProgramLowering::Check& check : checks_) {
-    if (check.feed < 0) continue;
-    const NDArray& fed = feeds[static_cast<size_t>(check.feed)];
+  for (const ProgramLowering::Report& report : reports_) {
+    if (report.feed < 0) continue;
+    const NDArray& fed = feeds[static_cast<size_t>(report.feed)];
     const PendingUses::Use use(fed, false, false);
     if (!device_.uses.try_add({use})) {
       commands.finish();  // who writes it may be in there
       device_.uses.wait_for(use);
     }
-    const Operation& operation = *check.operations.at(1);
+    const Operation& operation = *report.operation;
     if (ops::any_outside(fed.data(), fed.dtype(), element_count(fed.dims()), operation.attributes.integers("lengths"),
                          operation.attributes.integers("ignored")))
       ops::refuse(operation, fed.data());
   }
 }
 
-std::vector<NDArray> MetalProgram::reports(MetalCommands& commands) {
+std::vector<NDArray> MetalProgram::read_reports(MetalCommands& commands) {
   std::vector<NDArray> arrays;
-  for (const ProgramLowering::Check& check : checks_) {
-    if (!check.report) continue;
-    const NDArray report = arrays.emplace_back(device_.allocate(DType::int64, {3}));
-    commands.copy_back([report, operations = check.operations] {
-      int64_t found[3];
-      std::memcpy(found, report.data(), sizeof found);
-      if (found[0]) throw OutOfRangeError(ops::outside(*operations.at(found[0]), found[1], found[2]));
+  const auto ended = std::make_shared<bool>(false);
+  for (const ProgramLowering::Report& report : reports_) {
+    if (report.feed >= 0) continue;
+    std::vector<NDArray> own;
+    for (const TensorType& type : report.types) own.push_back(device_.allocate(type.dtype, type.shape.dims()));
+    arrays.insert(arrays.end(), own.begin(), own.end());
+    commands.copy_back([own = std::move(own), read = report.read, ended] {
+      if (std::exchange(*ended, true)) return;
+      read(own);
+      *ended = false;
     });
   }
   return arrays;

@@ -7,6 +7,7 @@
 #include "core/ops/any_outside.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/check_error.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -30,6 +31,17 @@ std::optional<Bounds> along_several(size_t operand, const Shape& shape, const Sh
     result.lengths.push_back(shape.ranked() ? shape[static_cast<int>(axis)] : -1);
   }
   return result;
+}
+
+// Of an element that is counted row-major.
+std::string place_of(const Tensor& tensor, int64_t place) {
+  Dims at = tensor.shape().dims();
+  for (size_t i = at.size(), left = static_cast<size_t>(place); i-- > 0;) {
+    const auto size = static_cast<size_t>(at[i]);
+    at[i] = static_cast<int64_t>(left % size);
+    left /= size;
+  }
+  return to_string(at);
 }
 
 }  // namespace
@@ -92,14 +104,8 @@ int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& igno
 std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index) {
   const size_t which = static_cast<size_t>(place) % bounds.lengths.size();
   const int64_t length = bounds.lengths[which];
-  Dims at = indices.shape().dims();
-  for (size_t i = at.size(), left = static_cast<size_t>(place); i-- > 0;) {
-    const auto size = static_cast<size_t>(at[i]);
-    at[i] = static_cast<int64_t>(left % size);
-    left /= size;
-  }
   const std::string where =
-      at.empty() ? cat("'", indices.name(), "'") : cat(to_string(at), " of '", indices.name(), "'");
+      cat(indices.shape().rank() == 0 ? "" : place_of(indices, place) + " of ", "'", indices.name(), "'");
   if (kind.starts_with("dynamic_"))
     return cat("[", kind.substr(kind.find('_') + 1), "] elements from start ", index, " on do not lie inside of axis ",
                bounds.axes[which], "; give a start from 0 to ", length - 1, ", or one that counts from the end");
@@ -111,10 +117,15 @@ std::string outside(std::string_view kind, const Tensor& indices, const Bounds& 
              is_scatter(kind) ? "drop" : "zeros", "\"");
 }
 
-std::string outside(const Operation& check, int64_t place, int64_t index) {
+void refuse(const Operation& check, int64_t place, int64_t index) {
   const Attributes& a = check.attributes;
-  return cat(outside(a.string("of"), *check.input(0), {0, a.integers("axes"), a.integers("lengths")}, place, index),
-             check.where());
+  const Tensor& indices = *check.input(0);
+  if (const std::string& message = a.string("message"); !message.empty()) {
+    const bool several = indices.shape().elements() > 1;
+    throw CheckError(cat(message, several ? "; false at " + place_of(indices, place) : "", check.where()));
+  }
+  throw OutOfRangeError(cat(
+      outside(a.string("of"), indices, {0, a.integers("axes"), a.integers("lengths")}, place, index), check.where()));
 }
 
 void refuse(const Operation& check, const std::byte* indices) {
@@ -126,7 +137,7 @@ void refuse(const Operation& check, const std::byte* indices) {
   });
   const int64_t place =
       first_outside(values, check.attributes.integers("lengths"), check.attributes.integers("ignored"));
-  throw OutOfRangeError(outside(check, place, values[static_cast<size_t>(place)]));
+  refuse(check, place, values[static_cast<size_t>(place)]);
 }
 
 }  // namespace mpsgraph::ops

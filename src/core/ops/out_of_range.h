@@ -39,9 +39,10 @@ void check_out_of_range(const InferContext& context, const Shape& gradient_of = 
 int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored = {});
 // What an OutOfRangeError says of it.
 std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index);
-// Of a check_indices, which holds the kind and the bounds as attributes.
-std::string outside(const Operation& check, int64_t place, int64_t index);
-// Throws it for the first of a check's indices, of which one lies outside.
+// Throws what a check_indices, which holds the kind and the bounds as attributes, says of an index outside: an
+// OutOfRangeError, or the CheckError of a condition.
+[[noreturn]] void refuse(const Operation& check, int64_t place, int64_t index);
+// The same for the first of its indices, of which one lies outside.
 [[noreturn]] void refuse(const Operation& check, const std::byte* indices);
 
 }  // namespace mpsgraph::ops

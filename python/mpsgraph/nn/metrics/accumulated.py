@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..._checks import check_methods, checked
+from ..._shown import ShowsArguments
 from ...errors import DTypeError, GraphError, ShapeError
 
 
 @checked
-class Accumulated:
+class Accumulated(ShowsArguments):
     """A metric that accumulates: `update` with each batch's outputs and labels, then `result`; `reset` begins anew.
 
     A trainer takes such in `metrics`, over the steps of an epoch and over evaluations. One of your own defines `reset`,

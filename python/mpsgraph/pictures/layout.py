@@ -1,0 +1,103 @@
+"""Where the nodes of a picture stand: in rows from operands down to results, with few crossings.
+
+Sugiyama's way: a node's row is one below the lowest of its operands'; an edge over several rows passes through a point
+in each; rows are sorted by the means of their neighbours' places, down and up again; then nodes are drawn towards these
+means as far as their neighbours in the row let them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Edge = tuple[int, int]
+ROUNDS = 8
+
+
+def rows_of(count: int, edges: Sequence[Edge]) -> list[int]:
+    """The row of each node; edges go from smaller to larger numbers."""
+    rows = [0] * count
+    for start, end in sorted(edges, key=lambda edge: edge[1]):
+        rows[end] = max(rows[end], rows[start] + 1)
+    for node in reversed(range(count)):  # what has no operands stands right above its first user
+        users = [rows[end] for start, end in edges if start == node]
+        if users and not any(end == node for _, end in edges):
+            rows[node] = min(users) - 1
+    return rows
+
+
+class Layout:
+    """Places of nodes and of the points that edges pass: x by node, in the widths' unit, and rows."""
+
+    def __init__(self, widths: Sequence[float], edges: Sequence[Edge], gap: float = 0.3) -> None:
+        self.rows = rows_of(len(widths), edges)
+        self.widths, self.gap = list(widths), gap
+        self.paths: dict[Edge, list[int]] = {}
+        """The points of each edge, its ends included."""
+        self._above: dict[int, list[int]] = {i: [] for i in range(len(widths))}
+        self._below: dict[int, list[int]] = {i: [] for i in range(len(widths))}
+        for edge in dict.fromkeys(edges):
+            self._pass(edge)
+        self.order: list[list[int]] = [[] for _ in range(max(self.rows, default=-1) + 1)]
+        for node, row in enumerate(self.rows):
+            self.order[row].append(node)
+        self._sort()
+        self.x = self._placed()
+
+    def _pass(self, edge: Edge) -> None:
+        start, end = edge
+        path = [start]
+        for row in range(self.rows[start] + 1, self.rows[end]):
+            path.append(len(self.rows))
+            self.rows.append(row)
+            self.widths.append(0.1)
+        path.append(end)
+        self.paths[edge] = path
+        for upper, lower in zip(path, path[1:], strict=False):
+            self._below.setdefault(upper, []).append(lower)
+            self._above.setdefault(lower, []).append(upper)
+
+    def _sort(self) -> None:
+        for turn in range(2 * ROUNDS):
+            down = turn % 2 == 0
+            neighbours = self._above if down else self._below
+            place = {node: i for row in self.order for i, node in enumerate(row)}
+            for row in self.order if down else reversed(self.order):
+                row.sort(key=lambda node: _mean([place[n] for n in neighbours.get(node, [])], place[node]))
+                place.update((node, i) for i, node in enumerate(row))
+
+    def _placed(self) -> list[float]:
+        x = [0.0] * len(self.rows)
+        for row in self.order:
+            left = 0.0
+            for node in row:
+                x[node] = left + self.widths[node] / 2
+                left += self.widths[node] + self.gap
+        for turn in range(4 * ROUNDS):
+            for row in self.order if turn % 2 == 0 else reversed(self.order):
+                around = self._above if turn % 2 == 0 else self._below
+                wanted = [_mean([x[n] for n in around.get(node, [])], x[node]) for node in row]
+                for node, place in zip(row, self._apart(row, wanted), strict=True):
+                    x[node] = place
+        return x
+
+    def _apart(self, row: Sequence[int], wanted: Sequence[float]) -> list[float]:
+        """Places near those that are wanted, in order and without overlaps: the mean of pushing right and left."""
+
+        def pushed(order: Sequence[int], sign: float) -> list[float]:
+            places: list[float] = []
+            for i in order:
+                place = sign * wanted[i]
+                if places:
+                    before = order[len(places) - 1]
+                    room = (self.widths[row[i]] + self.widths[row[before]]) / 2 + self.gap
+                    place = max(place, places[-1] + room)
+                places.append(place)
+            return places
+
+        forward = pushed(range(len(row)), 1.0)
+        backward = [-place for place in reversed(pushed(range(len(row) - 1, -1, -1), -1.0))]
+        return [(a + b) / 2 for a, b in zip(forward, backward, strict=True)]
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise

@@ -1,0 +1,122 @@
+"""What a picture of a graph shows: its operations as nodes with a title and a colour, tensors as edges between them.
+
+Constants of one element are written into the operations that use them; blocks of control flow are part of their
+operation's node, which says how many operations they hold. Edges are numbered as nodes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core import Block, Graph, Operation, Tensor
+from .._shown import shown
+from ..errors import GraphError
+
+COLOURS = {"placeholder": "#cfe3f5", "variable": "#fbe3c6", "constant": "#eeeeee", "target": "#d5efd5", "": "#ffffff"}
+
+
+@dataclass
+class Node:
+    """An operation: lines of text, its part, and the nodes that it takes operands from, with the tensors' types."""
+
+    lines: list[str]
+    part: str
+    operands: list[tuple[int, str]] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)
+    """Control dependencies."""
+
+
+def nodes_of(graph: Graph, targets: Iterable[Tensor | Operation] | None, limit: int) -> list[Node]:
+    """The operations that targets need, all by default, in creation order.
+
+    Errors: GraphError for more than `limit` of them, and for targets of another graph.
+    """
+    wanted = None if targets is None else _needed(graph, list(targets))
+    operations = [o for o in graph.operations if wanted is None or o.id in wanted]
+    aims = set() if targets is None else {(t.operation if isinstance(t, Tensor) else t).id for t in targets}
+    written = {o.id: _number(o) for o in operations if _is_number(o)}
+    kept = [o for o in operations if o.id not in written]
+    if len(kept) > limit:
+        raise GraphError(
+            f"{len(kept)} operations are more than a picture shows, {limit}: give targets that need fewer, or a limit"
+        )
+    place = {o.id: i for i, o in enumerate(kept)}
+    made = []
+    for operation in kept:
+        part = operation.kind if operation.kind in COLOURS else "target" if operation.id in aims else ""
+        node = Node(_lines(operation, written), part)
+        for tensor in _operands(operation):
+            if tensor.operation.id in place:
+                node.operands.append((place[tensor.operation.id], type_of(tensor)))
+        node.before = [place[o.id] for o in operation.control_dependencies if o.id in place]
+        made.append(node)
+    return made
+
+
+def type_of(tensor: Tensor) -> str:
+    """ "float32[2,-1]"."""
+    sizes = "*" if tensor.shape is None else ",".join(map(str, tensor.shape))
+    return f"{tensor.dtype}[{sizes}]"
+
+
+def _operands(operation: Operation) -> list[Tensor]:
+    """Operands, and what blocks use of what is around them, each once."""
+    found = list(operation.inputs)
+    within: set[int] = set()
+    for block in operation.blocks:
+        _visit(block, found, within)
+    return [t for t in dict.fromkeys(found) if t.operation.id not in within] if operation.blocks else found
+
+
+def _visit(block: Block, found: list[Tensor], within: set[int]) -> None:
+    within |= {t.operation.id for t in block.arguments}
+    for operation in block.operations:
+        within.add(operation.id)
+        found += operation.inputs
+        for inner in operation.blocks:
+            _visit(inner, found, within)
+    found += block.results
+
+
+def _needed(graph: Graph, targets: list[Any]) -> set[int]:
+    waiting = []
+    for target in targets:
+        operation = target.operation if isinstance(target, Tensor) else target
+        if not isinstance(operation, Operation) or operation.graph is not graph:
+            raise GraphError(f"{shown(target)} is no tensor or operation of this graph")
+        waiting.append(operation)
+    needed: set[int] = set()
+    while waiting:
+        operation = waiting.pop()
+        if operation.id not in needed:
+            needed.add(operation.id)
+            waiting += [t.operation for t in _operands(operation)] + list(operation.control_dependencies)
+    return needed
+
+
+def _is_number(operation: Operation) -> bool:
+    if operation.kind != "constant":
+        return False
+    shape = operation.outputs[0].shape
+    return shape == () and not operation.outputs[0].dtype.is_complex
+
+
+def _number(operation: Operation) -> str:
+    value = operation.attributes["value"]
+    return f"{float(value.numpy().reshape(-1)[0]):g}" if hasattr(value, "numpy") else shown(value)
+
+
+def _lines(operation: Operation, written: dict[int, str]) -> list[str]:
+    """Its name, its kind where the name does not say it, numbers among its operands, and what it gives."""
+    lines = [operation.name]
+    if not operation.name.startswith(operation.kind):
+        lines.append(operation.kind)
+    for i, tensor in enumerate(operation.inputs):
+        if tensor.operation.id in written:
+            lines.append(f"operand {i}: {written[tensor.operation.id]}")
+    for block in operation.blocks:
+        lines.append(f"block of {len(block.operations)} operations")
+    lines += [type_of(t) for t in operation.outputs[:3]] + (["…"] if len(operation.outputs) > 3 else [])
+    return lines

@@ -1,0 +1,134 @@
+// Pass finite, for programs that are compiled with check_finite: each operation that gives floats is checked, and the
+// first one that makes a NaN or an infinity ends the run with its name and the line that made it.
+//
+//   %y = division(%a, %b)   ->   %y = division(%a, %b)
+//                                check_indices(not(finite(%y) or not finite(%a, %b))) {message="[division] 'y' ..."}
+// To make a NaN is to give one though no operand holds one; to make an infinity, to give one though all operands are
+// finite. So minus infinity in a mask is nobody's fault, and what becomes a NaN of it is. Operations are still those
+// that people built: composites have not been expanded, and nothing has been fused. Reads of variables that the run
+// has assigned before become what was assigned, so that checks behind an assign need not wait for it.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "compiler/passes.h"
+#include "core/definition.h"
+#include "mpsgraph/core/builder.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+enum class Asked : uint8_t { finite, number };  // no NaN and no infinity; no NaN
+
+bool holds(const ConstantData& value, Asked asked) {
+  const int64_t count = value.is_splat() ? 1 : value.elements();
+  for (int64_t i = 0; i < count; ++i)
+    for (const double part : {value.scalar(i), value.imaginary(i)})
+      if (asked == Asked::finite ? !std::isfinite(part) : std::isnan(part)) return false;
+  return true;
+}
+
+bool is_of_interest(const Tensor& tensor) {
+  return is_inexact(tensor.dtype()) && tensor.type.history == 0 && tensor.shape().elements() > 0 &&
+         !tensor.operation->is("undefined");
+}
+
+class Finite {
+ public:
+  explicit Finite(const Program& program) {
+    for (size_t i = 0; i < program.feeds.size(); ++i)
+      if (i < program.computed.size() && program.computed[i]) computed_.push_back(program.feeds[i]->operation);
+  }
+
+  Rewriter::Replacement visit(Rewriter& r, const Operation& source) {
+    const bool at_root = !r.graph().current_block().parent;
+    if (at_root && source.is("read"))
+      if (const auto known = assigned_.find(r.now(source.input(0))); known != assigned_.end())
+        return std::vector<Tensor*>{known->second};
+    const Operation& copy = *r.clone(source);
+    if (at_root && copy.is("assign")) assigned_[copy.input(0)] = copy.input(1);
+    forget_assigned(copy);
+    if (is_to_blame(source)) check(r.graph(), copy);
+    std::vector<Tensor*> results;
+    for (const auto& output : copy.outputs) results.push_back(output.get());
+    return results;
+  }
+
+ private:
+  // Control flow only hands on what its blocks make; what a loop has kept was checked when it was made.
+  bool is_to_blame(const Operation& operation) const {
+    return operation.blocks.empty() && !operation.is("constant") && !operation.is("variable") &&
+           !operation.is("undefined") && !operation.kind().starts_with("history_") &&
+           std::ranges::find(computed_, &operation) == computed_.end();
+  }
+
+  void forget_assigned(const Operation& operation) {
+    for (const auto& block : operation.blocks)
+      for (const auto& inner : block->operations) {
+        if (inner->is("assign")) assigned_.erase(inner->input(0));
+        forget_assigned(*inner);
+      }
+  }
+
+  // A bool of rank 0; null for what is known to hold.
+  Tensor* holds(Graph& graph, Tensor* tensor, Asked asked) {
+    if (!is_of_interest(*tensor)) return nullptr;
+    for (const Block* block = &graph.current_block(); block; block = block->parent)
+      if (const auto known = known_.find({tensor, block, asked}); known != known_.end()) return known->second;
+    Tensor*& found = known_[{tensor, &graph.current_block(), asked}];
+    if (const ConstantPtr* value = constant_of(tensor); value && compiler::holds(**value, asked))
+      return found = nullptr;
+    Builder b(graph);
+    const auto all = [&](Tensor* part) {
+      Tensor* each = asked == Asked::finite ? b.unary("is_finite", part) : b.unary("not", b.unary("is_nan", part));
+      Tensor* flat = b.reshape(each, Ints{tensor->shape().elements()});
+      return b.reshape(graph.add("reduction_and", {flat}, {{"axes", Ints{0}}}), Ints{});
+    };
+    if (!is_complex(tensor->dtype())) return found = all(tensor);
+    return found = b.binary("logical_and", all(b.unary("real_part", tensor)), all(b.unary("imaginary_part", tensor)));
+  }
+
+  Tensor* all_hold(Graph& graph, const std::vector<Tensor*>& tensors, Asked asked) {
+    Tensor* all = nullptr;
+    for (Tensor* tensor : tensors)
+      if (Tensor* one = holds(graph, tensor, asked)) all = all ? Builder(graph).binary("logical_and", all, one) : one;
+    return all;
+  }
+
+  // Bool: it has not made what it should not have. Null when it gives nothing of interest.
+  Tensor* blameless(Graph& graph, const Operation& operation, const std::vector<Tensor*>& results, Asked asked) {
+    Builder b(graph);
+    Tensor* after = all_hold(graph, results, asked);
+    Tensor* before = all_hold(graph, operation.inputs, asked);
+    return after && before ? b.binary("logical_or", after, b.unary("not", before)) : after;
+  }
+
+  void check(Graph& graph, const Operation& operation) {
+    std::vector<Tensor*> results;
+    for (const auto& output : operation.outputs) results.push_back(output.get());
+    Tensor* finite = blameless(graph, operation, results, Asked::finite);
+    if (!finite) return;
+    Tensor* number = blameless(graph, operation, results, Asked::number);
+    const bool fed = operation.is("placeholder"), read = operation.is("read");
+    check_condition(graph, Builder(graph).binary("logical_and", finite, number), "finite",
+                    cat("[", operation.kind(), "] '", read ? operation.input(0)->operation->name : operation.name, "' ",
+                        fed    ? "is fed with"
+                        : read ? "holds"
+                               : "makes",
+                        " a NaN or an infinity, the first of this run"));
+  }
+
+  std::vector<const Operation*> computed_;  // feeds that programs before have checked
+  std::map<const Tensor*, Tensor*> assigned_;  // by variable, at the top
+  std::map<std::tuple<const Tensor*, const Block*, Asked>, Tensor*> known_;
+};
+
+}  // namespace
+
+void finite(Program& program) {
+  Finite pass(program);
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return pass.visit(r, operation); });
+}
+
+}  // namespace mpsgraph::compiler

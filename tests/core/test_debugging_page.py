@@ -1,0 +1,31 @@
+"""docs/debugging.md: its programs run in order, and print what stands below them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "debugging.md"
+BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_page(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    said = io.StringIO()
+    for language, text in BLOCKS:
+        if language == "python":
+            assert not said.getvalue(), "what a program prints stands below it"
+            with contextlib.redirect_stdout(said), np.errstate(all="ignore"):
+                exec(compile(text, "model.py", "exec"), names)
+        else:
+            assert said.getvalue() == text
+            said = io.StringIO()
+    assert not said.getvalue() and len(BLOCKS) > 15
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
