@@ -18,6 +18,7 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
+#   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
 # `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
@@ -38,6 +39,7 @@ ROOM    ?=
 WORKERS ?= logical
 PEERS   := .venv-bench
 TORCH   := .venv-conformance
+MPI     := .venv-distributed
 RANDOM  ?=
 
 BIN := $(VENV)/bin
@@ -50,8 +52,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-slow test-systems bench conformance lint format stubs docs \
-        sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-distributed test-slow test-systems bench conformance lint \
+        format stubs docs sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -189,6 +191,17 @@ test-torch: build $(TOOLS) $(TORCH)/installed
 	  print(os.path.relpath(sysconfig.get_path("purelib")))') $(TOGETHER) \
 	  $(TORCH)/bin/python -m pytest -m "not slow" tests/pytorch
 
+# Several processes that train together, in an environment with MPI. Each computes with one thread.
+$(MPI)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet mpi4py==4.1.2 mpich==5.0.2
+	touch $@
+
+test-distributed: build $(TOOLS) $(MPI)/installed
+	PYTHONPATH=$(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; \
+	  print(os.path.relpath(sysconfig.get_path("purelib")))') OMP_NUM_THREADS=1 \
+	  $(MPI)/bin/python -m pytest -m "not slow" tests/distributed
+
 stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
@@ -247,5 +260,5 @@ apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
 clean:
-	rm -rf build $(VENV) $(PEERS) $(TORCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) $(TORCH) $(MPI) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -77,7 +77,7 @@ _install_operators()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, nn, nngraph, onnx, optim, profiler, training
+    from . import data, distributed, nn, nngraph, onnx, optim, profiler, training
     from . import torch as torch  # in no list of names: `from mpsgraph import *` needs no PyTorch
     from .model import Model, load, save
     from .training import checkpoint
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "checkpoint": "training.checkpoint",
     "data": "data",
+    "distributed": "distributed",
     "nn": "nn",
     "nngraph": "nngraph",
     "onnx": "onnx",
@@ -159,6 +160,7 @@ __all__ = [
     "complex128",
     "copy_count",
     "data",
+    "distributed",
     "float16",
     "float32",
     "float64",

@@ -27,7 +27,7 @@ def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
 
 def text_files() -> list[Path]:
     """Everything that people wrote: the folders and files of the repository's root that are not build products."""
-    made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", "demo-output"}
+    made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-distributed", "demo-output"}
     suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
     result = []
     for top in ROOT.iterdir():
@@ -308,7 +308,7 @@ ROOMS = [
     ["mpsgraph"],  # the package's own names
     ["torch"],
     ["onnx", "training"],
-    ["precision.layer_precision"],  # measures layers, so above them
+    ["distributed", "precision.layer_precision"],  # measures layers, so above them
     ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],

@@ -37,7 +37,8 @@ class Record:
     """Something that happened: an interval on a thread, one that overlaps others, or an instant. Times in seconds."""
 
     name: str
-    category: str  # "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait"
+    category: str  # "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait",
+    # "communication"
     shape: str  # "interval", "overlapping", "instant"
     thread: str
     begin: float  # since the profile was started

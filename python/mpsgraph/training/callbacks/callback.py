@@ -25,6 +25,10 @@ class Callback:
     epoch 0 ['loss']
     """
 
+    first_process_only = False
+    """Of several processes that train together, is only the first told? For those that write files or print; not for
+    those that call the trainer."""
+
     def on_fit_begin(self, trainer: Trainer) -> None:
         """Before the first epoch of a fit."""
 

@@ -30,6 +30,8 @@ class CSVLog(Callback):
     ('epoch,step,learning_rate,loss', 3)
     """
 
+    first_process_only = True
+
     @checked
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
         self.path, self.append = os.fspath(path), append
@@ -61,6 +63,8 @@ class TensorBoard(Callback):
     Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the steps that were made, and "learning_rate".
     Args: folder; every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
     """
+
+    first_process_only = True
 
     @checked
     def __init__(self, folder: str | os.PathLike[str], every: int = 1) -> None:

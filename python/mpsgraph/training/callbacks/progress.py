@@ -13,6 +13,8 @@ from .callback import Callback
 class ProgressBar(Callback):
     """A bar over all steps with the last step's values and the last validation's. Args: total steps, None: unknown."""
 
+    first_process_only = True
+
     def __init__(self, total: int | None = None) -> None:
         self.total = total
         self._bar: Any = None
