@@ -23,9 +23,9 @@ def perceptron(dropout=0.0):
 
 def network():
     nn = mg.nn
-    first = [nn.Conv2d(6, 3, padding="same"), nn.BatchNorm(momentum=0.9), nn.ReLU()]
-    second = [nn.Conv2d(6, 3, padding="same"), nn.BatchNorm(momentum=0.9), nn.ReLU(), nn.Flatten(), nn.Linear(5)]
-    return nn.Sequential(*first, *second)
+    first = [nn.Conv2d(6, 3, padding="TF_SAME", bias=False), nn.BatchNorm(momentum=0.9), nn.ReLU()]
+    second = [nn.Conv2d(6, 3, padding="TF_SAME", bias=False), nn.BatchNorm(momentum=0.9), nn.ReLU()]
+    return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(5))
 
 
 SAVED_AT = 6  # steps, by `dying`: when the fifth is known, the sixth is under way
@@ -222,8 +222,6 @@ def dying(how, path, ready):
                     os.kill(os.getpid(), signal.SIGKILL)
                 if how == "exit":
                     sys.exit(3)
-                if how == "return":
-                    sys.exit(0)
                 raise ValueError("the disk is on fire")
 
     trainer.fit(x, y, iterations=4000, batch_size=8, callbacks=[Saves()], progress=False)

@@ -50,7 +50,7 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     if partnership is None or not partnership.agreed:
         checkpoint.save(path, values, metadata, dtypes)
         return
-    states = {name: values[name] for name, v in variables.items() if v in trainer._random_states}
+    states = _states(trainer, variables, values)
     metadata["distributed"] = json.dumps(partnership.description(states))
     values |= {name: partnership.total(values[name], dtypes[name]) for name in _sums(trainer, variables)}
     partnership.by_first(lambda: checkpoint.save(path, values, metadata, dtypes), "the checkpoint")
@@ -85,8 +85,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
         )
     trainer.wait()
     if partnership is not None:
-        states = {name: values[name] for name, v in variables.items() if v in trainer._random_states}
-        values |= partnership.states(described, states)
+        values |= partnership.states(described, _states(trainer, variables, values))
         if not partnership.is_first:  # whose sums are those of all
             values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
     for name, variable in variables.items():
@@ -95,6 +94,14 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     trainer.history = History()
     trainer.history.load_state_dict(json.loads(metadata.get("history", "{}")))
     trainer._data_state = json.loads(metadata["data"])
+
+
+def _states(
+    trainer: Trainer, variables: Mapping[str, Tensor], values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The random states by name."""
+    own = set(trainer._random_states)
+    return {name: values[name] for name, v in variables.items() if v in own}
 
 
 def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:

@@ -143,10 +143,9 @@ class Trainer(TrainingGraph):
             raise GraphError(
                 "precision='auto' measures one process, and others might choose otherwise: name a precision"
             )
-        if (device if isinstance(device, Device) else Device(device)).name != "cpu":
-            raise UnsupportedError(
-                "steps of several processes run on Device('cpu'): make the trainer with device='cpu'"
-            )
+        used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
+        if used.name != "cpu":
+            raise UnsupportedError("steps of several processes run on Device('cpu'): make the trainer with device='cpu'")
         self._partnership = Partnership(self.distributed)
         everyone().at_exit(_waiting(self))
 
