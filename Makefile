@@ -20,6 +20,7 @@
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
 #   make test-jax      JAX's programs likewise (tests/jax), a part of JAX's own harnesses among them; not a part
+#   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
 # `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
@@ -42,6 +43,7 @@ PEERS   := .venv-bench
 TORCH   := .venv-conformance
 SITE    := .venv-docs
 JAX     := .venv-jax
+MPI     := .venv-distributed
 RANDOM  ?=
 
 BIN := $(VENV)/bin
@@ -56,8 +58,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-slow test-systems bench conformance lint format \
-        stubs docs site sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-distributed test-slow test-systems bench conformance \
+        lint format stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -206,6 +208,16 @@ $(JAX)/installed:
 	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax
 	touch $@
 
+# Several processes that train together, in an environment with MPI. Each computes with one thread.
+$(MPI)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet mpi4py==4.1.2 mpich==5.0.2
+	touch $@
+
+test-distributed: build $(TOOLS) $(MPI)/installed
+	PYTHONPATH=$(PURELIB) OMP_NUM_THREADS=1 \
+	  $(MPI)/bin/python -m pytest -m "not slow" tests/distributed
+
 stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
@@ -278,5 +290,5 @@ apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
 clean:
-	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@
 
 #include "mpsgraph/compiler/options.h"
 #include "mpsgraph/compiler/quantization.h"
+#include "mpsgraph/compiler/threaded_callable.h"
 #include "mpsgraph/core/attributes.h"
 #include "mpsgraph/core/autocast.h"
 #include "mpsgraph/core/builder.h"
@@ -21,6 +22,7 @@
 #include "mpsgraph/runtime/device.h"
 #include "mpsgraph/runtime/device_graph.h"
 #include "mpsgraph/runtime/dlpack.h"
+#include "mpsgraph/runtime/exchange.h"
 #include "mpsgraph/runtime/executable.h"
 #include "mpsgraph/runtime/execution.h"
 #include "mpsgraph/runtime/inference.h"

@@ -80,7 +80,7 @@ _core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, nn, nngraph, onnx, optim, profiler, training
+    from . import data, distributed, nn, nngraph, onnx, optim, profiler, training
     from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
     from . import torch as torch
     from .model import Model
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "checkpoint": "training.checkpoint",
     "data": "data",
+    "distributed": "distributed",
     "jax": "jax",
     "nn": "nn",
     "nngraph": "nngraph",
@@ -169,6 +170,7 @@ __all__ = [
     "complex128",
     "copy_count",
     "data",
+    "distributed",
     "float16",
     "float32",
     "float64",

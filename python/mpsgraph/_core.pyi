@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callable', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -626,6 +626,57 @@ class Profile:
         """
         Names by number.
         """
+class Callable:
+    """
+    What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.
+    """
+class Exchange:
+    """
+    Arrays that a run hands to another thread in its middle, and takes back further on.
+    """
+    def __init__(self) -> None:
+        ...
+    def add(self, name: str, types: collections.abc.Sequence[tuple[typing.Any, ...]]) -> int:
+        """
+        A new slot for arrays of these types, (dtype, shape) each and of one dtype; its number. `name` is what profiles call the work on it.
+        """
+    def close(self) -> None:
+        """
+        No more work: next() gives None, and runs raise DeviceError.
+        """
+    def done(self, slot: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        The work on it is done: whoever takes it goes on.
+        """
+    def fail(self, reason: str) -> None:
+        """
+        Runs that give or take, now or later, raise DeviceError with this reason.
+        """
+    def giver(self, slot: typing.SupportsInt | typing.SupportsIndex) -> typing.Callable:
+        """
+        Takes the slot's arrays and gives nothing; does not wait.
+        """
+    def memory(self, slot: typing.SupportsInt | typing.SupportsIndex) -> NDArray:
+        """
+        All elements of a slot, of rank 1. They are the worker's between next() and done().
+        """
+    def next(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> int | None:
+        """
+        The slot that was given next, for the thread that works on it; None when the time is over, or after close().
+        """
+    def taker(self, slot: typing.SupportsInt | typing.SupportsIndex) -> typing.Callable:
+        """
+        Gives the slot's arrays when the work on them is done, for which it waits.
+        """
+    def through(self, slot: typing.SupportsInt | typing.SupportsIndex) -> typing.Callable:
+        """
+        The two at once: takes, waits, and gives.
+        """
+    @property
+    def statistics(self) -> dict[str, typing.Any]:
+        """
+        How many slots were given, and seconds in all: of work on them, that takers waited, of copies.
+        """
 class ExecutionDescriptor:
     """
     What shall happen around a run.
@@ -680,7 +731,7 @@ class Execution:
         """
         As the run returns them: Graph.run's, the array of one target or a dict by target; an Executable's and a DeviceGraph's, a list in the order of the targets. Waits. Errors: whatever the run raised.
         """
-class Executable:
+class Executable(Callable):
     """
     Targets and target operations, compiled for one device and one type of each feed.
     """
@@ -737,15 +788,15 @@ class CompilationDescriptor:
     """
     observe: typing.Any
     reference_kernels: bool
-    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Executable] = {}) -> None:
+    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, typing.Callable] = {}) -> None:
         """
-        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs by the symbol under which operations `call` them.
+        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs, or ends of an Exchange, by the symbol under which operations `call` them.
         """
     @property
-    def callables(self) -> dict[str, Executable]:
+    def callables(self) -> dict[str, typing.Callable]:
         ...
     @callables.setter
-    def callables(self, arg0: collections.abc.Mapping[str, Executable]) -> None:
+    def callables(self, arg0: collections.abc.Mapping[str, typing.Callable]) -> None:
         ...
     @property
     def disabled_passes(self) -> list[str]:

@@ -1,8 +1,9 @@
-"""The `mpsgraph` command: demos, the self-test, profiles of scripts, and where the installed package has its C++ parts.
+"""The `mpsgraph` command: demos, the self-test, profiles of scripts, scripts in several processes, and paths.
 
 mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
 [--json FILE] [--quick | --all] [--only PART] [--draw FILE]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE]
-script.py ...; python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
+script.py ...; mpsgraph launch -n N [--threads T] [--hosts A,B] script.py ...; python -m mpsgraph --cmake-dir or
+--include-dir prints a path for build systems.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return selftest.main(options.device, options.json, options.quick, options.only, options.all)
     elif options.command == "profile":
         return _profile(options)
+    elif options.command == "launch":
+        return _launch(options)
     else:
         parser.print_help()
         return 2
@@ -82,6 +85,26 @@ def _profile(options: argparse.Namespace) -> int:
     return status if isinstance(status, int) else int(status is not None)
 
 
+def _launch(options: argparse.Namespace) -> int:
+    from .distributed.launch import launch
+
+    if not options.script.is_file():
+        print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
+        return 1
+    try:
+        return launch(str(options.script), options.arguments, options.processes, options.threads, options.hosts)
+    except Error as error:
+        print(f"mpsgraph: {error}", file=sys.stderr)
+        return 1
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, got {text}")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mpsgraph", description="Apple's MPSGraph model of training, on any machine.")
     parser.add_argument("--version", action="version", version=f"mpsgraph {__version__}")
@@ -109,6 +132,12 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline for ui.perfetto.dev")
     profile.add_argument("script", type=Path, help="and its arguments behind it")
     profile.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    start = commands.add_parser("launch", help="run a script in several processes that train together (MPI)")
+    start.add_argument("-n", "--processes", type=_positive, required=True, metavar="N", help="how many")
+    start.add_argument("--threads", type=_positive, metavar="T", help="of each (default: the processors shared out)")
+    start.add_argument("--hosts", metavar="A,B", help="machines to share them out among (default: this one)")
+    start.add_argument("script", type=Path, help="and its arguments behind it")
+    start.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     return parser
 
 

@@ -161,6 +161,7 @@ void define_nngraph(py::module_& module);
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
 void define_probes(py::module_& module);  // for the self-test
+void define_exchange(py::module_& module);  // before the executables: what graphs may call
 void define_executables(py::module_& module);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
 

@@ -20,7 +20,7 @@ using QueuePointer = std::shared_ptr<CommandQueue>;
 template <class T>
 using Maybe = std::optional<T>;
 
-Arrays to_list(const std::vector<NDArray>& arrays) {
+Arrays as_list(const std::vector<NDArray>& arrays) {
   Arrays list;
   for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());  // not made yet
   return list;
@@ -34,7 +34,7 @@ struct Descriptor {
   static ExecutionDescriptor::Handler handler(const py::object& function) {
     if (function.is_none()) return {};
     return [function = keep(function)](const std::vector<NDArray>& results, std::exception_ptr error) {
-      call_python([&] { py::handle(function.get())(to_list(results), to_python_exception(error)); });
+      call_python([&] { py::handle(function.get())(as_list(results), to_python_exception(error)); });
     };
   }
   ExecutionDescriptor native() const {
@@ -50,7 +50,7 @@ struct CompilationDescriptor {
   std::vector<std::string> disabled_passes;
   bool reference_kernels = false;
   py::object observe = py::none();
-  std::map<std::string, std::shared_ptr<Executable>> callables;
+  std::map<std::string, std::shared_ptr<compiler::Callable>> callables;
   bool check_finite = false;
 
   compiler::Options native() const {
@@ -155,7 +155,7 @@ struct Started {
 
   py::object results() const {
     wait();
-    const Arrays arrays = to_list(execution->pending_results());
+    const Arrays arrays = as_list(execution->pending_results());
     if (targets.is_none()) return arrays;
     if (py::isinstance<Tensor>(targets)) return arrays[0];
     py::dict by_target;
@@ -189,7 +189,7 @@ Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> i
            const QueuePointer& queue) {
   const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, true);
   started.wait();
-  return to_list(started.execution->pending_results());
+  return as_list(started.execution->pending_results());
 }
 
 Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_ptr<CommandBuffer>& buffer,
@@ -202,7 +202,7 @@ Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_p
     if (wait) buffer->commit();
   }
   if (wait) wait_until_completed(buffer, {});
-  return to_list(outputs);
+  return as_list(outputs);
 }
 
 // What a call of DeviceGraph needs, converted, with its executable found or compiled.
@@ -307,7 +307,7 @@ void define_execution(py::module_& module) {
           },
           "Waits; the first result, which must have one element, as a number.")
       .def_property_readonly(
-          "pending_results", [](const Started& self) { return to_list(self.execution->pending_results()); },
+          "pending_results", [](const Started& self) { return as_list(self.execution->pending_results()); },
           "Does not wait: the arrays, in the order of the targets, may not be written yet, and are None while not even "
           "their shape is known.")
       .def_property_readonly(
@@ -321,8 +321,9 @@ void define_execution(py::module_& module) {
 void define_executable(py::module_& module) {
   using Self = std::shared_ptr<Executable>;
   const auto graph = [](const Self& self) { return graph_object(self->graph()); };
-  py::class_<Executable, Self>(module, "Executable",
-                               "Targets and target operations, compiled for one device and one type of each feed.")
+  py::class_<Executable, compiler::Callable, Self>(
+      module, "Executable", py::multiple_inheritance(),
+      "Targets and target operations, compiled for one device and one type of each feed.")
       .def(
           "run",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
@@ -403,16 +404,15 @@ void define_compilation_descriptor(py::module_& module) {
   py::class_<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
       .def(
           py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe,
-                      std::map<std::string, std::shared_ptr<Executable>> callables, bool check_finite) {
+                      std::map<std::string, std::shared_ptr<compiler::Callable>> callables, bool check_finite) {
             return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe),
                                          std::move(callables), check_finite};
           }),
           py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
           py::arg("observe") = py::none(), py::arg("callables") = py::dict(), py::arg("check_finite") = false,
           "`observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other "
-          "graphs by the symbol under which operations `call` them. `check_finite`: the run ends with CheckError at "
-          "the "
-          "first operation that makes a NaN or an infinity.")
+          "graphs, or ends of an Exchange, by the symbol under which operations `call` them. "
+          "`check_finite`: the run ends with CheckError at the first operation that makes a NaN or an infinity.")
       .def_readwrite("check_finite", &CompilationDescriptor::check_finite)
       .def_readwrite("callables", &CompilationDescriptor::callables)
       .def_readwrite("disabled_passes", &CompilationDescriptor::disabled_passes)

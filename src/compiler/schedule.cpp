@@ -8,6 +8,8 @@
 //
 // So a gradient's memory serves the next one, where all of them were alive until the end, and the update finds it in
 // the cache. Only large values count: many small updates stay together, where a backend makes one kernel of them.
+// A call without results hands something to others, who can work on it meanwhile: it runs as soon as its operands are
+// there. One without operands waits for others: it runs when its results are needed.
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
@@ -33,25 +35,33 @@ class Schedule {
       : block_(program.graph->root()),
         dependencies_(block_),
         users_(dependencies_.users()),
+        readers_(block_.operations.size()),
         touched_(block_.operations.size()),
         early_(block_.operations.size(), false),
+        hasty_(block_.operations.size(), false),
+        late_(block_.operations.size(), false),
         waiting_(block_.operations.size()),
         done_(block_.operations.size(), false) {
     for (int i = 0; i < size(); i++) enter(i);
+    for (int i = size() - 1; i >= 0; i--) hasty_[i] = hands_over(i) || leads_to_hasty(i);
     for (const Tensor* target : program.targets) memories_[memory_.at(target)].bytes = 0;
   }
 
   bool is_worthwhile() const {
+    for (int i = 0; i < size(); i++)
+      if (hasty_[i]) return true;
     return std::any_of(memories_.begin(), memories_.end(), [](const Memory& m) { return m.bytes >= worthwhile; });
   }
 
   std::vector<int> order() {
-    for (int i = 0; i < size(); i++) {
-      if (!done_[i]) run_with_needs(i);
-      while (!candidates_.empty()) {
-        const int next = candidates_.front();
-        candidates_.pop_front();
-        if (!done_[next] && waiting_[next].count == 0 && should_run_now(next)) run_with_needs(next);
+    for (const bool late : {false, true}) {
+      for (int i = 0; i < size(); i++) {
+        if (!done_[i] && (late || !late_[i])) run_with_needs(i);
+        while (!candidates_.empty()) {
+          const int next = candidates_.front();
+          candidates_.pop_front();
+          if (!done_[next] && waiting_[next].count == 0 && should_run_now(next)) run_with_needs(next);
+        }
       }
     }
     return std::move(order_);
@@ -72,21 +82,34 @@ class Schedule {
 
   int size() const { return static_cast<int>(block_.operations.size()); }
   const Operation& operation(int i) const { return *block_.operations[i]; }
+  bool hands_over(int i) const { return operation(i).is("call") && operation(i).outputs.empty(); }
+  bool waits_for_others(int i) const { return operation(i).is("call") && operation(i).inputs.empty(); }
+  bool is_cheap(int i) const {
+    return operation(i).definition->elementwise || operation(i).is("stitched") || is_alias(operation(i));
+  }
+  bool leads_to_hasty(int i) const {
+    return is_cheap(i) && !readers_[i].empty() &&
+           std::all_of(readers_[i].begin(), readers_[i].end(), [&](int reader) { return hasty_[reader]; });
+  }
 
   void enter(int i) {
     const Operation& op = operation(i);
     early_[i] = !op.definition->has_effect && (op.blocks.empty() || op.is("stitched"));
+    late_[i] = waits_for_others(i) && !op.outputs.empty();
     for (int d : dependencies_.before(i)) {
+      late_[i] = late_[i] || (late_[d] && is_cheap(i));
       early_[i] = early_[i] && early_[d];
       if (!early_[d]) waiting_[i].count++, waiting_[i].sum += d;
     }
     std::vector<int>& touched = touched_[i];
     for_each_operand(op, [&](const Tensor* in) {
+      if (const auto made = place_.find(in->operation); made != place_.end()) readers_[made->second].push_back(i);
       if (const auto found = memory_.find(in); found != memory_.end()) touched.push_back(found->second);
     });
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (int m : touched) memories_[m].left++, memories_[m].sum += i;
+    place_[&op] = i;
     const bool stays = op.is("variable") || op.is("constant") || op.is("placeholder");
     for (const auto& output : op.outputs) {
       if (op.is("read") || is_alias(op)) {
@@ -134,6 +157,7 @@ class Schedule {
 
   bool should_run_now(int i) const {
     if (is_alias(operation(i))) return true;  // it costs nothing, and what is worthwhile may need it
+    if (hasty_[i]) return true;
     int64_t gain = 0;
     for (int m : touched_[i])
       if (memories_[m].left == 1) gain += memories_[m].bytes;
@@ -154,10 +178,14 @@ class Schedule {
   const Block& block_;
   const Dependencies dependencies_;
   const std::vector<std::vector<int>> users_;
+  std::unordered_map<const Operation*, int> place_;
+  std::vector<std::vector<int>> readers_;  // of an operation's results; users are also those who must wait for it
   std::unordered_map<const Tensor*, int> memory_;  // of a value: into memories_
   std::vector<Memory> memories_;
   std::vector<std::vector<int>> touched_;  // by operation, each memory once
   std::vector<bool> early_;  // values that a run has from its start, and small ones made of these: rates, corrections
+  std::vector<bool> hasty_;  // hand over, or are cheap and lead to nothing else
+  std::vector<bool> late_;  // wait for others, and cheap ones behind
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;
   std::deque<int> candidates_;  // which may have become worthwhile

@@ -27,7 +27,8 @@ def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
 
 def text_files() -> list[Path]:
     """Everything that people wrote: the folders and files of the repository's root that are not build products."""
-    made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-docs", "demo-output"}
+    made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-docs", ".venv-jax"}
+    made |= {".venv-distributed", "demo-output"}
     suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
     result = []
     for top in ROOT.iterdir():
@@ -309,7 +310,7 @@ ROOMS = [
     ["torch", "jax"],
     ["packages"],
     ["onnx", "training"],
-    ["precision.layer_precision"],  # measures layers, so above them
+    ["distributed", "precision.layer_precision"],  # measures layers, so above them
     ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],

@@ -177,6 +177,49 @@ def test_pickles_of_something_else_are_refused(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+# --- parts of batches -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["batches", "loaded", "workers", "bucketed"])
+@pytest.mark.parametrize("samples", [24, 25, 27, 22])
+def test_parts_together_are_the_batches_of_one(kind: str, samples: int):
+    """Of batches that are three times as large; a last one with fewer samples than parts is left out."""
+    if kind == "bucketed" and samples == 25:
+        pytest.skip("without the batch that is left out, the others come in another order")
+
+    def made(size: int):
+        x = np.arange(samples, dtype=np.float32)
+        if kind == "bucketed":
+            lengths = [np.full(3, value, np.float32) for value in x]
+            return mg.data.bucketed((lengths, x), size, seed=3)
+        if kind == "batches":
+            return mg.data.batches((x, x), size, seed=3)
+        return mg.data.loaded(list(zip(x, x, strict=True)), size, seed=3, workers=2 * (kind == "workers"))
+
+    parts, whole = [made(2).shard(i, 3) for i in range(3)], made(6)
+    for _ in range(2):
+        expected = [y.tolist() for _, y in whole if len(y) >= 3]
+        found = [[y.tolist() for _, y in part] for part in parts]
+        assert {len(own) for own in found} == {len(expected)} == {len(parts[0])}
+        for step, batch in enumerate(expected):
+            own = [each[step] for each in found]
+            assert sum(own, []) == batch and max(map(len, own)) - min(map(len, own)) <= 1
+
+
+def test_parts_go_on_where_they_were_with_others_beside_them():
+    x = np.arange(60)
+    first = mg.data.batches((x,), 5, seed=1).shard(2, 4)
+    seen = [next(iter(first))[0] for _ in range(2)]
+    state = first.state_dict()
+    assert len(seen) == 2 and state["position"] == 2 and state["batch_size"] == 20
+    for size, count, position in ((5, 4, 2), (5, 2, 4), (10, 4, 1)):
+        other = mg.data.batches((x,), size, seed=1).shard(0, count)
+        other.load_state_dict(state)
+        assert (other.epoch, other.position) == (0, position)
+    with pytest.raises(mg.GraphError, match="part 2 of 4 already"):
+        first.shard(0, 2)
+    with pytest.raises(mg.ShapeError, match="parts 0 to 1 of 2, 2 is none"):
+        mg.data.batches((x,)).shard(2, 2)
+
+
 # --- digits -----------------------------------------------------------------------------------------------------------
 def test_digits_have_a_fixed_split():
     (x, y), (test_x, test_y) = mg.data.digits()

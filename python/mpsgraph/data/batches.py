@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import checked
 from .._shown import shown
-from ..errors import ShapeError
+from ..errors import GraphError, ShapeError
 
 Dataset = Sequence[np.ndarray]
 """Arrays of one length, such as (inputs, labels)."""
@@ -45,15 +45,41 @@ class Batches:
     def _begin(self, samples: int, batch_size: int, shuffle: bool, seed: int, drop_last: bool) -> None:
         self.samples = samples
         self.batch_size, self.shuffle, self.seed, self.drop_last = batch_size, shuffle, seed, drop_last
+        self.shards = 0, 1
+        """Which part of each batch is given out, and of how many."""
         self.epoch = 0
         self.position = 0  # batches of this epoch that have been given out
+
+    def shard(self, index: int, count: int) -> Batches:
+        """From now on batches are `count` times as large, and one part of each is given out: this object.
+
+        So as many processes share one order, and each has batches of its own size. A last batch has parts that differ
+        by one sample at most; one with fewer samples than parts is left out. Errors: ShapeError for a part that there
+        is not; GraphError for batches that have been sharded already.
+
+        >>> data = mg.data.batches((np.arange(7),), batch_size=2, shuffle=False).shard(1, 2)
+        >>> [x.tolist() for x, in data]
+        [[2, 3], [6]]
+        """
+        if not 0 <= index < count:
+            raise ShapeError(f"shard: there are parts 0 to {count - 1} of {count}, {index} is none of them")
+        if self.shards != (0, 1):
+            raise GraphError(f"shard: these batches are part {self.shards[0]} of {self.shards[1]} already")
+        self.shards, self.batch_size = (index, count), self.batch_size * count
+        return self
 
     def __len__(self) -> int:
         """Batches in an epoch."""
         return self._count(self.samples)
 
     def _count(self, samples: int) -> int:
-        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+        full, rest = divmod(samples, self.batch_size)
+        return full + (rest >= self.shards[1] and not self.drop_last)
+
+    def _part(self, picked: np.ndarray) -> np.ndarray:
+        """What is given out of a batch."""
+        index, count = self.shards
+        return picked[len(picked) * index // count : len(picked) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
         if self.position and self.position >= len(self):  # whoever took the last batch asked for no more
@@ -61,7 +87,7 @@ class Batches:
         picks = self._picks()
         while self.position < len(self):
             self.position += 1
-            yield self._batch(picks[self.position - 1])
+            yield self._batch(self._part(picks[self.position - 1]))
         self.epoch, self.position = self.epoch + 1, 0
 
     def _picks(self) -> Sequence[np.ndarray]:
@@ -84,16 +110,22 @@ class Batches:
 
     def state_dict(self) -> dict[str, int]:
         """Where the order stands: epoch, batches given out in it, and the seed that it belongs to."""
-        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self.samples}
+        state = {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self.samples}
+        return state if self.shards[1] == 1 else state | {"batch_size": self.batch_size}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues where `state` was taken. ShapeError when it belongs to another seed or dataset length."""
+        """Continues where `state` was taken; where batches are parts of larger ones, behind as many samples.
+
+        Errors: ShapeError when it belongs to another seed or dataset length.
+        """
         if missing := [key for key in ("epoch", "position", "seed", "samples") if key not in state]:
             raise ShapeError(f"load_state_dict takes what state_dict gives, {shown(state)} has no {missing[0]}")
         for key, own in (("seed", self.seed), ("samples", self.samples)):
             if state[key] != own:
                 raise ShapeError(f"the data order was saved with {key} {state[key]}, these batches have {own}")
         self.epoch, self.position = state["epoch"], state["position"]
+        if "batch_size" in state:  # of all processes together, of which there may be others now
+            self.position = self.position * state["batch_size"] // self.batch_size
 
 
 @checked

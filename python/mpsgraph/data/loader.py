@@ -69,7 +69,8 @@ class Loader(Batches):
         if self.position and self.position >= len(self):  # whoever took the last batch asked for no more
             self.epoch, self.position = self.epoch + 1, 0
         picks, epoch = self._picks(), self.epoch
-        ahead, due = iter(picks[self.position : len(self)]), deque[Future[Any]]()
+        ahead = (self._part(picked) for picked in picks[self.position : len(self)])
+        due = deque[Future[Any]]()
         pool = self._pool()
         try:
             while True:

@@ -9,7 +9,9 @@ once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from .._core import Tensor, bfloat16, float16
 from ..errors import ShapeError
@@ -41,6 +43,37 @@ def _normalization(
 def _along(parameter: Tensor | None, x: Tensor, axis: int) -> Tensor | None:
     """A parameter of one number a channel, if it exists, as it broadcasts to x."""
     return None if parameter is None else along_channels(parameter, x, axis)
+
+
+_sum_over_all: ContextVar[Callable[[Tensor], Tensor] | None] = ContextVar("sum_over_all", default=None)
+
+
+@contextmanager
+def moments_of_all(sum_over_all: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Meanwhile BatchNorm's statistics are of a batch of which others have parts: sums come from a function that adds
+    theirs, and that can be differentiated."""
+    token = _sum_over_all.set(sum_over_all)
+    try:
+        yield
+    finally:
+        _sum_over_all.reset(token)
+
+
+def _moments(x: Tensor, axes: list[int]) -> tuple[Tensor, Tensor]:
+    """Mean and variance over axes, which stay with length 1."""
+    g, sum_over_all = graph_of(x), _sum_over_all.get()
+    if sum_over_all is None:
+        mean = g.mean(x, axes)
+        return mean, g.variance(x, mean, axes)
+    sums = g.reduction_sum(x, axes)
+    shape = tuple(sums.shape or ())
+    sizes = g.cast(g.gather(g.shape_of(x), g.constant(axes)), x.dtype)
+    count = g.reshape(g.reduction_product(sizes, 0), (1,))
+    total = sum_over_all(g.concat([g.reshape(sums, (-1,)), count], 0))
+    count = total[-1:]
+    mean = g.reshape(total[:-1] / count, shape)
+    squares = sum_over_all(g.reshape(g.reduction_sum(g.square(x - mean), axes), (-1,)))
+    return mean, g.reshape(squares / count, shape)
 
 
 class BatchNorm(Module):
@@ -96,8 +129,7 @@ class BatchNorm(Module):
     def _by_batch(self, x: Tensor) -> Tensor:
         g, axis, wide = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm"), _wide(x)
         axes = [i for i in range(len(x.shape or ())) if i != axis]
-        mean = g.mean(wide, axes)
-        variance = g.variance(wide, mean, axes)
+        mean, variance = _moments(wide, axes)
 
         def advance(moving: Tensor, batch: Tensor) -> Tensor:
             return moving * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)

@@ -22,15 +22,19 @@ class Call(Family):
         inputs: Sequence[Tensor],
         output_types: Sequence[tuple[Sequence[int], DTypeLike]],
         name: str | None = None,
+        *,
+        transpose: str | None = None,
     ) -> list[Tensor]:
         """The results of an executable that is found by its symbol when this graph is compiled.
 
         Args: symbol, a key of the `callables` in the CompilationDescriptor; inputs, in the order of the executable's
-        feeds and of their types; output_types, (shape, dtype) of each of its targets, in their order, all sizes known.
-        Result: a list of tensors. Errors: ShapeError for an unknown size and where types differ, GraphError, when
-        compiling, for a symbol that has no callable, or whose executable belongs to the caller's own graph. Gradient:
-        none. Assigns of the executable happen, in its own graph; on device metal UnsupportedError for an executable
-        with variables. Source: MPSGraph callSymbolName:inputTensors:outputTypes:name: and
+        feeds and of their types; output_types, (shape, dtype) of each of its targets, in their order, all sizes known;
+        transpose, for an executable that is linear in its inputs: the symbol of another one that takes gradients of
+        the results and gives those of the inputs. Result: a list of tensors. Errors: ShapeError for an unknown size and
+        where types differ, GraphError, when compiling, for a symbol that has no callable, or whose executable belongs
+        to the caller's own graph. Gradient: a call of the transpose, whose own transpose this is; none without.
+        Assigns of the executable happen, in its own graph; on device metal UnsupportedError for an executable with
+        variables. Source: MPSGraph callSymbolName:inputTensors:outputTypes:name: and
         MPSGraphCompilationDescriptor.callables.
 
         >>> inner, outer = mg.Graph(), mg.Graph()
@@ -42,7 +46,7 @@ class Call(Family):
         >>> executable.run([np.float32([1, 2])])[0].tolist()
         [3.0, 5.0]
         """
-        return list(self.call_operation(symbol, inputs, output_types, name).outputs)
+        return list(self._call(symbol, inputs, output_types, name, transpose or "").outputs)
 
     def call_operation(
         self,
@@ -64,6 +68,16 @@ class Call(Family):
         >>> inner.variable_value(v).tolist()
         [2.0]
         """
+        return self._call(symbol, inputs, output_types, name, "")
+
+    def _call(
+        self,
+        symbol: str,
+        inputs: Sequence[Tensor],
+        output_types: Sequence[tuple[Sequence[int], DTypeLike]],
+        name: str | None,
+        transpose: str,
+    ) -> Operation:
         types = [(as_dtype(dtype), tuple(ints(shape, "[call] output_types"))) for shape, dtype in output_types]
-        attributes: dict[str, Any] = {"symbol": symbol, "types": types}
+        attributes: dict[str, Any] = {"symbol": symbol, "types": types, "transpose": transpose}
         return self._operation("call", self._operands("call", inputs), attributes, name)

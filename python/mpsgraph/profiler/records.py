@@ -53,7 +53,8 @@ class Record:
     """
 
     name: str
-    category: str  # "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait"
+    category: str  # "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait",
+    # "communication"
     shape: str  # "interval", "overlapping", "instant"
     thread: str
     begin: float  # since the profile was started

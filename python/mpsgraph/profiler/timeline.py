@@ -9,7 +9,10 @@ from .._optional import require
 from .records import Record
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#ccb974")
-OTHER, BESIDE = "#8c8c8c", {"compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9", "wait": "#efefef"}
+OTHER = "#8c8c8c"
+BESIDE = {
+    "compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9", "wait": "#efefef", "communication": "#f2b134",
+}  # fmt: skip
 DEPTHS = 4  # that are drawn: what lies deeper is in the trace
 
 

@@ -43,7 +43,13 @@ class Fit:
             part, rest = split_off(data, labels, weights, validation_split)
             (data, labels, weights), validation = part.parts, [rest] if rest.labels is None else rest.parts
         self.trainer, self.validation, self.class_weights = trainer, validation, class_weights
-        self.source = self._resumed(as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed), data)
+        source = as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed)
+        self.partnership = trainer._partnership
+        self.alike = self.partnership is None  # have all processes as many batches?
+        if self.partnership is not None:
+            source = self.partnership.sharded(source)
+            self.alike = self.partnership.options.shard and isinstance(source, (Batches, WholeArrays))
+        self.source = self._resumed(source, data)
         self.pending: deque[tuple[StepResult, Built, Batch]] = deque()
         self.untold: deque[tuple[int, dict[str, float]]] = deque()  # steps, by number, that callbacks do not know yet
         self.told: list[Callback] = []
@@ -67,6 +73,8 @@ class Fit:
         length = steps_per_epoch or (len(self.source) if isinstance(self.source, Sized) else None)
         total = iterations or (length * epochs if length else None)
         told = [*callbacks, ProgressBar(total)] if progress else list(callbacks)
+        if self.partnership is not None and not self.partnership.is_first:
+            told = [callback for callback in told if not callback.first_process_only]
         self.told = sorted(told, key=lambda callback: callback.saves)
         trainer.stopped, trainer._fit = None, self
         try:
@@ -204,7 +212,8 @@ class Fit:
                 batches = iter(()) if self.given else iter(self.source)
             else:
                 batches, own = self._more(batches, steps)
-            for batch in batches if steps is None else own:
+            mine = iter(batches if steps is None else own)
+            for batch in mine if self.alike else self.partnership.while_all_have(mine):
                 yield None, as_batch(batch)
                 made += 1
                 if made == iterations:

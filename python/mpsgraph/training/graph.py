@@ -6,13 +6,15 @@ It is the part of `Trainer` that knows about operations; the part that runs them
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from .._core import Device, DType, Executable, Operation, Tensor, float32
+from .._core import Device, DType, Executable, Operation, Tensor, float32, float64
 from .._shown import shown
+from ..distributed.partnership import Partnership
+from ..distributed.weighing import Weighing, in_order
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..model import Model
@@ -26,6 +28,7 @@ from .network import Network
 from .objective import Objective
 from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
 from .structure import leaves
+from .variables import variables_of
 
 
 class TrainingGraph:
@@ -65,6 +68,7 @@ class TrainingGraph:
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
+        self._partnership: Partnership | None = None
         self._last_step: tuple[Any, Executable, Built] | None = None  # shapes and kind, executable, what was built
         self._measures = False
         self._clock: Any = None  # counters and tables that packages need
@@ -109,8 +113,10 @@ class TrainingGraph:
 
     def _outputs(self, inputs: Any) -> Any:
         """DTypeError with advice where integers came that the model's layers do not take."""
+        together = nullcontext() if self._partnership is None else self._partnership.one_batch()
         try:
-            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
+            with together:
+                outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
         except DTypeError as error:
             whole = [tensor.dtype for tensor in leaves(inputs) if not tensor.dtype.is_float]
             if not whole:
@@ -128,7 +134,11 @@ class TrainingGraph:
             self._building.parts = parts
         if len(parts) == 1 and not parts[0].name:
             self.metrics = dict(parts[0].metrics)
-        return {term.name: term.value for term in self.objective.terms(parts, weights, self._added)}
+        terms = self.objective.terms(parts, weights, self._added)
+        results = {term.name: term.value for term in terms}
+        if self._building is not None:
+            self._building.counted, self._building.results = terms[0].counted, results
+        return results
 
     def minimize(
         self, loss: Tensor, parameters: Sequence[Tensor] | None = None, optimizer: Optimizer | None = None
@@ -150,12 +160,22 @@ class TrainingGraph:
         rate = self._rate_for(optimizer)
         scaling = self._scaling_of(optimizer)
         start = None if scaling is None else scaling.start(g)
-        gradients = g.gradients(loss, variables, start=start, unconnected="error")
+        weighing = self._weighing(self._building)
+        seed = start if weighing is None else weighing.seed(loss, start)
+        gradients = g.gradients(loss, variables, start=seed, unconnected="error")
+        if weighing is not None:
+            gradients = in_order(gradients)
+            if self.accumulation > 1:
+                gradients = weighing.normalized(gradients)
         made = Minimized(optimizer, rate, [], scale=start)
         emptying: list[Operation] = []
         if self.accumulation > 1:
             sums = self._sums.setdefault(id(optimizer), {})
             gradients, made.accumulating, emptying = accumulated(g, gradients, self.accumulation, sums)
+        if weighing is not None:
+            gradients = weighing.summed(gradients)
+            if self.accumulation == 1:
+                gradients = weighing.normalized(gradients)
         if scaling is None:
             made.updates = optimizer.updates(gradients, rate)
         else:
@@ -166,6 +186,37 @@ class TrainingGraph:
         self._building.minimized.append(made)
 
     # --- building --------------------------------------------------------------------------------------------------
+
+    def _weighing(self, built: Built) -> Weighing | None:
+        """What the step says to the other processes that train together with this one."""
+        if self._partnership is None:
+            return None
+        counted = built.counted if isinstance(built.labels, Tensor) else None
+        pair = None if counted is None else (counted, built.labels)
+        name = f"optimizer {len(built.weighings)}" if built.weighings else "optimizer"
+        results = {} if built.weighings else built.results
+        made = self._weighing_named(built, name, pair, results, self.network.buffers())
+        built.weighings.append(made)
+        return made
+
+    def _weighing_named(
+        self, built: Built, name: str, counted: Any, results: dict[str, Tensor], buffers: list[Tensor]
+    ) -> Weighing:
+        assert self._partnership is not None
+        wide = float64 if self.dtype == float64 else float32
+        samples = leaves(built.inputs)[0]
+        return self._partnership.weighing(self.graph, name, samples, wide, counted, results, buffers)
+
+    def _means(self, built: Built, reported: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What a step reports, as means over all processes."""
+        known = {number: mean for weighing in built.weighings for number, mean in weighing.averages.items()}
+        rest = {name: value for name, value in reported.items() if id(value) not in known}
+        if rest:
+            made = self._weighing_named(built, "reported", None, rest, [])
+            made.hear()
+            built.weighings.append(made)
+            known |= made.averages
+        return {name: known[id(value)] for name, value in reported.items()}
 
     @property
     def _scales(self) -> bool:
@@ -269,7 +320,27 @@ class TrainingGraph:
         return self._builts[key]
 
     def _build(self, batch: Batch) -> Built:
-        """The training step and its inference form: one graph, the same variables."""
+        """The training step and its inference form: one graph, the same variables, in all processes."""
+        if self._partnership is None:
+            return self._build_here(batch)
+        facts = {
+            "seed": self.seed,
+            "model": type(self.model).__name__,
+            "optimizer": type(self.optimizer).__name__,
+            "precision": self.precision,
+            "dtype": self.dtype,
+            "number of accumulated batches": self.accumulation,
+            "decay of averages": self.ema_decay,
+            "way to work together": self._partnership.options,
+        }
+        with self._partnership.building(facts, len(batch), self._shared_variables):
+            return self._build_here(batch)
+
+    def _shared_variables(self) -> tuple[Graph, Any, dict[str, Tensor], list[Tensor]]:
+        """The graph, the device, all variables that steps use by name, and which hold random states."""
+        return self.graph, self.device, variables_of(self), self._random_states
+
+    def _build_here(self, batch: Batch) -> Built:
         if self._measures:
             if not isinstance(batch.inputs, np.ndarray) or not callable(self.loss):
                 raise GraphError("precision='auto' measures models of one input and one loss")
@@ -295,6 +366,8 @@ class TrainingGraph:
             if not isinstance(value, Tensor) or value.shape not in ((), None):
                 got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
                 raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
+        if self._partnership is not None:
+            reported = self._means(built, reported)
         first = built.minimized[0]
         if first.scale is not None:
             reported["loss_scale"] = first.scale

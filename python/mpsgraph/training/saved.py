@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -26,6 +25,7 @@ from .history import History
 from .kept import names_in, packed, unpacked
 from .step import example_of
 from .taken import Trainer
+from .variables import variables_of
 
 _FIT = "fit"  # what names of its arrays begin with; those of variables are paths, or names behind one
 _NEEDED = {"structure", "step", "forms", "data"}
@@ -40,6 +40,7 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     fit = trainer._resumed if trainer._fit is None else trainer._fit.state_dict()
     described = packed(fit, arrays, _FIT)
     variables = variables_of(trainer)
+    partnership = trainer._partnership
     metadata = {
         "kind": "trainer",
         "structure": _structure(trainer),
@@ -54,12 +55,25 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     }
     values = {name: trainer.graph.variable_value(v, device=trainer.device) for name, v in variables.items()}
     dtypes = {name: str(v.dtype) for name, v in variables.items()}
-    checkpoint.save(path, values | arrays, metadata, dtypes)
+    if partnership is None or not partnership.agreed:
+        checkpoint.save(path, values | arrays, metadata, dtypes)
+        return
+    states = _states(trainer, variables, values)
+    metadata["distributed"] = json.dumps(partnership.description(states))
+    values |= {name: partnership.total(values[name], dtypes[name]) for name in _sums(trainer, variables)}
+    partnership.by_first(lambda: checkpoint.save(path, values | arrays, metadata, dtypes), "the checkpoint")
 
 
 def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     """See Trainer.load."""
-    values, metadata = checkpoint.load(path)
+    partnership = trainer._partnership
+    if partnership is None:
+        values, metadata = checkpoint.load(path)
+    else:
+        values, metadata = partnership.by_first(lambda: checkpoint.load(path), "the checkpoint")
+    together = json.loads(metadata.get("distributed", "{}"))
+    if partnership is not None and partnership.reference is None:
+        partnership.reference = together.get("reference")
     if metadata.get("kind") != "trainer" or not metadata.keys() >= _NEEDED:
         raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
     _load_precision(trainer, path, metadata)
@@ -81,6 +95,10 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
             else f"{path} belongs to another model: shapes or element types differ"
         )
     trainer.wait()
+    if partnership is not None:
+        values |= partnership.states(together, _states(trainer, variables, values))
+        if not partnership.is_first:  # whose sums are those of all
+            values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
     for name, variable in variables.items():
         trainer.graph.set_variable(variable, values[name], device=trainer.device)
     trainer.step = int(metadata["step"])
@@ -96,6 +114,20 @@ def _optimizers(trainer: Trainer) -> list[Optimizer]:
     """Those that have rates: the trainer's, then others that its steps minimise by."""
     outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
     return list({id(each): each for one in outer for each in one._innermost()}.values())
+
+
+def _states(
+    trainer: Trainer, variables: Mapping[str, Tensor], values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The random states by name."""
+    own = set(trainer._random_states)
+    return {name: values[name] for name, v in variables.items() if v in own}
+
+
+def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
+    """The names of the sums of gradients that wait for further batches: each process has those of its own."""
+    own = {v for sums in trainer._sums.values() for v in sums.values()}
+    return [name for name, v in variables.items() if v in own]
 
 
 def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
@@ -125,24 +157,6 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
         trainer._take_choices(choices)
     elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
         raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
-
-
-def variables_of(trainer: Trainer) -> dict[str, Tensor]:
-    """All that a trainer's steps use: the model's variables by path, its own by name in the order of their making.
-
-    A graph makes names its own by a number behind them; here the numbers count this trainer's variables alone.
-    """
-    own = {v: path for path, v in trainer.network.named_variables().items()}
-    found = {path: v for v, path in own.items()}
-    counts: dict[str, int] = {}
-    for variable in trainer.graph.variables:
-        if variable in own or variable in trainer._before_us:
-            continue
-        stem = re.sub(r"_\d+$", "", variable.name)
-        number = counts.get(stem, 0)
-        counts[stem] = number + 1
-        found[stem if number == 0 else f"{stem}_{number}"] = variable
-    return found
 
 
 def _structure(trainer: Trainer) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .._core import ConstantData, NDArray, Operation, Tensor
 from .._dtypes import dtype_of
+from ..distributed.weighing import Weighing
 from ..errors import DTypeError, GraphError, ShapeError
 from ..graph import Graph
 from ..optim import Optimizer
@@ -46,6 +47,11 @@ class Built:
     minimized: list[Minimized] = field(default_factory=list)
     evaluation: list[Term] = field(default_factory=list)
     evaluated: list[Part] = field(default_factory=list)
+    counted: Tensor | None = None
+    """How many labels of a batch count, where the loss ignores some."""
+    results: dict[str, Tensor] = field(default_factory=dict)
+    """What the loss and the metrics gave, by name."""
+    weighings: list[Weighing] = field(default_factory=list)
 
     @property
     def placeholders(self) -> list[Tensor]:
@@ -54,7 +60,8 @@ class Built:
 
     def operations(self, applying: bool) -> list[Operation]:
         """The target operations of a step that applies gradients, or only adds them up."""
-        kinds = (m.updates if applying else m.accumulating for m in self.minimized)
+        kinds = [m.updates if applying else m.accumulating for m in self.minimized]
+        kinds += [w.always + (w.gives if applying else []) for w in self.weighings]
         return [operation for kind in kinds for operation in kind]
 
 

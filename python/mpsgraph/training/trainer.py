@@ -12,9 +12,10 @@ What a step is stands in `step.py`, what it minimises in `objective.py`, the loo
 from __future__ import annotations
 
 import os
+import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
 from .._core import CompilationDescriptor, Device, Executable
 from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
-from ..errors import GraphError
+from ..distributed.partnership import DataParallel, Partnership
+from ..distributed.processes import everyone
+from ..errors import GraphError, UnsupportedError
 from ..model import Model
 from ..nn.losses import Loss
 from ..nn.metrics import Accumulated, Metric
@@ -97,6 +100,7 @@ class Trainer(TrainingGraph):
         dtype: DTypeLike = "float32",
         precision: str | Mapping[str, str | LayerPrecision] | None = None,
         precision_error: NotNegative = 0.02,
+        distributed: bool | DataParallel = False,
     ) -> None:
         if isinstance(device, str):
             Device(device)  # DeviceError for one that is not here
@@ -120,12 +124,32 @@ class Trainer(TrainingGraph):
             self._take_choices(as_choices(precision))
         if self.precision != "float32" and isinstance(model, Model):
             raise GraphError(f"an imported model's operations have their precision: {self.precision} cannot be chosen")
+        self.distributed = DataParallel() if distributed is True else distributed
+        self._join(device)
         self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
         self._fit: Fit | None = None  # the present or last one
         self._resumed: dict[str, Any] = {}  # what a checkpoint knows of its fit, until the next one begins
+
+    def _join(self, device: Device | str | None) -> None:
+        """Becomes a partner of the other processes' trainers, where there are any."""
+        if not isinstance(self.distributed, DataParallel) or everyone().size == 1:
+            return
+        if self.check_finite:
+            raise GraphError(
+                "check_finite looks at the steps of one process: train without distributed to find a fault"
+            )
+        if self.precision == "auto":
+            raise GraphError(
+                "precision='auto' measures one process, and others might choose otherwise: name a precision"
+            )
+        used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
+        if used.name != "cpu":
+            raise UnsupportedError("steps of several processes run on Device('cpu'): make the trainer with device='cpu'")
+        self._partnership = Partnership(self.distributed)
+        everyone().at_exit(_waiting(self))
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -187,7 +211,10 @@ class Trainer(TrainingGraph):
                 feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
                 feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
                 targets, operations = [*built.targets, *built.outputs], built.operations(applying)
-                options = CompilationDescriptor(check_finite=True) if self.check_finite else None
+                callables = {} if self._partnership is None else self._partnership.callables
+                options = None
+                if self.check_finite or callables:
+                    options = CompilationDescriptor(callables=callables, check_finite=self.check_finite)
                 self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations, options), built
         return self._last_step[1:]
 
@@ -402,6 +429,19 @@ class Trainer(TrainingGraph):
         """GraphError where the module was taken to another graph meanwhile."""
         if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
             raise GraphError("the model was built in another graph than this trainer's: make a new Trainer of it")
+
+
+def _waiting(trainer: Trainer) -> Callable[[], None]:
+    """Waits for a trainer's steps, if it is still there: what they say to others must be said before this one ends."""
+    reference = weakref.ref(trainer)
+
+    def wait() -> None:
+        there = reference()
+        if there is not None:
+            with suppress(Error):
+                there.wait()
+
+    return wait
 
 
 def _precision(precision: str | Mapping[str, Any] | None) -> str:

@@ -12,7 +12,10 @@ GraphTensors lower_call(Lowering& l) {
   const std::string& symbol = l.attributes().string("symbol");
   const auto callable = l.program.program.callables.find(symbol)->second;
   const auto executable = std::dynamic_pointer_cast<runtime::Executable>(callable);
-  const auto compiled = executable ? std::dynamic_pointer_cast<MetalProgram>(executable->compiled()) : nullptr;
+  if (!executable)
+    l.unsupported(cat("'", symbol, "' is code of the host, which cannot run in the middle of a command buffer; use ",
+                      "Device(\"cpu\")"));
+  const auto compiled = std::dynamic_pointer_cast<MetalProgram>(executable->compiled());
   if (!compiled)
     l.unsupported(cat("the shapes in '", symbol, "' depend on values, which only a program of its own can wait for; ",
                       "run it by itself, or use Device(\"cpu\") for both graphs"));

@@ -29,6 +29,10 @@ class Callback:
     saves = False
     """Does it save the trainer? Such are told last, so that what they save has what the others made of an epoch."""
 
+    first_process_only = False
+    """Of several processes that train together, is only the first told? For those that write files or print; not for
+    those that call the trainer."""
+
     def state_dict(self) -> dict[str, Any]:
         """What the callback has to know after a resume: numbers, strings, arrays, and lists and dicts of them."""
         return {}

@@ -31,6 +31,8 @@ class CSVLog(Callback):
     ('epoch,step,learning_rate,loss', 3)
     """
 
+    first_process_only = True
+
     @checked
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
         self.path, self.append = os.fspath(path), append
@@ -75,6 +77,8 @@ class TensorBoard(Callback):
     >>> isinstance(log, mg.training.callbacks.Callback)
     True
     """
+
+    first_process_only = True
 
     @checked
     def __init__(self, folder: str | os.PathLike[str], every: int = 1) -> None:

@@ -20,6 +20,8 @@ class ProgressBar(Callback):
     1
     """
 
+    first_process_only = True
+
     def __init__(self, total: int | None = None) -> None:
         self.total = total
         self._bar: Any = None

@@ -2,6 +2,8 @@
 //
 // Types were compared when the program was compiled. What the other needs for its run, arrays and a frame, is its own.
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/parallel.h"
+#include "mpsgraph/compiler/threaded_callable.h"
 
 namespace mpsgraph::cpu {
 
@@ -18,7 +20,11 @@ std::unique_ptr<Kernel> ProgramLowering::lower_call(Operation& operation) {
           for (Slot slot : slots) pointers.push_back(f.pointers[slot]);
           return pointers;
         };
-        callable->call(places(operands), places(results));
+        if (const auto threaded = std::dynamic_pointer_cast<compiler::ThreadedCallable>(callable))
+          threaded->call_with(places(operands), places(results),
+                              [](int64_t items, const auto& f) { parallel_parts(items, f); });
+        else
+          callable->call(places(operands), places(results));
       },
       cat("'", operation.attributes.string("symbol"), "'"));
 }

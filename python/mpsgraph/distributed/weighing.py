@@ -1,0 +1,140 @@
+"""What a training step says and hears of the other processes: the operations, and nothing that runs.
+
+A process's batch counts as much as it has samples: w of them, the loss is differentiated times w, and sums over the
+processes are divided by the sum of the w. So uneven shards give what one process would have made of the whole batch.
+
+Gradients go in buckets, in the order in which the backward pass makes them. A bucket is handed over by a call without
+results, which the compiler places right behind the last gradient in it (pass `schedule`), and its sums come back by a
+call without operands, placed before the first update that needs them; between the two the run computes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .._core import DType, Operation, Tensor
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from .partnership import Partnership
+
+FIRST_BUCKET = 1 << 20  # bytes: a small one, so that the others' first travels early
+
+
+class Weighing:
+    """One optimizer's part in a step. Numbers go first, all that the forward pass has made: w, what is reported times
+    w, and the buffers that it has changed times w; gradients behind them."""
+
+    def __init__(
+        self,
+        partnership: Partnership,
+        graph: Graph,
+        name: str,
+        weight: Tensor,
+        results: Mapping[str, Tensor],
+        buffers: Sequence[Tensor],
+    ) -> None:
+        self.partnership, self.graph, self.name, self.weight = partnership, graph, name, weight
+        self.results, self.buffers = dict(results), [b for b in buffers if b.dtype.is_float]
+        g, self.dtype = graph, weight.dtype
+        numbers = [weight]
+        numbers += [self._wide(value) * weight for value in self.results.values()]
+        numbers += [self._wide(g.read(buffer)) * weight for buffer in self.buffers]
+        self._slot = partnership.slot(f"{name}: numbers", [(self.dtype, tuple(t.shape or ())) for t in numbers])
+        self.always: list[Operation] = [self._slot.give(g, numbers)]
+        """Operations of every step, whether it moves weights or not."""
+        self.gives: list[Operation] = []
+        """Operations of steps that move weights."""
+        self.averages: dict[int, Tensor] = {}
+        """By the id of a result, its mean over the processes."""
+        self._factor: Tensor | None = None
+
+    def seed(self, loss: Tensor, scale: Tensor | None) -> Tensor:
+        """What the gradient of the loss with respect to itself is."""
+        weight = self.weight if self.weight.dtype == loss.dtype else self.graph.cast(self.weight, loss.dtype)
+        weight = self.graph.reshape(weight, loss.shape or ())
+        return weight if scale is None else scale * weight
+
+    def hear(self) -> Tensor:
+        """1 over the sum of all w, for which this place of the step waits; results and buffers become their means."""
+        if self._factor is None:
+            g = self.graph
+            total, *sums = self._slot.take(g)
+            self._factor = g.division_no_nan(g.constant(1.0, dtype=self.dtype), total)
+            for result, summed in zip(self.results.values(), sums, strict=False):
+                self.averages[id(result)] = self._narrow(summed * self._factor, result.dtype)
+            for buffer, summed in zip(self.buffers, sums[len(self.results) :], strict=True):
+                self.always.append(g.assign(buffer, self._narrow(summed * self._factor, buffer.dtype)))
+        return self._factor
+
+    def normalized(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        """Gradients over the sum of all w."""
+        factor = self.hear()
+        return {v: d * self._narrow(factor, d.dtype) for v, d in gradients.items()}
+
+    def summed(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        """The sums over all processes. Args: gradients by variable, in the order in which they become ready."""
+        g, wire = self.graph, self.partnership.options.wire_dtype
+        buckets = _buckets(list(gradients.items()), wire, self.partnership.options.bucket_bytes)
+        slots = []
+        for number, (dtype, variables) in enumerate(buckets):
+            types = [(dtype, tuple(v.shape or ())) for v in variables]
+            slot = self.partnership.slot(f"{self.name}: bucket {number}", types)
+            sent = [gradients[v] if gradients[v].dtype == dtype else g.cast(gradients[v], dtype) for v in variables]
+            self.gives.append(slot.give(g, sent))
+            slots.append(slot)
+        result = {}
+        for slot, (_, variables) in zip(slots, buckets, strict=True):
+            for v, total in zip(variables, slot.take(g), strict=True):
+                wanted = gradients[v].dtype
+                result[v] = total if total.dtype == wanted else g.cast(total, wanted)
+        return {v: result[v] for v in gradients}
+
+    def _wide(self, x: Tensor) -> Tensor:
+        return x if x.dtype == self.dtype else self.graph.cast(x, self.dtype)
+
+    def _narrow(self, x: Tensor, dtype: DType) -> Tensor:
+        return x if x.dtype == dtype else self.graph.cast(x, dtype)
+
+
+def weight_of_batch(
+    g: Graph, samples: Tensor, wide: DType, reference: int, counted: tuple[Tensor, Tensor] | None
+) -> Tensor:
+    """How much a batch counts: its samples over `reference`, times the share of labels that are not ignored.
+
+    Args: samples, any tensor with the batch as its first axis; wide, the result's dtype; counted, that number of
+    labels, and the labels.
+    """
+    length = g.cast(g.reshape(g.shape_of(samples)[0:1], ()), wide)
+    weight = length * (1.0 / reference)
+    if counted is None:
+        return weight
+    number, labels = counted
+    every = g.reshape(g.reduction_product(g.cast(g.shape_of(labels), wide), 0), ())
+    return weight * (number if number.dtype == wide else g.cast(number, wide)) / every
+
+
+def in_order(gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+    """Gradients in the order in which the backward pass makes them."""
+    return dict(sorted(gradients.items(), key=lambda pair: pair[1].operation.id))
+
+
+def _buckets(
+    gradients: list[tuple[Tensor, Tensor]], wire: DType | None, limit: int
+) -> list[tuple[DType, list[Tensor]]]:
+    """Neighbours of one element type together, up to a number of bytes; one that is greater stands alone."""
+    buckets: list[tuple[DType, list[Tensor]]] = []
+    size = 0
+    for variable, gradient in gradients:
+        dtype = wire if wire is not None and gradient.dtype.itemsize > 2 else gradient.dtype
+        bytes_ = dtype.itemsize
+        for n in variable.shape or ():
+            bytes_ *= n
+        full = limit if len(buckets) > 1 else min(limit, FIRST_BUCKET)
+        if not buckets or buckets[-1][0] != dtype or size + bytes_ > full:
+            buckets.append((dtype, []))
+            size = 0
+        buckets[-1][1].append(variable)
+        size += bytes_
+    return buckets

@@ -1,0 +1,26 @@
+"""The variables that a trainer's steps use, by names that do not depend on what else is in the graph."""
+
+from __future__ import annotations
+
+import re
+
+from .._core import Tensor
+from .taken import Trainer
+
+
+def variables_of(trainer: Trainer) -> dict[str, Tensor]:
+    """All that a trainer's steps use: the model's variables by path, its own by name in the order of their making.
+
+    A graph makes names its own by a number behind them; here the numbers count this trainer's variables alone.
+    """
+    own = {v: path for path, v in trainer.network.named_variables().items()}
+    found = {path: v for v, path in own.items()}
+    counts: dict[str, int] = {}
+    for variable in trainer.graph.variables:
+        if variable in own or variable in trainer._before_us:
+            continue
+        stem = re.sub(r"_\d+$", "", variable.name)
+        number = counts.get(stem, 0)
+        counts[stem] = number + 1
+        found[stem if number == 0 else f"{stem}_{number}"] = variable
+    return found

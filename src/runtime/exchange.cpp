@@ -1,0 +1,213 @@
+// Slots under a mutex with two conditions; copies are made without it, in pieces that the caller's threads share.
+#include "mpsgraph/runtime/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/worker.h"
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+constexpr size_t piece = size_t{256} << 10;  // bytes that one thread copies at a time
+
+// A copy of many arrays, as pieces.
+struct Copies {
+  struct Piece {
+    std::byte* to;
+    const std::byte* from;
+    size_t bytes;
+  };
+  std::vector<Piece> pieces;
+
+  void add(std::byte* to, const std::byte* from, size_t bytes) {
+    for (size_t begin = 0; begin < bytes; begin += piece)
+      pieces.push_back({to + begin, from + begin, std::min(piece, bytes - begin)});
+  }
+  void run(const compiler::ForEach& threads) const {
+    const auto copy = [&](int64_t i) {
+      const Piece& one = pieces[static_cast<size_t>(i)];
+      std::memcpy(one.to, one.from, one.bytes);
+    };
+    threads(static_cast<int64_t>(pieces.size()), copy);
+  }
+};
+
+size_t bytes_of(const TensorType& type) {
+  return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
+}
+
+double seconds(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+class Exchange::SlotCallable : public compiler::ThreadedCallable {
+ public:
+  SlotCallable(std::shared_ptr<Exchange> exchange, size_t number, Slot& slot, bool gives, bool takes)
+      : exchange_(std::move(exchange)), number_(number), slot_(slot), gives_(gives), takes_(takes) {}
+
+  std::vector<TensorType> operand_types() const override { return gives_ ? slot_.types : std::vector<TensorType>(); }
+  std::vector<TensorType> result_types() const override { return takes_ ? slot_.types : std::vector<TensorType>(); }
+  void call_with(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results,
+                 const compiler::ForEach& threads) override {
+    if (gives_) exchange_->give(slot_, number_, operands, threads);
+    if (takes_) exchange_->take(slot_, results, threads);
+  }
+
+ private:
+  const std::shared_ptr<Exchange> exchange_;
+  const size_t number_;
+  Slot& slot_;
+  const bool gives_, takes_;
+};
+
+std::shared_ptr<Exchange> Exchange::create() { return std::shared_ptr<Exchange>(new Exchange); }
+
+size_t Exchange::add(std::string name, std::vector<TensorType> types) {
+  guard_.check("the exchange");
+  if (types.empty()) throw GraphError(cat("[exchange] the slot '", name, "' has no arrays: give at least one type"));
+  auto made = std::make_unique<Slot>();
+  size_t bytes = 0;
+  for (const TensorType& type : types) {
+    if (!type.shape.known())
+      throw ShapeError(cat("[exchange] the slot '", name, "' is for arrays of known sizes, got ", type));
+    if (type.dtype != types.front().dtype)
+      throw DTypeError(cat("[exchange] the slot '", name, "' has one element type, got ", types.front(), " and ", type));
+    made->offsets.push_back(bytes);
+    bytes += bytes_of(type);
+  }
+  const DType dtype = types.front().dtype;
+  made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
+  made->name = std::move(name);
+  made->types = std::move(types);
+  std::lock_guard lock(mutex_);
+  slots_.push_back(std::move(made));
+  return slots_.size() - 1;
+}
+
+Exchange::Slot& Exchange::slot(size_t number) const {
+  if (number >= slots_.size())
+    throw GraphError(cat("[exchange] there is no slot ", number, ", there are ", slots_.size()));
+  return *slots_[number];
+}
+
+std::shared_ptr<compiler::Callable> Exchange::callable(size_t number, bool gives, bool takes) {
+  std::lock_guard lock(mutex_);
+  return std::make_shared<SlotCallable>(shared_from_this(), number, slot(number), gives, takes);
+}
+
+std::shared_ptr<compiler::Callable> Exchange::giver(size_t slot) { return callable(slot, true, false); }
+std::shared_ptr<compiler::Callable> Exchange::taker(size_t slot) { return callable(slot, false, true); }
+std::shared_ptr<compiler::Callable> Exchange::through(size_t slot) { return callable(slot, true, true); }
+
+// --- the run's side --------------------------------------------------------------------------------------------------
+
+// Until its memory is the run's: when the work on it is done, or where nobody works on it.
+void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready) {
+  const auto free = [&] {
+    return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle);
+  };
+  const auto result = wait_until(lock, done_, {}, free);
+  if (result == WaitResult::cancelled)
+    throw DeviceError("[exchange] waiting was cancelled because the runtime shuts down");
+  if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
+}
+
+void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& operands,
+                    const compiler::ForEach& threads) {
+  {
+    std::unique_lock lock(mutex_);
+    wait_until_free(lock, slot, false);  // a run that ended early has left it to whoever works on it
+  }
+  const auto begin = Clock::now();
+  Copies copies;
+  for (size_t i = 0; i < operands.size(); ++i)
+    copies.add(slot.memory.data() + slot.offsets[i], operands[i], bytes_of(slot.types[i]));
+  copies.run(threads);
+  {
+    std::lock_guard lock(mutex_);
+    slot.state = State::given;
+    waiting_.push_back(number);
+    ++statistics_.given;
+    statistics_.copied += seconds(begin);
+  }
+  given_.notify_one();
+}
+
+void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const compiler::ForEach& threads) {
+  {
+    std::unique_lock lock(mutex_);
+    const auto begin = Clock::now();
+    wait_until_free(lock, slot, true);
+    statistics_.waited += seconds(begin);
+  }
+  const auto begin = Clock::now();
+  Copies copies;
+  for (size_t i = 0; i < results.size(); ++i)
+    copies.add(results[i], slot.memory.data() + slot.offsets[i], bytes_of(slot.types[i]));
+  copies.run(threads);
+  std::lock_guard lock(mutex_);
+  slot.state = State::idle;
+  statistics_.copied += seconds(begin);
+}
+
+// --- the side of the thread that works -------------------------------------------------------------------------------
+
+std::optional<size_t> Exchange::next(Timeout timeout) {
+  guard_.check("the exchange");
+  std::unique_lock lock(mutex_);
+  const auto result = wait_until(lock, given_, timeout, [&] { return failure_ || !waiting_.empty(); });
+  if (result != WaitResult::ready || failure_) return {};
+  const size_t number = waiting_.front();
+  waiting_.pop_front();
+  Slot& next = slot(number);
+  next.state = State::working;
+  next.begin = Clock::now();
+  return number;
+}
+
+NDArray Exchange::memory(size_t number) const {
+  std::lock_guard lock(mutex_);
+  return slot(number).memory;
+}
+
+void Exchange::done(size_t number) {
+  {
+    std::lock_guard lock(mutex_);
+    Slot& worked = slot(number);
+    if (worked.state != State::working)
+      throw GraphError(cat("[exchange] nobody works on slot ", number, " '", worked.name, "': next() gives it out"));
+    worked.state = State::ready;
+    statistics_.worked += seconds(worked.begin);
+    if (const auto session = Profiler::get().session())
+      Profiler::get().record(session, {.name = worked.name, .category = "communication", .kernel = {}}, worked.begin,
+                             Clock::now());
+  }
+  done_.notify_all();
+}
+
+void Exchange::fail(std::string reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(reason);
+  }
+  given_.notify_all();
+  done_.notify_all();
+}
+
+bool Exchange::failed() const {
+  std::lock_guard lock(mutex_);
+  return failure_.has_value();
+}
+
+Exchange::Statistics Exchange::statistics() const {
+  std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+}  // namespace mpsgraph::runtime

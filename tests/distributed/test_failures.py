@@ -1,0 +1,56 @@
+"""Processes that disagree are told so at the start; one that dies ends the others, and the checkpoint goes on."""
+
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mpi4py", reason="mpi4py is not installed: make test-distributed")
+from harness import process_programs
+from harness.processes import results_of, run
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_each_process_is_told_who_is_different(processes: int):
+    results = results_of(processes, "disagreeing")
+    assert all(told == results[0][0] for told, _ in results), "all are told the same"
+    model, seed, optimizer, variables = results[0][0]
+    last = processes - 1
+    assert model.startswith(f"process {last} started with another model than process 0: Sequential instead of Linear")
+    assert seed.startswith(f"process {last} started with another seed than process 0: 1 instead of 0")
+    assert optimizer.startswith(f"process {last} started with another optimizer than process 0: Adam instead of SGD")
+    assert "has another model: another variable" in variables and "7" in variables
+    assert max(seconds for _, seconds in results) < 20
+
+
+def test_a_step_that_one_process_cannot_build_is_no_step():
+    told = results_of(3, "failing_build")
+    assert told[1] == "ValueError: no such step"
+    for other in (told[0], told[2]):
+        assert other == "GraphError: process 1 could not build its training step: ValueError: no such step"
+
+
+@pytest.mark.parametrize("how", ["killed", "raises", "exit"])
+def test_a_process_that_ends_ends_the_others_and_its_checkpoint_goes_on(how: str, tmp_path):
+    path, ready = tmp_path / "last.safetensors", tmp_path / "ready"
+    ended = run(3, "dying", how=how, path=str(path), ready=str(ready), seconds=60)
+    assert time.time() - float(ready.read_text()) < 15, "within seconds"
+    assert ended.status != 0 and ended.results == []
+    if how == "raises":
+        assert "ValueError: the disk is on fire" in ended.said
+        assert "process 1 of 3 ends with this error, and ends the others" in ended.said
+    elif how == "killed":
+        assert "Killed" in ended.said or "EXIT CODE: 9" in ended.said
+    else:
+        assert "process 1 of 3 has ended, and process" in ended.said
+
+    if how != "killed":
+        return
+    # What the checkpoint goes on with is what would have come: the same bits.
+    common = {"dropout": 0.2, "dtype": "float32", "steps": 12}
+    whole = results_of(3, "fitted", **common)
+    resumed = results_of(3, "fitted", resume=str(path), **common | {"steps": 12 - process_programs.SAVED_AT})
+    for a, b in zip(whole, resumed, strict=True):
+        assert a["losses"][6:] == b["losses"][5:] and a["step"] == b["step"] == 12  # the sixth was under way
+        for name, value in a["weights"].items():
+            np.testing.assert_array_equal(value, b["weights"][name])

@@ -1,0 +1,132 @@
+"""Collective calls, wires, data of one's own, custom steps, the profile, and the command that starts it all."""
+
+import doctest
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mpi4py", reason="mpi4py is not installed: make test-distributed")
+import mpsgraph as mg
+from harness import process_programs
+from harness.processes import results_of
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_collective_calls(processes: int):
+    for results, refused in results_of(processes, "collective_calls"):
+        last = processes - 1
+        np.testing.assert_array_equal(results["sum"], np.arange(3.0) * processes + processes * last / 2)
+        assert results["mean"].dtype == np.float16 and results["mean"].tolist() == [last / 2, 1]
+        assert results["max"].tolist() == [last, 0] and results["max"].dtype == np.int32
+        assert results["min"].tolist() == [0] and results["empty"].shape == (0, 2)
+        assert results["root"].tolist() == [0, processes, 2 * processes, 3 * processes]
+        kinds = {name: text.partition(":")[0] for name, text in refused.items()}
+        assert kinds["root"] == "OutOfRangeError" and kinds["nothing"] == kinds["whole"] == "DTypeError"
+        if processes > 1:
+            assert (kinds["shape"], kinds["dtype"], kinds["operation"]) == ("ShapeError", "DTypeError", "GraphError")
+            assert "process 1 gave (2,) float64, process 0 (3,) float64" in refused["shape"]
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_halves_on_the_wire_train_alike_and_in_all_processes_the_same(processes: int):
+    common = {"dtype": "float32", "steps": 50, "batch": 16 // processes}
+    wires = [None, "bfloat16", "float16"]
+    cases = [common | {"distributed": mg.distributed.DataParallel(wire=w, bucket_bytes=3000)} for w in wires]
+    by_process = results_of(processes, "many", cases=cases)
+    exact, *narrow = (np.array(own["losses"]) for own in by_process[0])
+    for wire, losses in zip(wires[1:], narrow, strict=True):
+        difference = np.abs(losses - exact).max()
+        assert 0 < difference < 0.05, f"{wire} rounds, and is not far: {difference}"
+    for own in by_process[1:]:
+        assert [case["losses"] for case in own] == [case["losses"] for case in by_process[0]]
+    # A single step's gradients, which SGD with rate 1 leaves in the weights, are right to the wire's precision.
+    cases = [case | {"steps": 1, "optimizer": "SGD"} for case in cases]
+    exact, brain, half = results_of(processes, "many", cases=cases)[0]
+    start = process_programs.fitted(**common | {"batch": 16, "steps": 1, "optimizer": "SGD", "distributed": False})
+    for path, value in exact["weights"].items():
+        np.testing.assert_allclose(value, start["weights"][path], atol=1e-6)
+        np.testing.assert_allclose(brain["weights"][path], value, atol=0.1 * 2**-8)
+        np.testing.assert_allclose(half["weights"][path], value, atol=0.1 * 2**-11)
+
+
+def test_mixed_precision_and_its_scale_are_the_same_in_all_processes():
+    options = {"dtype": "float32", "precision": "float16", "model": "network", "steps": 8, "batch": 4}
+    first, second = results_of(2, "fitted", **options)
+    assert first["history"] == second["history"] and np.isfinite(first["losses"]).all()
+    assert first["history"]["loss_scale"][0] == 2**15
+    assert first["losses"][-1] < first["losses"][0] * 1.05
+
+
+def test_batch_norm_that_is_not_synchronized_differs_and_its_averages_are_of_all():
+    options = {"model": "network", "samples": 96, "steps": 8}
+    own, other = results_of(2, "fitted", batch=8, **options)
+    alone = process_programs.fitted(batch=16, distributed=False, **options)
+    assert np.abs(np.array(own["losses"]) - alone["losses"]).max() > 1e-6, "statistics are of each process's part"
+    for path, value in own["weights"].items():
+        np.testing.assert_array_equal(value, other["weights"][path])
+        if "moving_mean" in path:  # a mean of means of parts is the mean of the whole, as far as the weights agree
+            np.testing.assert_allclose(value, alone["weights"][path], rtol=0.2, atol=0.05)
+
+
+def test_custom_steps_report_means_over_all():
+    expected = results_of(1, "custom_step")[0]
+    for own in results_of(2, "custom_step"):
+        for found, wanted in zip(own, expected, strict=True):
+            assert found == pytest.approx(wanted, rel=1e-10)
+
+
+def test_an_epoch_of_own_data_ends_with_the_first_process():
+    (first, losses), (second, others) = results_of(2, "own_data", counts=[5, 3])
+    assert first == second == 3 and losses == others
+
+
+def test_buckets_travel_while_the_backward_pass_computes():
+    for kernels, travels, statistics in results_of(2, "profiled", path=None):
+        buckets = [travel for travel in travels if "bucket" in travel[0]]
+        assert len(buckets) >= 6 and {thread for _, thread, _, _ in travels} == {"communication"}
+        gives = [begin for kind, name, begin, _ in kernels if kind == "call" and name.startswith("give")]
+        products = [end for kind, _, _, end in kernels if kind.endswith("matrix_multiplication")]
+        before = [begin for begin in gives if begin < max(products)]
+        assert len(before) >= 5, "most buckets are handed over before the backward pass is over"
+        beside = [t for t in buckets if any(k[2] < t[3] and t[2] < k[3] for k in kernels if k[0] != "call")]
+        assert len(beside) >= 4, "and travel beside kernels"
+        assert statistics["reductions"] >= 4 * len(gives) and 0 <= statistics["hidden"] <= 1
+
+
+@pytest.mark.parametrize("module", ["collectives", "partnership"])
+def test_examples_run(module: str):
+    found = import_module(f"mpsgraph.distributed.{module}")
+    tests = [t for t in doctest.DocTestFinder().find(found, globs={"mg": mg, "np": np}) if t.examples]
+    said: list[str] = []
+    for test in tests:
+        doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert tests and not said, "".join(said)
+
+
+def test_the_page_runs(repository):
+    page = (repository / "docs" / "distributed.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    (losses, hidden), (others, _) = results_of(2, "page", code=code)
+    assert losses == others and len(losses) == 32 and losses[-1] < losses[0] and 0 <= hidden <= 1
+
+
+def test_the_command_starts_processes_and_says_how_they_ended(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, sys\nimport mpsgraph as mg\n"
+        "print(mg.distributed.rank(), mg.distributed.size(), os.environ['OMP_NUM_THREADS'], sys.argv[1:], flush=True)\n"
+        "mg.distributed.barrier()\nsys.exit(int(sys.argv[1]) if mg.distributed.rank() == 1 else 0)\n"
+    )
+    command = [sys.executable, "-m", "mpsgraph", "launch", "-n", "2", "--threads", "1", str(script)]
+    good = subprocess.run([*command, "0", "-x"], capture_output=True, text=True, timeout=60)
+    assert good.returncode == 0 and sorted(good.stdout.splitlines()) == [
+        "0 2 1 ['0', '-x']", "1 2 1 ['0', '-x']",
+    ], good.stdout + good.stderr  # fmt: skip
+    bad = subprocess.run([*command, "7"], capture_output=True, text=True, timeout=60)
+    assert bad.returncode == 7 and "mpsgraph launch: a process ended with status 7" in bad.stderr
+    missing = subprocess.run([*command[:-1], "no.py"], capture_output=True, text=True, timeout=60)
+    assert missing.returncode == 1 and "there is no script no.py" in missing.stderr

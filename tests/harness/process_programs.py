@@ -1,0 +1,254 @@
+"""What the tests run in several processes: functions that `processes.py` calls by their names, and gives arguments.
+
+A result is what each process gives, as pickle can hold it. Models are small; their numbers are told apart by seeds.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+
+
+def perceptron(dropout=0.0):
+    layers = [mg.nn.Linear(24), mg.nn.Tanh(), mg.nn.Dropout(dropout), mg.nn.Linear(24), mg.nn.ReLU(), mg.nn.Linear(5)]
+    return mg.nn.Sequential(*layers)
+
+
+def network():
+    nn = mg.nn
+    first = [nn.Conv2d(6, 3, padding="TF_SAME", bias=False), nn.BatchNorm(momentum=0.9), nn.ReLU()]
+    second = [nn.Conv2d(6, 3, padding="TF_SAME", bias=False), nn.BatchNorm(momentum=0.9), nn.ReLU()]
+    return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(5))
+
+
+SAVED_AT = 6  # steps, by `dying`: when the fifth is known, the sixth is under way
+MODELS = {"perceptron": (perceptron, (12,)), "network": (network, (6, 6, 2))}
+
+
+def squared(outputs, labels):
+    g = outputs.graph
+    return mg.nn.losses.mean_squared_error(outputs, g.cast(g.one_hot(labels, 5), outputs.dtype))
+
+
+LOSSES = {
+    None: "cross_entropy",
+    "squared": squared,
+    "ignoring": functools.partial(mg.nn.losses.cross_entropy, ignore_index=2),
+}
+
+
+def dataset(model, samples, dtype):
+    rng = np.random.default_rng(5)
+    shape = MODELS[model][1]
+    return rng.normal(size=(samples, *shape)).astype(dtype), rng.integers(0, 5, samples).astype(np.int32)
+
+
+def fitted(
+    model="perceptron", samples=96, batch=8, steps=12, dtype="float64", optimizer="Adam", distributed=True, loss=None,
+    dropout=0.0, seed=3, sizes=None, path=None, resume=None, save_at=None, **options,
+):  # fmt: skip
+    """Losses, weights and more of a training by `fit`."""
+    make = MODELS[model][0]
+    module = make(dropout) if model == "perceptron" else make()
+    rate = {"Adam": 1e-2, "SGD": 0.1}[optimizer]
+    trainer = mg.Trainer(
+        module, LOSSES[loss], getattr(mg.optim, optimizer)(rate), device="cpu", seed=seed, dtype=dtype,
+        distributed=distributed, **options,
+    )  # fmt: skip
+    x, y = dataset(model, samples, dtype)
+    if resume is not None:
+        trainer.load(resume)
+    if save_at is not None:
+        trainer.fit(x, y, iterations=save_at, batch_size=batch, progress=False)
+        trainer.save(path)
+        steps -= save_at
+    trainer.fit(x, y, iterations=steps, batch_size=batch, progress=False)
+    return {
+        "losses": list(trainer.history.loss),
+        "history": trainer.history.steps,
+        "weights": trainer.weights(),
+        "step": trainer.step,
+        "buckets": len([s for s, _ in trainer._partnership._slots if "bucket" in s]) if trainer._partnership else 0,
+        "evaluated": trainer.evaluate(x, y),
+    }
+
+
+def many(cases):
+    """Several trainings in one start."""
+    return [fitted(**case) for case in cases]
+
+
+def disagreeing(**by_rank):
+    """A trainer of which one process makes another: what each is told, at which step, in what time."""
+    rank = mg.distributed.rank()
+    other = rank == mg.distributed.size() - 1
+    begin, told = time.perf_counter(), []
+    for what in ("model", "seed", "optimizer", "variables"):
+        width = 7 if other and what == "variables" else 5
+        module = mg.nn.Linear(width) if not (other and what == "model") else mg.nn.Sequential(mg.nn.Linear(width))
+        rate = mg.optim.Adam(0.1) if other and what == "optimizer" else mg.optim.SGD(0.1)
+        seed = 1 if other and what == "seed" else 0
+        trainer = mg.Trainer(module, optimizer=rate, seed=seed, distributed=True, device="cpu")
+        x, y = dataset("perceptron", 8, "float32")
+        try:
+            trainer.train_step(x, y)
+            told.append("nothing")
+        except mg.GraphError as error:
+            told.append(str(error))
+    return told, time.perf_counter() - begin
+
+
+def failing_build():
+    """One process's step cannot be built: all are told."""
+
+    class Odd(mg.Trainer):
+        def training_step(self, inputs, labels, weights=None):
+            if mg.distributed.rank() == 1:
+                raise ValueError("no such step")
+            return super().training_step(inputs, labels, weights)
+
+    x, y = dataset("perceptron", 8, "float32")
+    try:
+        Odd(mg.nn.Linear(5), distributed=True, device="cpu").train_step(x, y)
+    except (mg.GraphError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def collective_calls():
+    rank, size = mg.distributed.rank(), mg.distributed.size()
+    mg.distributed.barrier()
+    results = {
+        "sum": mg.distributed.all_reduce(np.arange(3.0) + rank),
+        "mean": mg.distributed.all_reduce(np.float16([rank, 1]), "mean"),
+        "max": mg.distributed.all_reduce(np.int32([rank, -rank]), "max"),
+        "min": mg.distributed.all_reduce(np.int64([rank]), "min"),
+        "empty": mg.distributed.all_reduce(np.zeros((0, 2))),
+        "root": mg.distributed.broadcast(np.arange(4) * size if rank == size - 1 else None, root=size - 1),
+    }
+    refused = {}
+    for name, call in {
+        "shape": lambda: mg.distributed.all_reduce(np.zeros(2 + (rank == 0))),
+        "dtype": lambda: mg.distributed.all_reduce(np.zeros(2, np.float32 if rank else np.float64)),
+        "operation": lambda: mg.distributed.all_reduce(np.zeros(2), "sum" if rank else "max"),
+        "nothing": lambda: mg.distributed.broadcast(None),
+        "root": lambda: mg.distributed.broadcast(np.zeros(2), root=size),
+        "whole": lambda: mg.distributed.all_reduce(np.int32([1]), "mean"),
+    }.items():
+        try:
+            refused[name] = f"no error: {call()}"
+        except mg.Error as error:
+            refused[name] = f"{type(error).__name__}: {error}"
+    return results, refused
+
+
+def custom_step():
+    """Two losses, one optimizer each; what is reported is of all processes."""
+
+    class Both(mg.Trainer):
+        def training_step(self, inputs, labels, weights=None):
+            outputs = self.forward(inputs)
+            loss = mg.nn.losses.mean_squared_error(outputs, labels)
+            self.minimize(loss)
+            return {"loss": loss, "largest": mg.nn.losses.mean_of_all(outputs * outputs)}
+
+    rank, size = mg.distributed.rank(), mg.distributed.size()
+    x = np.random.default_rng(1).normal(size=(8, 3)).astype(np.float64)
+    part = slice(8 * rank // size, 8 * (rank + 1) // size)
+    trainer = Both(mg.nn.Linear(2), optimizer=mg.optim.SGD(0.1), dtype="float64", distributed=True, device="cpu")
+    return [trainer.train_step(x[part], x[part, :2]).values for _ in range(4)]
+
+
+def own_data(counts):
+    """Iterables that end at different times: the epoch ends with the first."""
+    rank = mg.distributed.rank()
+    trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
+    x, y = dataset("perceptron", 4, "float32")
+    trainer.fit(((x + rank, y) for _ in range(counts[rank])), progress=False)
+    return trainer.step, trainer.history.loss
+
+
+def masks():
+    """What dropout leaves of ones in the first step: another pattern in each process."""
+    seen = []
+
+    class Watched(mg.Trainer):
+        def training_step(self, inputs, labels, weights=None):
+            outputs = self.forward(inputs)
+            self.minimize(mg.nn.losses.mean_of_all(outputs))
+            return {"loss": mg.nn.losses.mean_of_all(outputs)}
+
+    model = mg.nn.Sequential(mg.nn.Dropout(0.5), mg.nn.Linear(1))
+    trainer = Watched(model, distributed=True, device="cpu", seed=4)
+    x = np.ones((2, 16), np.float32)
+    trainer.train_step(x).wait()
+    for state in trainer._random_states:
+        seen.append(trainer.graph.variable_value(state).tolist())
+    return seen
+
+
+def unreadable(path):
+    """What loading and saving give at a place where there is nothing."""
+    trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
+    trainer.train_step(*dataset("perceptron", 4, "float32"))
+    said = []
+    for call in (trainer.load, trainer.save):
+        try:
+            call(path)
+        except mg.Error as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def dying(how, path, ready):
+    """Trains and saves; process 1 ends early in one of several ways."""
+    rank = mg.distributed.rank()
+    trainer = mg.Trainer(perceptron(0.2), optimizer=mg.optim.Adam(1e-2), seed=3, distributed=True, device="cpu")
+    x, y = dataset("perceptron", 96, "float32")
+
+    class Saves(mg.training.callbacks.Callback):
+        def on_step_end(self, trainer, step, values):
+            if step == 5:
+                trainer.save(path)  # of the steps that have begun by then
+            if step == 8 and rank == 1:
+                Path(ready).write_text(str(time.time()))
+                if how == "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if how == "exit":
+                    sys.exit(3)
+                raise ValueError("the disk is on fire")
+
+    trainer.fit(x, y, iterations=4000, batch_size=8, callbacks=[Saves()], progress=False)
+
+
+def page(code):
+    """The programs of docs/distributed.md, one after the other."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    names = {}
+    exec(compile(code, "distributed.md", "exec"), names)
+    return names["history"].loss, names["hidden"]
+
+
+def profiled(path):
+    """A step whose buckets travel while it computes, as its profile shows it."""
+    layers = [layer for _ in range(6) for layer in (mg.nn.Linear(512), mg.nn.ReLU())]
+    options = mg.distributed.DataParallel(bucket_bytes=1 << 20)
+    trainer = mg.Trainer(mg.nn.Sequential(*layers, mg.nn.Linear(5)), distributed=options, device="cpu")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(128, 512)).astype(np.float32), rng.integers(0, 5, 128).astype(np.int32)
+    for _ in range(3):
+        trainer.train_step(x, y)
+    trainer.wait()
+    with mg.profiler.profile() as profile:
+        trainer.train_step(x, y).wait()
+    kernels = [(k.kernel.kind, k.name, k.begin, k.end) for k in profile.kernels]
+    travels = [(r.name, r.thread, r.begin, r.end) for r in profile.records if r.category == "communication"]
+    return kernels, travels, mg.distributed.statistics(trainer)
