@@ -18,6 +18,7 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
+#   make test-jax      graphs on JAX (tests/jax), likewise
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
 # `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
@@ -50,7 +51,7 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-slow test-systems bench conformance lint format stubs docs \
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-slow test-systems bench conformance lint format stubs docs \
         sanitize coverage apple standin clean
 
 build: $(VENV)/installed
@@ -188,6 +189,18 @@ test-torch: build $(TOOLS) $(TORCH)/installed
 	PYTHONPATH=$(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; \
 	  print(os.path.relpath(sysconfig.get_path("purelib")))') $(TOGETHER) \
 	  $(TORCH)/bin/python -m pytest -m "not slow" tests/pytorch
+
+# The same for JAX, a quarter of a gigabyte.
+JAX := build/jax-0.10.2
+$(JAX)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet jax==0.10.2
+	touch $@
+
+test-jax: build $(TOOLS) $(JAX)/installed
+	PYTHONPATH=$(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; \
+	  print(os.path.relpath(sysconfig.get_path("purelib")))') $(TOGETHER) \
+	  $(JAX)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" tests/jax
 
 stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs

@@ -78,7 +78,8 @@ __version__ = library_version()
 
 if TYPE_CHECKING:
     from . import data, nn, nngraph, onnx, optim, profiler, training
-    from . import torch as torch  # in no list of names: `from mpsgraph import *` needs no PyTorch
+    from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
+    from . import torch as torch
     from .model import Model, load, save
     from .training import checkpoint
     from .training.history import History
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "checkpoint": "training.checkpoint",
     "data": "data",
+    "jax": "jax",
     "nn": "nn",
     "nngraph": "nngraph",
     "onnx": "onnx",

@@ -306,7 +306,7 @@ ROOMS = [
     ["selftest"],
     ["demo"],  # programs, which use the package as anybody does
     ["mpsgraph"],  # the package's own names
-    ["torch"],
+    ["jax", "torch"],
     ["onnx", "training"],
     ["precision.layer_precision"],  # measures layers, so above them
     ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],

@@ -22,6 +22,7 @@ from ..optim import LossScaling, Optimizer
 from ..precision.layer_precision import LayerPrecision, Task, choose
 from . import evaluation
 from .batch import Batch
+from .engine import Prepared
 from .network import Network
 from .objective import Objective
 from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
@@ -65,7 +66,7 @@ class TrainingGraph:
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
-        self._last_step: tuple[Any, Executable, Built] | None = None  # shapes and kind, executable, what was built
+        self._last_step: tuple[Any, Executable | Prepared, Built] | None = None  # shapes and kind, executable, what was built
         self._measures = False
 
     # --- what a step is: for subclasses ----------------------------------------------------------------------------
