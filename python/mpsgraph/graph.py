@@ -145,6 +145,7 @@ class Graph(
         self._repeated_states: list[Tensor] = []
         self._generator: np.random.Generator | None = None
         self._on_devices: dict[str | None, DeviceGraph] = {}
+        self._guest: Any = None  # a runner of training/engine.py that has the variables' values meanwhile
 
     @property
     def generator(self) -> np.random.Generator:
@@ -255,6 +256,8 @@ class Graph(
         """The graph on a device: its variables' values there and its executables. None: the default device."""
         if device is not None and not isinstance(device, (str, Device)):
             refuse("device", Device | str | None, device)
+        if self._guest is not None:
+            self._guest.give_back()
         key = device.name if isinstance(device, Device) else device
         if key not in self._on_devices:
             made = DeviceGraph(self, device)

@@ -286,6 +286,8 @@ def _model_again(
 
 def _values(graph: Graph) -> DeviceGraph | None:
     """The graph on the device whose variables' values are meant; None while it has run nowhere."""
+    if graph._guest is not None:
+        graph._guest.give_back()
     return graph._on_devices.get(None) or next(iter(graph._on_devices.values()), None)
 
 

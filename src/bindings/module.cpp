@@ -8,6 +8,10 @@
 
 namespace py = pybind11;
 
+namespace mpsgraph::bindings {
+void define_programs(pybind11::module_& module);  // programs.cpp
+}
+
 PYBIND11_MODULE(_core, module) {
   using namespace mpsgraph;
   module.doc() = "The C++ core of mpsgraph. Use the package mpsgraph.";
@@ -23,6 +27,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_nngraph(module);
   bindings::define_probes(module);
   bindings::define_package(module);
+  bindings::define_programs(module);
   bindings::define_nngraph_recurrent(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); }, R"(The library's version.

@@ -9,12 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .engine import Engine
+    from .functions import Function, function
     from .jitted import Jitted, jit
+    from .lax import mapped_operations
     from .primitives import known_primitives
 
-_HOMES = {"Jitted": "jitted", "jit": "jitted", "known_primitives": "jitted"}
+_HOMES = {
+    "Engine": "engine",
+    "Function": "functions",
+    "Jitted": "jitted",
+    "function": "functions",
+    "jit": "jitted",
+    "known_primitives": "jitted",
+    "mapped_operations": "lax",
+}
 
-__all__ = ["Jitted", "jit", "known_primitives"]
+__all__ = ["Engine", "Function", "Jitted", "function", "jit", "known_primitives", "mapped_operations"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,3 +33,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

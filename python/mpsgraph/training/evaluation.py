@@ -77,7 +77,7 @@ def _add(
     given = [(f"{p.name}_" if p.name else "", p) for p in parts if p.accumulated]
     targets = [*(t.value for t in terms), *counted, *(p.output for _, p in given)]
     feeds = dict(zip(built.placeholders, batch.arrays(), strict=True))
-    results = trainer.graph.on(trainer.device).run(feeds, targets)
+    results = trainer._runner().run(feeds, targets)
     in_all = {id(t): float(r) for t, r in zip(counted, results[len(terms) :], strict=False)}
     for term, result in zip(terms, results, strict=False):
         weight = len(batch) if term.counted is None else in_all[id(term.counted)]
@@ -112,7 +112,7 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
             placeholders = trainer._inputs_for(inputs)
             outputs = trainer._inference(placeholders)
         feeds = dict(zip(leaves(placeholders), leaves(inputs), strict=True))
-        results = trainer.graph.on(trainer.device).run(feeds, leaves(outputs))
+        results = trainer._runner().run(feeds, leaves(outputs))
         parts.append([result.numpy() for result in results])
 
     whole = is_whole(data)

@@ -24,6 +24,7 @@ from ..optim import LossScaling, Optimizer
 from ..precision.layer_precision import LayerPrecision, Task, choose
 from . import evaluation
 from .batch import Batch
+from .engine import Prepared
 from .network import Network
 from .objective import Objective
 from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
@@ -69,7 +70,7 @@ class TrainingGraph:
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
         self._partnership: Partnership | None = None
-        self._last_step: tuple[Any, Executable, Built] | None = None  # shapes and kind, executable, what was built
+        self._last_step: tuple[Any, Executable | Prepared, Built] | None = None  # shapes and kind, what runs, what was built
         self._measures = False
         self._clock: Any = None  # counters and tables that packages need
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._core import Execution, NDArray
 from ..errors import Error, TimeoutError
+from .engine import Started
 
 
 class StepResult:
@@ -19,7 +20,7 @@ class StepResult:
 
     __slots__ = ("_ended", "_execution", "_names", "raised")
 
-    def __init__(self, execution: Execution, names: list[str]) -> None:
+    def __init__(self, execution: Execution | Started, names: list[str]) -> None:
         self._execution, self._names = execution, names
         self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds
         self.raised = False  # its error has been seen, and is not that of a later step

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
-from .._core import CompilationDescriptor, Device, Executable
+from .._core import CompilationDescriptor, Device, DeviceGraph, Executable
 from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
 from ..distributed.partnership import DataParallel, Partnership
@@ -38,6 +38,7 @@ from ..precision.mixed_precision import POLICIES, global_policy
 from . import evaluation, saved
 from .batch import checked_batch
 from .callbacks import Callback
+from .engine import Engine, Prepared, Runner
 from .fitting import Fit
 from .graph import TrainingGraph
 from .history import History
@@ -71,6 +72,7 @@ class Trainer(TrainingGraph):
         check_finite: whether a step that makes a NaN or an infinity stops with CheckError before anything changes, and
             names the first operation that did, with the line that made it. Slow: for looking for a fault.
         device: None for the default one. seed: of first values and of dropout. dtype: of inputs that are floats.
+        engine: what steps run on instead of a device, such as mpsgraph.jax.Engine(mesh); see mpsgraph.training.engine.
         precision: what products are computed in, "float32", "bfloat16" or "float16", with weights in float32; "auto":
             what is faster of float32 and bfloat16 for each layer on this machine, where bfloat16's relative error stays
             within `precision_error`; or such choices by the layers' paths; None: as the global policy says.
@@ -96,6 +98,7 @@ class Trainer(TrainingGraph):
         ema_decay: BelowOne | None = None,
         check_finite: bool = False,
         device: Device | str | None = None,
+        engine: Annotated[Any, Named("an engine, such as mpsgraph.jax.Engine()")] = None,
         seed: int = 0,
         dtype: DTypeLike = "float32",
         precision: str | Mapping[str, str | LayerPrecision] | None = None,
@@ -112,6 +115,8 @@ class Trainer(TrainingGraph):
         self.network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
         self.graph = self.network.graph
         super().__init__()
+        self.engine = engine
+        self._on_engine = None if engine is None else self._elsewhere(engine, precision)
         self.step = 0
         """Training steps that were made, a batch each."""
         self.history = History()
@@ -137,6 +142,8 @@ class Trainer(TrainingGraph):
         """Becomes a partner of the other processes' trainers, where there are any."""
         if not isinstance(self.distributed, DataParallel) or everyone().size == 1:
             return
+        if self.engine is not None:
+            raise GraphError("a trainer is distributed by MPI or has an engine, which distributes by itself, not both")
         if self.check_finite:
             raise GraphError(
                 "check_finite looks at the steps of one process: train without distributed to find a fault"
@@ -199,7 +206,9 @@ class Trainer(TrainingGraph):
         self.step += 1
         return result
 
-    def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable, Built]:
+    def _step_for(
+        self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any
+    ) -> tuple[Executable | Prepared, Built]:
         """The executable of a step on a batch of these shapes, in their structure; the last one is at hand, others may
         be in the cache."""
         applying = (self.step + 1) % self.accumulation == 0
@@ -211,12 +220,32 @@ class Trainer(TrainingGraph):
                 feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
                 feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
                 targets, operations = [*built.targets, *built.outputs], built.operations(applying)
-                callables = {} if self._partnership is None else self._partnership.callables
-                options = None
-                if self.check_finite or callables:
-                    options = CompilationDescriptor(callables=callables, check_finite=self.check_finite)
-                self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations, options), built
+                self._last_step = key, self._compiled(feeds, targets, operations, built), built
         return self._last_step[1:]
+
+    def _compiled(self, feeds: Any, targets: Any, operations: Any, built: Built) -> Executable | Prepared:
+        if self._on_engine is not None:
+            return self._on_engine.compile(feeds, targets, operations, built.placeholders)
+        callables = {} if self._partnership is None else self._partnership.callables
+        options = None
+        if self.check_finite or callables:
+            options = CompilationDescriptor(callables=callables, check_finite=self.check_finite)
+        return self.graph.on(self.device).compile(feeds, targets, operations, options)
+
+    def _runner(self) -> DeviceGraph | Runner:
+        """The graph where its steps run."""
+        return self.graph.on(self.device) if self._on_engine is None else self._on_engine
+
+    def _elsewhere(self, engine: Engine, precision: Any) -> Runner:
+        """The graph on an engine. GraphError for what only devices of the package do."""
+        if not callable(getattr(engine, "on", None)):
+            raise GraphError(f"Trainer: engine must be an engine, such as mpsgraph.jax.Engine(), got {shown(engine)}")
+        for what, given in (("a device", self.device), ("check_finite", self.check_finite)):
+            if given:
+                raise GraphError(f"a trainer has an engine or {what}, not both")
+        if precision == "auto":
+            raise GraphError("precision='auto' measures devices of the package, not engines: state the precision")
+        return engine.on(self.graph)
 
     def _rates(self, built: Built) -> list[np.ndarray]:
         """What is fed as learning rates; another array for other rates: earlier steps may still read theirs."""

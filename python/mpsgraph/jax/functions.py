@@ -1,0 +1,318 @@
+"""Graphs as pure functions of JAX: (state, feeds) → (targets, state).
+
+A program is made for the types that JAX traces with: the core specialises the graph and expands what is composite, and
+the walk of `lax/` says the rest in jax.lax. Here are the function around it and the names of its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import Operation, Tensor
+from .._dtypes import as_dtype
+from .._optional import require
+from .._shown import shown
+from ..errors import DTypeError, GraphError, UnsupportedError
+from ..graph import Graph
+from ..model import Model
+
+jax: Any = require("jax", "jax", "mpsgraph.jax")
+
+from .lax._table import Trace, all_operations, mapped_operations, missing_operations  # noqa: E402
+
+PRECISIONS = ("highest", "high", "default")
+_WIDE = ("int64", "uint64", "float64", "complex128")
+
+
+class Program:
+    """What targets and operations of a graph need, for one type of each feed."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        feeds: Mapping[Tensor, tuple[Any, tuple[int, ...]]],
+        targets: Sequence[Tensor],
+        operations: Sequence[Operation] = (),
+    ) -> None:
+        made = _core.expanded(graph, dict(feeds), list(targets), list(operations))
+        self._graph, self._feeds, self._targets = made["graph"], made["feeds"], made["targets"]
+        self._variables, self.variables = made["variables"], [v.name for v in made["source_variables"]]
+        self.operations: list[Operation] = self._graph.operations
+        _refuse_missing(self.operations)
+        places = {variable: name for variable, name in zip(self._variables, self.variables, strict=True)}
+        every = list(all_operations(self.operations))
+        assigned = {places[operation.inputs[0]] for operation in every if operation.kind == "assign"}
+        self.assigned = [name for name in self.variables if name in assigned]
+        self.checks = next((o for o in every if o.kind == "check_indices"), None)
+        """The first operation that wants indices to lie inside of their axes, if there is one."""
+        constants = ("constant",)
+        tensors = [t for operation in every if operation.kind not in constants for t in operation.outputs]
+        self.is_wide = any(str(t.dtype) in _WIDE for t in [*tensors, *self._feeds])
+        """Does it compute in types of 64 bits, which JAX must be told to have?"""
+
+    def run(
+        self, state: Mapping[str, Any], feeds: Sequence[Any], precision: str, loop_limit: int
+    ) -> tuple[list[Any], dict[str, Any], Any]:
+        """Traced: targets, the variables that are assigned, and whether an index lay outside."""
+        jnp = jax.numpy
+        values = [jnp.asarray(state[name]) for name in self.variables]
+        trace = Trace(self._variables, [*values, jnp.zeros((), np.bool_)], precision, loop_limit)
+        trace.values.update(zip(self._feeds, map(jnp.asarray, feeds), strict=True))
+        trace.run(self.operations)
+        found = dict(zip(self.variables, trace.state, strict=False))
+        targets = [jnp.asarray(trace.value(tensor)) for tensor in self._targets]
+        return targets, {name: found[name] for name in self.assigned}, trace.state[-1]
+
+
+class Function:
+    """A graph as a pure function of JAX; `mpsgraph.jax.function` makes it.
+
+    It may be jitted, differentiated, mapped and exported like any other. `state()` gives what to begin with: the values
+    that variables have now. Where an operation wants indices inside of their axis and one lies outside, floating-point
+    targets are NaN and the state stays as it was.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Tensor],
+        targets: Any,
+        operations: Sequence[Operation],
+        variables: Mapping[str, Tensor],
+        precision: str,
+        loop_limit: int,
+    ) -> None:
+        self.graph, self.inputs, self.variables = graph, dict(inputs), dict(variables)
+        self._targets, self._operations = targets, list(operations)
+        self._precision, self._loop_limit = precision, loop_limit
+        self._names = {tensor.name: name for name, tensor in self.variables.items()}
+        self._programs: dict[Any, Program] = {}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Copies of the values that the variables have in the graph now, by name."""
+        return {name: self.graph.variable_value(tensor) for name, tensor in self.variables.items()}
+
+    def store(self, state: Mapping[str, Any]) -> None:
+        """Gives the graph's variables the values of a state. GraphError for other names, ShapeError, DTypeError."""
+        _same_names("the state", state, self.variables)
+        for name, tensor in self.variables.items():
+            self.graph.set_variable(tensor, np.asarray(state[name]))
+
+    def program(self, feeds: Mapping[str, Any]) -> Program:
+        """What is walked for feeds of these types, made at their first use. Errors: as the call's."""
+        types = {name: _type_of(tensor, feeds[name]) for name, tensor in self.inputs.items()}
+        key = tuple(types.values())
+        if key not in self._programs:
+            fed = {tensor: types[name] for name, tensor in self.inputs.items()}
+            self._programs[key] = Program(self.graph, fed, _listed(self._targets), self._operations)
+        return self._programs[key]
+
+    def __call__(self, state: Mapping[str, Any], feeds: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Targets in the structure that was asked for, and the state behind them.
+
+        Args: state, arrays by the variables' names; feeds, arrays by the inputs' names. Errors: GraphError for names
+        that are missing or unknown; ShapeError; DTypeError for another type, and for types of 64 bits while JAX has
+        none; UnsupportedError that names all operations that cannot be said in jax.lax, and for shapes that depend on
+        values.
+        """
+        _same_names("the state", state, self.variables)
+        _same_names("feeds", feeds, self.inputs)
+        program = self.program(feeds)
+        if program.is_wide and not jax.config.jax_enable_x64:
+            raise DTypeError(
+                "the graph computes in types of 64 bits, which JAX makes 32 of: set jax.config.update('jax_enable_x64',"
+                " True), or call it within jax.enable_x64(True)"
+            )
+        given = {tensor.name: state[name] for name, tensor in self.variables.items()}
+        fed = [_array(tensor, feeds[name]) for name, tensor in self.inputs.items()]
+        targets, changed, outside = program.run(given, fed, self._precision, self._loop_limit)
+        if program.checks is not None:
+            targets, changed = guarded(targets, changed, given, outside)
+        after = {name: jax.numpy.asarray(state[name]) for name in self.variables}
+        after.update({self._names[name]: value for name, value in changed.items()})
+        return _structured(self._targets, targets), after
+
+
+def guarded(
+    targets: Sequence[Any], changed: Mapping[str, Any], before: Mapping[str, Any], outside: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    """NaN, and the state as it was, where an index lay outside."""
+    jnp = jax.numpy
+
+    def poisoned(target: Any) -> Any:
+        if not jnp.issubdtype(target.dtype, jnp.inexact):
+            return target
+        return jnp.where(outside, jnp.asarray(np.nan, target.dtype), target)
+
+    kept = {name: jnp.where(outside, before[name], value) for name, value in changed.items()}
+    return [poisoned(target) for target in targets], kept
+
+
+def function(
+    source: Any,
+    targets: Any = None,
+    target_operations: Sequence[Operation] = (),
+    *,
+    inputs: Mapping[str, Tensor] | None = None,
+    example: tuple[Any, ...] | None = None,
+    precision: str = "highest",
+    loop_limit: int = 0,
+) -> Function:
+    """A graph, a model or a trainer's step as a pure function of JAX: (state, feeds) → (targets, state).
+
+    Gradients, assigns, control flow and random numbers are in it; it runs wherever XLA runs, under jit, with shardings.
+    Args: source, a Graph, a Model, or a Trainer, of which it is the step that applies gradients; targets, of a graph: a
+    tensor, a list or a dict of such, whose structure the function gives; of a model by default its outputs; of a
+    trainer not given: loss and metrics by name; target_operations, such as assigns, that shall run too; inputs,
+    placeholders by the names that they are fed under, by default all that are needed by their own names; example, a
+    batch (inputs, labels) whose form a trainer's step is made for, which a trainer that has trained knows; precision,
+    of products and convolutions of float32 on devices that have several: "highest", "high" or "default", which XLA
+    takes for TF32 on NVIDIA's cards; loop_limit, of loops whose number of iterations only the run knows, and that a
+    derivative goes through: the most that they make.
+    Errors: GraphError. Source: ours.
+
+    >>> g = mg.Graph()
+    >>> x, v = g.placeholder((-1,), name="x"), g.variable([2.0], name="v")
+    >>> step = mg.jax.function(g, x * v, [g.assign(v, v + 1.0)])  # doctest: +SKIP
+    >>> y, state = jax.jit(step)(step.state(), {"x": np.float32([1, 2])})  # doctest: +SKIP
+    >>> y.tolist(), state["v"].tolist()  # doctest: +SKIP
+    ([2.0, 4.0], [3.0])
+    """
+    if precision not in PRECISIONS:
+        raise GraphError(f"[jax.function] precision must be one of {', '.join(PRECISIONS)}, got {shown(precision)}")
+    if not isinstance(loop_limit, int) or isinstance(loop_limit, bool) or loop_limit < 0:
+        raise GraphError(f"[jax.function] loop_limit must be an int of at least 0, got {shown(loop_limit)}")
+    if isinstance(source, Model):
+        wanted = source.outputs if targets is None else targets
+        given = source.inputs if inputs is None else inputs
+        return _made(source.graph, wanted, target_operations, given, precision, loop_limit)
+    if isinstance(source, Graph):
+        if targets is None and not target_operations:
+            raise GraphError("[jax.function] which targets of the graph? Give tensors, or target_operations")
+        return _made(source, targets or [], target_operations, inputs, precision, loop_limit)
+    if hasattr(source, "_built_for"):
+        if targets is not None or target_operations or inputs is not None:
+            raise GraphError("[jax.function] a trainer's step has its targets and inputs: give an example alone")
+        return _of_trainer(source, example, precision, loop_limit)
+    raise GraphError(f"[jax.function] takes a Graph, a Model or a Trainer, got {shown(source)}")
+
+
+def _of_trainer(trainer: Any, example: tuple[Any, ...] | None, precision: str, loop_limit: int) -> Function:
+    from ..training.batch import checked_batch
+    from ..training.saved import variables_of
+    from ..training.step import example_of
+
+    if example is not None:
+        batch = checked_batch(*example)
+    elif trainer._specs:
+        described = trainer._specs[-1]
+        batch = checked_batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
+    else:
+        raise GraphError("[jax.function] a trainer that has not trained needs an example=(inputs, labels)")
+    with trainer._undone_by_errors():
+        built = trainer._built_for(batch)
+    targets = dict(zip(built.names, built.targets, strict=True))
+    inputs = {tensor.name: tensor for tensor in [*(m.rate for m in built.minimized), *built.placeholders]}
+    made = _made(trainer.graph, targets, built.operations(True), inputs, precision, loop_limit)
+    names = {variable: name for name, variable in variables_of(trainer).items()}
+    variables = {names.get(variable, name): variable for name, variable in made.variables.items()}
+    return Function(trainer.graph, inputs, targets, built.operations(True), variables, precision, loop_limit)
+
+
+def _made(
+    graph: Graph,
+    targets: Any,
+    operations: Sequence[Operation],
+    inputs: Mapping[str, Tensor] | None,
+    precision: str,
+    loop_limit: int,
+) -> Function:
+    tensors = _listed(targets)
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor) or tensor.graph is not graph:
+            raise GraphError(f"[jax.function] target {shown(tensor)} is no tensor of the graph")
+    for operation in operations:
+        if not isinstance(operation, Operation) or operation.graph is not graph:
+            raise GraphError(f"[jax.function] target operation {shown(operation)} is none of the graph's")
+    needed = _needed([*(t.operation for t in tensors), *operations])
+    if inputs is None:
+        inputs = {o.name: o.outputs[0] for o in needed if o.kind == "placeholder"}
+    else:
+        for name, tensor in inputs.items():
+            if not isinstance(tensor, Tensor) or tensor.graph is not graph or tensor.operation.kind != "placeholder":
+                raise GraphError(f"[jax.function] input '{name}' is {shown(tensor)}, no placeholder of the graph")
+    variables = {o.name: o.outputs[0] for o in needed if o.kind == "variable"}
+    return Function(graph, inputs, targets, operations, variables, precision, loop_limit)
+
+
+def _needed(roots: Iterable[Operation]) -> list[Operation]:
+    """What operations depend on, also through blocks and control dependencies, in the order of its making."""
+    seen: dict[int, Operation] = {}
+    waiting = list(roots)
+    while waiting:
+        operation = waiting.pop()
+        if operation.id in seen:
+            continue
+        seen[operation.id] = operation
+        waiting += [t.operation for t in operation.inputs] + list(operation.control_dependencies)
+        for block in operation.blocks:
+            waiting += [*block.operations, *(t.operation for t in block.results)]
+    return [seen[number] for number in sorted(seen)]
+
+
+def _refuse_missing(operations: Sequence[Operation]) -> None:
+    """UnsupportedError that names all kinds of operations that are not in the table."""
+    missing = missing_operations(operations)
+    if not missing:
+        return
+    lines = [f"  {o.kind} '{o.name}'" + (f", built at {o.location}" if o.location else "") for o in missing]
+    raise UnsupportedError(
+        f"[jax] {len(missing)} kind{'s' * (len(missing) > 1)} of operations cannot be said in jax.lax:\n"
+        + "\n".join(lines)
+        + "\nRun them on a device, and give the function what they make as feeds"
+    )
+
+
+def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
+    if isinstance(value, (bool, int, float, complex)):
+        return tensor.dtype, ()
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise DTypeError(f"feed '{tensor.name}' must be an array of {tensor.dtype}, got {shown(value)}")
+    return as_dtype(value.dtype), tuple(value.shape)
+
+
+def _array(tensor: Tensor, value: Any) -> Any:
+    return np.asarray(value, tensor.dtype.numpy) if isinstance(value, (bool, int, float, complex)) else value
+
+
+def _same_names(what: str, given: Any, wanted: Mapping[str, Any]) -> None:
+    if not isinstance(given, Mapping):
+        raise GraphError(f"[jax.function] {what} must be arrays by name, got {shown(given)}")
+    if given.keys() != wanted.keys():
+        missing, unknown = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
+        raise GraphError(f"[jax.function] {what} does not fit: missing {missing}, unknown {unknown}")
+
+
+def _listed(targets: Any) -> list[Tensor]:
+    if isinstance(targets, Tensor):
+        return [targets]
+    if isinstance(targets, Mapping):
+        return list(targets.values())
+    if not isinstance(targets, Sequence) or isinstance(targets, str):
+        raise GraphError(f"[jax.function] targets are a tensor, a list or a dict of them, got {shown(targets)}")
+    return list(targets)
+
+
+def _structured(targets: Any, values: Sequence[Any]) -> Any:
+    if isinstance(targets, Tensor):
+        return values[0]
+    if isinstance(targets, Mapping):
+        return dict(zip(targets, values, strict=True))
+    return list(values)
+
+
+__all__ = ["PRECISIONS", "Function", "Program", "function", "guarded", "mapped_operations"]

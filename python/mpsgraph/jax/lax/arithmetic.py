@@ -1,0 +1,260 @@
+"""Family arithmetic: element-wise operations.
+
+Operands broadcast as numpy's do and have one element type. What takes several roundings computes halves in float32,
+as our own devices do.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ._table import Lowering, Step, Value, lowers
+
+
+def in_float32(function: Lowering) -> Lowering:
+    """The function, on halves in float32 with one rounding behind it."""
+
+    @functools.wraps(function)
+    def computed(*operands: Value) -> Value:
+        dtype = operands[0].dtype
+        if not is_half(dtype):
+            return function(*operands)
+        result = function(*(lax.convert_element_type(x, np.float32) for x in operands))
+        return result.astype(dtype)
+
+    return computed
+
+
+def is_half(dtype: Any) -> bool:
+    """Is it float16 or bfloat16?"""
+    return dtype.itemsize == 2 and dtype.kind not in "iu"
+
+
+def is_float(dtype: Any) -> bool:
+    """Is it floating point? ml_dtypes' bfloat16 is of kind V."""
+    return jnp.issubdtype(dtype, jnp.floating)
+
+
+def is_complex(dtype: Any) -> bool:
+    """Is it a complex type?"""
+    return bool(np.dtype(dtype).kind == "c")
+
+
+def _sign(x: Value) -> Value:
+    return jnp.sign(x)
+
+
+def _signbit(x: Value) -> Value:
+    return jnp.signbit(x) if is_float(x.dtype) else x < 0
+
+
+def _absolute(x: Value) -> Value:
+    if is_complex(x.dtype):
+        return jnp.hypot(x.real, x.imag)
+    return x if x.dtype.kind == "u" else jnp.abs(x)
+
+
+def _population_count(x: Value) -> Value:
+    return lax.population_count(x)
+
+
+def _parts(predicate: Lowering, both: Any) -> Lowering:
+    """A predicate of either part of a complex number."""
+
+    def of(x: Value) -> Value:
+        return both(predicate(x.real), predicate(x.imag)) if is_complex(x.dtype) else predicate(x)
+
+    return of
+
+
+def _exponent_base2(x: Value) -> Value:
+    return jnp.exp(x * np.log(2).astype(x.dtype)) if is_complex(x.dtype) else jnp.exp2(x)
+
+
+def _exponent_base10(x: Value) -> Value:
+    return jnp.exp(x * np.log(10).astype(x.dtype)) if is_complex(x.dtype) else jnp.power(np.asarray(10, x.dtype), x)
+
+
+_UNARY: dict[str, Lowering] = {
+    "identity": jnp.asarray,
+    "conjugate": lambda x: jnp.conj(x) if is_complex(x.dtype) else x,
+    "exponent": in_float32(jnp.exp),
+    "exponent_base2": in_float32(_exponent_base2),
+    "exponent_base10": in_float32(_exponent_base10),
+    "logarithm": in_float32(jnp.log),
+    "logarithm_base2": in_float32(lambda x: jnp.log(x) / np.log(2).astype(x.dtype)),
+    "logarithm_base10": in_float32(lambda x: jnp.log(x) / np.log(10).astype(x.dtype)),
+    "square": lambda x: x * x,
+    "square_root": in_float32(jnp.sqrt),
+    "reciprocal_square_root": in_float32(lax.rsqrt),
+    "reciprocal": in_float32(lambda x: jnp.ones((), x.dtype) / x),
+    "absolute": _absolute,
+    "absolute_square": lambda x: x.real * x.real + x.imag * x.imag if is_complex(x.dtype) else x * x,
+    "negative": jnp.negative,
+    "sign": _sign,
+    "signbit": _signbit,
+    "ceil": jnp.ceil,
+    "floor": jnp.floor,
+    "round": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    "rint": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "truncate": jnp.trunc,
+    "sin": in_float32(jnp.sin),
+    "cos": in_float32(jnp.cos),
+    "tan": in_float32(jnp.tan),
+    "sinh": in_float32(jnp.sinh),
+    "cosh": in_float32(jnp.cosh),
+    "tanh": in_float32(jnp.tanh),
+    "asin": in_float32(jnp.arcsin),
+    "acos": in_float32(jnp.arccos),
+    "atan": in_float32(jnp.arctan),
+    "asinh": in_float32(jnp.arcsinh),
+    "acosh": in_float32(jnp.arccosh),
+    "atanh": in_float32(jnp.arctanh),
+    "erf": in_float32(lax.erf),
+    "not": jnp.logical_not,
+    "is_infinite": _parts(jnp.isinf, jnp.logical_or),
+    "is_finite": _parts(jnp.isfinite, jnp.logical_and),
+    "is_nan": _parts(jnp.isnan, jnp.logical_or),
+    "bitwise_not": jnp.bitwise_not,
+    "bitwise_population_count": _population_count,
+    "real_part": jnp.real,
+    "imaginary_part": jnp.imag,
+}
+
+
+def _division(x: Value, y: Value) -> Value:
+    """Of integers, toward zero; by 0 it is 0."""
+    if x.dtype.kind not in "iu":
+        return x / y
+    return jnp.where(y == 0, jnp.zeros((), x.dtype), _rounded_down(lax.div, x, y))
+
+
+def _rounded_down(function: Lowering, x: Value, y: Value) -> Value:
+    x, y = jnp.broadcast_arrays(x, y)
+    return function(x, jnp.where(y == 0, jnp.ones((), y.dtype), y))
+
+
+def _division_no_nan(x: Value, y: Value) -> Value:
+    zero = y == 0
+    return jnp.where(zero, jnp.zeros((), x.dtype), _division(x, jnp.where(zero, jnp.ones((), y.dtype), y)))
+
+
+def _modulo(x: Value, y: Value) -> Value:
+    """The remainder with the sign of the dividend."""
+    x, y = jnp.broadcast_arrays(x, y)
+    if x.dtype.kind in "iu":
+        return jnp.where(y == 0, jnp.zeros((), x.dtype), _rounded_down(lax.rem, x, y))
+    return lax.rem(x, y)
+
+
+def _floor_modulo(x: Value, y: Value) -> Value:
+    """The remainder with the sign of the divisor."""
+    remainder = _modulo(x, y)
+    moved = (remainder != 0) & ((remainder < 0) != (y < 0))
+    return jnp.where(moved, remainder + y, remainder)
+
+
+def passing_over_nan(function: Lowering) -> Lowering:
+    """A minimum or maximum that gives the other operand where one is NaN."""
+
+    def other(x: Value, y: Value) -> Value:
+        result = function(x, y)
+        if not is_float(x.dtype):
+            return result
+        return jnp.where(jnp.isnan(x), y, jnp.where(jnp.isnan(y), x, result))
+
+    return other
+
+
+minimum, maximum = passing_over_nan(jnp.minimum), passing_over_nan(jnp.maximum)
+
+
+def _shifted(function: Lowering) -> Lowering:
+    def shift(x: Value, y: Value) -> Value:
+        return function(*jnp.broadcast_arrays(x, y))
+
+    return shift
+
+
+def _right_shift(x: Value, y: Value) -> Value:
+    return (lax.shift_right_logical if x.dtype.kind == "u" else lax.shift_right_arithmetic)(x, y)
+
+
+_BINARY: dict[str, Lowering] = {
+    "addition": jnp.add,
+    "subtraction": jnp.subtract,
+    "multiplication": jnp.multiply,
+    "division": _division,
+    "division_no_nan": _division_no_nan,
+    "modulo": _modulo,
+    "floor_modulo": _floor_modulo,
+    "power": in_float32(jnp.power),
+    "minimum": minimum,
+    "maximum": maximum,
+    "minimum_with_nan_propagation": jnp.minimum,
+    "maximum_with_nan_propagation": jnp.maximum,
+    "atan2": in_float32(jnp.arctan2),
+    "equal": jnp.equal,
+    "not_equal": jnp.not_equal,
+    "less_than": jnp.less,
+    "less_than_or_equal_to": jnp.less_equal,
+    "greater_than": jnp.greater,
+    "greater_than_or_equal_to": jnp.greater_equal,
+    "logical_and": jnp.logical_and,
+    "logical_or": jnp.logical_or,
+    "logical_nand": lambda x, y: ~(x & y),
+    "logical_nor": lambda x, y: ~(x | y),
+    "logical_xor": jnp.logical_xor,
+    "logical_xnor": lambda x, y: ~(x ^ y),
+    "bitwise_and": jnp.bitwise_and,
+    "bitwise_or": jnp.bitwise_or,
+    "bitwise_xor": jnp.bitwise_xor,
+    "bitwise_left_shift": _shifted(lax.shift_left),
+    "bitwise_right_shift": _shifted(_right_shift),
+    "complex_tensor": lax.complex,
+}
+
+
+def _elementwise(function: Lowering) -> Lowering:
+    def lower(_: Step, *operands: Value) -> Value:
+        return function(*operands)
+
+    return lower
+
+
+for _kind, _function in {**_UNARY, **_BINARY}.items():
+    lowers(_kind)(_elementwise(_function))
+
+
+@lowers("complex_tensor")
+def complex_tensor(_: Step, real: Value, imaginary: Value) -> Value:
+    """real + i imaginary."""
+    return lax.complex(*jnp.broadcast_arrays(real, imaginary))
+
+
+@lowers("select")
+def select(_: Step, predicate: Value, x: Value, y: Value) -> Value:
+    """x where the predicate holds, else y."""
+    return jnp.where(predicate, x, y)
+
+
+@lowers("clamp")
+def clamp(_: Step, x: Value, low: Value, high: Value) -> Value:
+    """minimum(maximum(x, low), high); a bound that is NaN does not bound."""
+    return minimum(maximum(x, low), high)
+
+
+@lowers("cast")
+def cast(step: Step, x: Value) -> Value:
+    """Another element type; fractions are cut off, and of complex numbers the real part stays."""
+    x = jnp.asarray(x)
+    if is_complex(x.dtype) and not is_complex(step.dtype):
+        x = x != 0 if step.dtype == np.bool_ else x.real
+    if step.dtype == np.bool_:
+        return x != 0
+    return lax.convert_element_type(x, step.dtype)

@@ -1,0 +1,227 @@
+"""Family control_flow: if, while and for over blocks, and the histories that loops keep for their derivatives.
+
+What blocks assign, and whether an index lay outside, goes around with the values. A history has room for as many
+values as the loop that fills it has iterations; where only the run knows these, for as many as the function was told
+(loop_limit), and whoever looks further back gets NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..._core import Block, Tensor, history_depth
+from ...errors import UnsupportedError
+from ._table import Step, Value, lowers
+from .arithmetic import is_complex, is_float
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class History:
+    """Values of iterations: buffers with room for them along a first axis, and how many there are."""
+
+    buffers: Any
+    count: Value
+
+
+def _map(function: Callable[..., Value], *trees: Any) -> Any:
+    return jax.tree.map(function, *trees)
+
+
+def _zero_of(tensor: Tensor, depth: int, room: int) -> Any:
+    """Zeros, or an empty history of what has so many histories around it."""
+    if depth == 0:
+        return jnp.zeros(tuple(tensor.shape or ()), np.dtype(tensor.dtype.numpy))
+    inner = _zero_of(tensor, depth - 1, room)
+    return History(_map(lambda x: jnp.zeros((room, *x.shape), x.dtype), inner), jnp.zeros((), np.int32))
+
+
+@lowers("history_push")
+def history_push(_: Step, history: History, value: Any) -> History:
+    """One value more; beyond its room it only counts."""
+    buffers = _map(
+        lambda buffer, x: buffer.at[history.count].set(x, mode="drop"), history.buffers, _map(jnp.asarray, value)
+    )
+    return History(buffers, history.count + np.int32(1))
+
+
+@lowers("history_pop")
+def history_pop(_: Step, history: History) -> tuple[History, Any]:
+    """The last value, and the history without it; of an empty one zeros."""
+    place = history.count - np.int32(1)
+
+    def read(buffer: Value) -> Value:
+        room = buffer.shape[0]
+        value = buffer[jnp.clip(place, 0, max(room - 1, 0))] if room else jnp.zeros(buffer.shape[1:], buffer.dtype)
+        value = jnp.where(place >= 0, value, jnp.zeros((), buffer.dtype))
+        if is_float(buffer.dtype) or is_complex(buffer.dtype):
+            value = jnp.where(place >= room, jnp.asarray(np.nan, buffer.dtype), value)
+        return value
+
+    return History(history.buffers, jnp.maximum(place, 0)), _map(read, history.buffers)
+
+
+@lowers("history_empty")
+def history_empty(_: Step, history: History) -> History:
+    """An empty one of the same type."""
+    return History(_map(jnp.zeros_like, history.buffers), jnp.zeros((), np.int32))
+
+
+@lowers("history_addition")
+def history_addition(_: Step, a: History, b: History) -> History:
+    """Value by value from the last ones on; what is missing counts as zero."""
+    count = jnp.maximum(a.count, b.count)
+
+    def lifted(history: History) -> Any:
+        by = count - history.count
+
+        def moved(buffer: Value) -> Value:
+            place = jnp.arange(buffer.shape[0], dtype=np.int32) - by
+            shape = (-1, *[1] * (buffer.ndim - 1))
+            there = ((place >= 0) & (place < history.count)).reshape(shape)
+            return jnp.where(there, buffer[jnp.clip(place, 0, max(buffer.shape[0] - 1, 0))], jnp.zeros((), buffer.dtype))
+
+        return _map(moved, history.buffers)
+
+    return History(_map(jnp.add, lifted(a), lifted(b)), count)
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+class _Around:
+    """The state that goes around with a block's values."""
+
+    def __init__(self, step: Step, blocks: Sequence[Block]) -> None:
+        self.trace = step.trace
+        self.places = self.trace.touched(blocks)
+        self.state = [jnp.asarray(self.trace.state[place]) for place in self.places]
+
+    def run(self, block: Block, state: Sequence[Value], arguments: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """State and results behind a block; the trace's own state is as before."""
+        before = list(self.trace.state)
+        for place, value in zip(self.places, state, strict=True):
+            self.trace.state[place] = value
+        results = [_map(jnp.asarray, value) for value in self.trace.run_block(block, arguments)]
+        after = [jnp.asarray(self.trace.state[place]) for place in self.places]
+        self.trace.state = before
+        return after, results
+
+    def leave(self, state: Sequence[Value]) -> None:
+        """What the state is behind the operation."""
+        for place, value in zip(self.places, state, strict=True):
+            self.trace.state[place] = value
+
+
+def _scalar(predicate: Value) -> Value:
+    return jnp.asarray(predicate).reshape(())
+
+
+@lowers("if")
+def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
+    """The results of the block that is taken."""
+    then, otherwise = step.operation.blocks
+    around = _Around(step, (then, otherwise))
+
+    def branch(block: Block) -> Callable[[list[Value]], Any]:
+        def run(state: list[Value]) -> Any:
+            after, results = around.run(block, state, ())
+            return after, _as_declared(results, block, step)
+
+        return run
+
+    after, results = lax.cond(_scalar(predicate), branch(then), branch(otherwise), around.state)
+    around.leave(after)
+    return tuple(results)
+
+
+def _as_declared(results: list[Value], block: Block, step: Step) -> list[Value]:
+    """What one branch leaves undefined is an empty history where the other gives one."""
+    made = []
+    for value, result, output in zip(results, block.results, step.outputs, strict=True):
+        depth = history_depth(output)
+        if depth and result.operation.kind == "undefined":
+            value = _zero_of(output, depth, _room(step, None))
+        made.append(value)
+    return made
+
+
+def _room(step: Step, iterations: int | None) -> int:
+    if iterations is not None:
+        return iterations
+    if step.trace.loop_limit <= 0:
+        raise UnsupportedError(
+            f"[{step.kind}] '{step.operation.name}' keeps values for a derivative, and only the run knows of how many "
+            "iterations: give loop_limit, the most that it makes"
+        )
+    return step.trace.loop_limit
+
+
+def _initial(step: Step, given: Sequence[Value], arguments: Sequence[Tensor], iterations: int | None) -> list[Value]:
+    """The values that a loop begins with: those given, then zeros and empty histories."""
+    values = [_map(jnp.asarray, value) for value in given]
+    for tensor in arguments[len(arguments) - int(step["from_zero"]) :] if step["from_zero"] else ():
+        depth = history_depth(tensor)
+        values.append(_zero_of(tensor, depth, _room(step, iterations) if depth else 0))
+    return values
+
+
+@lowers("while")
+def while_(step: Step, *initial: Value) -> tuple[Value, ...]:
+    """before gives the condition and results, after makes values of these."""
+    before, after = step.operation.blocks
+    around = _Around(step, (before, after))
+
+    def ask(state: Sequence[Value], values: Sequence[Value]) -> tuple[list[Value], Value, list[Value]]:
+        state, results = around.run(before, state, values)
+        return state, _scalar(results[0]), results[1:]
+
+    def go_on(carried: Any) -> Any:
+        state, _, results = carried
+        state, values = around.run(after, state, results)
+        return ask(state, values)
+
+    first = ask(around.state, _initial(step, initial, before.arguments, None))
+    state, _, results = lax.while_loop(lambda carried: carried[1], go_on, first)
+    around.leave(state)
+    return tuple(results)
+
+
+@lowers("for")
+def for_(step: Step, lower: Value, upper: Value, stride: Value, *initial: Value) -> tuple[Value, ...]:
+    """body(index, values) for each index from lower to before upper."""
+    (body,) = step.operation.blocks
+    around = _Around(step, (body,))
+    bounds = [_known(bound) for bound in (lower, upper, stride)]
+    known = None not in bounds
+    iterations = len(range(*bounds)) if known else None  # type: ignore[arg-type]
+    values = _initial(step, initial, body.arguments[1:], iterations)
+    lower, stride = jnp.asarray(lower).reshape(()), jnp.asarray(stride).reshape(())
+    if iterations is None:
+        upper = jnp.asarray(upper).reshape(())
+        span = jnp.where(stride > 0, upper - lower, lower - upper)
+        size = jnp.maximum(jnp.abs(stride), 1)
+        turns: Value = jnp.maximum(-(-span // size), 0)
+    else:
+        turns = iterations
+
+    def turn(number: Value, carried: Any) -> Any:
+        state, values = carried
+        return around.run(body, state, [lower + number.astype(np.int32) * stride, *values])
+
+    if iterations == 0:
+        return tuple(values)
+    state, values = lax.fori_loop(0, turns, turn, (around.state, values))
+    around.leave(state)
+    return tuple(values)
+
+
+def _known(value: Value) -> int | None:
+    return int(value.reshape(())) if isinstance(value, np.ndarray) else None

@@ -1,0 +1,150 @@
+"""Family gather: picking by indices; an index outside of its axis picks zero, and what comes back to it is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ._table import Step, Value, lowers
+from ._windows import adjoint
+
+
+def as_indices(indices: Value) -> Value:
+    """As XLA takes them; unsigned ones beyond are outside still."""
+    indices = jnp.asarray(indices)
+    if indices.dtype == np.uint32 or indices.dtype == np.uint64:
+        largest = np.iinfo(np.int32).max
+        return jnp.minimum(indices, np.asarray(largest, indices.dtype)).astype(np.int32)
+    return indices if indices.dtype == np.int64 else indices.astype(np.int32)
+
+
+def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
+    """Picking along an axis: result[b..., o..., i..., r...]."""
+    inner = indices_rank - batch
+    return lax.GatherDimensionNumbers(
+        offset_dims=(*range(batch, axis), *range(axis + inner, rank - 1 + inner)),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=tuple(range(batch)),
+        start_indices_batching_dims=tuple(range(batch)),
+    )
+
+
+def of_vectors(rank: int, depth: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
+    """Picking with vectors of indices behind the batch: result[b..., i..., r...]."""
+    leading, rest = indices_rank - 1, rank - batch - depth
+    picked = tuple(range(batch, batch + depth))
+    return lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(leading, leading + rest)),
+        collapsed_slice_dims=picked,
+        start_index_map=picked,
+        operand_batching_dims=tuple(range(batch)),
+        start_indices_batching_dims=tuple(range(batch)),
+    )
+
+
+def one_for_one(rank: int, axis: int) -> lax.GatherDimensionNumbers:
+    """Picking along an axis, each place with an index of its own."""
+    others = tuple(i for i in range(rank) if i != axis)
+    return lax.GatherDimensionNumbers(
+        offset_dims=(),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
+    )
+
+
+def pick(x: Value, indices: Value, numbers: lax.GatherDimensionNumbers) -> Value:
+    """Elements or slices at indices, whose last axis is that of their vectors."""
+    alone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    sizes = [1 if axis in alone else size for axis, size in enumerate(x.shape)]
+    if 0 in x.shape:  # nothing can be picked
+        kept = [sizes[axis] for axis in range(x.ndim) if axis not in alone]
+        return jnp.zeros(_picked_shape(indices.shape[:-1], kept, numbers.offset_dims), x.dtype)
+    return lax.gather(x, indices, numbers, sizes, mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)
+
+
+def _picked_shape(indices: Sequence[int], kept: Sequence[int], offsets: Sequence[int]) -> list[int]:
+    rest, own = iter(indices), iter(kept)
+    return [next(own) if axis in offsets else next(rest) for axis in range(len(indices) + len(kept))]
+
+
+def numbers_of(step: Step, data: Sequence[int], indices: Sequence[int]) -> lax.GatherDimensionNumbers:
+    """By the kind of a gather or a scatter and its attributes."""
+    rank = len(data)
+    kind = step.kind.removesuffix("_gradient")
+    if kind.endswith("_nd"):
+        return of_vectors(rank, indices[-1], len(indices), int(step["batch_dimensions"]))
+    axis = int(step["axis"]) % max(rank, 1)
+    if kind.endswith("_along_axis"):
+        return one_for_one(rank, axis)
+    return along(rank, axis, len(indices), int(step.attributes.get("batch_dimensions", 0)))
+
+
+def with_vectors(step: Step, indices: Value) -> Value:
+    """Indices as vectors along their last axis."""
+    indices = as_indices(indices)
+    return indices if step.kind.removesuffix("_gradient").endswith("_nd") else indices[..., None]
+
+
+@lowers("gather", "gather_nd", "gather_along_axis")
+def gather(step: Step, updates: Value, indices: Value) -> Value:
+    """What is at the indices."""
+    numbers = numbers_of(step, updates.shape, indices.shape)
+    return pick(jnp.asarray(updates), with_vectors(step, indices), numbers)
+
+
+@lowers("gather_gradient")
+def gather_gradient(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
+    """What equal indices picked, added up."""
+    if 0 in step.shape or incoming.size == 0:
+        return jnp.zeros(step.shape, step.dtype)
+    numbers = numbers_of(step, step.shape, indices.shape)
+    vectors = with_vectors(step, indices)
+    if np.dtype(incoming.dtype).kind in "iu":
+        scatter = scatter_numbers(numbers)
+        return lax.scatter_add(
+            jnp.zeros(step.shape, step.dtype), vectors, incoming, scatter, mode=lax.GatherScatterMode.FILL_OR_DROP
+        )
+    return adjoint(lambda x: pick(x, vectors, numbers), step.shape, incoming)
+
+
+def scatter_numbers(numbers: lax.GatherDimensionNumbers) -> lax.ScatterDimensionNumbers:
+    """The counterpart of a gather."""
+    return lax.ScatterDimensionNumbers(
+        update_window_dims=numbers.offset_dims,
+        inserted_window_dims=numbers.collapsed_slice_dims,
+        scatter_dims_to_operand_dims=numbers.start_index_map,
+        operand_batching_dims=numbers.operand_batching_dims,
+        scatter_indices_batching_dims=numbers.start_indices_batching_dims,
+    )
+
+
+@lowers("one_hot")
+def one_hot(step: Step, indices: Value) -> Value:
+    """on_value at the index along a new axis, off_value elsewhere."""
+    shape = step.shape
+    axis = int(step["axis"]) % len(shape)
+    wanted = jnp.expand_dims(as_indices(indices), axis)
+    places = lax.broadcasted_iota(wanted.dtype, shape, axis)
+    on, off = (np.asarray(step[key]).astype(step.dtype) for key in ("on_value", "off_value"))
+    return jnp.where(places == wanted, on, off)
+
+
+@lowers("check_indices")
+def check_indices(step: Step, indices: Value) -> tuple[Value, ...]:
+    """Notes in the state that an index lies outside: what becomes of the results, the function around decides."""
+    lengths = np.asarray(step["lengths"])
+    index = as_indices(indices)
+    if index.size:
+        limits = np.asarray(np.minimum(lengths, np.iinfo(np.int32).max), index.dtype)
+        outside = (index < 0) | (index >= (limits if limits.size > 1 else limits[0]))
+        for ignored in step["ignored"]:
+            outside &= index != np.asarray(ignored, index.dtype)
+        trace = step.trace
+        trace.state[-1] = trace.state[-1] | jnp.any(outside)
+    return ()

@@ -1,0 +1,24 @@
+"""Family linear_algebra."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from ._table import Step, Value, lowers
+
+
+@lowers("band_part")
+def band_part(step: Step, x: Value) -> Value:
+    """The band around the diagonal; -1 keeps a whole side."""
+    rows, columns = step.shape[-2:]
+    difference = lax.broadcasted_iota(jnp.int32, (rows, columns), 0) - lax.broadcasted_iota(
+        jnp.int32, (rows, columns), 1
+    )
+    lower, upper = (min(int(step[key]), rows + columns) for key in ("num_lower", "num_upper"))
+    kept = jnp.full((rows, columns), True)
+    if lower >= 0:
+        kept &= difference <= lower
+    if upper >= 0:
+        kept &= -difference <= upper
+    return jnp.where(kept, x, jnp.zeros((), x.dtype))

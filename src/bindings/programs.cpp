@@ -1,0 +1,39 @@
+// Programs as graphs, for those who lower them outside of the library: mpsgraph.jax.
+#include "bindings/bindings.h"
+#include "compiler/expanded.h"
+
+namespace mpsgraph::bindings {
+
+namespace {
+
+py::dict expanded(const GraphObject& graph, const py::typing::Dict<Tensor, py::tuple>& feeds,
+                  const Sequence<Tensor>& targets, const Sequence<Operation>& target_operations) {
+  std::vector<std::pair<Tensor*, TensorType>> types;
+  for (const auto& [tensor, type] : feeds) types.emplace_back(py::cast<Tensor*>(tensor), to_tensor_type(type));
+  compiler::Program program = compiler::expanded(*graph, types, to_tensors(targets, "targets"),
+                                                 to_operations(target_operations, "target operations"));
+  const std::shared_ptr<Graph> made = std::move(program.graph);
+  const py::object object = graph_object(made);
+  py::dict result;
+  result["graph"] = object;
+  result["feeds"] = to_list(object, program.feeds);
+  result["targets"] = to_list(object, program.targets);
+  result["variables"] = to_list(object, program.variables);
+  result["source_variables"] = to_list(graph, program.source_variables);
+  return result;
+}
+
+}  // namespace
+
+void define_programs(py::module_& module) {
+  module.def("expanded", &expanded, py::arg("graph"), py::arg("feeds"), py::arg("targets"),
+             py::arg("target_operations") = py::tuple(),
+             "What targets need as a graph of its own, with known shapes and no composites; feeds are placeholders "
+             "with (dtype, shape). Result: graph, feeds, targets, variables, and source_variables of the graph it is "
+             "from. UnsupportedError where shapes depend on values.");
+  module.def(
+      "history_depth", [](const Tensor& tensor) { return tensor.type.history; }, py::arg("tensor"),
+      "How many loops around it keep its values for a derivative: 0 for a tensor.");
+}
+
+}  // namespace mpsgraph::bindings
