@@ -21,6 +21,7 @@
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
 #   make test-jax      JAX's programs likewise (tests/jax), a part of JAX's own harnesses among them; not a part
 #   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
+#   make test-swift    the Swift package and its tests, where Swift 6 is installed; not a part
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
 # `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
@@ -58,8 +59,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-distributed test-slow test-systems bench conformance \
-        lint format stubs docs site sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-distributed test-swift test-slow test-systems bench \
+        conformance lint format stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -142,6 +143,10 @@ test-systems: standin $(TOOLS)
 	  MPSGRAPH_STANDIN_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile \
 	    --no-loadscope-reorder $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
 	done
+
+test-swift: build
+	LIBRARY=$$($(BIN)/python -c "import mpsgraph, pathlib; print(pathlib.Path(mpsgraph.__file__).parent / 'lib')") && \
+	  PKG_CONFIG_PATH=$$LIBRARY/pkgconfig LD_LIBRARY_PATH=$$LIBRARY swift test --package-path swift
 
 test-slow: build $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow

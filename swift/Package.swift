@@ -1,0 +1,23 @@
+// swift-tools-version: 6.0
+// mpsgraph for Swift: a thin layer over the C interface, include/mpsgraph/mpsgraph.h.
+//
+// On Linux the library is found by pkg-config (PKG_CONFIG_PATH, see README.md here). On Apple's systems it is the
+// XCFramework that make_xcframework.sh builds from this repository, on a Mac.
+import PackageDescription
+
+#if os(Linux)
+let library = Target.systemLibrary(name: "CMpsgraph", pkgConfig: "mpsgraph")
+#else
+let library = Target.binaryTarget(name: "CMpsgraph", path: "build/CMpsgraph.xcframework")
+#endif
+
+let package = Package(
+  name: "mpsgraph",
+  platforms: [.macOS("13.3"), .iOS("16.4")],
+  products: [.library(name: "Mpsgraph", targets: ["Mpsgraph"])],
+  targets: [
+    library,
+    .target(name: "Mpsgraph", dependencies: ["CMpsgraph"]),
+    .testTarget(name: "MpsgraphTests", dependencies: ["Mpsgraph"], resources: [.copy("Packages")]),
+  ]
+)

@@ -1,0 +1,2 @@
+// The C interface as the Clang module CMpsgraph. On Linux, where the headers come from pkg-config's package.
+#include <mpsgraph/mpsgraph.h>

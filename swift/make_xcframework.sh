@@ -1,0 +1,91 @@
+#!/bin/sh
+# Builds build/CMpsgraph.xcframework, which Package.swift takes on Apple's systems: run it on a Mac with Xcode, CMake
+# and Python 3.10 or newer. A framework for macOS, iPhones and the simulator each, with the C interface as Clang module;
+# Xcode embeds it in applications. No Mac was at hand: this script has not run yet.
+#
+#   swift/make_xcframework.sh [macosx iphoneos iphonesimulator]
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+build=$here/build
+[ $# -gt 0 ] || set -- macosx iphoneos iphonesimulator
+
+[ "$(uname)" = Darwin ] || { echo "make_xcframework.sh needs a Mac: xcodebuild makes XCFrameworks" >&2; exit 2; }
+for tool in xcodebuild xcrun cmake python3; do
+  command -v "$tool" >/dev/null || { echo "make_xcframework.sh needs $tool" >&2; exit 2; }
+done
+
+# The headers that the build needs (Eigen, nlohmann-json) come from PyPI, into an environment of their own.
+python3 -m venv "$build/venv"
+"$build/venv/bin/python" "$root/tools/requirements.py" build > "$build/requirements.txt"
+"$build/venv/bin/python" -m pip install --quiet -r "$build/requirements.txt"
+
+rm -rf "$build/CMpsgraph.xcframework"
+
+# CMpsgraph.framework around a library: its header, which is C99, and nothing of C++. macOS wants versions, iOS none.
+framework() {  # library, directory, system's name in the property list, oldest system
+  made=$2/CMpsgraph.framework
+  rm -rf "$made"
+  if [ "$3" = MacOSX ]; then inside=Versions/A/ resources=$made/Versions/A/Resources; else inside= resources=$made; fi
+  name=@rpath/CMpsgraph.framework/${inside}CMpsgraph
+  inside=$made/$inside
+  mkdir -p "$inside/Headers/mpsgraph" "$inside/Modules" "$resources"
+  cp "$1" "$inside/CMpsgraph"
+  install_name_tool -id "$name" "$inside/CMpsgraph"
+  for header in mpsgraph.h function_table.h export.h; do
+    # Inside a framework headers are found by its name.
+    sed 's|"mpsgraph/\([a-z_]*\.h\)"|<CMpsgraph/mpsgraph/\1>|' "$root/include/mpsgraph/$header" \
+      > "$inside/Headers/mpsgraph/$header"
+  done
+  cat > "$inside/Modules/module.modulemap" <<'MAP'
+framework module CMpsgraph {
+  header "mpsgraph/mpsgraph.h"
+  header "mpsgraph/function_table.h"
+  header "mpsgraph/export.h"
+  export *
+}
+MAP
+  cat > "$resources/Info.plist" <<PLIST
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0"><dict>
+  <key>CFBundleExecutable</key><string>CMpsgraph</string>
+  <key>CFBundleIdentifier</key><string>org.mpsgraph.CMpsgraph</string>
+  <key>CFBundleName</key><string>CMpsgraph</string>
+  <key>CFBundlePackageType</key><string>FMWK</string>
+  <key>CFBundleShortVersionString</key><string>$version</string>
+  <key>CFBundleVersion</key><string>$version</string>
+  <key>CFBundleSupportedPlatforms</key><array><string>$3</string></array>
+  <key>MinimumOSVersion</key><string>$4</string>
+</dict></plist>
+PLIST
+  if [ "$3" = MacOSX ]; then
+    ln -s A "$made/Versions/Current"
+    for part in CMpsgraph Headers Modules Resources; do ln -s "Versions/Current/$part" "$made/$part"; done
+  fi
+}
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/pyproject.toml" | head -n 1)
+frameworks=
+for sdk in "$@"; do
+  case $sdk in
+    macosx) system=Darwin platform=MacOSX architectures="arm64;x86_64" oldest=13.3 ;;
+    iphoneos) system=iOS platform=iPhoneOS architectures=arm64 oldest=16.4 ;;
+    iphonesimulator) system=iOS platform=iPhoneSimulator architectures="arm64;x86_64" oldest=16.4 ;;
+    *) echo "make_xcframework.sh knows macosx, iphoneos and iphonesimulator, not $sdk" >&2; exit 2 ;;
+  esac
+  cmake -S "$root" -B "$build/$sdk" -G Xcode \
+    -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_OSX_SYSROOT="$sdk" -DCMAKE_OSX_ARCHITECTURES="$architectures" \
+    -DCMAKE_OSX_DEPLOYMENT_TARGET="$oldest" -DCMAKE_XCODE_ATTRIBUTE_CODE_SIGNING_ALLOWED=NO \
+    -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_ONEDNN=OFF -DPython_EXECUTABLE="$build/venv/bin/python"
+  cmake --build "$build/$sdk" --config Release --target mpsgraph
+  library=$(find "$build/$sdk" -name libmpsgraph.dylib -path "*Release*" | head -n 1)
+  [ -n "$library" ] || { echo "$sdk: the build made no libmpsgraph.dylib" >&2; exit 1; }
+  framework "$library" "$build/$sdk" "$platform" "$oldest"
+  frameworks="$frameworks -framework $build/$sdk/CMpsgraph.framework"
+done
+
+# shellcheck disable=SC2086  # a list of words
+xcodebuild -create-xcframework $frameworks -output "$build/CMpsgraph.xcframework"
+echo "made $build/CMpsgraph.xcframework"
