@@ -38,7 +38,8 @@ def main() -> None:
     g = mg.Graph()
     source = g.placeholder((-1, 4), name="x")
     weights = [np.float32(np.round(rng.normal(size=shape), 3)) for shape in ((4, 8), (8,), (8, 3))]
-    first, bias, second = (g.variable(value, name=name) for value, name in zip(weights, ("w1", "b1", "w2"), strict=True))
+    named = zip(("w1", "b1", "w2"), weights, strict=True)
+    first, bias, second = (g.variable(value, name=name) for name, value in named)
     hidden = g.relu(g.matrix_multiplication(source, first) + bias)
     scores = g.matrix_multiplication(hidden, second)
     mg.save(PACKAGES / "classifier.mpsgraph", g, [source], {"scores": scores})

@@ -70,7 +70,8 @@ class TrainingGraph:
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
         self._partnership: Partnership | None = None
-        self._last_step: tuple[Any, Executable | Prepared, Built] | None = None  # shapes and kind, what runs, what was built
+        self._last_step: tuple[Any, Executable | Prepared, Built] | None = None
+        """Shapes and kind of step, what runs, what was built."""
         self._measures = False
         self._clock: Any = None  # counters and tables that packages need
 

@@ -26,7 +26,7 @@ from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
 from ..distributed.partnership import DataParallel, Partnership
 from ..distributed.processes import everyone
-from ..errors import GraphError, UnsupportedError
+from ..errors import Error, GraphError, UnsupportedError
 from ..model import Model
 from ..nn.losses import Loss
 from ..nn.metrics import Accumulated, Metric
@@ -154,7 +154,7 @@ class Trainer(TrainingGraph):
             )
         used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
         if used.name != "cpu":
-            raise UnsupportedError("steps of several processes run on Device('cpu'): make the trainer with device='cpu'")
+            raise UnsupportedError("several processes train on Device('cpu'): make the trainer with device='cpu'")
         self._partnership = Partnership(self.distributed)
         everyone().at_exit(_waiting(self))
 
