@@ -1,0 +1,85 @@
+"""`mpsgraphtool run`, a model on arrays from files, and `bench`, its times."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..errors import GraphError
+from . import models
+
+WARM_UP = 3
+
+
+def add_to(commands: Any) -> None:
+    """The commands' options."""
+    run_it = commands.add_parser("run", help="run a model on .npy files, and write its outputs as such")
+    models.add_model(run_it)
+    models.add_cases(run_it)
+    run_it.add_argument(
+        "--input", type=models.pair, action="append", default=[], metavar="NAME=FILE.npy", help="an input's array"
+    )
+    run_it.add_argument("--output", type=Path, default=Path("."), metavar="DIR", help="where NAME.npy go (default .)")
+    run_it.set_defaults(command_runs=run)
+    bench_it = commands.add_parser("bench", help="time a model, on arrays from files or on random ones")
+    models.add_model(bench_it)
+    models.add_cases(bench_it)
+    bench_it.add_argument("--input", type=models.pair, action="append", default=[], metavar="NAME=FILE.npy")
+    bench_it.add_argument("--runs", type=int, default=50, metavar="N", help="how many are timed (default 50)")
+    bench_it.add_argument(
+        "--threads", type=int, default=0, metavar="N", help="of the CPU (default: as many as there are)"
+    )
+    bench_it.set_defaults(command_runs=bench)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Runs once. Result: a line for each output, with its file."""
+    model = models.opened(options)
+    given = _given(options)
+    missing = [name for name in model.inputs if name not in given]
+    if missing:
+        raise GraphError(f"the model wants {', '.join(missing)}, too: give --input {missing[0]}=FILE.npy")
+    results = model.run(given)
+    options.output.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name, result in results.items():
+        path = options.output / f"{name.replace('/', '_')}.npy"
+        np.save(path, result.numpy())
+        lines.append(f"{path}  {result.dtype}{list(result.shape)}")
+    return "\n".join(lines)
+
+
+def bench(options: argparse.Namespace) -> str:
+    """Runs often. Result: the first result from opening the file on, then the median and quartiles of runs."""
+    if options.runs < 1:
+        raise GraphError(f"--runs must be 1 or more, got {options.runs}")
+    if options.threads:
+        _core.set_num_threads(options.threads)
+    start = time.perf_counter()
+    model = models.opened(options)
+    opened = time.perf_counter()
+    feeds = models.arrays_for(model, _given(options), options, seed=0)
+    begun = time.perf_counter()
+    model.run(feeds)
+    first = time.perf_counter()
+    for _ in range(WARM_UP):
+        model.run(feeds)
+    times = []
+    for _ in range(options.runs):
+        before = time.perf_counter()
+        model.run(feeds)
+        times.append(1e3 * (time.perf_counter() - before))
+    low, middle, high = np.percentile(times, [25, 50, 75])
+    return (
+        f"opened in {1e3 * (opened - start):.1f} ms, compiled and first run in {1e3 * (first - begun):.1f} ms\n"
+        f"{options.runs} runs: median {middle:.3f} ms, quartiles {low:.3f} to {high:.3f} ms"
+    )
+
+
+def _given(options: argparse.Namespace) -> dict[str, np.ndarray]:
+    return {name: models.array_from(Path(path)) for name, path in options.input}
