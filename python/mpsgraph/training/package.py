@@ -111,8 +111,8 @@ def save(
         ),
     }
     _core.save_package(
-        os.fspath(path), g, model.inputs, model.outputs, variables, g.trainable_variables, g.on(trainer.device),
-        locations, functions, training,
+        os.fspath(path), g, model.inputs, model.outputs, variables, [v for v in g.trainable_variables if v in names],
+        g.on(trainer.device), locations, functions, training,
     )  # fmt: skip
 
 
