@@ -43,7 +43,7 @@ def lenet() -> mg.nn.Sequential:
     """LeCun et al., 1998, with ReLU and maxima, as everybody trains it now."""
     nn = mg.nn
     return nn.Sequential(
-        *(nn.Conv2d(6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 5, padding="TF_SAME"), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Flatten(), nn.Linear(120), nn.ReLU(), nn.Linear(84), nn.ReLU(), nn.Linear(10)),
     )
 

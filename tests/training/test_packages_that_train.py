@@ -232,6 +232,7 @@ def test_a_package_does_not_disturb_its_trainer(tmp_path):
     for place in range(3):
         mg.save(tmp_path / f"{place}.mpsgraph", saved)
     operations = saved.graph.operation_count
+    assert float(saved.train_step(X, Y)) == float(other.train_step(X, Y))
     mg.save(tmp_path / "again.mpsgraph", saved)
     assert saved.graph.operation_count == operations
     assert float(saved.train_step(X, Y)) == float(other.train_step(X, Y))
