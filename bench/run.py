@@ -36,6 +36,7 @@ BENCHMARKS = (
     "w10_decoding",
     "w11_attention",
     "first_step",
+    "application_start",
     "memory",
     "growth",
     "compile_time",

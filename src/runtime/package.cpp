@@ -49,6 +49,7 @@ void check_training(const PackageContents& contents) {
     return std::ranges::find(tensors, name, &std::pair<std::string, Tensor*>::first) != tensors.end();
   };
   require(!training.results.empty(), "has no loss");
+  require(!training.rates.empty(), "has no rate");
   for (const std::string& name : training.results) require(has(step->outputs, name), cat("has no result '", name, "'"));
   for (const std::string& name : training.rates)
     require(has(step->inputs, name) && has(rates->outputs, name), cat("has no rate '", name, "'"));

@@ -12,6 +12,7 @@ namespace mpsgraph::runtime {
 namespace {
 
 double number_in(const NDArray& array, int64_t place = 0) {
+  if (place >= array.elements()) throw PackageError("a number of the package's training step has no elements");
   const NDArray dense = array.contiguous() ? array : array.copy_contiguous();
   const auto* first = static_cast<const std::byte*>(dense.data()) + static_cast<size_t>(place) * size_of(dense.dtype());
   return ConstantData::copy(dense.dtype(), {}, first)->scalar();

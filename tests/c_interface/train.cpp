@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 namespace mg = mpsgraph::application;
@@ -46,6 +47,17 @@ int main(int count, char** arguments) try {
   } catch (const mg::Failure& failure) {
     if (failure.status != MPSGRAPH_INVALID_ARGUMENT) return 6;
   }
+  const int64_t before = trainer.step_count();
+  std::vector<std::thread> threads;  // steps are made one after the other, whoever asks
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) {
+        trainer.step({x, y});
+        trainer.predict({x});
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  if (trainer.step_count() != before + 20) return 7;
   std::puts("done");
   return 0;
 } catch (const mg::Failure& failure) {

@@ -85,7 +85,7 @@ CONTINUE = """
 import json, sys
 import numpy as np
 import mpsgraph as mg
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_packages_that_train import TRAINERS, batches, hexadecimal
 for name in TRAINERS:
     model = mg.load(f"{sys.argv[1]}/{name}")
@@ -106,7 +106,8 @@ def continued(tmp_path_factory):
     trainers = {name: trained(name) for name in TRAINERS}
     for name, trainer in trainers.items():
         mg.save(directory / name, trainer)
-    command = [sys.executable, "-c", CONTINUE, directory, Path(__file__).parent]
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", CONTINUE, directory, here, here.parent]
     done = subprocess.run(command, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     found = {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
@@ -231,6 +232,7 @@ def test_a_package_does_not_disturb_its_trainer(tmp_path):
     for place in range(3):
         mg.save(tmp_path / f"{place}.mpsgraph", saved)
     operations = saved.graph.operation_count
+    assert float(saved.train_step(X, Y)) == float(other.train_step(X, Y))
     mg.save(tmp_path / "again.mpsgraph", saved)
     assert saved.graph.operation_count == operations
     assert float(saved.train_step(X, Y)) == float(other.train_step(X, Y))
@@ -353,6 +355,9 @@ def test_a_package_that_lies_in_the_repository_goes_on_training():
         ('"results": [', '"results": ["nothing",'),
         ('"step": "training/step"', '"step": "learning_rate/table"'),
         ('"rates": [', '"rates": ["none",'),
+        ('\\"seed\\": ', '\\"need\\": '),
+        ('\\"weights\\": [', '\\"weights\\": 0, \\"others\\": ['),
+        ('\\"batch\\": [0', '\\"batch\\": [{\\"list\\": [0, 0, 0]}'),
     ],
 )
 def test_damaged_training_is_refused(old, new, tmp_path):

@@ -111,8 +111,8 @@ def save(
         ),
     }
     _core.save_package(
-        os.fspath(path), g, model.inputs, model.outputs, variables, g.trainable_variables, g.on(trainer.device),
-        locations, functions, training,
+        os.fspath(path), g, model.inputs, model.outputs, variables, [v for v in g.trainable_variables if v in names],
+        g.on(trainer.device), locations, functions, training,
     )  # fmt: skip
 
 
@@ -150,9 +150,10 @@ def _rates(
     trainer: Trainer, built: Built, clock: Clock, updates: int | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
     """The placeholders of learning rates by name, each with what the tables have for the next update."""
-    g, first = trainer.graph, trainer.step // trainer.accumulation
+    g = trainer.graph
     by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
-    rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], first, updates)
+    rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], updates)
+    first = 0 if ends else trainer.step // trainer.accumulation
     rates, tables = {}, []
     for place, (rate, schedules) in enumerate(by_placeholder.items()):
         table, now = clock.table(trainer, place, rate, rows)
@@ -166,12 +167,16 @@ def _rates(
     return rates, tables
 
 
-def _rows(schedules: list[Schedule], first: int, updates: int | None) -> tuple[int, bool]:
-    """How many rows the tables have, and whether the last one is that of all later updates."""
+def _rows(schedules: list[Schedule], updates: int | None) -> tuple[int, bool]:
+    """How many rows the tables have, and whether the last one is that of all later updates.
+
+    Schedules with an end are in them from their beginning, so that each package of a trainer has tables of one length,
+    and takes the state of another.
+    """
     ends = [end_of(schedule) for schedule in schedules]
     if any(end is None for end in ends):
         return updates or UPDATES, False
-    return max(max(end or 0 for end in ends) - first, 0) + 1, True
+    return max(end or 0 for end in ends) + 1, True
 
 
 def _rate(schedule: Schedule, update: int) -> float:

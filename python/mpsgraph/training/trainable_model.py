@@ -18,7 +18,7 @@ import numpy as np
 from .. import _core
 from .._checks import Size, checked, refuse
 from .._core import Executable, Tensor
-from ..errors import Error, GraphError, OutOfRangeError, UnsupportedError
+from ..errors import Error, GraphError, OutOfRangeError, PackageError, UnsupportedError
 from ..graph import Graph
 from ..model import Model
 from ..optim.schedules import as_rate
@@ -57,24 +57,31 @@ class TrainableModel(Model):
         super().__init__(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
         self._functions: dict[str, Any] = dict(contents.functions(graph))
         self._training: dict[str, Any] = dict(contents.training(graph))
-        described = json.loads(self._training["description"])
-        self.seed: int = described["seed"]
         self.history = History()
         """Of the steps that were made with this object."""
         self.stopped: str | None = None
-        self._weights: list[str] = described["weights"]
-        self._averages = {self.parameters[v]: self.parameters[a] for v, a in described["averages"]}
         self._last_step: tuple[Any, Executable, Built] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
         self._every: int = self._training["every"]
+        try:
+            self._understand(json.loads(self._training["description"]))
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise PackageError(f"the package's description of its training step is damaged: {error!r}") from error
+        self._read_clock()
+
+    def _understand(self, described: Mapping[str, Any]) -> None:
+        """What only Python wants to know of a package."""
+        self.seed: int = described["seed"]
+        variables = self.parameters
+        self._weights = {path: variables[path] for path in described["weights"]}
+        self._averages = {variables[v]: variables[average] for v, average in described["averages"]}
         inputs, outputs, _ = self._functions["train_step"]
         self._rates: list[Tensor] = [inputs[name] for name in self._training["rates"]]
         placeholders = [tensor for name, tensor in inputs.items() if name not in self._training["rates"]]
         self._built = self._as_built(described, placeholders, outputs)
         self._outputs_structure = refilled(from_json(described["outputs"]), list(self.outputs.values()))
-        self._read_clock()
 
     def _as_built(
         self, described: Mapping[str, Any], placeholders: list[Tensor], outputs: Mapping[str, Tensor]
@@ -282,16 +289,16 @@ class TrainableModel(Model):
     def weights(self) -> dict[str, np.ndarray]:
         """Copies of the values of the model's parameters and buffers, by path."""
         self.wait()
-        return {path: self.graph.variable_value(self.parameters[path]) for path in self._weights}
+        return {path: self.graph.variable_value(v) for path, v in self._weights.items()}
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives the model what `weights` gave. Errors: GraphError for other paths, ShapeError, DTypeError."""
-        if values.keys() != set(self._weights):
+        if values.keys() != self._weights.keys():
             raise GraphError(f"weights are by path: {', '.join(self._weights)}; got {', '.join(values)}")
         self.wait()
         for path, value in values.items():
-            self.graph.set_variable(self.parameters[path], value)
+            self.graph.set_variable(self._weights[path], value)
 
     @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
