@@ -146,7 +146,7 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
-    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); transposed ones change the words in both."""
+    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); in transposed ones the two are exchanged."""
     assert isinstance(module, _Convolution)
     own, forms = own_variables(module), []
     if "weight" in own:
