@@ -189,6 +189,24 @@ def test_images_laid_flat_beside_other_features():
     close(result_of(Beside(), state, x.transpose(0, 2, 3, 1), more), wanted)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_normalizations_over_whole_images(layout):
+    """PyTorch's LayerNorm((2, 2, 2)), whose axes would fit in any order."""
+    state = {
+        "0.weight": numbers(2, 3, 1, 1),
+        "0.bias": numbers(2),
+        "1.weight": numbers(2, 2, 2),
+        "1.bias": numbers(2, 2, 2),
+    }
+    x = numbers(3, 3, 2, 2)
+    y = np.einsum("nchw,oc->nohw", x, state["0.weight"][:, :, 0, 0]) + state["0.bias"][:, None, None]
+    y = (y - y.mean((1, 2, 3), keepdims=True)) / np.sqrt(y.var((1, 2, 3), keepdims=True) + 1e-5)
+    wanted = y * state["1.weight"] + state["1.bias"]
+    model = nn.Sequential(nn.Conv2d(2, 1, data_layout=layout), nn.LayerNorm((-3, -2, -1)))
+    found = result_of(model, state, x if layout == "NCHW" else x.transpose(0, 2, 3, 1))
+    close(found, wanted if layout == "NCHW" else wanted.transpose(0, 2, 3, 1))
+
+
 def test_sequences_that_images_were_made_of_are_not_turned():
     """Patches of a picture, (N, steps, features), flattened: PyTorch's programs have features last there, too."""
 

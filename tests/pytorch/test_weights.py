@@ -481,6 +481,18 @@ def test_other_types(dtype):
     assert torch.equal(nn.to_torch(wide)["weight"], theirs.weight.float())
 
 
+def test_what_is_no_state_is_refused():
+    ours = nn.Linear(2)
+    ours(mg.Graph().placeholder((1, 3)))
+    with pytest.raises(mg.errors.GraphError, match=r"load_torch: state_dict must be .* give module.state_dict\(\)"):
+        nn.load_torch(ours, torch.nn.Linear(3, 2))
+    state = torch.nn.Linear(3, 2).state_dict()
+    for tensor in (torch.zeros(2, 3, device="meta"), torch.zeros(2, 3).to(torch.float8_e4m3fn)):
+        with pytest.raises(mg.errors.DTypeError, match="a state has arrays of numbers, got a tensor of"):
+            nn.load_torch(ours, state | {"weight": tensor})
+    nn.load_torch(ours, {name: torch.nn.Parameter(value) for name, value in state.items()})
+
+
 def test_files_of_pytorch(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     theirs = filled(their_network())

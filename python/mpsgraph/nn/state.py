@@ -66,10 +66,14 @@ def value_of(given: Any) -> Value:
 
 
 def _of_torch(given: Any, torch: Any) -> Value:
-    tensor = given.detach().cpu().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return Value(tensor.view(torch.int16).numpy().view(np.uint16), bfloat16)
-    array = tensor.numpy()
+    try:
+        tensor = given.detach().cpu().contiguous()
+        if tensor.dtype == torch.bfloat16:
+            return Value(tensor.view(torch.int16).numpy().view(np.uint16), bfloat16)
+        array = tensor.numpy()
+    except (TypeError, RuntimeError) as error:  # quantized, sparse, without data, of a type that numpy does not have
+        kind = f"{given.dtype} {tuple(given.shape)} on {given.device}"
+        raise DTypeError(f"a state has arrays of numbers, got a tensor of {kind}: {error}".splitlines()[0]) from error
     return Value(array, as_dtype(array.dtype))
 
 

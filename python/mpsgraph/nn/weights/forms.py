@@ -96,6 +96,13 @@ def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
     )  # fmt: skip
 
 
+def _image(name: str, variable: Tensor) -> Form:
+    """(..., channels), which PyTorch has as (channels, ...)."""
+    *between, channels = variable.shape or ()
+    shape = (channels, *between)
+    return _form(name, variable, shape, lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, -1, 0))
+
+
 def _in_our_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
     """An axis of PyTorch's features in our order."""
     return array if order is None else array.take(order, axis)
@@ -139,7 +146,7 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
-    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); transposed ones change the words in both."""
+    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); in transposed ones the two are exchanged."""
     assert isinstance(module, _Convolution)
     own, forms = own_variables(module), []
     if "weight" in own:
@@ -209,7 +216,9 @@ def _norm(module: Module, orders: Orders) -> list[list[Form]]:
     order = known[0] if known else None
     features = isinstance(module, LayerNorm)
     for name, mine, other, neutral in (("weight", "gamma", "beta", 1.0), ("bias", "beta", "gamma", 0.0)):
-        if mine in own and features and len(own[mine].shape or ()) != 1:
+        if mine in own and own[mine] in orders.images:
+            forms.append(_image(name, own[mine]))
+        elif mine in own and features and len(own[mine].shape or ()) != 1:
             forms.append(_same(name, own[mine]))
         elif mine in own:
             forms.append(_ordered(name, own[mine], order))

@@ -30,6 +30,8 @@ class Orders:
     """Of the first axis: the rows of a weight, or a vector that images laid flat meet."""
     outputs: dict[Tensor, Order] = field(default_factory=dict)
     """Of the last axis: the columns of a weight, and vectors behind it."""
+    images: set[Tensor] = field(default_factory=set)
+    """Variables in the shape of such an image, as a normalization over all of its axes has them."""
 
 
 class _Walk:
@@ -73,6 +75,8 @@ class _Walk:
                 self.found.outputs |= dict.fromkeys(variables, _laid_flat(sizes))
         elif any(x in self.images and _stays(operation, x, y) for x in inputs):
             self.images.add(y)
+            if operation.kind != "matrix_multiplication":
+                self.found.images |= {v for v in self._variables(inputs) if v.shape == (y.shape or ())[1:]}
 
     def _see_flat(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
         shape = y.shape or ()

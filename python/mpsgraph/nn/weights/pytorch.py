@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .orders import Orders, orders_in
 @checked
 def load_torch(
     model: Module,
-    state_dict: Mapping[str, Any],
+    state_dict: Annotated[Mapping[str, Any], "give module.state_dict()"],
     mapping: Names | None = None,
     *,
     strict: bool = True,
