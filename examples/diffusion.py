@@ -26,6 +26,10 @@ MOVES = 40  # from noise to a picture
 RATE = 2e-3
 
 
+def graph_of(x: mg.Tensor) -> mg.Graph:
+    return x.graph  # type: ignore[return-value]
+
+
 class Block(nn.Module):
     """Two convolutions around a residue; time and digit are added to each channel between them."""
 
@@ -35,9 +39,9 @@ class Block(nn.Module):
         self.told, self.beside = nn.Linear(channels), nn.Conv2d(channels, 1)
         self.silu = nn.SiLU()
 
-    def forward(self, x: mg.Tensor, condition: mg.Tensor) -> mg.Tensor:
+    def forward(self, x: mg.Tensor, condition: mg.Tensor) -> mg.Tensor:  # type: ignore[override]
         told = self.told(condition)
-        y = self.into(self.silu(self.first(x))) + x.graph.expand_dims(told, (1, 2))
+        y = self.into(self.silu(self.first(x))) + graph_of(x).expand_dims(told, (1, 2))
         return self.beside(x) + self.out(self.silu(self.second(y)))
 
 
@@ -53,8 +57,8 @@ class UNet(nn.Module):
         self.up = [Block(2 * channels), Block(channels)]
         self.smaller, self.larger, self.silu = nn.AvgPool2d(2), nn.Upsample(scale_factor=2), nn.SiLU()
 
-    def forward(self, x: mg.Tensor, time: mg.Tensor, digit: mg.Tensor) -> mg.Tensor:
-        g = x.graph
+    def forward(self, x: mg.Tensor, time: mg.Tensor, digit: mg.Tensor) -> mg.Tensor:  # type: ignore[override]
+        g = graph_of(x)
         waves = time * g.constant(np.float32(2 * math.pi * 2.0 ** np.arange(FEATURES // 8)))
         told = g.concat((g.sin(waves), g.cos(waves)), -1)
         told = self.silu(self.both(self.silu(self.time(told) + self.digit(digit))))
@@ -89,6 +93,7 @@ class Diffusion(mg.Trainer):
 
         Args: digits (n,), int32; guidance, how far beyond the answer without a wish, where 1 is the answer itself.
         """
+        assert isinstance(self.model, nn.Module)
         g, model = self.graph, self.model.eval()
         shape = (len(digits), SIZE, SIZE, 1)
         wanted, first = g.constant(digits), g.placeholder(shape)

@@ -49,6 +49,8 @@ UNSEEN = {
     "optim.ParameterGroups.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.step": TRAINERS,
     "optim.Muon.freezes": TRAINERS,
+    "optim.Muon.rates": TRAINERS,
+    "optim.Muon.with_options": "as Optimizer.with_options, which is called",
     "optim.Muon.scale_learning_rate": TRAINERS,
     "Trainer.forward": "is for steps of one's own, with the graph's tensors",
     "Trainer.results": "likewise",

@@ -34,13 +34,13 @@ class HDF5:
             try:
                 file = h5py.File(self.path, "r")
             except OSError as error:
-                raise DataError(f"{self.path} cannot be read as HDF5: {error}") from error
+                raise DataError(f"hdf5: {self.path} cannot be read as HDF5: {error}") from error
             missing = [name for name in self.names if not isinstance(file.get(name), h5py.Dataset)]
             if missing:
                 there: list[str] = []
                 file.visititems(lambda name, item: there.append(name) if isinstance(item, h5py.Dataset) else None)
                 file.close()
-                raise DataError(f"{self.path} has no dataset '{missing[0]}'; it has {', '.join(there) or 'none'}")
+                raise DataError(f"hdf5: {self.path} has no dataset '{missing[0]}'; it has {', '.join(there) or 'none'}")
             self._columns = [file[name] for name in self.names]
         return self._columns
 
@@ -109,7 +109,7 @@ def columns(dataset: Any, *names: str) -> Columns:
     (array([[1., 2.],
            [3., 4.]]), array([0, 1]))
     """
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    if isinstance(dataset, Mapping) or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise GraphError(f"columns: a dataset has a length and samples by number, got {shown(dataset)}")
     if not names:
         raise GraphError("columns: say which, such as columns(dataset, 'image', 'label')")

@@ -37,7 +37,8 @@ def tokenized(
         try:
             tokenizer = library.Tokenizer.from_file(os.fspath(tokenizer))
         except Exception as error:  # the library raises plain Exception
-            raise DataError(f"{os.fspath(tokenizer)} cannot be read as a tokenizer: {error}") from error
+            path = shown(os.fspath(tokenizer))
+            raise DataError(f"tokenized: {path} cannot be read as a tokenizer: {shown(str(error))}") from error
     given = list(texts)
     if wrong := [text for text in given if not isinstance(text, str)]:
         raise GraphError(f"tokenized: texts are strings, got {shown(wrong[0])}")

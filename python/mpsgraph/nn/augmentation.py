@@ -24,7 +24,7 @@ _LAYOUTS = ("NHWC", "NCHW")
 
 
 class _Augmentation(Module):
-    """The base: write `augmented`, of images with the channels last, and what inference has in its place."""
+    """The base: write `_augmented`, of images with the channels last, and what inference has in its place."""
 
     def __init__(self, data_layout: str) -> None:
         if data_layout not in _LAYOUTS:
@@ -39,18 +39,18 @@ class _Augmentation(Module):
             raise DTypeError(f"{name} needs images of floats, these are {x.dtype}: x.astype(np.float32) / 255")
         g, turned = graph_of(x), self.data_layout == "NCHW"
         images = g.transpose(x, (0, 2, 3, 1)) if turned else x
-        y = self.when_training(x, lambda: self.augmented(images), lambda: self.plain(images))
+        y = self.when_training(x, lambda: self._augmented(images), lambda: self._plain(images))
         return g.transpose(y, (0, 3, 1, 2)) if turned else y
 
-    def augmented(self, x: Tensor) -> Tensor:
+    def _augmented(self, x: Tensor) -> Tensor:
         """What training has."""
         raise NotImplementedError
 
-    def plain(self, x: Tensor) -> Tensor:
+    def _plain(self, x: Tensor) -> Tensor:
         """What inference has."""
         return x
 
-    def sizes(self, x: Tensor) -> tuple[int, int]:
+    def _sizes(self, x: Tensor) -> tuple[int, int]:
         """Height and width. ShapeError where they are not known."""
         _, height, width, _ = x.shape or ()
         if height < 0 or width < 0:
@@ -89,7 +89,7 @@ class RandomFlip(_Augmentation):
         super().__init__(data_layout)
         self.horizontal, self.vertical, self.rate = horizontal, vertical, rate
 
-    def augmented(self, x: Tensor) -> Tensor:
+    def _augmented(self, x: Tensor) -> Tensor:
         g = graph_of(x)
         for axis, wanted in ((2, self.horizontal), (1, self.vertical)):
             if wanted:
@@ -116,7 +116,7 @@ class RandomCrop(_Augmentation):
         self.size, self.padding = ints(size, "RandomCrop: size", 2), padding
 
     def _padded(self, x: Tensor) -> tuple[Tensor, int, int]:
-        height, width = self.sizes(x)
+        height, width = self._sizes(x)
         rows, columns = height + 2 * self.padding - self.size[0], width + 2 * self.padding - self.size[1]
         if rows < 0 or columns < 0:
             raise ShapeError(
@@ -126,14 +126,14 @@ class RandomCrop(_Augmentation):
         border = [0, self.padding, self.padding, 0]
         return (graph_of(x).pad(x, border, border, "zero") if self.padding else x), rows, columns
 
-    def augmented(self, x: Tensor) -> Tensor:
+    def _augmented(self, x: Tensor) -> Tensor:
         g, (padded, rows, columns) = graph_of(x), self._padded(x)
         for axis, more, size in ((1, rows, self.size[0]), (2, columns, self.size[1])):
             places = _whole_draws(x, more + 1) + g.constant(np.arange(size, dtype=np.int32)[None])
             padded = g.gather(padded, places, axis, 1)
         return padded
 
-    def plain(self, x: Tensor) -> Tensor:
+    def _plain(self, x: Tensor) -> Tensor:
         padded, rows, columns = self._padded(x)
         top, left = rows // 2, columns // 2
         return padded[:, top : top + self.size[0], left : left + self.size[1]]
@@ -161,8 +161,8 @@ class RandomRotation(_Augmentation):
             raise GraphError(f'RandomRotation: mode must be "bilinear" or "nearest", got {shown(mode)}')
         self.degrees, self.mode, self.fill = degrees, mode, fill
 
-    def augmented(self, x: Tensor) -> Tensor:
-        g, (height, width) = graph_of(x), self.sizes(x)
+    def _augmented(self, x: Tensor) -> Tensor:
+        g, (height, width) = graph_of(x), self._sizes(x)
         angle = _draws(x, -1.0, 1.0) * math.radians(self.degrees)
         down, right = np.mgrid[:height, :width].astype(np.float64)
         middle = (height - 1) / 2, (width - 1) / 2
@@ -207,7 +207,7 @@ class ColorJitter(_Augmentation):
         self.brightness, self.contrast, self.saturation = brightness, contrast, saturation
         self.value_range = value_range
 
-    def augmented(self, x: Tensor) -> Tensor:
+    def _augmented(self, x: Tensor) -> Tensor:
         g = graph_of(x)
 
         def held(y: Tensor) -> Tensor:
@@ -256,9 +256,9 @@ class Cutout(_Augmentation):
         super().__init__(data_layout)
         self.size, self.fill = size, fill
 
-    def augmented(self, x: Tensor) -> Tensor:
+    def _augmented(self, x: Tensor) -> Tensor:
         g, hidden = graph_of(x), None
-        for count, shape in zip(self.sizes(x), ((1, -1, 1, 1), (1, 1, -1, 1)), strict=True):
+        for count, shape in zip(self._sizes(x), ((1, -1, 1, 1), (1, 1, -1, 1)), strict=True):
             first = g.expand_dims(_whole_draws(x, count), (2, 3)) - self.size // 2
             place = g.constant(np.arange(count, dtype=np.int32).reshape(shape))
             within = g.logical_and(g.greater_than_or_equal_to(place, first), g.less_than(place, first + self.size))
