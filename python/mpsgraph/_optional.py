@@ -11,5 +11,5 @@ def require(module: str, extra: str, purpose: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = {"sklearn": "scikit-learn"}.get(module.split(".")[0], module.split(".")[0])
+        package = {"sklearn": "scikit-learn", "PIL": "pillow"}.get(module.split(".")[0], module.split(".")[0])
         raise ImportError(f"{purpose} needs {package}: pip install mpsgraph[{extra}]") from error

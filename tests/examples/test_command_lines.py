@@ -60,6 +60,7 @@ def text(directory: Path) -> None:
 SHORT = {
     "activity_classifier": (recordings, ["--data", "files", "--epochs", 1]),
     "activity_classifier_layers": (recordings, ["--data", "files", "--epochs", 1]),
+    "diffusion": (None, ["--steps", 2]),
     "digits_nodes": (mnist, ["--data", "files", "--epochs", 1, "--python-update"]),
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
@@ -113,6 +114,7 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "invalid choice: 3" in refused("resnet50", "--narrow", 3, within=tmp_path, status=2)
     assert "--epochs must be 1" in refused("digits_nodes", "--epochs", 0, within=tmp_path, status=2)
     assert "--steps must be 1" in refused("gan", "--steps", 0, within=tmp_path, status=2)
+    assert "--steps must be 1" in refused("diffusion", "--steps", 0, within=tmp_path, status=2)
     assert "--largest must be from 10" in refused("gelu", "--largest", 3, within=tmp_path, status=2)
     assert "--frames must be 1" in refused("two_queues", "--frames", 0, within=tmp_path, status=2)
     for name in ("activity_classifier", "activity_classifier_layers"):

@@ -82,6 +82,11 @@ LAYERS = [
     layer(lambda: nn.TransformerEncoderLayer(4, 2, 16), SEQUENCE),
     layer(lambda: nn.TransformerDecoderLayer(4, 2, 16), SEQUENCE, SEQUENCE),
     layer(lambda: nn.SpatialDropout(), IMAGES),
+    layer(lambda: nn.RandomFlip(), IMAGES),
+    layer(lambda: nn.RandomCrop(6, 1), (-1, 8, 8, 4), sizes=(8,)),
+    layer(lambda: nn.RandomRotation(9), IMAGES),
+    layer(lambda: nn.ColorJitter(0.1), IMAGES),
+    layer(lambda: nn.Cutout(2), IMAGES),
     layer(lambda: nn.Flatten(), (-1, 8, 8, 4), sizes=(8,)),
     layer(lambda: nn.Unflatten((2, 2)), (-1, 4)),
 ]

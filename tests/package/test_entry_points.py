@@ -50,6 +50,8 @@ UNSEEN = {
     "optim.ParameterGroups.step": TRAINERS,
     "TrainableModel": "is what load gives of a trainer's package",
     "optim.Muon.freezes": TRAINERS,
+    "optim.Muon.rates": TRAINERS,
+    "optim.Muon.with_options": "as Optimizer.with_options, which is called",
     "optim.Muon.scale_learning_rate": TRAINERS,
     "Trainer.forward": "is for steps of one's own, with the graph's tensors",
     "Trainer.results": "likewise",

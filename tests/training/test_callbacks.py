@@ -206,6 +206,23 @@ def test_early_stopping_goes_on_where_it_was(tmp_path):
         assert "best" in mg.checkpoint.load(tmp_path / "saved")[1]["fit"]
 
 
+def test_weights_of_bfloat16_are_kept(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng(0).normal(size=(16, 4)).astype(ml_dtypes.bfloat16)
+
+    def made():
+        return mg.Trainer(nn.LayerNorm(), "mse", mg.optim.SGD(0.1), dtype="bfloat16")
+
+    trainer, stopping = made(), callbacks.EarlyStopping("loss", patience=9)
+    trainer.fit(x, 2 * x, epochs=2, callbacks=[stopping], progress=False)
+    trainer.save(tmp_path / "saved")
+    other, again = made(), callbacks.EarlyStopping("loss", patience=9, min_delta=1e9)
+    other.load(tmp_path / "saved")
+    other.fit(x, 2 * x, epochs=1, callbacks=[again], progress=False)
+    for path, value in trainer.weights().items():
+        np.testing.assert_array_equal(other.weights()[path], value, err_msg="the best ones, which it had kept")
+
+
 def test_the_plateau_and_its_rates_go_on(tmp_path):
     def plateau():
         return [callbacks.ReduceRateOnPlateau("val_loss", 0.3, patience=2, min_delta=0.05, cooldown=1)]

@@ -112,6 +112,73 @@ def test_trainer_takes_it():
     assert len(history.loss) == 6 and np.isfinite(history.loss).all()
 
 
+class Words:
+    """Sequences of 1 to 9 steps, and whether they are long."""
+
+    def __init__(self):
+        self.sequences = [np.full((1 + i % 9, 3), i / 30, np.float32) for i in range(30)]
+        self.labels = np.array([len(s) > 4 for s in self.sequences], np.int32)
+
+    def __len__(self):
+        return 30
+
+    def __getitem__(self, index):
+        padded = np.zeros((9, 3), np.float32)
+        padded[: len(self.sequences[index])] = self.sequences[index]
+        return padded, self.labels[index]
+
+
+WORDS = Words()
+
+
+def noisy(sample, generator):
+    return sample[0] + generator.normal(0, 0.1, sample[0].shape).astype(np.float32), sample[1]
+
+
+SOURCES = {
+    "arrays": lambda: mg.data.batches((np.stack([WORDS[i][0] for i in range(30)]), WORDS.labels), 4),
+    "loaded": lambda: mg.data.loaded(WORDS, 4, workers=2, transform=noisy),
+    "in processes": lambda: mg.data.loaded(WORDS, 4, workers=1, processes=True, transform=noisy),
+    "bucketed": lambda: mg.data.bucketed((WORDS.sequences, WORDS.labels), 4, boundaries=(3, 6, 9)),
+}
+
+
+@pytest.mark.parametrize(
+    "source, steps_per_epoch",
+    [(source, steps) for source in SOURCES for steps in (None, 5) if (source, steps) != ("in processes", 5)],
+)
+def test_a_trainer_goes_on_in_mid_epoch(source, steps_per_epoch, tmp_path):
+    """The steps, the epochs' means and the weights of a fit that was interrupted are those of one that was not."""
+
+    class Interrupt(mg.training.callbacks.Callback):
+        saves = True
+
+        def on_step_end(self, trainer, step, values):
+            if step == 6:
+                trainer.save(tmp_path / "saved")
+                raise KeyboardInterrupt
+
+    def made():
+        layers = Mean(), mg.nn.Linear(8), mg.nn.Dropout(0.2), mg.nn.Linear(2)
+        return mg.Trainer(mg.nn.Sequential(*layers), optimizer=mg.optim.Adam(0.01), seed=2)
+
+    options = {"steps_per_epoch": steps_per_epoch, "progress": False}
+    whole, first, second = made(), made(), made()
+    whole.fit(SOURCES[source](), epochs=3, **options)
+    with pytest.raises(KeyboardInterrupt):
+        first.fit(SOURCES[source](), epochs=3, callbacks=[Interrupt()], **options)
+    second.load(tmp_path / "saved")
+    second.fit(SOURCES[source](), epochs=3 - second.history.epoch, **options)
+    assert second.history.steps == whole.history.steps and second.history.epochs == whole.history.epochs
+    for path, value in whole.weights().items():
+        np.testing.assert_array_equal(second.weights()[path], value)
+
+
+class Mean(mg.nn.Module):
+    def forward(self, x):
+        return x.graph.squeeze(x.graph.mean(x, 1), 1)
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(mg.GraphError, match="a length and samples by number"):
         mg.data.loaded(iter([1, 2]))

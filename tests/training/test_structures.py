@@ -301,3 +301,31 @@ def test_the_first_operation_that_is_not_finite_is_named():
     assert float(good.train_step(X, Y)) == float(mse().train_step(X, Y))
     with pytest.raises(mg.CheckError, match="'inputs' is fed with a NaN"):
         good.train_step(np.full_like(X, np.nan), Y)
+
+
+def test_predictions_beside_a_step_of_ones_own_have_a_form_of_their_own(tmp_path):
+    """The step's batches are labels alone here; the model takes what the step draws."""
+
+    class Drawn(mg.Trainer):
+        def training_step(self, inputs, labels=None, weights=None):
+            g = self.graph
+            seeds = g.random_normal(g.concat((g.shape_of(inputs)[:1], g.constant(np.int32([3]))), 0))
+            outputs = self.forward(seeds)
+            loss = nn.losses.mean_squared_error(outputs, inputs)
+            self.minimize(loss)
+            return {"loss": loss}
+
+    for precision in ("float32", "float16"):
+        trainer = Drawn(nn.Sequential(nn.Linear(8), nn.BatchNorm(), nn.Linear(1)), precision=precision)
+        trainer.fit(Y, epochs=2, progress=False)
+        found = trainer.predict(X)
+        assert found.shape == (24, 1) and (trainer.predict(X) == found).all(), "no seed is drawn"
+        with pytest.raises(mg.ShapeError, match="those before had 2 axes"):
+            trainer.predict(X[None])
+        trainer.fit(Y[:5], progress=False)
+        assert np.isfinite(trainer.predict(X[:7])).all()
+        np.testing.assert_allclose(trainer.optimize_for_inference()(X).numpy(), trainer.predict(X), atol=2e-3)
+        trainer.save(tmp_path / precision)
+        again = Drawn(nn.Sequential(nn.Linear(8), nn.BatchNorm(), nn.Linear(1)), precision=precision)
+        again.load(tmp_path / precision)
+        np.testing.assert_array_equal(again.predict(X), trainer.predict(X))

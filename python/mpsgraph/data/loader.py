@@ -1,7 +1,8 @@
 """Batches of any dataset, read ahead by threads or processes, in an order that no number of workers changes.
 
-A dataset is anything with a length and samples by number: arrays, memory maps, an HDF5 file's datasets, Hugging Face's
-`datasets`, a class of your own. Samples are read when their batch is near, so that the whole need not fit in memory.
+A dataset is anything with a length and samples by number: arrays, memory maps, HDF5 files and tables (`stored.py`),
+images in folders (`images.py`), a class of your own. Samples are read when their batch is near, so that the whole need
+not fit in memory.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Loader(Batches):
         prefetch: int,
         transform: Transform | None,
     ) -> None:
+        if isinstance(dataset, tuple):
+            dataset = _Side(dataset)
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
             raise GraphError(f"loaded: a dataset has a length and samples by number, got {shown(dataset)}")
         if batch_size < 1:
@@ -104,6 +107,25 @@ class Loader(Batches):
 
     def _batch(self, picked: np.ndarray) -> Any:
         return self.reader.batch(self.epoch, picked)
+
+
+class _Side:
+    """Several datasets of one length, side by side: samples are tuples."""
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        if not parts or not all(hasattr(part, "__getitem__") and hasattr(part, "__len__") for part in parts):
+            raise GraphError(f"loaded: a tuple is of datasets, such as (images, labels), got {shown(parts)}")
+        if len({len(part) for part in parts}) > 1:
+            raise ShapeError(
+                f"loaded: datasets of a tuple have one length, got {', '.join(str(len(p)) for p in parts)}"
+            )
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return tuple(part[index] for part in self.parts)
 
 
 class _Reader:
@@ -179,13 +201,14 @@ def loaded(
     """Batches of a dataset of samples, read ahead by workers.
 
     Args: dataset, what has a length and by `dataset[i]` samples: arrays, numbers, or tuples or dicts of them, which
-    become batches of the same structure; batch_size in samples; shuffle, another order each epoch, from seed and epoch;
-    drop_last, leave out the last batch when it is smaller; workers, how many read at once, 0 to read when asked;
-    processes, whether they are processes, started anew (spawn), which get a pickled copy of the dataset, for samples
-    that Python itself computes; else threads, for files and numpy; prefetch, batches that are ready beyond those in
-    work; transform, a function (sample, numpy generator) that gives the sample to take: its generator is that of seed,
-    epoch and sample, so that workers change nothing. What a worker raises is raised where its batch is due. State and
-    resuming are those of `batches`. Errors: ShapeError, GraphError, and the dataset's.
+    become batches of the same structure; or a tuple of such, side by side, as (images, labels); batch_size in samples;
+    shuffle, another order each epoch, from seed and epoch; drop_last, leave out the last batch when it is smaller;
+    workers, how many read at once, 0 to read when asked; processes, whether they are processes, started anew (spawn),
+    which get a pickled copy of the dataset, for samples that Python itself computes; else threads, for files and numpy;
+    prefetch, batches that are ready beyond those in work; transform, a function (sample, numpy generator) that gives
+    the sample to take: its generator is that of seed, epoch and sample, so that workers change nothing. What a worker
+    raises is raised where its batch is due. State and resuming are those of `batches`. Errors: ShapeError, GraphError,
+    and the dataset's.
 
     >>> class Squares:
     ...     def __len__(self): return 5

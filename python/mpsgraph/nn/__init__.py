@@ -30,6 +30,7 @@ from .activations import (
 )
 from .activations_piecewise import Hardshrink, Hardsigmoid, Hardswish, Hardtanh, ReLU6, Softshrink, Threshold
 from .attention import MultiheadAttention, PositionalEncoding
+from .augmentation import ColorJitter, Cutout, RandomCrop, RandomFlip, RandomRotation, mixup
 from .convolution import Conv1d, Conv2d, Conv3d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
 from .convolution_transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .embedding import Embedding, Masking
@@ -62,12 +63,14 @@ __all__ = [
     "AvgPool3d",
     "BatchNorm",
     "CELU",
+    "ColorJitter",
     "Conv1d",
     "Conv2d",
     "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "Cutout",
     "DepthwiseConv2d",
     "Dropout",
     "ELU",
@@ -107,6 +110,9 @@ __all__ = [
     "PositionalEncoding",
     "RMSNorm",
     "RNN",
+    "RandomCrop",
+    "RandomFlip",
+    "RandomRotation",
     "ReLU",
     "ReLU6",
     "ReflectionPad2d",
@@ -143,6 +149,7 @@ __all__ = [
     "losses",
     "mask_of",
     "metrics",
+    "mixup",
     "sampled",
     "set_mask",
     "to_torch",

@@ -109,7 +109,7 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
     def run(inputs: Any) -> None:
         nonlocal outputs
         with trainer._undone_by_errors():
-            placeholders = trainer._inputs_for(inputs)
+            placeholders = trainer._prediction_inputs_for(inputs)
             outputs = trainer._inference(placeholders)
         feeds = dict(zip(leaves(placeholders), leaves(inputs), strict=True))
         results = trainer._runner().run(feeds, leaves(outputs))
@@ -137,9 +137,10 @@ def _is_numbers(data: Any) -> bool:
 
 def model_of(trainer: Trainer) -> Model:
     """The model with names for its inputs and outputs."""
-    outputs = trainer._inference(trainer._inputs)
+    inputs = trainer._inputs if trainer._prediction_inputs is None else trainer._prediction_inputs
+    outputs = trainer._inference(inputs)
 
     def named(structure: Any, alone: str) -> dict[str, Tensor]:
         return {path or alone: tensor for path, tensor in named_leaves(structure)}
 
-    return Model(trainer.graph, named(trainer._inputs, "inputs"), named(outputs, "outputs"))
+    return Model(trainer.graph, named(inputs, "inputs"), named(outputs, "outputs"))

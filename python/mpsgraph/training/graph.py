@@ -59,6 +59,8 @@ class TrainingGraph:
         self._specs: list[dict[str, Any]] = []  # of all that was built, in order
         self._inputs: Any = None
         self._prediction: Any = None
+        self._prediction_of: Any = None  # the inputs that it was built for
+        self._prediction_inputs: Any = None  # placeholders, those of batches unless the step is a subclass's own
         self._added: list[Tensor] = []
         self._prediction_losses: list[Tensor] = []
         self._before: dict[Tensor, Tensor] = {}
@@ -293,11 +295,31 @@ class TrainingGraph:
             self._inputs = self._forms["inputs"].placeholders(self.graph) if own is None else own
         return self._inputs
 
+    def _prediction_inputs_for(self, inputs: Any) -> Any:
+        """The placeholders for predictions. Where the step is a subclass's own, what the model takes need not be what
+        batches have, and has a form of its own. Errors as _inputs_for's."""
+        if not self._has_own_step:
+            self._prediction_inputs = self._inputs_for(inputs)
+            return self._prediction_inputs
+        require_dtype(inputs, self.dtype)
+        if "predictions" not in self._forms:
+            self._forms["predictions"] = Form("inputs", inputs)
+        elif self._forms["predictions"].widen(inputs):
+            self._prediction_inputs = None
+        if self._prediction_inputs is None:
+            self._prediction_inputs = self._forms["predictions"].placeholders(self.graph)
+        return self._prediction_inputs
+
+    @property
+    def _has_own_step(self) -> bool:
+        return type(self).training_step is not TrainingGraph.training_step
+
     @contextmanager
     def _undone_by_errors(self) -> Iterator[None]:
         """What was learned of batches and built for them is kept only if there is no error."""
         shapes = {name: form.shapes for name, form in self._forms.items()}
         before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
+        predicted = self._prediction_of, self._prediction_inputs
         try:
             yield
         except BaseException:
@@ -305,11 +327,12 @@ class TrainingGraph:
             for name, known in shapes.items():
                 self._forms[name].shapes = known
             self._inputs, self._prediction, self._last_step, self._builts, self._specs = before
+            self._prediction_of, self._prediction_inputs = predicted
             raise
 
     def _forget(self) -> None:
         """What was built is for batches of fewer sizes than there are: it is built anew over the same variables."""
-        self._inputs = self._prediction = self._last_step = None
+        self._inputs = self._prediction = self._prediction_inputs = self._last_step = None
         self._builts = {}
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
@@ -377,16 +400,16 @@ class TrainingGraph:
                 reported["skipped"] = self._scalings[id(first.optimizer)].skipped
         built.names, built.targets = list(reported), list(reported.values())
         built.outputs = [p.output for p in built.parts if p.accumulated]
-        if type(self).training_step is TrainingGraph.training_step:
+        if not self._has_own_step:
             evaluation.build(self, built)
         fed = ("inputs", *kept)
         self._specs.append({name: form.described() for name, form in self._forms.items() if name in fed})
         return built
 
     def _inference(self, inputs: Any) -> Any:
-        if self._prediction is None:
+        if self._prediction is None or self._prediction_of is not inputs:
             outputs, added = self.network.outputs(inputs, False, self.precision, self.precision_choices)
-            self._prediction, self._prediction_losses = outputs, added
+            self._prediction, self._prediction_losses, self._prediction_of = outputs, added, inputs
         self._added = self._prediction_losses
         return self._prediction
 

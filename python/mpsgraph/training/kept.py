@@ -22,7 +22,7 @@ def packed(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+    if isinstance(value, np.ndarray) and (value.dtype.kind in "biuf" or value.dtype.name == "bfloat16"):
         arrays[name] = value
         return {_ARRAY: name}
     if isinstance(value, (list, tuple)):

@@ -352,7 +352,8 @@ class Trainer(TrainingGraph):
         """The model's outputs, in inference mode: arrays (samples, ...) in the structure of its outputs.
 
         Args: data, an array, a tuple or a dict of arrays, of which batches are made; or an iterable of batches, of
-        which labels are left aside. Errors: as train_step; GraphError for an iterable without a batch.
+        which labels are left aside. With a training_step of your own they are what the model takes, which may be
+        something else than the batches of the step. Errors: as train_step; GraphError for an iterable without a batch.
 
         >>> trainer = mg.Trainer(mg.nn.Linear(3))
         >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
@@ -405,7 +406,7 @@ class Trainer(TrainingGraph):
         return self._model().quantize(calibration, **options)
 
     def _model(self) -> Model:
-        if self._inputs is None:
+        if self._inputs is None and self._prediction_inputs is None:
             raise GraphError("there is no model yet: train, evaluate or predict first")
         self.wait()
         return evaluation.model_of(self)
