@@ -184,7 +184,7 @@ $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance
 $(TORCH)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 numpy expecttest
+	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 keras==3.15.1 numpy expecttest
 	touch $@
 
 # The doors to PyTorch, in the environment that holds it: a gigabyte, which `make test` does without, saying so.

@@ -108,8 +108,9 @@ class Site:
             there += sorted(others) if caption == "Guides" else []
             self.pages["index.md"] += _toctree(there, caption)
         for folder in ("decisions", "examples"):
-            own = sorted(Path(n).name for n in self.pages if n.startswith(folder + "/") and not n.endswith("/README.md"))
-            self.pages[f"{folder}/README.md"] += _toctree(own, "")
+            index = (DOCS / folder / "README.md").read_text()
+            own = [Path(n).name for n in self.pages if n.startswith(folder + "/") and not n.endswith("/README.md")]
+            self.pages[f"{folder}/README.md"] += _toctree(sorted(own, key=lambda name: index.index(f"({name})")), "")
         for name in ("project/standin.md",):
             self.pages[name] = "---\norphan: true\n---\n\n" + self.pages[name]
 
@@ -192,7 +193,13 @@ def _gallery(text: str) -> str:
 
 def _toctree(names: list[str], caption: str) -> str:
     head = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
-    return f"\n\n```{{toctree}}\n{head}\n" + "\n".join(n.removesuffix(".md") for n in names) + "\n```\n"
+    return f"\n\n```{{toctree}}\n{head}\n" + "\n".join(_named(n) for n in names) + "\n```\n"
+
+
+def _named(page: str) -> str:
+    """How the navigation calls a page: by its title, but for the gallery."""
+    name = page.removesuffix(".md")
+    return f"Gallery <{name}>" if page == "examples/README.md" else name
 
 
 def _sentence(path: Path) -> str:
