@@ -18,8 +18,8 @@ from harness.entry_points import OPTIONAL_ROOMS
 from harness.pages import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "site"))
-import reference  # noqa: E402
-from docstrings import has_example, markdown  # noqa: E402
+import reference
+from docstrings import has_example, markdown
 
 NAMES = reference.public_names()
 PAGES = reference.pages()

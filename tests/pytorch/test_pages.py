@@ -6,10 +6,10 @@ import os
 
 os.environ["KERAS_BACKEND"] = "torch"  # before anybody imports Keras
 
-from pathlib import Path  # noqa: E402
+from pathlib import Path
 
-import pytest  # noqa: E402
-from harness.pages import ROOT, Block, blocks, pages, run  # noqa: E402
+import pytest
+from harness.pages import ROOT, Block, blocks, pages, run
 
 pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
