@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import mpsgraph as mg
 from docstrings import first_sentence, inline, markdown
 from signatures import signature
-from skeleton import skeleton
+from skeleton import skeleton, source_of
 
 LARGE = 30  # names: a room of more has a page a group
 GROUPS = {  # of mpsgraph itself, most of whose names come from the core
@@ -81,9 +81,10 @@ def _behind_assignments(source: str) -> dict[str, str]:
 
 def _behind_assignment(room: str, name: str) -> str:
     """Of a name of a room, from whichever of its files assigns it."""
-    own = rooms(optional=False)[room]
-    files = [m.__file__ for key, m in sorted(sys.modules.items()) if f"{key}.".startswith(f"{own.__name__}.")]
-    return next((text for f in files if f and f.endswith(".py") and (text := _behind_assignments(f).get(name))), "")
+    known = rooms(optional=False)
+    place = source_of(known[room].__name__ if room in known else room)
+    files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
+    return next((text for file in files if (text := _behind_assignments(str(file)).get(name))), "")
 
 
 def optional_rooms() -> list[str]:
