@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +75,7 @@ class Site:
     def place(self, page: Path, target: Path) -> str:
         """Where a file or folder of the repository is on the site; files that no page is made of become one."""
         if not target.exists():
-            sys.exit(f"{page.relative_to(ROOT)} leads to {target}, which is not there")
+            raise LookupError(f"{page.relative_to(ROOT)} leads to {target.relative_to(ROOT)}, which is not there")
         name = target.relative_to(ROOT).as_posix()
         if name in PROJECT:
             return PROJECT[name]
