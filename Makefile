@@ -204,7 +204,7 @@ docs: standin $(TOOLS)
 # warning is an error. The first line puts the pages together: without Sphinx's source folder it would not begin.
 site: build $(SITE)/installed
 	mkdir -p build/site/source
-	PYTHONPATH=$(PURELIB) $(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html -c tools/site \
+	PYTHONPATH=$(PURELIB) $(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -E -a -b html -c tools/site \
 	  -d build/site/doctrees build/site/source build/site/html
 	@echo "build/site/html/index.html"
 

@@ -20,7 +20,7 @@ PARTS = {
     "Source": "Source",
 }
 _PART = re.compile(rf"(?:^|(?<=[.;)`]\s)|(?<=\n))({'|'.join(PARTS)}): ?", re.MULTILINE)
-_ARGUMENT = re.compile(r"^ {4}([\w*, ]+): (.*)$")
+_ARGUMENT = re.compile(r"^ {4}([\w*]+(?:, [\w*]+)*): (.*)$")
 _CODE = re.compile(r"(`[^`\n]+`)")
 
 
