@@ -193,7 +193,7 @@ $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance
 $(TORCH)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 numpy expecttest safetensors
+	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 keras==3.15.1 numpy expecttest safetensors
 	touch $@
 
 # The doors to PyTorch, in the environment that holds it: a gigabyte, which `make test` does without, saying so.
@@ -235,7 +235,7 @@ docs: standin $(TOOLS)
 # warning is an error. The first line puts the pages together: without Sphinx's source folder it would not begin.
 site: build $(SITE)/installed
 	mkdir -p build/site/source
-	PYTHONPATH=$(PURELIB) $(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html -c tools/site \
+	PYTHONPATH=$(PURELIB) $(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -E -a -b html -c tools/site \
 	  -d build/site/doctrees build/site/source build/site/html
 	@echo "build/site/html/index.html"
 

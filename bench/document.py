@@ -1,4 +1,4 @@
-"""The pages with numbers, and their picture, from bench/results.csv: tables between markers; the prose around them stays.
+"""The pages with numbers, and their picture, from bench/results.csv: tables between markers; prose around them stays.
 
 docs/performance.md is for people who want to know how fast it is, docs/measurements.md has every number, and README.md
 and docs/index.md show a few.
@@ -6,7 +6,7 @@ and docs/index.md show a few.
 Of a workload that several machines have measured, the tables and the picture show the last one's rows, one table puts
 the machines side by side, and where we are not ahead is said of each.
 
-`run.py` calls it; alone it writes the pages anew from the file. What has no peer's row in the file is not in the tables.
+`run.py` calls it; alone it writes the pages anew from the file. What has no peer's row there is not in the tables.
 """
 
 from __future__ import annotations

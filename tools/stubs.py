@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 from mpsgraph import _core
@@ -23,7 +24,8 @@ def exceptions() -> str:
         bases = [
             b.__name__ if b in classes or b.__name__ not in own else f"builtins.{b.__name__}" for b in cls.__bases__
         ]
-        result += f'class {cls.__name__}({", ".join(bases)}):\n    """\n    {cls.__doc__}\n    """\n'
+        text = textwrap.indent(inspect.cleandoc(cls.__doc__), "    ", lambda line: True).replace("    \n", "\n")
+        result += f'class {cls.__name__}({", ".join(bases)}):\n    """\n{text}\n    """\n'
     return result
 
 

@@ -11,47 +11,121 @@ import typing_extensions
 __all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callable', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
-    Every error that mpsgraph raises.
+    Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
+
+    >>> try:
+    ...     mg.Graph().constant([1.0]) + mg.Graph().constant([1.0])
+    ... except mg.Error as error:
+    ...     print(type(error).__name__, isinstance(error, ValueError))
+    GraphError True
     """
 class CheckpointError(Error, ValueError):
     """
     A damaged or foreign checkpoint.
+
+    >>> try:
+    ...     mg.checkpoint.load("no such file")
+    ... except mg.CheckpointError as error:
+    ...     print(type(error).__name__)
+    CheckpointError
     """
 class DTypeError(Error, TypeError):
     """
-    Element types that do not match.
+    Element types that do not match or are not supported there.
+
+    >>> try:
+    ...     g = mg.Graph()
+    ...     g.constant([1.0]) + g.constant([1], dtype="int32")
+    ... except mg.DTypeError as error:
+    ...     print(type(error).__name__)
+    DTypeError
     """
 class DeviceError(Error, RuntimeError):
     """
     The run itself: memory, queues, command buffers, fork.
+
+    >>> try:
+    ...     mg.Device("no such device")
+    ... except mg.DeviceError as error:
+    ...     print(type(error).__name__)
+    DeviceError
     """
 class GraphError(Error, ValueError):
     """
-    Structure: foreign tensors, feeds, names, attributes, text.
+    Structure: foreign tensors, feeds, names, attributes, text that does not parse.
+
+    >>> try:
+    ...     mg.parse("no graph")
+    ... except mg.GraphError as error:
+    ...     print(type(error).__name__)
+    GraphError
     """
 class PackageError(Error, ValueError):
     """
-    A damaged or foreign package.
+    A damaged or foreign package, or one that cannot be written.
+
+    >>> try:
+    ...     mg.load("no such folder")
+    ... except mg.PackageError as error:
+    ...     print(type(error).__name__)
+    PackageError
     """
 class ShapeError(Error, ValueError):
     """
-    Ranks, dimensions, sizes, axes.
+    Ranks, dimensions, sizes, axes that do not fit.
+
+    >>> try:
+    ...     g = mg.Graph()
+    ...     g.constant([1.0, 2.0]) + g.constant([1.0, 2.0, 3.0])
+    ... except mg.ShapeError as error:
+    ...     print(type(error).__name__)
+    ShapeError
     """
 class OutOfRangeError(Error, IndexError):
     """
-    Indices, labels, lengths outside of what they count.
+    Indices, class numbers, lengths outside of what they count.
+
+    >>> try:
+    ...     x, labels = np.ones((1, 2), np.float32), np.int32([7])
+    ...     mg.Trainer(mg.nn.Linear(3)).train_step(x, labels).wait()
+    ... except mg.OutOfRangeError as error:
+    ...     print(type(error).__name__)
+    OutOfRangeError
     """
 class UnsupportedError(Error, NotImplementedError):
     """
-    Valid, but not possible here.
+    Valid, but this device cannot do it.
+
+    >>> try:
+    ...     g = mg.Graph()
+    ...     x = g.placeholder((2,))
+    ...     g.compile({x: (2,)}, [x + 1.0], device="cpu").serialize("net.mpsgraphpackage")
+    ... except mg.UnsupportedError as error:
+    ...     print(type(error).__name__)
+    UnsupportedError
     """
 class TimeoutError(DeviceError, builtins.TimeoutError):
     """
-    What did not come in time.
+    An event or a command buffer that did not come in time.
+
+    >>> try:
+    ...     mg.SharedEvent().wait(1, timeout=0.01)
+    ... except mg.TimeoutError as error:
+    ...     print(type(error).__name__)
+    TimeoutError
     """
 class DType:
     """
     The type of a tensor's elements, e.g. mpsgraph.float32.
+    
+        Whatever takes one takes its name and numpy's dtype, too. All of them: bool_, int8 to int64, uint8 to uint64,
+        float16, bfloat16, float32, float64, complex64 and complex128.
+    
+        >>> mg.float32 == mg.DType("float32") == mg.DType(np.float32)
+        True
+        >>> mg.bfloat16.itemsize, mg.bfloat16.is_float, mg.complex64.is_complex
+        (2, True, True)
+        
     """
     def __eq__(self, arg0: typing.Any) -> bool:
         ...
@@ -93,6 +167,16 @@ class DType:
 class NDArray:
     """
     Memory with an element type, a shape and strides, shared with numpy and DLPack.
+    
+        Runs give such arrays and take them, as they take numpy's.
+    
+        >>> g = mg.Graph()
+        >>> result = g.run({}, g.constant([[1.0, 2.0]]) * 2.0)
+        >>> result.shape, result.dtype, result.tolist()
+        ((1, 2), float32, [[2.0, 4.0]])
+        >>> result.numpy().sum().item(), np.from_dlpack(result).shape  # views of the same memory
+        (6.0, (1, 2))
+        
     """
     def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any:
         ...
@@ -314,6 +398,19 @@ class Block:
 class Operation:
     """
     One step of a graph.
+    
+        It has a kind, input tensors, attributes and output tensors, and remembers the line that built it. A run computes
+        target operations as well as target tensors: assigns are such.
+    
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0, 2.0], name="v")
+        >>> update = g.assign(v, v * 2.0)
+        >>> update.kind, [tensor.name for tensor in update.inputs][0]
+        ('assign', 'v')
+        >>> _ = g.run({}, [], [update])
+        >>> g.variable_value(v).tolist()
+        [2.0, 4.0]
+        
     """
     def __repr__(self) -> str:
         ...
@@ -359,6 +456,18 @@ class Operation:
 class Tensor:
     """
     One result of an operation: a symbol without a value.
+    
+        Python's operators, comparisons and numpy's basic indexing add operations to its graph; so do the graph's methods,
+        which it reaches by `graph`. There is no value to ask for until a run: `bool(x)` and `float(x)` are errors.
+    
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 3), name="x")
+        >>> y = (2.0 * x + 1.0)[:, 0]
+        >>> y.shape, y.dtype, y.graph is g
+        ((-1,), float32, True)
+        >>> g.run({x: np.ones((2, 3), np.float32)}, y).tolist()
+        [3.0, 3.0]
+        
     """
     __array_ufunc__ = None
     def __abs__(self) -> Tensor:
@@ -478,7 +587,16 @@ class Tensor:
         """
 class Device:
     """
-    A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there. Device metal has been verified over a stand-in of Apple's frameworks, by compiling for macOS and against Apple's interfaces; it has not yet run on Apple hardware (docs/metal.md).
+    A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there.
+    
+        Device metal has been verified over a stand-in of Apple's frameworks, by compiling for macOS and against Apple's
+        interfaces; it has not yet run on Apple hardware (docs/metal.md).
+    
+        >>> "cpu" in mg.Device.names()
+        True
+        >>> mg.Device("cpu").name
+        'cpu'
+        
     """
     @staticmethod
     def default() -> Device:
@@ -512,6 +630,20 @@ class Device:
 class SharedEvent:
     """
     A number that only grows, by which queues and the host order their work.
+    
+        Source: MTLSharedEvent.
+    
+        >>> event = mg.SharedEvent()
+        >>> buffer = mg.CommandQueue().command_buffer()
+        >>> buffer.encode_wait_for_event(event, 1)
+        >>> buffer.commit()
+        >>> buffer.done
+        False
+        >>> event.signal(1)
+        >>> buffer.wait_until_completed()
+        >>> event.signaled_value
+        1
+        
     """
     def __init__(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = 60.0) -> None:
         """
@@ -534,6 +666,15 @@ class SharedEvent:
 class Semaphore:
     """
     A counter that limits how many steps are in flight.
+    
+        >>> semaphore = mg.Semaphore(2)
+        >>> semaphore.wait()
+        >>> semaphore.value
+        1
+        >>> semaphore.signal()
+        >>> semaphore.value
+        2
+        
     """
     def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -549,6 +690,18 @@ class Semaphore:
 class CommandQueue:
     """
     Runs command buffers in order, beside other queues.
+    
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,), name="x")
+        >>> executable = g.compile({x: (2,)}, [x + 1.0])
+        >>> queue = mg.CommandQueue()
+        >>> buffer = queue.command_buffer()
+        >>> (result,) = executable.encode(buffer, [np.float32([1, 2])])
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> result.tolist()
+        [2.0, 3.0]
+        
     """
     def __init__(self, device: typing.Any = None) -> None:
         ...
@@ -564,6 +717,15 @@ class CommandQueue:
 class CommandBuffer:
     """
     Work, waits and signals, committed once.
+    
+        >>> order = []
+        >>> buffer = mg.CommandQueue().command_buffer()
+        >>> buffer.add_completed_handler(lambda buffer: order.append(buffer.status))
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> order, buffer.done
+        (['completed'], True)
+        
     """
     def add_completed_handler(self, handler: collections.abc.Callable[..., typing.Any]) -> None:
         """
@@ -680,6 +842,19 @@ class Exchange:
 class ExecutionDescriptor:
     """
     What shall happen around a run.
+    
+        Handlers, events that it waits for and signals, and whether the call waits. Source: MPSGraphExecutionDescriptor.
+    
+        >>> g, seen = mg.Graph(), []
+        >>> x = g.placeholder((2,), name="x")
+        >>> executable = g.compile({x: (2,)}, [x + 1.0])
+        >>> def done(results, error):
+        ...     seen.append(results[0].tolist())
+        >>> how = mg.ExecutionDescriptor(completed_handler=done)
+        >>> _ = executable.run_async([np.float32([1, 2])], descriptor=how).wait()
+        >>> seen
+        [[2.0, 3.0]]
+        
     """
     completed_handler: typing.Any
     scheduled_handler: typing.Any
@@ -697,6 +872,14 @@ class ExecutionDescriptor:
 class Execution:
     """
     A run that has been started; `results` waits for it.
+    
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,), name="x")
+        >>> y = x * 3.0
+        >>> started = g.run_async({x: np.float32([1, 2])}, y)
+        >>> started.results.tolist(), started.done
+        ([3.0, 6.0], True)
+        
     """
     def __float__(self) -> float:
         """
@@ -734,6 +917,17 @@ class Execution:
 class Executable(Callable):
     """
     Targets and target operations, compiled for one device and one type of each feed.
+    
+        A run takes arrays in the order of `feeds` and gives those of `targets`; nothing is looked up.
+    
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> executable = g.compile({x: (2,)}, [x * 3.0])
+        >>> executable.run([np.float32([1, 2])])[0].tolist()
+        [3.0, 6.0]
+        >>> executable.feed_types
+        [(float32, (2,))]
+        
     """
     def encode(self, command_buffer: CommandBuffer, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, copy: bool | None = None) -> list[NDArray]:
         """
@@ -785,6 +979,17 @@ class Executable(Callable):
 class CompilationDescriptor:
     """
     How to compile.
+    
+        Passes that shall not run, plain kernels for reference, and executables that `Graph.call` calls by name; `observe`
+        sees the program behind each pass. Source: MPSGraphCompilationDescriptor.
+    
+        >>> g, passes = mg.Graph(), []
+        >>> x = g.placeholder((2,), name="x")
+        >>> how = mg.CompilationDescriptor(disabled_passes=["stitch"], observe=lambda name, text: passes.append(name))
+        >>> _ = g.compile({x: (2,)}, [x + 1.0], options=how)
+        >>> "fold" in passes, "stitch" in passes
+        (True, False)
+        
     """
     observe: typing.Any
     reference_kernels: bool
@@ -807,6 +1012,15 @@ class CompilationDescriptor:
 class CacheStatistics:
     """
     What an executable cache holds and has done.
+    
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> y = x + 1.0
+        >>> for n in (1, 2, 1):
+        ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
+        >>> g.on().cache.compiles, g.on().cache.hits
+        (2, 1)
+        
     """
     def __repr__(self) -> str:
         ...
@@ -842,6 +1056,18 @@ class CacheStatistics:
 class DeviceGraph:
     """
     A graph on one device: its variables' values and its executables.
+    
+        `graph.on(device)` gives it. Each device has values of its own.
+    
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> y = x + 1.0
+        >>> here = g.on("cpu")
+        >>> here.run({x: np.float32([1, 2])}, [y])[0].tolist()
+        [2.0, 3.0]
+        >>> here.cache.compiles
+        1
+        
     """
     def __init__(self, graph: Graph, device: typing.Any = None) -> None:
         ...
@@ -984,6 +1210,14 @@ class NNTrainableNormalization(NNDataSource):
 class ImageNode:
     """
     A place for a batch of images: an input, or what a filter makes. Source: MPSNNImageNode.
+    
+        Args: handle, its name among the graph's inputs.
+    
+        >>> nn = mg.nngraph
+        >>> image = nn.ImageNode("images")
+        >>> nn.NNGraph(None, nn.NeuronReLUNode(image).result_image)(np.float32([[[[-1, 2]]]])).numpy().ravel().tolist()
+        [0.0, 2.0]
+        
     """
     export_from_graph: bool
     handle: str
@@ -1005,7 +1239,15 @@ class ImageNode:
         ...
 class StateNode:
     """
-    What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch. Source: MPSNNStateNode.
+    What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch.
+    
+        Args: handle, its name among the graph's source states. Source: MPSNNStateNode.
+    
+        >>> nn = mg.nngraph
+        >>> dropout = nn.DropoutNode(nn.ImageNode("x"))
+        >>> isinstance(dropout.result_state, nn.StateNode)
+        True
+        
     """
     export_from_graph: bool
     handle: str
@@ -1019,6 +1261,15 @@ class StateNode:
 class FilterNode:
     """
     A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.
+    
+        All nodes are such; none is made by itself.
+    
+        >>> nn = mg.nngraph
+        >>> relu = nn.NeuronReLUNode(nn.ImageNode("x"))
+        >>> slope = relu.gradient_filter(nn.ImageNode("gradient"))
+        >>> isinstance(relu, nn.FilterNode), slope.is_gradient, slope.forward.kind
+        (True, True, 'neuron_relu')
+        
     """
     label: str
     def __init__(self, kind: str, sources: collections.abc.Sequence[ImageNode], attributes: dict[str, typing.Any], data_source: typing.Any, label: str, location: str) -> None:
@@ -1134,6 +1385,15 @@ class Probe:
 class SerializedExecutable:
     """
     An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.
+    
+        Errors: PackageError for what is missing or damaged; UnsupportedError on a device without such a form.
+    
+        >>> try:
+        ...     mg.SerializedExecutable("net.mpsgraphpackage", "cpu")
+        ... except mg.Error as error:
+        ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
+        True
+        
     """
     def __init__(self, path: str, device: typing.Any = None) -> None:
         """
@@ -1256,6 +1516,12 @@ class RecurrentDescriptor:
 class RNNMatrixTrainingState:
     """
     What a step of a forward sequence leaves for its gradient.
+    
+        `RNNMatrixTrainingLayer.encode_forward_sequence` gives one for each step. Source: MPSRNNMatrixTrainingState.
+    
+        >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
+        'Counted from 0.'
+        
     """
     @property
     def step(self) -> int:
@@ -1331,6 +1597,12 @@ def apple_gradients(device: typing.Any, feeds: collections.abc.Sequence[Tensor],
 def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = None) -> NDArray:
     """
     An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
+    
+    >>> x = np.float32([1, 2])
+    >>> shared, own = mg.asarray(x), mg.asarray(x, copy=True)
+    >>> x[0] = 5
+    >>> shared.tolist(), own.tolist()
+    ([5.0, 2.0], [1.0, 2.0])
     """
 def buffer_statistics() -> dict[str, typing.Any]:
     """
@@ -1339,6 +1611,11 @@ def buffer_statistics() -> dict[str, typing.Any]:
 def copy_count() -> int:
     """
     How many arrays were copied because they could not be shared.
+    
+    >>> before = mg.copy_count()
+    >>> _ = mg.asarray([1.0, 2.0])
+    >>> mg.copy_count() - before
+    1
     """
 def definitions() -> list[dict[str, typing.Any]]:
     """
@@ -1359,10 +1636,16 @@ def encode_matrix_to_images(command_buffer: CommandBuffer, device: typing.Any, i
 def from_dlpack(array: typing.Any) -> NDArray:
     """
     An NDArray of the same memory.
+    
+    >>> mg.from_dlpack(np.float32([1, 2])).tolist()
+    [1.0, 2.0]
     """
 def get_num_threads() -> int:
     """
     How many threads the CPU device's kernels use together. PyTorch's torch.get_num_threads.
+    
+    >>> mg.get_num_threads() >= 1
+    True
     """
 def gradients(of: Tensor, with_respect_to: collections.abc.Sequence[Tensor], start: Tensor | None = None, unconnected: str = 'zeros') -> list[Tensor]:
     """
@@ -1373,7 +1656,12 @@ def known_values(tensor: Tensor) -> list[int | None] | None:
     What is known of the elements of a small integer tensor before anything runs: None for those that are not.
     """
 def library_version() -> str:
-    ...
+    """
+    The library's version.
+    
+    >>> mg.library_version() == mg.__version__
+    True
+    """
 def name_this_thread(name: str) -> None:
     """
     In profiles.
@@ -1429,6 +1717,11 @@ def set_num_threads(n: typing.SupportsInt | typing.SupportsIndex) -> None:
     holds then. PyTorch's torch.set_num_threads.
     
     Raises DeviceError for a negative number, and for more threads than kernels have been cut for.
+    
+    >>> mg.set_num_threads(1)
+    >>> mg.get_num_threads()
+    1
+    >>> mg.set_num_threads(0)
     """
 def shutdown() -> None:
     """

@@ -16,7 +16,9 @@ def _explain(name: str, text: str) -> None:
 
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
-_explain("Tensor", """One result of an operation: a symbol without a value.
+_explain(
+    "Tensor",
+    """One result of an operation: a symbol without a value.
 
     Python's operators, comparisons and numpy's basic indexing add operations to its graph; so do the graph's methods,
     which it reaches by `graph`. There is no value to ask for until a run: `bool(x)` and `float(x)` are errors.
@@ -28,9 +30,12 @@ _explain("Tensor", """One result of an operation: a symbol without a value.
     ((-1,), float32, True)
     >>> g.run({x: np.ones((2, 3), np.float32)}, y).tolist()
     [3.0, 3.0]
-    """)
+    """,
+)
 
-_explain("Operation", """One step of a graph.
+_explain(
+    "Operation",
+    """One step of a graph.
 
     It has a kind, input tensors, attributes and output tensors, and remembers the line that built it. A run computes
     target operations as well as target tensors: assigns are such.
@@ -43,9 +48,12 @@ _explain("Operation", """One step of a graph.
     >>> _ = g.run({}, [], [update])
     >>> g.variable_value(v).tolist()
     [2.0, 4.0]
-    """)
+    """,
+)
 
-_explain("DType", """The type of a tensor's elements, e.g. mpsgraph.float32.
+_explain(
+    "DType",
+    """The type of a tensor's elements, e.g. mpsgraph.float32.
 
     Whatever takes one takes its name and numpy's dtype, too. All of them: bool_, int8 to int64, uint8 to uint64,
     float16, bfloat16, float32, float64, complex64 and complex128.
@@ -54,11 +62,14 @@ _explain("DType", """The type of a tensor's elements, e.g. mpsgraph.float32.
     True
     >>> mg.bfloat16.itemsize, mg.bfloat16.is_float, mg.complex64.is_complex
     (2, True, True)
-    """)
+    """,
+)
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
-_explain("NDArray", """Memory with an element type, a shape and strides, shared with numpy and DLPack.
+_explain(
+    "NDArray",
+    """Memory with an element type, a shape and strides, shared with numpy and DLPack.
 
     Runs give such arrays and take them, as they take numpy's.
 
@@ -68,11 +79,14 @@ _explain("NDArray", """Memory with an element type, a shape and strides, shared 
     ((1, 2), float32, [[2.0, 4.0]])
     >>> result.numpy().sum().item(), np.from_dlpack(result).shape  # views of the same memory
     (6.0, (1, 2))
-    """)
+    """,
+)
 
 # --- devices and what runs on them -----------------------------------------------------------------------------------
 
-_explain("Device", """A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there.
+_explain(
+    "Device",
+    """A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there.
 
     Device metal has been verified over a stand-in of Apple's frameworks, by compiling for macOS and against Apple's
     interfaces; it has not yet run on Apple hardware (docs/metal.md).
@@ -81,9 +95,12 @@ _explain("Device", """A backend of this process: Device("cpu"), and on a Mac Dev
     True
     >>> mg.Device("cpu").name
     'cpu'
-    """)
+    """,
+)
 
-_explain("DeviceGraph", """A graph on one device: its variables' values and its executables.
+_explain(
+    "DeviceGraph",
+    """A graph on one device: its variables' values and its executables.
 
     `graph.on(device)` gives it. Each device has values of its own.
 
@@ -95,9 +112,12 @@ _explain("DeviceGraph", """A graph on one device: its variables' values and its 
     [2.0, 3.0]
     >>> here.cache.compiles
     1
-    """)
+    """,
+)
 
-_explain("Executable", """Targets and target operations, compiled for one device and one type of each feed.
+_explain(
+    "Executable",
+    """Targets and target operations, compiled for one device and one type of each feed.
 
     A run takes arrays in the order of `feeds` and gives those of `targets`; nothing is looked up.
 
@@ -108,9 +128,12 @@ _explain("Executable", """Targets and target operations, compiled for one device
     [3.0, 6.0]
     >>> executable.feed_types
     [(float32, (2,))]
-    """)
+    """,
+)
 
-_explain("Execution", """A run that has been started; `results` waits for it.
+_explain(
+    "Execution",
+    """A run that has been started; `results` waits for it.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((2,), name="x")
@@ -118,9 +141,12 @@ _explain("Execution", """A run that has been started; `results` waits for it.
     >>> started = g.run_async({x: np.float32([1, 2])}, y)
     >>> started.results.tolist(), started.done
     ([3.0, 6.0], True)
-    """)
+    """,
+)
 
-_explain("ExecutionDescriptor", """What shall happen around a run.
+_explain(
+    "ExecutionDescriptor",
+    """What shall happen around a run.
 
     Handlers, events that it waits for and signals, and whether the call waits. Source: MPSGraphExecutionDescriptor.
 
@@ -133,9 +159,12 @@ _explain("ExecutionDescriptor", """What shall happen around a run.
     >>> _ = executable.run_async([np.float32([1, 2])], descriptor=how).wait()
     >>> seen
     [[2.0, 3.0]]
-    """)
+    """,
+)
 
-_explain("CompilationDescriptor", """How to compile.
+_explain(
+    "CompilationDescriptor",
+    """How to compile.
 
     Passes that shall not run, plain kernels for reference, and executables that `Graph.call` calls by name; `observe`
     sees the program behind each pass. Source: MPSGraphCompilationDescriptor.
@@ -146,9 +175,12 @@ _explain("CompilationDescriptor", """How to compile.
     >>> _ = g.compile({x: (2,)}, [x + 1.0], options=how)
     >>> "fold" in passes, "stitch" in passes
     (True, False)
-    """)
+    """,
+)
 
-_explain("SerializedExecutable", """An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.
+_explain(
+    "SerializedExecutable",
+    """An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.
 
     Errors: PackageError for what is missing or damaged; UnsupportedError on a device without such a form.
 
@@ -157,9 +189,12 @@ _explain("SerializedExecutable", """An executable that Executable.serialize() wr
     ... except mg.Error as error:
     ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
     True
-    """)
+    """,
+)
 
-_explain("CacheStatistics", """What an executable cache holds and has done.
+_explain(
+    "CacheStatistics",
+    """What an executable cache holds and has done.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((-1,), name="x")
@@ -168,11 +203,14 @@ _explain("CacheStatistics", """What an executable cache holds and has done.
     ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
     >>> g.on().cache.compiles, g.on().cache.hits
     (2, 1)
-    """)
+    """,
+)
 
 # --- queues and events -----------------------------------------------------------------------------------------------
 
-_explain("CommandQueue", """Runs command buffers in order, beside other queues.
+_explain(
+    "CommandQueue",
+    """Runs command buffers in order, beside other queues.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((2,), name="x")
@@ -184,9 +222,12 @@ _explain("CommandQueue", """Runs command buffers in order, beside other queues.
     >>> buffer.wait_until_completed()
     >>> result.tolist()
     [2.0, 3.0]
-    """)
+    """,
+)
 
-_explain("CommandBuffer", """Work, waits and signals, committed once.
+_explain(
+    "CommandBuffer",
+    """Work, waits and signals, committed once.
 
     >>> order = []
     >>> buffer = mg.CommandQueue().command_buffer()
@@ -195,9 +236,12 @@ _explain("CommandBuffer", """Work, waits and signals, committed once.
     >>> buffer.wait_until_completed()
     >>> order, buffer.done
     (['completed'], True)
-    """)
+    """,
+)
 
-_explain("SharedEvent", """A number that only grows, by which queues and the host order their work.
+_explain(
+    "SharedEvent",
+    """A number that only grows, by which queues and the host order their work.
 
     Source: MTLSharedEvent.
 
@@ -211,9 +255,12 @@ _explain("SharedEvent", """A number that only grows, by which queues and the hos
     >>> buffer.wait_until_completed()
     >>> event.signaled_value
     1
-    """)
+    """,
+)
 
-_explain("Semaphore", """A counter that limits how many steps are in flight.
+_explain(
+    "Semaphore",
+    """A counter that limits how many steps are in flight.
 
     >>> semaphore = mg.Semaphore(2)
     >>> semaphore.wait()
@@ -222,11 +269,14 @@ _explain("Semaphore", """A counter that limits how many steps are in flight.
     >>> semaphore.signal()
     >>> semaphore.value
     2
-    """)
+    """,
+)
 
 # --- nodes of the older path -----------------------------------------------------------------------------------------
 
-_explain("ImageNode", """A place for a batch of images: an input, or what a filter makes. Source: MPSNNImageNode.
+_explain(
+    "ImageNode",
+    """A place for a batch of images: an input, or what a filter makes. Source: MPSNNImageNode.
 
     Args: handle, its name among the graph's inputs.
 
@@ -234,9 +284,12 @@ _explain("ImageNode", """A place for a batch of images: an input, or what a filt
     >>> image = nn.ImageNode("images")
     >>> nn.NNGraph(None, nn.NeuronReLUNode(image).result_image)(np.float32([[[[-1, 2]]]])).numpy().ravel().tolist()
     [0.0, 2.0]
-    """)
+    """,
+)
 
-_explain("StateNode", """What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch.
+_explain(
+    "StateNode",
+    """What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch.
 
     Args: handle, its name among the graph's source states. Source: MPSNNStateNode.
 
@@ -244,9 +297,12 @@ _explain("StateNode", """What a filter leaves for its gradient filter: its resul
     >>> dropout = nn.DropoutNode(nn.ImageNode("x"))
     >>> isinstance(dropout.result_state, nn.StateNode)
     True
-    """)
+    """,
+)
 
-_explain("FilterNode", """A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.
+_explain(
+    "FilterNode",
+    """A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.
 
     All nodes are such; none is made by itself.
 
@@ -255,15 +311,19 @@ _explain("FilterNode", """A filter over images, or the gradient filter of one. S
     >>> slope = relu.gradient_filter(nn.ImageNode("gradient"))
     >>> isinstance(relu, nn.FilterNode), slope.is_gradient, slope.forward.kind
     (True, True, 'neuron_relu')
-    """)
+    """,
+)
 
-_explain("RNNMatrixTrainingState", """What a step of a forward sequence leaves for its gradient.
+_explain(
+    "RNNMatrixTrainingState",
+    """What a step of a forward sequence leaves for its gradient.
 
     `RNNMatrixTrainingLayer.encode_forward_sequence` gives one for each step. Source: MPSRNNMatrixTrainingState.
 
     >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
     'Counted from 0.'
-    """)
+    """,
+)
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
@@ -273,14 +333,17 @@ def _explain_error(name: str, text: str, *lines: str) -> None:
     _explain(name, "\n    ".join([f"{text}\n", *example, "...     print(type(error).__name__)", f"{name}", ""]))
 
 
-_explain("Error", """Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
+_explain(
+    "Error",
+    """Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
 
     >>> try:
     ...     mg.Graph().constant([1.0]) + mg.Graph().constant([1.0])
     ... except mg.Error as error:
     ...     print(type(error).__name__, isinstance(error, ValueError))
     GraphError True
-    """)
+    """,
+)
 _explain_error(
     "ShapeError",
     "Ranks, dimensions, sizes, axes that do not fit.",

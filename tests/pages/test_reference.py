@@ -18,8 +18,8 @@ from harness.entry_points import OPTIONAL_ROOMS
 from harness.pages import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "site"))
-import reference  # noqa: E402
-from docstrings import has_example, markdown  # noqa: E402
+import reference
+from docstrings import has_example, markdown
 
 NAMES = reference.public_names()
 PAGES = reference.pages()
@@ -86,9 +86,9 @@ def test_docstrings_become_markdown():
         "",
         *("```pycon", ">>> 1 + 1", "2", "```"),
     ]
-    block = "Trains.\n\nArgs:\n    model: a module,\n        or a `Model`.\n    loss: a name.\n"
+    block = "Trains.\n\nArgs:\n    model: a module,\n        that is: or a `Model`.\n    loss: a name.\n"
     assert markdown(block).splitlines()[2:] == [
-        *(":Arguments:", "  - `model`: a module, or a {py:obj}`Model`.", "  - `loss`: a name."),
+        *(":Arguments:", "  - `model`: a module, that is: or a {py:obj}`Model`.", "  - `loss`: a name."),
     ]
 
 

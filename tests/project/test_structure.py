@@ -316,7 +316,7 @@ ROOMS = [
     ["ops"],
     ["_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
-    ["_former_names", "_loader", "_optional", "_shown", "errors"],
+    ["_core_docstrings", "_former_names", "_loader", "_optional", "_shown", "errors"],
     ["_core"],
 ]
 

@@ -1,8 +1,8 @@
 """Our docstrings as Markdown: what stands in the package, with its parts as a list of fields and its example as code.
 
-A docstring is a sentence, a formula, parts that begin with "Args:", "Result:", "Errors:", "Gradient:", "Source:", and an
-example of `>>>`. Parts come one behind the other in a paragraph, or with a line for each argument below "Args:"; both
-are read. Names in backticks become references where the site knows them.
+A docstring is a sentence, a formula, parts that begin with "Args:", "Result:", "Errors:", "Gradient:", "Source:", and
+an example of `>>>`. Parts come one behind the other in a paragraph, or with a line for each argument below "Args:";
+both are read. Names in backticks become references where the site knows them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS = {
     "Source": "Source",
 }
 _PART = re.compile(rf"(?:^|(?<=[.;)`]\s)|(?<=\n))({'|'.join(PARTS)}): ?", re.MULTILINE)
-_ARGUMENT = re.compile(r"^ {4}([\w*, ]+): (.*)$")
+_ARGUMENT = re.compile(r"^ {4}([\w*]+(?:, [\w*]+)*): (.*)$")
 _CODE = re.compile(r"(`[^`\n]+`)")
 
 

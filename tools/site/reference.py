@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import mpsgraph as mg
 from docstrings import first_sentence, inline, markdown
 from signatures import signature
-from skeleton import skeleton
+from skeleton import skeleton, source_of
 
 LARGE = 30  # names: a room of more has a page a group
 GROUPS = {  # of mpsgraph itself, most of whose names come from the core
@@ -69,9 +69,11 @@ class Public:
 @functools.cache
 def _behind_assignments(source: str) -> dict[str, str]:
     """Strings that stand behind assignments in a file, by the names that are assigned."""
-    body, found = ast.parse(Path(source).read_text()).body, {}
+    body, found = ast.parse(Path(source).read_text()).body, dict[str, str]()
     for node, after in zip(body, body[1:], strict=False):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
             found |= {t.id: after.value.value for t in targets if isinstance(t, ast.Name)}
     return found
@@ -79,9 +81,10 @@ def _behind_assignments(source: str) -> dict[str, str]:
 
 def _behind_assignment(room: str, name: str) -> str:
     """Of a name of a room, from whichever of its files assigns it."""
-    own = rooms(optional=False)[room]
-    files = [m.__file__ for key, m in sorted(sys.modules.items()) if f"{key}.".startswith(f"{own.__name__}.")]
-    return next((text for f in files if f and f.endswith(".py") and (text := _behind_assignments(f).get(name))), "")
+    known = rooms(optional=False)
+    place = source_of(known[room].__name__ if room in known else room)
+    files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
+    return next((text for file in files if (text := _behind_assignments(str(file)).get(name))), "")
 
 
 def optional_rooms() -> list[str]:
@@ -202,6 +205,9 @@ def _groups(room: str, own: list[Public]) -> dict[str, tuple[str, str, list[Publ
         found.setdefault(key, (title, about, []))[2].append(each)
     if room == "mpsgraph":
         order = [*(title.lower().replace(" ", "_") for title in GROUPS), "errors"]
+        place = [name for names in GROUPS.values() for name in names]
+        for _, _, members in found.values():
+            members.sort(key=lambda each: place.index(each.name) if each.name in place else len(place))
         return {key: found[key] for key in order if key in found}
     return dict(sorted(found.items(), key=lambda item: (item[0] == "more", item[0])))
 
@@ -226,19 +232,16 @@ def _operations() -> dict[str, str]:
 
 
 def _table(members: list[Public]) -> str:
-    rows = [
-        f"| {{py:obj}}`{each.name} <{each.path}>` | {inline(first_sentence(each.docstring)).replace('|', chr(92) + '|')} |"
-        for each in members
-        if not each.is_value
-    ]
+    about = {each: inline(first_sentence(each.docstring)).replace("|", "\\|") for each in members if not each.is_value}
+    rows = [f"| {{py:obj}}`{each.name} <{each.path}>` | {text} |" for each, text in about.items()]
     return "\n".join(["| name | |", "|---|---|", *rows]) if rows else ""
 
 
 def _entry(each: Public, public: dict[int, str]) -> str:
     """A name with its docstring; of a class its members, too."""
     if each.is_value:
-        kind = type(each.value)
-        about = f"A {{py:obj}}`{kind.__name__}`." if kind.__module__.startswith("mpsgraph") else "`" + _short(each) + "`"
+        of = type(each.value)
+        about = f"A {{py:obj}}`{of.__name__}`." if of.__module__.startswith("mpsgraph") else "`" + _short(each) + "`"
         return f"````{{py:data}} {each.name}\n{markdown(each.docstring) or about}\n````"
     if not inspect.isclass(each.value):
         return _directive("function", each.name, each.value)

@@ -37,7 +37,8 @@ def signature(value: Any, owner: type | None = None) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    several = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    stars = next((mark for kind, mark in several.items() if kind is parameter.kind), "")
     annotation = _annotation(parameter.annotation)
     text = f"{stars}{parameter.name}" + (f": {annotation}" if annotation else "")
     if parameter.default is inspect.Parameter.empty:

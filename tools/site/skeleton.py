@@ -23,6 +23,9 @@ def skeleton(room: str) -> ModuleType:
     found.__all__ = _public(tree)  # type: ignore[attr-defined]
     for name in found.__all__:  # type: ignore[attr-defined]
         source, node = _definition(room, name)
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            setattr(found, name, ModuleType(source) if node is None else ...)
+            continue
         module = ModuleType(source)
         text = "from __future__ import annotations\nfrom contextlib import contextmanager\n" + ast.unparse(_bare(node))
         exec(compile(text, source, "exec"), vars(module))
@@ -32,9 +35,14 @@ def skeleton(room: str) -> ModuleType:
     return found
 
 
-def _tree(module: str) -> ast.Module:
+def source_of(module: str) -> Path:
+    """The file of a module of the package."""
     path = PACKAGE.joinpath(*module.split(".")[1:])
-    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _tree(module: str) -> ast.Module:
+    return ast.parse(source_of(module).read_text())
 
 
 def _public(tree: ast.Module) -> list[str]:
@@ -44,19 +52,24 @@ def _public(tree: ast.Module) -> list[str]:
     return []
 
 
-def _definition(module: str, name: str) -> tuple[str, ast.ClassDef | ast.FunctionDef]:
-    """The module that defines a name, and how; imports are followed within the package."""
+def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
+    """The module that defines a name, and how; None of a module. Imports are followed within the package."""
     for node in _tree(module).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            return module, node
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             return module, node
         if isinstance(node, ast.ImportFrom) and node.level:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    above = module if (PACKAGE.joinpath(*module.split(".")[1:])).is_dir() else module.rpartition(".")[0]
+                    above = module if source_of(module).name == "__init__.py" else module.rpartition(".")[0]
                     for _ in range(node.level - 1):
                         above = above.rpartition(".")[0]
-                    return _definition(f"{above}.{node.module}" if node.module else above, alias.name)
-    raise LookupError(f"{module} has no class or function {name}")
+                    there = f"{above}.{node.module}" if node.module else above
+                    whole = f"{there}.{alias.name}"
+                    return (whole, None) if source_of(whole).is_file() else _definition(there, alias.name)
+    raise LookupError(f"{module} has no class, function or value {name}")
 
 
 def _bare(node: ast.ClassDef | ast.FunctionDef) -> ast.ClassDef | ast.FunctionDef:

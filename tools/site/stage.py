@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +75,7 @@ class Site:
     def place(self, page: Path, target: Path) -> str:
         """Where a file or folder of the repository is on the site; files that no page is made of become one."""
         if not target.exists():
-            sys.exit(f"{page.relative_to(ROOT)} leads to {target}, which is not there")
+            raise LookupError(f"{page.relative_to(ROOT)} leads to {target.relative_to(ROOT)}, which is not there")
         name = target.relative_to(ROOT).as_posix()
         if name in PROJECT:
             return PROJECT[name]
@@ -108,8 +107,9 @@ class Site:
             there += sorted(others) if caption == "Guides" else []
             self.pages["index.md"] += _toctree(there, caption)
         for folder in ("decisions", "examples"):
-            own = sorted(Path(n).name for n in self.pages if n.startswith(folder + "/") and not n.endswith("/README.md"))
-            self.pages[f"{folder}/README.md"] += _toctree(own, "")
+            index = (DOCS / folder / "README.md").read_text()
+            own = [Path(n).name for n in self.pages if n.startswith(folder + "/") and not n.endswith("/README.md")]
+            self.pages[f"{folder}/README.md"] += _toctree(sorted(own, key=lambda name: index.index(f"({name})")), "")
         for name in ("project/standin.md",):
             self.pages[name] = "---\norphan: true\n---\n\n" + self.pages[name]
 
@@ -192,7 +192,13 @@ def _gallery(text: str) -> str:
 
 def _toctree(names: list[str], caption: str) -> str:
     head = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
-    return f"\n\n```{{toctree}}\n{head}\n" + "\n".join(n.removesuffix(".md") for n in names) + "\n```\n"
+    return f"\n\n```{{toctree}}\n{head}\n" + "\n".join(_named(n) for n in names) + "\n```\n"
+
+
+def _named(page: str) -> str:
+    """How the navigation calls a page: by its title, but for the gallery."""
+    name = page.removesuffix(".md")
+    return f"Gallery <{name}>" if page == "examples/README.md" else name
 
 
 def _sentence(path: Path) -> str:

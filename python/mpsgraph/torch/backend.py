@@ -30,7 +30,13 @@ from .tensors import as_array, as_tensor
 
 @dataclass
 class Explanation:
-    """What `explain` found: how many calls of each operation run here, and how many fall to PyTorch."""
+    """What `explain` found: how many calls of each operation run here, and how many fall to PyTorch.
+
+    >>> import torch
+    >>> found = mg.torch.explain(torch.nn.Linear(2, 3), torch.ones(4, 2))
+    >>> found.fallen.total()
+    0
+    """
 
     graphs: int = 0
     """How often a graph was compiled: forward and backward are two."""
@@ -209,6 +215,11 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
     """What `torch.compile(model, backend="mpsgraph")` calls.
 
     Args: module and inputs, as Dynamo gives them. Result: the compiled function. Source: PyTorch's custom backends.
+
+    >>> import torch
+    >>> compiled = torch.compile(torch.nn.Linear(2, 3), backend=mg.torch.backend)
+    >>> tuple(compiled(torch.ones(4, 2)).shape)
+    (4, 3)
     """
     compiler = aot_autograd(
         fw_compiler=_compiled, bw_compiler=_compiled, inference_compiler=_compiled, decompositions=_decompositions()

@@ -41,7 +41,11 @@ def function_of(target: Any) -> Function | None:
 
 
 def known_operations() -> list[str]:
-    """The names of all operations that are in the table."""
+    """The names of all operations that are in the table.
+
+    >>> "addmm" in mg.torch.known_operations()
+    True
+    """
     return sorted(_FUNCTIONS)
 
 
