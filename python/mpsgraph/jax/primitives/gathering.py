@@ -250,5 +250,3 @@ def scatter(
         result = g.cast(result, "bool")
     result = g.reshape(result, [shape(x)[axis] for axis in windows.permutation])
     return transposed(equation, result, [windows.permutation.index(axis) for axis in range(len(shape(x)))])
-
-
