@@ -41,7 +41,11 @@ TOLERANCES |= {"bfloat16": 2e-2}
 # More for some groups, each with its reason: (pattern of names, factor, reason).
 WIDER = [
     (r"^(svd|eigh|eig_|qr|lu|cholesky|custom_linear_solve|triangular_solve)", 100, "sums in another order"),
-    (r"^conv_general_dilated|^dot_general|^reduce_window|^fft|^cum|^reduce_(sum|prod|gen)", 20, "sums in another order"),
+    (
+        r"^conv_general_dilated|^dot_general|^reduce_window|^fft|^cum|^reduce_(sum|prod|gen)",
+        20,
+        "sums in another order",
+    ),
     (r"^(lgamma|digamma|igamma|igammac|regularized_incomplete_beta|random_gamma)", 20, "other approximations"),
     (r"^(tan|atanh|acosh|asinh|pow|exp|cosh|sinh|erf_inv)_", 10, "other approximations"),
 ]
