@@ -55,9 +55,7 @@ def programs() -> dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]]:
         def loss(parameters: Any) -> Any:
             y = x
             for weights in parameters["convolutions"]:
-                y = jax.lax.conv_general_dilated(
-                    y, weights, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-                )
+                y = jax.lax.conv_general_dilated(y, weights, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
                 y = jax.nn.relu(y)
                 y = jax.lax.reduce_window(y, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
             return entropy(y.reshape(y.shape[0], -1) @ parameters["last"]["w"], labels)
@@ -89,7 +87,11 @@ def programs() -> dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]]:
         ],
         "last": dense(next(keys), 7 * 7 * 64, 10),
     }
-    sequence = {"in": dense(next(keys), 32, 512), "again": dense(next(keys), 128, 512), "out": dense(next(keys), 128, 32)}
+    sequence = {
+        "in": dense(next(keys), 32, 512),
+        "again": dense(next(keys), 128, 512),
+        "out": dense(next(keys), 128, 32),
+    }
     return {
         PROGRAMS[0]: (private_step, layers, (jax.random.normal(next(keys), (64, 784)), jnp.arange(64) % 10)),
         PROGRAMS[1]: (image_step, images, (jax.random.normal(next(keys), (32, 28, 28, 1)), jnp.arange(32) % 10)),

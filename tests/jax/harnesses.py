@@ -30,10 +30,9 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path(__file__).pa
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-
-import mpsgraph as mg  # noqa: E402
+import jax
+import mpsgraph as mg
+import numpy as np
 
 # The tolerances, absolute and relative, by the type of the numbers.
 TOLERANCES = {"float64": 1e-12, "complex128": 1e-12, "float32": 1e-5, "complex64": 1e-5, "float16": 2e-3}
@@ -42,13 +41,23 @@ TOLERANCES |= {"bfloat16": 2e-2}
 # More for some groups, each with its reason: (pattern of names, factor, reason).
 WIDER = [
     (r"^(svd|eigh|eig_|qr|lu|cholesky|custom_linear_solve|triangular_solve)", 100, "sums in another order"),
-    (r"^conv_general_dilated|^dot_general|^reduce_window|^fft|^cum|^reduce_(sum|prod)", 20, "sums in another order"),
+    (
+        r"^conv_general_dilated|^dot_general|^reduce_window|^fft|^cum|^reduce_(sum|prod|gen)",
+        20,
+        "sums in another order",
+    ),
     (r"^(lgamma|digamma|igamma|igammac|regularized_incomplete_beta|random_gamma)", 20, "other approximations"),
     (r"^(tan|atanh|acosh|asinh|pow|exp|cosh|sinh|erf_inv)_", 10, "other approximations"),
 ]
 
 # What differs from JAX, each with its reason: (pattern of names, reason).
-WRONG: list[tuple[str, str]] = []
+WRONG = [
+    (
+        r"^sort_multiple_arrays_.*_isstable_False_num_keys_[12]$",
+        "the order of equal keys, which is open; ours is stable",
+    ),
+    (r"^top_k_sort_inf_nan", "XLA puts one of two NaNs first and the other last; ours puts NaN before all numbers"),
+]
 
 
 def harnesses():
@@ -123,7 +132,7 @@ def same_decomposition(group: str, params: dict, operand, found, expected, tol: 
 
 
 def outcome(harness) -> tuple[str, str]:
-    """"passed", "refused" or "wrong", and why."""
+    """ "passed", "refused" or "wrong", and why."""
     arguments = harness.dyn_args_maker(np.random.RandomState(0))
     try:
         expected = jax.jit(harness.dyn_fun)(*arguments)

@@ -80,6 +80,12 @@ class Equation:
         """build(closed jaxpr, tensors) adds the operations of an inner jaxpr, and gives its results."""
 
     @property
+    def words(self) -> tuple[int, ...]:
+        """The axes that are behind those of the first operand, where it is of keys: those of a key's words."""
+        dtype = self.operands[0].dtype
+        return tuple(dtype._impl.key_shape) if is_key(dtype) else ()
+
+    @property
     def dtype(self) -> DType:
         """The element type of the first result."""
         return dtype_of(self.results[0].dtype)
@@ -125,14 +131,14 @@ def lowest(dtype: DType) -> Any:
     """The number that no other of the type is below."""
     if dtype.name == "bool":
         return False
-    return -np.inf if dtype.is_float else np.iinfo(dtype.numpy).min
+    return -np.inf if dtype.is_float or dtype.is_complex else np.iinfo(dtype.numpy).min
 
 
 def highest(dtype: DType) -> Any:
     """The number that no other of the type is above."""
     if dtype.name == "bool":
         return True
-    return np.inf if dtype.is_float else np.iinfo(dtype.numpy).max
+    return np.inf if dtype.is_float or dtype.is_complex else np.iinfo(dtype.numpy).max
 
 
 def mapped(function: Function, batch: int) -> Function:

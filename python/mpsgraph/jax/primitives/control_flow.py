@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Tensor, known_values
-
 from ._table import Equation, dtype_of, primitive, shape, shape_of
 
 
@@ -57,12 +57,26 @@ def while_(
     of_cond, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     of_body, initial = rest[:body_nconsts], rest[body_nconsts:]
 
-    def before(*carried: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def condition_of(carried: Sequence[Tensor]) -> Tensor:
         (condition,) = equation.build(cond_jaxpr, [*of_cond, *carried])
+        return condition
+
+    def before(*carried: Tensor) -> tuple[Tensor, list[Tensor]]:
+        condition = condition_of(carried)
+        if shape(condition):  # one for each of a batch: the loop goes on as long as any does
+            condition = g.reshape(g.reduction_or(condition, list(range(len(shape(condition))))), ())
         return condition, list(carried)
 
     def after(*carried: Tensor) -> list[Tensor]:
-        return equation.build(body_jaxpr, [*of_body, *carried])  # type: ignore[no-any-return]
+        found = equation.build(body_jaxpr, [*of_body, *carried])
+        batch = shape_of(cond_jaxpr.out_avals[0])
+        if not batch:
+            return found
+        goes_on = condition_of(carried)  # those that have ended stay as they are
+        return [
+            g.select(g.reshape(goes_on, [*batch, *[1] * (len(shape(old)) - len(batch))]), new, old)
+            for new, old in zip(found, carried, strict=True)
+        ]
 
     return g.while_(list(initial), before, after) if initial else []
 
@@ -106,8 +120,9 @@ def scan(
     if length == 0:
         return [*initial, *rooms]
     if length == 1:
-        carried, found = list(initial), equation.build(
-            jaxpr, [*constants, *initial, *(g.reshape(x, shape(x)[1:]) for x in scanned)]
+        carried, found = (
+            list(initial),
+            equation.build(jaxpr, [*constants, *initial, *(g.reshape(x, shape(x)[1:]) for x in scanned)]),
         )
         return [*found[: len(carried)], *(g.reshape(x, (1, *shape(x))) for x in found[num_carry:])]
     return g.for_(length, initial=[*initial, *rooms], body=body)

@@ -164,9 +164,7 @@ class _Convolution:
         for tap in _places(window):
             starts = [t * d for t, d in zip(tap, self.after, strict=True)]
             ends = [s + (n - 1) * t + 1 for s, n, t in zip(starts, self.sizes, self.strides, strict=True)]
-            part = sliced(
-                self.equation, x, [0, *starts, 0], [batch, *ends, channels], [1, *self.strides, 1]
-            )
+            part = sliced(self.equation, x, [0, *starts, 0], [batch, *ends, channels], [1, *self.strides, 1])
             kernel = sliced(self.equation, weights, [*tap, 0, 0], [*(t + 1 for t in tap), *shape(weights)[-2:]])
             part = g.reshape(part, [batch * count, self.groups, channels // self.groups])
             kernel = g.reshape(kernel, [channels // self.groups, self.groups, outputs // self.groups])

@@ -31,9 +31,7 @@ def single(equation: Equation, function: Any, *operands: Tensor, rank: int = 2) 
     found = equation.traced(mapped(function, batch), *wide)
     results = list(found) if isinstance(found, (list, tuple)) else [found]
     if half:
-        results = [
-            equation.cast(x, aval.dtype.name) for x, aval in zip(results, equation.results, strict=True)
-        ]
+        results = [equation.cast(x, aval.dtype.name) for x, aval in zip(results, equation.results, strict=True)]
     return results
 
 
@@ -43,7 +41,7 @@ def cholesky(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 
 def _cholesky(a: Any) -> Any:
-    """L with a = L L^H; NaN where a is not positive definite."""
+    """L with a = L L^H, above which a stays; NaN where a is not positive definite."""
     n = a.shape[0]
     rows = jnp.arange(n)
 
@@ -56,7 +54,7 @@ def _cholesky(a: Any) -> Any:
 
     factor = lax.fori_loop(0, n, column, jnp.zeros_like(a))
     valid = jnp.all(jnp.isfinite(jnp.diagonal(factor).real))
-    return jnp.where(valid, factor, jnp.asarray(np.nan, a.dtype))
+    return jnp.where(valid, factor + jnp.triu(a, 1), jnp.asarray(np.nan, a.dtype))
 
 
 @primitive("triangular_solve")

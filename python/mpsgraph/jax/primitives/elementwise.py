@@ -333,7 +333,10 @@ def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
         nan = jnp.full_like(x, np.nan)
         return lax.select((x != x) | (y != y), nan, lax.bitcast_convert_type(found, x.dtype))
 
-    return equation.traced(function, x, y)
+    sizes = list(equation.shape)
+    return equation.traced(
+        function, *(v if list(shape(v)) == sizes else equation.g.broadcast_to(v, sizes) for v in (x, y))
+    )
 
 
 @primitive("reduce_precision")
@@ -395,5 +398,3 @@ def converted(equation: Equation, x: Tensor, dtype: DType) -> Tensor:
         below = g.select(g.less_than(x, low), equation.constant(limits.min, dtype), inside)
         return g.select(above, equation.constant(limits.max, dtype), below)
     return g.cast(x, dtype)
-
-

@@ -25,6 +25,7 @@ def _starts(equation: Equation, starts: Sequence[Tensor], sizes: Sequence[int], 
     """Starts as one tensor, clamped so that all that is taken lies inside."""
     g = equation.g
     wide = [g.reshape(converted(equation, start, _index_type(start)), (1,)) for start in starts]
+    wide += [equation.constant(0, wide[0].dtype, (1,)) for _ in equation.words]  # of keys, all words
     kind = "int64" if any(start.dtype.itemsize == 8 for start in wide) else "int32"
     joined = [equation.cast(start, kind) for start in wide]
     whole = joined[0] if len(joined) == 1 else g.concat(joined, 0)
@@ -40,7 +41,7 @@ def _index_type(x: Tensor) -> Any:
 
 @primitive("dynamic_slice")
 def dynamic_slice(equation: Equation, x: Tensor, *starts: Tensor, slice_sizes: Any) -> Tensor:
-    sizes = [int(size) for size in slice_sizes]
+    sizes = [*(int(size) for size in slice_sizes), *equation.words]
     if not sizes or tuple(sizes) == shape(x):
         return x
     if 0 in sizes:
@@ -144,7 +145,7 @@ def gather(
     g, numbers = equation.g, dimension_numbers
     if 0 in equation.shape:
         return equation.constant(0, x.dtype, equation.shape)
-    taken = [int(size) for size in slice_sizes]
+    taken = [*(int(size) for size in slice_sizes), *equation.words]
     fill = lax.GatherScatterMode.from_any(mode) == DROP
     batch, collapsed = _axes(numbers.operand_batching_dims), _axes(numbers.collapsed_slice_dims)
     windows = _Windows(
@@ -167,7 +168,7 @@ def gather(
     kept = [axis for axis in behind if axis not in collapsed]
     sizes = [*windows.places, *[taken[axis] for axis in kept]]
     found = g.reshape(found, sizes)
-    offsets = _axes(numbers.offset_dims)
+    offsets = [*_axes(numbers.offset_dims), *range(len(sizes) - len(equation.words), len(sizes))]
     wanted = sorted(kept)
     outer = [axis for axis in range(len(sizes)) if axis not in offsets]
     permutation = [0] * len(sizes)
@@ -250,5 +251,3 @@ def scatter(
         result = g.cast(result, "bool")
     result = g.reshape(result, [shape(x)[axis] for axis in windows.permutation])
     return transposed(equation, result, [windows.permutation.index(axis) for axis in range(len(shape(x)))])
-
-

@@ -8,7 +8,6 @@ from typing import Any
 from jax.extend import core
 
 from ..._core import Tensor
-
 from ._table import Equation, dtype_of, highest, lowest, mapped, primitive, shape
 from .elementwise import extremum
 from .integers import logic

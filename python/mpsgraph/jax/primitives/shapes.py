@@ -12,24 +12,33 @@ from ._table import Equation, dtype_of, primitive, shape
 
 
 @primitive("broadcast_in_dim")
-def broadcast_in_dim(
-    equation: Equation, x: Tensor, *_: Tensor, broadcast_dimensions: Any, shape: Any, **__: Any
-) -> Tensor:
-    sizes = [1] * len(shape)
-    for axis, size in zip(broadcast_dimensions, x.shape or (), strict=True):
+def broadcast_in_dim(equation: Equation, x: Tensor, *_: Tensor, broadcast_dimensions: Any, **__: Any) -> Tensor:
+    sizes = [1] * len(equation.shape)
+    words = len(equation.words)
+    places = [*broadcast_dimensions, *range(len(sizes) - words, len(sizes))]
+    for axis, size in zip(places, shape(x), strict=True):
         sizes[int(axis)] = size
-    x = equation.g.reshape(x, sizes) if list(x.shape or ()) != sizes else x
+    x = equation.g.reshape(x, sizes) if list(shape(x)) != sizes else x
     return equation.g.broadcast_to(x, equation.shape) if tuple(sizes) != equation.shape else x
 
 
-@primitive("reshape", "squeeze", "expand_dims")
-def reshape(equation: Equation, x: Tensor, *_: Tensor, **__: Any) -> Tensor:
+@primitive("reshape")
+def reshape(equation: Equation, x: Tensor, *_: Tensor, dimensions: Any = None, **__: Any) -> Tensor:
+    """The same elements in another shape, read in an order of axes."""
+    if dimensions is not None:
+        x = transposed(equation, x, [int(axis) for axis in dimensions])
+    return equation.g.reshape(x, equation.shape)
+
+
+@primitive("squeeze", "expand_dims")
+def squeeze(equation: Equation, x: Tensor, *_: Tensor, **__: Any) -> Tensor:
     return equation.g.reshape(x, equation.shape)
 
 
 @primitive("transpose")
 def transpose(equation: Equation, x: Tensor, *, permutation: Any) -> Tensor:
-    return transposed(equation, x, [int(axis) for axis in permutation])
+    behind = range(len(permutation), len(shape(x)))
+    return transposed(equation, x, [*(int(axis) for axis in permutation), *behind])
 
 
 def transposed(equation: Equation, x: Tensor, permutation: Sequence[int]) -> Tensor:
@@ -45,7 +54,9 @@ def rev(equation: Equation, x: Tensor, *, dimensions: Any) -> Tensor:
 
 @primitive("slice")
 def slice_(equation: Equation, x: Tensor, *, start_indices: Any, limit_indices: Any, strides: Any) -> Tensor:
-    return sliced(equation, x, start_indices, limit_indices, strides)
+    words = equation.words
+    ones = None if strides is None else [*strides, *[1] * len(words)]
+    return sliced(equation, x, [*start_indices, *[0] * len(words)], [*limit_indices, *words], ones)
 
 
 def sliced(equation: Equation, x: Tensor, starts: Any, ends: Any, strides: Any = None) -> Tensor:

@@ -238,7 +238,9 @@ def _of_jax(name: str, definition: str) -> None:
         function = getattr(special, definition)
         kind = np.dtype("float32") if operands[0].dtype.itemsize == 2 else operands[0].dtype.numpy
         wide = [equation.cast(x, "float32" if x.dtype.itemsize == 2 else x.dtype) for x in operands]
-        wide = [x if tuple(x.shape or ()) == equation.shape else equation.g.broadcast_to(x, equation.shape) for x in wide]
+        wide = [
+            x if tuple(x.shape or ()) == equation.shape else equation.g.broadcast_to(x, equation.shape) for x in wide
+        ]
         one = function if definition == "bessel_i0e_impl" else lambda *v: function(*v, dtype=kind)
         return equation.cast(equation.traced(one, *wide), equation.dtype)
 

@@ -209,6 +209,7 @@ def select_and_scatter_add(
 ) -> Tensor:
     """The gradient of an extreme of windows: each element of the source is added where its window's extreme stands."""
     g, window = equation.g, _Window(equation, window_dimensions, window_strides, padding)
+    add = g.logical_or if source.dtype.name == "bool" else g.addition
     if 0 in shape(source):
         return equation.constant(0, x.dtype, equation.shape)
     image = _image_window(equation, x, {
@@ -227,7 +228,7 @@ def select_and_scatter_add(
             equation, part, zero,
             [(p, w - e, t - 1) for p, w, e, t in zip(place, wide, ends, window.strides, strict=True)],
         )  # fmt: skip
-        total = spread if total is None else g.addition(total, spread)
+        total = spread if total is None else add(total, spread)
     assert total is not None
     starts = [low for low, _ in window.padding]
     return sliced(equation, total, starts, [s + n for s, n in zip(starts, shape(x), strict=True)])
