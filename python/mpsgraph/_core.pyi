@@ -41,6 +41,10 @@ class OutOfRangeError(Error, IndexError):
     """
     Indices, labels, lengths outside of what they count.
     """
+class CheckError(Error, AssertionError):
+    """
+    A check of a run that did not hold.
+    """
 class UnsupportedError(Error, NotImplementedError):
     """
     Valid, but not possible here.
@@ -727,9 +731,10 @@ class CompilationDescriptor:
     """
     How to compile.
     """
+    check_finite: bool
     observe: typing.Any
     reference_kernels: bool
-    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Executable] = {}) -> None:
+    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Executable] = {}, check_finite: bool = False) -> None:
         """
         `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs by the symbol under which operations `call` them.
         """
@@ -1273,6 +1278,8 @@ def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = Non
     """
     An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
     """
+def memory_statistics() -> dict[str, typing.Any]:
+    ...
 def buffer_statistics() -> dict[str, typing.Any]:
     """
     Memory in use and in the cache of freed blocks, of the process and of all devices.
