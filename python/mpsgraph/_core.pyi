@@ -92,6 +92,10 @@ class OutOfRangeError(Error, IndexError):
     ...     print(type(error).__name__)
     OutOfRangeError
     """
+class CheckError(Error, AssertionError):
+    """
+    A check of a run that did not hold.
+    """
 class UnsupportedError(Error, NotImplementedError):
     """
     Valid, but this device cannot do it.
@@ -991,9 +995,10 @@ class CompilationDescriptor:
         (True, False)
         
     """
+    check_finite: bool
     observe: typing.Any
     reference_kernels: bool
-    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, typing.Callable] = {}) -> None:
+    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, typing.Callable] = {}, check_finite: bool = False) -> None:
         """
         `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs, or ends of an Exchange, by the symbol under which operations `call` them.
         """
@@ -1604,6 +1609,8 @@ def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = Non
     >>> shared.tolist(), own.tolist()
     ([5.0, 2.0], [1.0, 2.0])
     """
+def memory_statistics() -> dict[str, typing.Any]:
+    ...
 def buffer_statistics() -> dict[str, typing.Any]:
     """
     Memory in use and in the cache of freed blocks, of the process and of all devices.

@@ -197,6 +197,6 @@ const char* mpsgraph_status_name(mpsgraph_status status) {
   constexpr const char* names[] = {
       "ok",           "invalid argument", "invalid handle", "buffer too small", "shape error",
       "out of range", "dtype error",      "graph error",    "package error",    "unsupported",
-      "device error", "timeout",          "out of memory",  "internal error"};
-  return status >= 0 && status <= MPSGRAPH_INTERNAL_ERROR ? names[status] : "no status of this library";
+      "device error", "timeout",          "out of memory",  "internal error",   "check failed"};
+  return status >= 0 && status <= MPSGRAPH_CHECK_FAILED ? names[status] : "no status of this library";
 }

@@ -100,7 +100,7 @@ class Finite {
   Tensor* blameless(Graph& graph, const Operation& operation, const std::vector<Tensor*>& results, Asked asked) {
     Builder b(graph);
     Tensor* after = all_hold(graph, results, asked);
-    Tensor* before = all_hold(graph, operation.inputs, asked);
+    Tensor* before = operation.is("read") ? nullptr : all_hold(graph, operation.inputs, asked);
     return after && before ? b.binary("logical_or", after, b.unary("not", before)) : after;
   }
 

@@ -138,21 +138,26 @@ bool any_within(const Block& block, const std::function<bool(const Operation&)>&
   return false;
 }
 
-// Which operations of a block have an effect, by number; does any?
-bool find_effects(const Block& block, std::vector<bool>& effects) {
+// Which operations of a block are wanted or hold one that is, by number; does any?
+bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vector<bool>& found) {
   bool any = false;
   for (const auto& operation : block.operations) {
-    bool effect = operation->definition->has_effect;
-    for (const auto& inner : operation->blocks) effect |= find_effects(*inner, effects);
-    effects[operation->id] = effect;
-    any |= effect;
+    bool is_found = wanted(*operation);
+    for (const auto& inner : operation->blocks) is_found |= find_wanted(*inner, wanted, found);
+    found[operation->id] = is_found;
+    any |= is_found;
   }
   return any;
 }
 
-// Marks what is reached from the operations on the stack. With `effects`, what has an effect in a reached block counts
-// as reached, and control dependencies only where they lead to effects: order alone keeps the rest.
-void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>* effects) {
+bool has_effect(const Operation& operation) { return operation.definition->has_effect; }
+// What belongs to a block of control flow, though no result needs it.
+bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
+
+// Marks what is reached from the operations on the stack, and what of a reached block is `within`. With `effects`,
+// control dependencies count only where they lead to effects: order alone keeps the rest.
+void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>& within,
+           const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {
     if (reached[operation->id]) return;
     reached[operation->id] = true;
@@ -169,9 +174,8 @@ void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, cons
     for (const auto& block : operation.blocks) {
       for (const Tensor* argument : block->arguments) push(argument->operation);
       for (const Tensor* result : block->results) push(result->operation);
-      if (!effects) continue;
       for (const auto& inner : block->operations) {
-        if ((*effects)[inner->id]) push(inner.get());
+        if (within[inner->id]) push(inner.get());
       }
     }
   }
@@ -189,8 +193,9 @@ void sweep(Graph& graph, Block& block, const std::vector<bool>& live) {
 }  // namespace
 
 std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots) {
-  std::vector<bool> needed(static_cast<size_t>(graph.operation_count()), false);
-  reach(roots, needed, nullptr);
+  std::vector<bool> needed(static_cast<size_t>(graph.operation_count()), false), within(needed);
+  find_wanted(graph.root(), speaks, within);
+  reach(roots, needed, within, nullptr);
   return needed;
 }
 
@@ -200,11 +205,11 @@ std::vector<bool> live_operations(const Program& program) {
     for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
   }
   std::vector<bool> live(static_cast<size_t>(program.graph->operation_count()), false), effects(live);
-  find_effects(program.graph->root(), effects);
+  find_wanted(program.graph->root(), has_effect, effects);
   for (const auto& operation : program.graph->root().operations) {
     if (effects[operation->id]) roots.push_back(operation.get());
   }
-  reach(roots, live, &effects);
+  reach(roots, live, effects, &effects);
   return live;
 }
 

@@ -192,6 +192,28 @@ def test_programs_of_the_pages_compile(page, suffix, tmp_path):
         build(source, tmp_path / f"program{number}")
 
 
+def test_a_check_that_fails_has_a_status_of_its_own(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((2,), name="x")
+    mg.save(tmp_path / "checked.mpsgraph", g, [x], {"y": g.check(x > 0, "x must be positive", on=x) * 2})
+    library = ctypes.CDLL(str(LIBRARY))
+    library.mpsgraph_error_message.restype = ctypes.c_char_p
+    graph, executable, array, result = (ctypes.c_void_p() for _ in range(4))
+    assert library.mpsgraph_graph_open(os.fsencode(tmp_path / "checked.mpsgraph"), None, ctypes.byref(graph)) == 0
+    assert library.mpsgraph_graph_compile(graph, None, ctypes.c_size_t(0), ctypes.byref(executable)) == 0
+    kind, one = (ctypes.c_int64 * 17)(1 << 32, 2), ctypes.c_size_t(1)  # float32, rank 1
+    assert library.mpsgraph_array_create(kind, ctypes.byref(array)) == 0
+    for data, status in ((np.float32([1, 2]), 0), (np.float32([1, -2]), 14)):  # MPSGRAPH_CHECK_FAILED
+        assert library.mpsgraph_array_write(array, ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(8)) == 0
+        run = library.mpsgraph_executable_run(executable, ctypes.byref(array), one, ctypes.byref(result), one)
+        assert run == status
+    assert b"x must be positive; false at (1)" in library.mpsgraph_error_message()
+    library.mpsgraph_status_name.restype = ctypes.c_char_p
+    assert library.mpsgraph_status_name(14) == b"check failed"
+    for handle in (graph, executable, array, result):
+        assert library.mpsgraph_release(handle) == 0
+
+
 def test_size_and_names(tmp_path):
     """Small enough for an application; the names of C are those of the header, all of them."""
     run("strip", "-o", tmp_path / "stripped", LIBRARY)

@@ -31,7 +31,7 @@ def test_print_gives_its_tensor_and_the_text_of_it(capsys):
     assert printed(capsys) == "twice: float32[2,3]\n[[2, 4, 6],\n [8, 10, 12]]\n"
     np.testing.assert_array_equal(result, 2 * X + 1)
     g.run({x: X[:1]}, g.print(x, name="given") * 1)
-    assert printed(capsys) == "given: float32[1,3]\n[[1, 2, 3]]\n"
+    assert printed(capsys) == "given: float32[1,3] [[1, 2, 3]]\n"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_check_ends_the_run_before_its_effects(capsys):
     seen = g.print(x, "seen")
     checked = g.check(seen > 0, "x must be positive")
     g.run({x: np.float32([[1, 2]])}, [], [update, checked])
-    assert g.variable_value(v).tolist() == [1.0, 2.0] and printed(capsys) == "seen: float32[1,2]\n[[1, 2]]\n"
+    assert g.variable_value(v).tolist() == [1.0, 2.0] and printed(capsys) == "seen: float32[1,2] [[1, 2]]\n"
     pattern = r"^\[check\] x must be positive; false at \(1,0\); built at test_debugging\.py:\d+$"
     with pytest.raises(mg.CheckError, match=pattern) as caught:
         g.run({x: np.float32([[1, 2], [-3, 4]])}, [], [update, checked])

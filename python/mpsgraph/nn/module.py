@@ -337,7 +337,7 @@ class Module(ShowsArguments):
         return state if self._graph is None else {"_graph": written_graph(self._graph)} | state
 
     def __copy__(self: Self) -> Self:
-        twin = type(self).__new__(type(self))
+        twin: Self = type(self).__new__(type(self))
         vars(twin).update(vars(self))
         return twin
 
@@ -366,7 +366,8 @@ class Module(ShowsArguments):
         dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
         if len(dtypes) != len(shapes):
             raise GraphError(f"summary: {len(shapes)} input shapes and {len(dtypes)} dtypes; give one for each, or one")
-        graph, model, calls = Graph(), unbuilt_copy(self), []
+        graph, model = Graph(), unbuilt_copy(self)
+        calls: list[Call] = []
         inputs = [graph.placeholder(shape, kind) for shape, kind in zip(shapes, dtypes, strict=True)]
         with observed_calls(calls.append), mode_of(model, False):
             model(*inputs)

@@ -56,7 +56,7 @@ class Summary:
         """Of the whole model."""
         return self.layers[0].multiply_adds
 
-    def _rows(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> list[tuple[str, str, str, str]]:
         rows = [("layer", "output", "parameters", "multiply-adds")]
         for layer in self.layers:
             depth = layer.path.count(".") + 1 if layer.path else 0

@@ -430,6 +430,10 @@ class Trainer(TrainingGraph):
         """
         saved.load(self, path)
 
+    def __repr__(self) -> str:
+        model, loss = type(self.model).__name__, self.loss if isinstance(self.loss, str) else shown(self.loss)
+        return f"<{type(self).__name__} of a {model}, loss {loss}, {self.optimizer!r}, step {self.step}>"
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise GraphError(
             "a trainer cannot be pickled or copied, as it has steps in flight and a graph for each form of batches: "

@@ -18,11 +18,11 @@ namespace {
 
 const TensorType count_type{DType::int32, Shape(Dims{1})}, numbers_type{DType::int32, Shape(Dims{kept_prints})};
 
-void collect(const Operation& operation, std::vector<const Operation*>& found) {
+void collect_prints(const Operation& operation, std::vector<const Operation*>& found) {
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) {
       if (inner->is("print")) found.push_back(inner.get());
-      collect(*inner, found);
+      collect_prints(*inner, found);
     }
 }
 
@@ -35,7 +35,7 @@ TensorType values_type(const Operation& print) {
 }
 
 // What has been printed so far.
-struct State {
+struct PrintState {
   struct Kept {
     Tensor* values;  // null without elements
     Tensor* numbers;
@@ -65,20 +65,20 @@ struct State {
 };
 
 template <class Items, class More>
-void insert_at(Items& items, size_t index, const More& more) {
+void insert_values(Items& items, size_t index, const More& more) {
   items.insert(items.begin() + static_cast<std::ptrdiff_t>(index), more.begin(), more.end());
 }
 
-class Carrier {
+class PrintCarrier {
  public:
-  explicit Carrier(Graph& graph) : graph_(graph) {}
+  explicit PrintCarrier(Graph& graph) : graph_(graph) {}
 
   void root(Block& block) {
     auto before = std::move(block.operations);
     block.operations.clear();
     for (auto& operation : before) {
       const auto prints = prints_within(*operation);
-      State state;
+      PrintState state;
       if (!prints.empty()) state = begin(block, prints);
       block.operations.push_back(std::move(operation));
       if (prints.empty()) continue;
@@ -100,8 +100,8 @@ class Carrier {
     return add(block, "constant", {}, {{"value", ConstantData::splat(type.dtype, type.shape.dims(), value)}}, type);
   }
 
-  State begin(Block& block, const std::vector<const Operation*>& prints) {
-    State state;
+  PrintState begin(Block& block, const std::vector<const Operation*>& prints) {
+    PrintState state;
     for (const Operation* print : prints)
       state.kept[print] = {has_elements(*print) ? filled(block, values_type(*print), 0) : nullptr,
                            filled(block, numbers_type, 0)};
@@ -109,7 +109,7 @@ class Carrier {
     return state;
   }
 
-  void walk(Block& block, State& state) {
+  void walk(Block& block, PrintState& state) {
     auto before = std::move(block.operations);
     block.operations.clear();
     for (auto& operation : before) {
@@ -130,8 +130,8 @@ class Carrier {
     return add(block, "concat", {first, rest}, {{"axis", int64_t{0}}}, others->type);
   }
 
-  void keep(Block& block, const Operation& print, State& state) {
-    State::Kept& own = state.kept.at(&print);
+  void keep(Block& block, const Operation& print, PrintState& state) {
+    PrintState::Kept& own = state.kept.at(&print);
     state.count = add(block, "addition", {state.count, filled(block, count_type, 1)}, {}, count_type);
     own.numbers = pushed(block, state.count, own.numbers);
     if (!own.values) return;
@@ -151,37 +151,37 @@ class Carrier {
   }
 
   // What the block makes of the state.
-  std::vector<Tensor*> through(Block& block, State state, const std::vector<const Operation*>& prints) {
+  std::vector<Tensor*> through(Block& block, PrintState state, const std::vector<const Operation*>& prints) {
     walk(block, state);
     return state.of(prints);
   }
 
-  void carry(Operation& operation, const std::vector<const Operation*>& prints, State& state) {
+  void carry(Operation& operation, const std::vector<const Operation*>& prints, PrintState& state) {
     const std::vector<Tensor*> now = state.of(prints);
     size_t result = operation.outputs.size();
-    State inner = state;
+    PrintState inner = state;
     if (operation.is("if")) {
       for (auto& block : operation.blocks)
-        insert_at(block->results, block->results.size(), through(*block, state, prints));
+        insert_values(block->results, block->results.size(), through(*block, state, prints));
     } else if (operation.is("for")) {  // values that begin at zero are the last ones
       Block& body = *operation.blocks[0];
       result = operation.inputs.size() - 3;
       const std::vector<Tensor*> given = arguments(body, now);
       inner.set(prints, given);
-      insert_at(body.arguments, 1 + result, given);
-      insert_at(body.results, result, through(body, inner, prints));
-      insert_at(operation.inputs, operation.inputs.size(), now);
+      insert_values(body.arguments, 1 + result, given);
+      insert_values(body.results, result, through(body, inner, prints));
+      insert_values(operation.inputs, operation.inputs.size(), now);
     } else {
       Block &before = *operation.blocks[0], &after = *operation.blocks[1];
       const size_t first = operation.inputs.size();
       const std::vector<Tensor*> around = arguments(before, now), between = arguments(after, now);
       inner.set(prints, around);
-      insert_at(before.arguments, first, around);
-      insert_at(before.results, before.results.size(), through(before, inner, prints));
+      insert_values(before.arguments, first, around);
+      insert_values(before.results, before.results.size(), through(before, inner, prints));
       inner.set(prints, between);
-      insert_at(after.arguments, after.arguments.size(), between);
-      insert_at(after.results, first, through(after, inner, prints));
-      insert_at(operation.inputs, first, now);
+      insert_values(after.arguments, after.arguments.size(), between);
+      insert_values(after.results, first, through(after, inner, prints));
+      insert_values(operation.inputs, first, now);
     }
     std::vector<Tensor*> results;
     for (const Tensor* tensor : now) results.push_back(graph_.append_output(&operation, tensor->type));
@@ -198,13 +198,13 @@ class Carrier {
 
 std::vector<const Operation*> prints_within(const Operation& operation) {
   std::vector<const Operation*> found;
-  collect(operation, found);
+  collect_prints(operation, found);
   return found;
 }
 
 void carry_prints(compiler::Program& program) {
   const auto prints = [](const Operation& operation) { return operation.is("print"); };
-  if (compiler::any_operation(program, prints)) Carrier(*program.graph).root(program.graph->root());
+  if (compiler::any_operation(program, prints)) PrintCarrier(*program.graph).root(program.graph->root());
 }
 
 }  // namespace mpsgraph::metal

@@ -56,7 +56,7 @@ void print_in_order(const Operation& owner, const std::vector<const Operation*>&
   for (const Printed& one : all) runtime::print_tensor(*one.print, one.elements);
 }
 
-GraphTensors lower_report(Lowering& l) {
+GraphTensors lower_report_prints(Lowering& l) {
   const Operation* owner = l.operation.inputs.back()->operation;
   std::vector<TensorType> types;
   for (const Tensor* input : l.operation.inputs) types.push_back(input->type);
@@ -75,7 +75,7 @@ GraphTensors lower_report(Lowering& l) {
 
 const Lowerings debugging_lowerings("debugging", [] {
   define_lowering("print", lower_print);
-  define_lowering("report_prints", lower_report);
+  define_lowering("report_prints", lower_report_prints);
 });
 
 }  // namespace mpsgraph::metal

@@ -18,6 +18,7 @@ public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
     case timeout = 11
     case outOfMemory = 12
     case `internal` = 13
+    case checkFailed = 14
   }
 
   public let kind: Kind
