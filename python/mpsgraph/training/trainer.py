@@ -145,7 +145,9 @@ class Trainer(TrainingGraph):
             )
         used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
         if used.name != "cpu":
-            raise UnsupportedError("steps of several processes run on Device('cpu'): make the trainer with device='cpu'")
+            raise UnsupportedError(
+                "steps of several processes run on Device('cpu'): make the trainer with device='cpu'"
+            )
         self._partnership = Partnership(self.distributed)
         everyone().at_exit(_waiting(self))
 
