@@ -200,7 +200,8 @@ class Partnership:
     ) -> Weighing:
         """An optimizer's part in the step that is being built."""
         weight = weight_of_batch(graph, samples, wide, self.reference or REFERENCE, counted)
-        return Weighing(self, graph, name, weight, results, buffers)
+        options = self.options
+        return Weighing(self.slot, options.wire_dtype, options.bucket_bytes, graph, name, weight, results, buffers)
 
     @contextmanager
     def one_batch(self) -> Iterator[None]:
