@@ -9,7 +9,7 @@
 // So a gradient's memory serves the next one, where all of them were alive until the end, and the update finds it in
 // the cache. Only large values count: many small updates stay together, where a backend makes one kernel of them.
 // A call without results hands something to others, who can work on it meanwhile: it runs as soon as its operands are
-// there. One without operands waits for others: it stands behind all that needs none of these, and right behind it those
+// there. One without operands waits for others: it stands behind all that needs none of these, and right behind it the
 // updates that need no later one.
 #include <algorithm>
 #include <deque>
