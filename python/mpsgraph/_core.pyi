@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callable', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
@@ -792,7 +792,7 @@ class Profile:
         """
         Names by number.
         """
-class Callable:
+class Callee:
     """
     What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.
     """
@@ -818,7 +818,7 @@ class Exchange:
         """
         Runs that give or take, now or later, raise DeviceError with this reason.
         """
-    def giver(self, slot: typing.SupportsInt | typing.SupportsIndex) -> typing.Callable:
+    def giver(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
         Takes the slot's arrays and gives nothing; does not wait.
         """
@@ -830,11 +830,11 @@ class Exchange:
         """
         The slot that was given next, for the thread that works on it; None when the time is over, or after close().
         """
-    def taker(self, slot: typing.SupportsInt | typing.SupportsIndex) -> typing.Callable:
+    def taker(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
         Gives the slot's arrays when the work on them is done, for which it waits.
         """
-    def through(self, slot: typing.SupportsInt | typing.SupportsIndex) -> typing.Callable:
+    def through(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
         The two at once: takes, waits, and gives.
         """
@@ -918,7 +918,7 @@ class Execution:
         """
         As the run returns them: Graph.run's, the array of one target or a dict by target; an Executable's and a DeviceGraph's, a list in the order of the targets. Waits. Errors: whatever the run raised.
         """
-class Executable(Callable):
+class Executable(Callee):
     """
     Targets and target operations, compiled for one device and one type of each feed.
     
@@ -998,15 +998,15 @@ class CompilationDescriptor:
     check_finite: bool
     observe: typing.Any
     reference_kernels: bool
-    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, typing.Callable] = {}, check_finite: bool = False) -> None:
+    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Callee] = {}, check_finite: bool = False) -> None:
         """
         `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs, or ends of an Exchange, by the symbol under which operations `call` them.
         """
     @property
-    def callables(self) -> dict[str, typing.Callable]:
+    def callables(self) -> dict[str, Callee]:
         ...
     @callables.setter
-    def callables(self, arg0: collections.abc.Mapping[str, typing.Callable]) -> None:
+    def callables(self, arg0: collections.abc.Mapping[str, Callee]) -> None:
         ...
     @property
     def disabled_passes(self) -> list[str]:

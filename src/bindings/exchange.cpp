@@ -1,4 +1,4 @@
-// Callable, which executables are as well, and Exchange, whose memory a Python thread works on while a graph runs.
+// What graphs may call, which executables are as well, and Exchange, whose memory a Python thread works on meanwhile.
 #include "mpsgraph/runtime/exchange.h"
 
 #include "bindings/bindings.h"
@@ -9,7 +9,8 @@ using namespace runtime;
 
 void define_exchange(py::module_& module) {
   py::class_<compiler::Callable, std::shared_ptr<compiler::Callable>>(
-      module, "Callable", "What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.");
+      module, "Callee",
+      "What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.");
 
   py::class_<Exchange, std::shared_ptr<Exchange>>(
       module, "Exchange", "Arrays that a run hands to another thread in its middle, and takes back further on.")
@@ -39,7 +40,8 @@ void define_exchange(py::module_& module) {
             return slot;
           },
           py::arg("timeout") = py::none(),
-          "The slot that was given next, for the thread that works on it; None when the time is over, or after close().")
+          "The slot that was given next, for the thread that works on it; None when the time is over, or after "
+          "close().")
       .def("memory", &Exchange::memory, py::arg("slot"),
            "All elements of a slot, of rank 1. They are the worker's between next() and done().")
       .def("done", &Exchange::done, py::arg("slot"), "The work on it is done: whoever takes it goes on.")

@@ -9,9 +9,11 @@
 // So a gradient's memory serves the next one, where all of them were alive until the end, and the update finds it in
 // the cache. Only large values count: many small updates stay together, where a backend makes one kernel of them.
 // A call without results hands something to others, who can work on it meanwhile: it runs as soon as its operands are
-// there. One without operands waits for others: it runs when its results are needed.
+// there. One without operands waits for others: it stands behind all that needs none of these, and right behind it the
+// updates that need no later one.
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <unordered_map>
 
 #include "compiler/dependencies.h"
@@ -39,7 +41,7 @@ class Schedule {
         touched_(block_.operations.size()),
         early_(block_.operations.size(), false),
         hasty_(block_.operations.size(), false),
-        late_(block_.operations.size(), false),
+        late_(block_.operations.size(), -1),
         waiting_(block_.operations.size()),
         done_(block_.operations.size(), false) {
     for (int i = 0; i < size(); i++) enter(i);
@@ -54,14 +56,15 @@ class Schedule {
   }
 
   std::vector<int> order() {
-    for (const bool late : {false, true}) {
-      for (int i = 0; i < size(); i++) {
-        if (!done_[i] && (late || !late_[i])) run_with_needs(i);
-        while (!candidates_.empty()) {
-          const int next = candidates_.front();
-          candidates_.pop_front();
-          if (!done_[next] && waiting_[next].count == 0 && should_run_now(next)) run_with_needs(next);
-        }
+    std::vector<int> places(static_cast<size_t>(size()));
+    std::iota(places.begin(), places.end(), 0);
+    std::stable_sort(places.begin(), places.end(), [&](int a, int b) { return late_[a] < late_[b]; });
+    for (int i : places) {
+      if (!done_[i]) run_with_needs(i);
+      while (!candidates_.empty()) {
+        const int next = candidates_.front();
+        candidates_.pop_front();
+        if (!done_[next] && waiting_[next].count == 0 && should_run_now(next)) run_with_needs(next);
       }
     }
     return std::move(order_);
@@ -95,9 +98,9 @@ class Schedule {
   void enter(int i) {
     const Operation& op = operation(i);
     early_[i] = !op.definition->has_effect && (op.blocks.empty() || op.is("stitched"));
-    late_[i] = waits_for_others(i) && !op.outputs.empty();
+    if (waits_for_others(i) && !op.outputs.empty()) late_[i] = i;
     for (int d : dependencies_.before(i)) {
-      late_[i] = late_[i] || (late_[d] && is_cheap(i));
+      if (is_cheap(i) || op.is("assign")) late_[i] = std::max(late_[i], late_[d]);
       early_[i] = early_[i] && early_[d];
       if (!early_[d]) waiting_[i].count++, waiting_[i].sum += d;
     }
@@ -185,7 +188,7 @@ class Schedule {
   std::vector<std::vector<int>> touched_;  // by operation, each memory once
   std::vector<bool> early_;  // values that a run has from its start, and small ones made of these: rates, corrections
   std::vector<bool> hasty_;  // hand over, or are cheap and lead to nothing else
-  std::vector<bool> late_;  // wait for others, and cheap ones behind
+  std::vector<int> late_;  // of calls that wait for others, cheap operations and assigns behind: the last such call
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;
   std::deque<int> candidates_;  // which may have become worthwhile

@@ -36,9 +36,7 @@ struct Copies {
   }
 };
 
-size_t bytes_of(const TensorType& type) {
-  return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
-}
+size_t bytes_of(const TensorType& type) { return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype); }
 
 double seconds(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -77,7 +75,8 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
     if (!type.shape.known())
       throw ShapeError(cat("[exchange] the slot '", name, "' is for arrays of known sizes, got ", type));
     if (type.dtype != types.front().dtype)
-      throw DTypeError(cat("[exchange] the slot '", name, "' has one element type, got ", types.front(), " and ", type));
+      throw DTypeError(
+          cat("[exchange] the slot '", name, "' has one element type, got ", types.front(), " and ", type));
     made->offsets.push_back(bytes);
     bytes += bytes_of(type);
   }
@@ -109,9 +108,7 @@ std::shared_ptr<compiler::Callable> Exchange::through(size_t slot) { return call
 
 // Until its memory is the run's: when the work on it is done, or where nobody works on it.
 void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready) {
-  const auto free = [&] {
-    return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle);
-  };
+  const auto free = [&] { return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle); };
   const auto result = wait_until(lock, done_, {}, free);
   if (result == WaitResult::cancelled)
     throw DeviceError("[exchange] waiting was cancelled because the runtime shuts down");

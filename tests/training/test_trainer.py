@@ -5,6 +5,7 @@ The demo's network is trained in test_digits.
 
 import gc
 import struct
+import sys
 import weakref
 
 import ml_dtypes
@@ -417,3 +418,19 @@ def test_the_demo_refuses_what_it_cannot_do_before_it_trains(tmp_path, capsys):
     assert main(["demo", "digits", "--output", str(taken)]) == 1
     printed = capsys.readouterr()
     assert "taken" in printed.err and "Trained" not in printed.out
+
+
+# --- several processes (tests/distributed has what needs MPI) ---------------------------------------------------------
+def test_several_processes_without_mpi_are_told_what_to_install(monkeypatch):
+    from mpsgraph.distributed.processes import everyone
+
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", None)
+    everyone.cache_clear()
+    for use in (lambda: mg.Trainer(mg.nn.Linear(1), distributed=True), mg.distributed.rank):
+        with pytest.raises(ImportError, match=r"several processes needs mpi4py: pip install mpsgraph\[distributed\]"):
+            use()
+    with pytest.raises(mg.GraphError, match="Trainer: distributed must be"):
+        mg.Trainer(mg.nn.Linear(1), distributed="yes")
+    with pytest.raises(mg.GraphError, match="wire cannot be int32"):
+        mg.distributed.DataParallel(wire="int32")

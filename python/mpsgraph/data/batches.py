@@ -59,7 +59,7 @@ class Batches:
 
         >>> data = mg.data.batches((np.arange(7),), batch_size=2, shuffle=False).shard(1, 2)
         >>> [x.tolist() for x, in data]
-        [[2, 3], [6]]
+        [[2, 3], [5, 6]]
         """
         if not 0 <= index < count:
             raise ShapeError(f"shard: there are parts 0 to {count - 1} of {count}, {index} is none of them")

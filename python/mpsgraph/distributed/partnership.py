@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import __version__
+from .. import _core
 from .._checks import Size, checked
 from .._core import DType, NDArray, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype
@@ -128,7 +128,7 @@ class Partnership:
             self._sums = 0
             yield
             return
-        self._compare("started with another", {"version of mpsgraph": __version__, **facts})
+        self._compare("started with another", {"version of mpsgraph": _core.library_version(), **facts})
         if self.reference is None:
             self.reference = self.processes.exchanged(samples, "the first batch")[0] or REFERENCE
         if self._reducer is None:
@@ -143,9 +143,9 @@ class Partnership:
         all_told = self.processes.exchanged(told, "the building of the step")
         if failure is not None:
             raise failure
-        for other, error in enumerate(all_told):
-            if error is not None:
-                raise GraphError(f"process {other} could not build its training step: {error}")
+        for other, its in enumerate(all_told):
+            if its is not None:
+                raise GraphError(f"process {other} could not build its training step: {its}")
         graph, device, named, states = variables()
         described = {f"variable '{name}'": f"{v.dtype} {tuple(v.shape or ())}" for name, v in sorted(named.items())}
         described |= {f"bucket '{slot.name}'": str(slot.types) for slot in self._slots.values()}
@@ -200,7 +200,8 @@ class Partnership:
     ) -> Weighing:
         """An optimizer's part in the step that is being built."""
         weight = weight_of_batch(graph, samples, wide, self.reference or REFERENCE, counted)
-        return Weighing(self, graph, name, weight, results, buffers)
+        options = self.options
+        return Weighing(self.slot, options.wire_dtype, options.bucket_bytes, graph, name, weight, results, buffers)
 
     @contextmanager
     def one_batch(self) -> Iterator[None]:

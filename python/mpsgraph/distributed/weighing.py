@@ -10,16 +10,24 @@ call without operands, placed before the first update that needs them; between t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from .._core import DType, Operation, Tensor
-
-if TYPE_CHECKING:
-    from ..graph import Graph
-    from .partnership import Partnership
+from ..graph import Graph
+from .reducer import Types
 
 FIRST_BUCKET = 1 << 20  # bytes: a small one, so that the others' first travels early
+
+
+class Slot(Protocol):
+    """A place of the exchange, as a graph sees it."""
+
+    def give(self, g: Graph, tensors: Sequence[Tensor]) -> Operation:
+        """Hands them over."""
+
+    def take(self, g: Graph) -> list[Tensor]:
+        """Their sums over the processes."""
 
 
 class Weighing:
@@ -28,20 +36,23 @@ class Weighing:
 
     def __init__(
         self,
-        partnership: Partnership,
+        slot: Callable[[str, Types], Slot],
+        wire: DType | None,
+        bucket_bytes: int,
         graph: Graph,
         name: str,
         weight: Tensor,
         results: Mapping[str, Tensor],
         buffers: Sequence[Tensor],
     ) -> None:
-        self.partnership, self.graph, self.name, self.weight = partnership, graph, name, weight
+        self._make, self.wire, self.bucket_bytes = slot, wire, bucket_bytes
+        self.graph, self.name, self.weight = graph, name, weight
         self.results, self.buffers = dict(results), [b for b in buffers if b.dtype.is_float]
         g, self.dtype = graph, weight.dtype
         numbers = [weight]
         numbers += [self._wide(value) * weight for value in self.results.values()]
         numbers += [self._wide(g.read(buffer)) * weight for buffer in self.buffers]
-        self._slot = partnership.slot(f"{name}: numbers", [(self.dtype, tuple(t.shape or ())) for t in numbers])
+        self._slot = slot(f"{name}: numbers", [(self.dtype, tuple(t.shape or ())) for t in numbers])
         self.always: list[Operation] = [self._slot.give(g, numbers)]
         """Operations of every step, whether it moves weights or not."""
         self.gives: list[Operation] = []
@@ -75,12 +86,12 @@ class Weighing:
 
     def summed(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         """The sums over all processes. Args: gradients by variable, in the order in which they become ready."""
-        g, wire = self.graph, self.partnership.options.wire_dtype
-        buckets = _buckets(list(gradients.items()), wire, self.partnership.options.bucket_bytes)
+        g = self.graph
+        buckets = _buckets(list(gradients.items()), self.wire, self.bucket_bytes)
         slots = []
         for number, (dtype, variables) in enumerate(buckets):
             types = [(dtype, tuple(v.shape or ())) for v in variables]
-            slot = self.partnership.slot(f"{self.name}: bucket {number}", types)
+            slot = self._make(f"{self.name}: bucket {number}", types)
             sent = [gradients[v] if gradients[v].dtype == dtype else g.cast(gradients[v], dtype) for v in variables]
             self.gives.append(slot.give(g, sent))
             slots.append(slot)
