@@ -27,4 +27,4 @@ def __dir__() -> list[str]:
     return sorted(_LAZY)
 
 
-__all__ = list(_LAZY)  # noqa: PLE0604
+__all__ = list(_LAZY)

@@ -43,7 +43,7 @@ class Program:
         self._variables, self.variables = made["variables"], [v.name for v in made["source_variables"]]
         self.operations: list[Operation] = self._graph.operations
         _refuse_missing(self.operations)
-        places = {variable: name for variable, name in zip(self._variables, self.variables, strict=True)}
+        places = dict(zip(self._variables, self.variables, strict=True))
         every = list(all_operations(self.operations))
         assigned = {places[operation.inputs[0]] for operation in every if operation.kind == "assign"}
         self.assigned = [name for name in self.variables if name in assigned]

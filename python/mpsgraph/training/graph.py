@@ -66,7 +66,9 @@ class TrainingGraph:
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
-        self._last_step: tuple[Any, Executable | Prepared, Built] | None = None  # shapes and kind, executable, what was built
+        self._last_step: tuple[Any, Executable | Prepared, Built] | None = (
+            None  # shapes and kind, executable, what was built
+        )
         self._measures = False
 
     # --- what a step is: for subclasses ----------------------------------------------------------------------------
