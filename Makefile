@@ -194,7 +194,7 @@ test-torch: build $(TOOLS) $(TORCH)/installed
 JAX := build/jax-0.10.2
 $(JAX)/installed:
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet jax==0.10.2
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet jax==0.10.2 flatbuffers
 	touch $@
 
 test-jax: build $(TOOLS) $(JAX)/installed

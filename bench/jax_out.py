@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -135,9 +136,12 @@ def write(folder: Path, small: bool, precision: str) -> None:
     """Files for each workload: steps for one device and for two, and what they begin with."""
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2 " + os.environ.get("XLA_FLAGS", "")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import flatbuffers
     import jax
     import mpsgraph as mg
 
+    # jax.export reads files by it, and a machine that has JAX may not have it: a small package of Python alone.
+    shutil.copytree(Path(flatbuffers.__file__).parent, folder / "flatbuffers", dirs_exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         began = time.perf_counter()
@@ -235,6 +239,7 @@ def described_of(folder: Path, name: str) -> dict[str, Any]:
 def xla_side(folder: Path, name: str, count: int) -> dict[str, Any]:
     import jax
 
+    sys.path.append(str(folder))  # for flatbuffers
     told = described_of(folder, name)
     made = jax.export.deserialize(bytearray((folder / f"{file_of(name)}-{count}.stablehlo").read_bytes()))
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:count]), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
