@@ -123,7 +123,7 @@ def test_an_index_outside_makes_nan_and_changes_nothing():
 
 
 def powers(g: mg.Graph, x: mg.Tensor, count: mg.Tensor) -> mg.Tensor:
-    return g.for_loop(g.constant(0), count, g.constant(1), [x], lambda i, y: [y * x])[0]
+    return g.for_(0, count, 1, [x], lambda i, y: [y * x])[0]
 
 
 def test_a_loop_whose_end_is_data_keeps_values_as_far_as_it_is_told():
@@ -145,7 +145,7 @@ def test_what_a_loop_assigns_is_in_the_state():
         assign = g.assign(v, g.read(v) * 2.0)
         return [g.control_dependency([assign], lambda: y + g.read(v))]
 
-    total = g.for_loop(g.constant(0), g.constant(3), g.constant(1), [g.constant(0.0)], body)[0]
+    total = g.for_(3, initial=[g.constant(0.0)], body=body)[0]
     expected = g.run({}, total).item()
     function = mg.jax.function(g, total)
     made, state = jax.jit(function)({"v": np.float32(1)}, {})

@@ -37,9 +37,9 @@ class Engine:
     trainer, and feeds its own part of each batch.
     Errors: GraphError. Source: ours.
 
-    >>> import jax  # doctest: +SKIP
-    >>> mesh = jax.make_mesh((2,), ("data",))  # doctest: +SKIP
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=mg.jax.Engine(mesh))  # doctest: +SKIP
+    >>> import jax
+    >>> mesh = jax.make_mesh((2,), ("data",))
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=mg.jax.Engine(mesh))
     """
 
     def __init__(

@@ -38,7 +38,7 @@ def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
 def mapped_operations() -> list[str]:
     """The kinds of operations that can be said in jax.lax as they are; others must have a decomposition.
 
-    >>> "convolution2d" in mg.jax.mapped_operations()  # doctest: +SKIP
+    >>> "convolution2d" in mg.jax.mapped_operations()
     True
     """
     return sorted({*_TABLE, *WALKED})
