@@ -210,7 +210,7 @@ test-jax: build $(TOOLS) $(JAX)/installed
 $(JAX)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax
+	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax flatbuffers
 	touch $@
 
 # Several processes that train together, in an environment with MPI. Each computes with one thread.

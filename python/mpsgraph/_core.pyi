@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
@@ -1640,6 +1640,10 @@ def encode_matrix_to_images(command_buffer: CommandBuffer, device: typing.Any, i
     """
     A row of the matrix for each image.
     """
+def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = ()) -> dict[typing.Any, typing.Any]:
+    """
+    What targets need as a graph of its own, with known shapes and no composites; feeds are placeholders with (dtype, shape). Result: graph, feeds, targets, variables, and source_variables of the graph it is from. UnsupportedError where shapes depend on values.
+    """
 def from_dlpack(array: typing.Any) -> NDArray:
     """
     An NDArray of the same memory.
@@ -1657,6 +1661,10 @@ def get_num_threads() -> int:
 def gradients(of: Tensor, with_respect_to: collections.abc.Sequence[Tensor], start: Tensor | None = None, unconnected: str = 'zeros') -> list[Tensor]:
     """
     d(of)/d(each), added to the graph.
+    """
+def history_depth(tensor: Tensor) -> int:
+    """
+    How many loops around it keep its values for a derivative: 0 for a tensor.
     """
 def known_values(tensor: Tensor) -> list[int | None] | None:
     """

@@ -22,9 +22,9 @@ from typing import Any
 import mpsgraph as mg
 import numpy as np
 
-OPTIONAL_ROOMS = ("mpsgraph.torch", "mpsgraph.distributed")
-"""Rooms that need a package which these tests go without; pytorch/ and distributed/ run their examples where they have
-it."""
+OPTIONAL_ROOMS = ("mpsgraph.distributed", "mpsgraph.jax", "mpsgraph.torch")
+"""Rooms that need a package which these tests go without; distributed/, jax/ and pytorch/ run them where it is
+installed."""
 
 
 @dataclass

@@ -1,5 +1,9 @@
-"""Every case of tests/cases as a function of JAX on its CPU: the values of the CPU device, and its gradients in the exact
-types. What cannot go out stands in harness/not_in_xla.py with its reason, and must say so."""
+"""Every case of tests/cases as a function of JAX on its CPU: the values of the CPU device, and its gradients in the
+exact types. An operation's cases are compiled together, which takes a tenth of the time. What cannot go out stands in
+harness/not_in_xla.py with its reason, and must say so."""
+
+from collections.abc import Callable
+from itertools import groupby
 
 import cases
 import mpsgraph as mg
@@ -10,72 +14,109 @@ from harness.case import Case
 from harness.chosen import dtypes_of
 from harness.derivatives import loss_of
 from harness.differentiable import CHECKED
+from harness.not_in_xla import EXCLUDED, reason
 from harness.running import build, feeds
 
 # JAX is no requirement of these tests: `make test-jax` has an environment with it.
 jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
-from harness.not_in_xla import EXCLUDED  # noqa: E402
 
 pytestmark = [pytest.mark.begins_early, pytest.mark.filterwarnings("ignore")]
-LOOP_LIMIT = 16  # more iterations than a loop of the cases makes that only the run ends
+LOOP_LIMIT = 16  # more iterations than a loop of the cases makes whose end only the run knows
+FIRST = ("float32", "bfloat16", "complex64", "int32", "uint8", "bool")
+OTHERS = ("float64", "float16", "complex128", "int8", "int16", "int64", "uint16", "uint32", "uint64")
+GRADIENT_TOLERANCE = 1e-9
 
 
-def reason(case: Case) -> str | None:
-    return EXCLUDED.get(case.id, EXCLUDED.get(case.operation))
+def by_operation(chosen: list[Case]) -> dict[str, list[Case]]:
+    included = sorted((case for case in chosen if reason(case) is None), key=lambda case: case.operation)
+    return {operation: list(group) for operation, group in groupby(included, lambda case: case.operation)}
 
 
-INCLUDED = [case for case in cases.ALL if reason(case) is None]
+VALUES, GRADIENTS = by_operation(cases.ALL), by_operation(CHECKED)
 LEFT_OUT = [case for case in cases.ALL if reason(case) is not None]
-BY_TYPE = [(case, dtype) for case in INCLUDED for dtype in dtypes_of(case)]
 
 
-def outside(graph: mg.Graph, placeholders: list, arrays: list, targets: list) -> list[np.ndarray]:
-    """The targets by the function, jitted, in types of 64 bits as they come."""
-    inputs = {f"x{i}": tensor for i, tensor in enumerate(placeholders)}
-    function = mg.jax.function(graph, targets, inputs=inputs, loop_limit=LOOP_LIMIT)
+class Outside:
+    """What one case gives on the CPU device, and the function that shall give the same."""
+
+    def __init__(self, name: str, built: object, arrays: list[np.ndarray], targets: list[mg.Tensor]) -> None:
+        self.name = name
+        fed = dict(zip(built.placeholders, arrays, strict=True))
+        on_device = built.graph.run(fed, targets)
+        self.wanted = [on_device[target] for target in targets]
+        inputs = {f"x{i}": tensor for i, tensor in enumerate(built.placeholders)}
+        self.function = mg.jax.function(built.graph, targets, inputs=inputs, loop_limit=LOOP_LIMIT)
+        self.arguments = self.function.state(), dict(zip(inputs, arrays, strict=True))
+
+
+def run(all_of_them: list[Outside]) -> list[list[np.ndarray]]:
+    """All functions as one, jitted, with types of 64 bits."""
+
+    def together(arguments: list) -> list:
+        return [one.function(*given)[0] for one, given in zip(all_of_them, arguments, strict=True)]
+
     with jax.enable_x64(True):
-        found, _ = jax.jit(function)(function.state(), dict(zip(inputs, arrays, strict=True)))
-        return [np.asarray(value) for value in found]
+        return jax.tree.map(np.asarray, jax.jit(together)([one.arguments for one in all_of_them]))
 
 
-def as_number_types(value: np.ndarray, like: mg.NDArray) -> tuple[np.ndarray, np.ndarray]:
-    return dtypes.plain(value, str(like.dtype)), dtypes.plain(like.numpy(), str(like.dtype))
+def assert_all_equal(all_of_them: list[Outside], tolerance: Callable[[Outside, str], float]) -> None:
+    for one, found in zip(all_of_them, run(all_of_them), strict=True):
+        for value, device in zip(found, one.wanted, strict=True):
+            assert (value.dtype, value.shape) == (device.numpy().dtype, device.shape), one.name
+            name = str(device.dtype)
+            got, wanted = dtypes.plain(value, name), dtypes.plain(device.numpy(), name)
+            if device.dtype.is_float or device.dtype.is_complex:
+                allowed = tolerance(one, name)
+                np.testing.assert_allclose(got, wanted, rtol=allowed, atol=allowed, err_msg=one.name)
+            else:
+                np.testing.assert_array_equal(got, wanted, err_msg=one.name)
 
 
-def assert_equal(case: Case, found: np.ndarray, device: mg.NDArray) -> None:
-    assert found.dtype == device.numpy().dtype and found.shape == device.shape
-    got, wanted = as_number_types(found, device)
-    if not (device.dtype.is_float or device.dtype.is_complex):
-        np.testing.assert_array_equal(got, wanted)
-        return
-    tolerance = 2 * dtypes.TOLERANCE[str(device.dtype)] * case.tolerance
-    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+def assert_values(operation: str, chosen: tuple[str, ...]) -> None:
+    factors, made = {}, []
+    for case in VALUES[operation]:
+        for dtype in dtypes_of(case):
+            if dtype in chosen:
+                name = f"{case.id}-{dtype}"
+                factors[name] = 2 * case.tolerance
+                built = build(case, dtype)
+                made.append(Outside(name, built, feeds(case.inputs, dtype), built.results))
+    if not made:
+        pytest.skip("it takes none of these types")
+    assert_all_equal(made, lambda one, dtype: factors[one.name] * dtypes.TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize(("case", "dtype"), BY_TYPE, ids=[f"{c.id}-{d}" for c, d in BY_TYPE])
-def test_values(case: Case, dtype: str):
-    built, arrays = build(case, dtype), feeds(case.inputs, dtype)
-    on_device = built.run(arrays)
-    for found, wanted in zip(outside(built.graph, built.placeholders, arrays, built.results), on_device, strict=True):
-        assert_equal(case, found, wanted)
+@pytest.mark.parametrize("operation", VALUES)
+def test_values(operation: str):
+    assert_values(operation, FIRST)
 
 
-@pytest.mark.parametrize("case", [c for c in CHECKED if reason(c) is None], ids=lambda case: case.id)
-def test_gradients(case: Case):
-    built, loss, wanted, arrays = loss_of(case)
-    gradients = list(built.graph.gradients(loss, wanted).values())
-    on_device = built.run(arrays) and built.graph.run(dict(zip(built.placeholders, arrays, strict=True)), gradients)
-    for found, gradient in zip(outside(built.graph, built.placeholders, arrays, gradients), gradients, strict=True):
-        np.testing.assert_allclose(found, on_device[gradient].numpy(), rtol=1e-9, atol=1e-9)
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", VALUES)
+def test_values_of_other_types(operation: str):
+    assert_values(operation, OTHERS)
+
+
+@pytest.mark.parametrize("operation", GRADIENTS)
+def test_gradients(operation: str):
+    made = []
+    for case in GRADIENTS[operation]:
+        built, loss, wanted, arrays = loss_of(case)
+        made.append(Outside(case.id, built, arrays, list(built.graph.gradients(loss, wanted).values())))
+    assert_all_equal(made, lambda one, dtype: GRADIENT_TOLERANCE)
 
 
 @pytest.mark.parametrize("case", LEFT_OUT, ids=lambda case: case.id)
 def test_what_is_left_out_says_so(case: Case):
     dtype = dtypes_of(case)[0]
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
-    with pytest.raises(mg.UnsupportedError):
-        outside(built.graph, built.placeholders, arrays, built.results)
+    function = mg.jax.function(built.graph, built.results)
+    with jax.enable_x64(True), pytest.raises(mg.Error):
+        function.program(
+            {p.name: a for p, a in zip(built.placeholders, arrays, strict=True) if p.name in function.inputs}
+        )
 
 
-def test_the_exclusions_are_of_cases_that_are():
-    assert EXCLUDED.keys() <= {case.id for case in cases.ALL} | {case.operation for case in cases.ALL}
+def test_every_exclusion_is_of_a_case():
+    used = {name for name in EXCLUDED for case in LEFT_OUT if reason(case) == EXCLUDED[name]}
+    assert used == set(EXCLUDED)

@@ -37,9 +37,9 @@ class Engine:
     trainer, and feeds its own part of each batch.
     Errors: GraphError. Source: ours.
 
-    >>> import jax  # doctest: +SKIP
-    >>> mesh = jax.make_mesh((2,), ("data",))  # doctest: +SKIP
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=mg.jax.Engine(mesh))  # doctest: +SKIP
+    >>> import jax
+    >>> mesh = jax.make_mesh((2,), ("data",))
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=mg.jax.Engine(mesh))
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class Engine:
             raise GraphError("[jax.Engine] data_axis and shardings are of a mesh: give one")
         if precision not in PRECISIONS:
             raise GraphError(f"[jax.Engine] precision must be one of {', '.join(PRECISIONS)}, got {shown(precision)}")
-        self.mesh, self.precision, self.loop_limit = mesh, precision, loop_limit
+        self.mesh = None if mesh is None else _automatic(mesh)
+        self.precision, self.loop_limit = precision, loop_limit
         self.data_axis = data_axis if mesh is None or data_axis is not None else mesh.axis_names[0]
         if mesh is not None and self.data_axis not in mesh.axis_names:
             raise GraphError(f"[jax.Engine] the mesh has axes {mesh.axis_names}, none is '{self.data_axis}'")
@@ -88,7 +89,9 @@ class Engine:
         parts = self.mesh.shape[self.data_axis]
         if not is_batch or not shape or shape[0] % parts:
             if is_batch and jax.process_count() > 1:
-                raise ShapeError(f"[jax.Engine] batches of {shape} do not divide among {parts} devices of several hosts")
+                raise ShapeError(
+                    f"[jax.Engine] batches of {shape} do not divide among {parts} devices of several hosts"
+                )
             return self.whole
         return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(self.data_axis))
 
@@ -105,6 +108,13 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"Engine({'default device' if self.mesh is None else self.mesh}, precision={self.precision!r})"
+
+
+def _automatic(mesh: Any) -> Any:
+    """The mesh, with all that travels along its axes left to XLA."""
+    return jax.sharding.Mesh(
+        mesh.devices, mesh.axis_names, axis_types=(jax.sharding.AxisType.Auto,) * mesh.devices.ndim
+    )
 
 
 class Runner:
@@ -268,7 +278,7 @@ class Execution:
             return None
         try:
             self.wait()
-        except Exception as error:  # noqa: BLE001  it is the result
+        except Exception as error:
             return error
         return None
 

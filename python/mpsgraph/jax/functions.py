@@ -43,7 +43,7 @@ class Program:
         self._variables, self.variables = made["variables"], [v.name for v in made["source_variables"]]
         self.operations: list[Operation] = self._graph.operations
         _refuse_missing(self.operations)
-        places = {variable: name for variable, name in zip(self._variables, self.variables, strict=True)}
+        places = dict(zip(self._variables, self.variables, strict=True))
         every = list(all_operations(self.operations))
         assigned = {places[operation.inputs[0]] for operation in every if operation.kind == "assign"}
         self.assigned = [name for name in self.variables if name in assigned]
@@ -177,9 +177,9 @@ def function(
 
     >>> g = mg.Graph()
     >>> x, v = g.placeholder((-1,), name="x"), g.variable([2.0], name="v")
-    >>> step = mg.jax.function(g, x * v, [g.assign(v, v + 1.0)])  # doctest: +SKIP
-    >>> y, state = jax.jit(step)(step.state(), {"x": np.float32([1, 2])})  # doctest: +SKIP
-    >>> y.tolist(), state["v"].tolist()  # doctest: +SKIP
+    >>> step = mg.jax.function(g, x * v, [g.assign(v, v + 1.0)])
+    >>> y, state = jax.jit(step)(step.state(), {"x": np.float32([1, 2])})
+    >>> y.tolist(), state["v"].tolist()
     ([2.0, 4.0], [3.0])
     """
     if precision not in PRECISIONS:
@@ -193,7 +193,8 @@ def function(
     if isinstance(source, Graph):
         if targets is None and not target_operations:
             raise GraphError("[jax.function] which targets of the graph? Give tensors, or target_operations")
-        return _made(source, targets or [], target_operations, inputs, precision, loop_limit)
+        wanted = [] if targets is None else targets
+        return _made(source, wanted, target_operations, inputs, precision, loop_limit)
     if hasattr(source, "_built_for"):
         if targets is not None or target_operations or inputs is not None:
             raise GraphError("[jax.function] a trainer's step has its targets and inputs: give an example alone")

@@ -1,8 +1,9 @@
 """The table of operations by kind, and the walk over a program's operations with values that JAX traces.
 
 `@lowers("relu")` enters the function that says a kind in jax.lax; it is called with the operation as a `Step` and the
-values of its operands, and gives the value of its result, or a tuple of several. Constants stay numpy's arrays, so that
-shapes and places can be read from them. Nothing here knows a single operation but reads and assigns, whose order counts.
+values of its operands, and gives the value of its result, or a tuple of several. Constants stay numpy's arrays, so
+that shapes and places can be read from them. Nothing here knows a single operation but reads and assigns, whose order
+counts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
 def mapped_operations() -> list[str]:
     """The kinds of operations that can be said in jax.lax as they are; others must have a decomposition.
 
-    >>> "convolution2d" in mg.jax.mapped_operations()  # doctest: +SKIP
+    >>> "convolution2d" in mg.jax.mapped_operations()
     True
     """
     return sorted({*_TABLE, *WALKED})

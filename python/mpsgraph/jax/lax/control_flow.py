@@ -86,7 +86,9 @@ def history_addition(_: Step, a: History, b: History) -> History:
             place = jnp.arange(buffer.shape[0], dtype=np.int32) - by
             shape = (-1, *[1] * (buffer.ndim - 1))
             there = ((place >= 0) & (place < history.count)).reshape(shape)
-            return jnp.where(there, buffer[jnp.clip(place, 0, max(buffer.shape[0] - 1, 0))], jnp.zeros((), buffer.dtype))
+            return jnp.where(
+                there, buffer[jnp.clip(place, 0, max(buffer.shape[0] - 1, 0))], jnp.zeros((), buffer.dtype)
+            )
 
         return _map(moved, history.buffers)
 

@@ -60,6 +60,7 @@ class _Stream:
         words = lax.bitcast_convert_type(jnp.asarray(state), np.uint32)
         self.counter: Words = (words[1], words[2], words[3], words[4])
         self.key = words[5], words[6]
+        self.zero = words[0] - _U(1)  # which the compiler does not know
 
     def blocks(self, count: int, every: int = 1, behind: Value = 0) -> Value:
         """Blocks 0, every, 2 every, … and so many behind each: [count, 4] words."""
@@ -120,8 +121,9 @@ def _box_muller(words: Value, dtype: np.dtype) -> Value:
     return pairs.reshape(words.shape)
 
 
-def _scaled(values: Value, factor: float, offset: float, dtype: np.dtype) -> Value:
-    """values factor + offset, rounded twice in the element type, and not fused into one rounding."""
+def _scaled(values: Value, factor: float, offset: float, dtype: np.dtype, zero: Value) -> Value:
+    """values factor + offset, rounded twice in the element type: compilers fuse no sum with a product whose bits go
+    through an operation of integers first."""
     kind = np.dtype(np.float32) if is_half(dtype) else dtype
     factor, offset = (np.asarray(np.asarray(x, kind).astype(dtype), kind) for x in (factor, offset))
 
@@ -135,7 +137,9 @@ def _scaled(values: Value, factor: float, offset: float, dtype: np.dtype) -> Val
     if factor != 1:
         values = rounded(values * factor)
         if offset != 0:
-            values = lax.optimization_barrier(values)
+            bits = np.dtype(f"u{kind.itemsize}")
+            whole = lax.bitcast_convert_type(values, bits) ^ zero.astype(bits)
+            values = lax.bitcast_convert_type(whole, kind)
     if offset != 0:
         values = rounded(values + offset)
     return values.astype(dtype)
@@ -214,7 +218,7 @@ def random(step: Step, _: Value, state: Value) -> tuple[Value, Value]:
     elif distribution == "uniform":
         kind = np.dtype(np.float32) if is_half(dtype) else dtype
         low, high = (np.asarray(np.asarray(step[key], kind).astype(dtype), kind) for key in ("min", "max"))
-        values = _scaled(_uniform(stream.blocks(blocks), dtype), high - low, low, dtype)
+        values = _scaled(_uniform(stream.blocks(blocks), dtype), high - low, low, dtype, stream.zero)
     else:
         if method == "inverse_cdf":
             normal = _normals_by_inversion(stream.blocks(blocks), step, dtype)
@@ -222,7 +226,7 @@ def random(step: Step, _: Value, state: Value) -> tuple[Value, Value]:
             normal = _truncated(stream, step, dtype, count)
         else:
             normal = _box_muller(stream.blocks(blocks), dtype)
-        values = _scaled(normal, step["standard_deviation"], step["mean"], dtype)
+        values = _scaled(normal, step["standard_deviation"], step["mean"], dtype, stream.zero)
     advanced = 256 * count
     if step["advance"] == "blocks":
         advanced = blocks * (each * 64 if rejects else 1)

@@ -1,0 +1,185 @@
+"""mpsgraph.jax.function: names and structures, state, order, loops, random numbers, refusals."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
+jnp = jax.numpy
+
+
+def counting() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, mg.Operation]:
+    g = mg.Graph()
+    x, v = g.placeholder((-1,), name="x"), g.variable(np.float32([2]), name="v")
+    return g, x, v, g.assign(v, v + 1.0)
+
+
+def test_state_goes_in_and_comes_out():
+    g, x, v, add = counting()
+    step = jax.jit(mg.jax.function(g, {"product": x * v}, [add]))
+    state = {"v": np.float32([2])}
+    for expected in (6.0, 8.0):  # the product stands behind the assign
+        made, state = step(state, {"x": np.float32([2])})
+        assert made["product"].tolist() == [expected]
+    assert g.variable_value(v).tolist() == [2], "the graph's own variable stays"
+
+
+def test_a_read_sees_the_assigns_before_it():
+    g = mg.Graph()
+    v = g.variable(np.float32([1]), name="v")
+    before = g.read(v)
+    g_assign = g.assign(v, before * 10.0)
+    after = g.control_dependency([g_assign], lambda: g.read(v))
+    function = mg.jax.function(g, [before, after], [g_assign])
+    (first, second), state = function(function.state(), {})
+    assert (first.tolist(), second.tolist(), state["v"].tolist()) == ([1], [10], [10])
+
+
+def test_store_gives_the_graph_a_state():
+    g, x, v, add = counting()
+    function = mg.jax.function(g, x * v, [add])
+    _, state = function(function.state(), {"x": np.float32([1])})
+    function.store(state)
+    assert g.variable_value(v).tolist() == [3]
+    with pytest.raises(mg.GraphError, match="missing"):
+        function.store({})
+
+
+def test_a_model_and_other_sizes():
+    g = mg.Graph()
+    x = g.placeholder((-1, 2), name="x")
+    model = mg.Model(g, {"points": x}, {"sums": g.reduction_sum(x, axes=1)})
+    function = mg.jax.function(model)
+    for rows in (1, 3):
+        made, _ = function({}, {"points": np.ones((rows, 2), np.float32)})
+        assert made["sums"].shape == (rows, 1)
+
+
+def test_it_has_jax_derivatives_too():
+    g = mg.Graph()
+    x = g.placeholder((3,), name="x")
+    loss = g.reshape(g.reduction_sum(g.tanh(x) * x), ())
+    ours = g.gradients(loss, [x])[x]
+    fed = {"x": np.float32([0.5, -1, 2])}
+    function = mg.jax.function(g, loss)
+    theirs = jax.grad(lambda feeds: function({}, feeds)[0])(fed)["x"]
+    np.testing.assert_allclose(theirs, g.run({x: fed["x"]}, ours).numpy(), rtol=1e-6)
+
+
+def test_names_that_do_not_fit_are_refused():
+    g, x, v, add = counting()
+    function = mg.jax.function(g, x * v, [add])
+    with pytest.raises(mg.GraphError, match=r"missing \['x'\]"):
+        function(function.state(), {})
+    with pytest.raises(mg.GraphError, match=r"unknown \['w'\]"):
+        function({**function.state(), "w": 1}, {"x": np.float32([1])})
+    with pytest.raises(mg.DTypeError, match="float64"):
+        function(function.state(), {"x": np.zeros(1)})
+    with pytest.raises(mg.GraphError, match="which targets"):
+        mg.jax.function(g)
+    with pytest.raises(mg.GraphError, match="precision"):
+        mg.jax.function(g, x, precision="low")
+    with pytest.raises(mg.GraphError, match="takes a Graph"):
+        mg.jax.function(3)
+
+
+def test_types_of_64_bits_want_a_jax_that_has_them():
+    g = mg.Graph()
+    x = g.placeholder((2,), mg.float64, name="x")
+    function, fed = mg.jax.function(g, x * 2.0), {"x": np.array([1.0, 1e-9])}
+    with pytest.raises(mg.DTypeError, match="64 bits"):
+        function({}, fed)
+    with jax.enable_x64(True):
+        assert function({}, fed)[0].dtype == np.float64
+
+
+def test_all_kinds_that_are_missing_are_named_at_once(monkeypatch):
+    from mpsgraph.jax.lax import _table
+
+    g = mg.Graph()
+    x = g.placeholder((2,), name="x")
+    made = g.sin(x) + g.cos(x)
+    for kind in ("sin", "cos"):
+        monkeypatch.delitem(_table._TABLE, kind)
+    with pytest.raises(mg.UnsupportedError, match="2 kinds") as error:
+        mg.jax.function(g, made)({}, {"x": np.float32([1, 2])})
+    assert "  sin 'sin'" in str(error.value) and "  cos 'cos'" in str(error.value)
+
+
+def test_an_index_outside_makes_nan_and_changes_nothing():
+    g = mg.Graph()
+    x, i = g.variable(np.float32([1, 2, 3]), name="x"), g.placeholder((1,), mg.int32, name="i")
+    y = g.gather(x, i, axis=0, out_of_range="error")
+    update = g.assign(x, x * 2.0)
+    function = jax.jit(mg.jax.function(g, y, [update]))
+    state = {"x": np.float32([1, 2, 3])}
+    inside, after = function(state, {"i": np.int32([2])})
+    assert (inside.tolist(), after["x"].tolist()) == ([3], [2, 4, 6])
+    outside, after = function(state, {"i": np.int32([3])})
+    assert np.isnan(outside).all() and after["x"].tolist() == [1, 2, 3]
+
+
+# --- loops and random numbers -----------------------------------------------------------------------------------------
+
+
+def powers(g: mg.Graph, x: mg.Tensor, count: mg.Tensor) -> mg.Tensor:
+    return g.for_(0, count, 1, [x], lambda i, y: [y * x])[0]
+
+
+def test_a_loop_whose_end_is_data_keeps_values_as_far_as_it_is_told():
+    g = mg.Graph()
+    x, count = g.placeholder((), name="x"), g.placeholder((), mg.int32, name="count")
+    d = g.gradients(powers(g, x, count), [x])[x]
+    fed = {"x": np.float32(2), "count": np.int32(3)}
+    with pytest.raises(mg.UnsupportedError, match="loop_limit"):
+        mg.jax.function(g, d)({}, fed)
+    assert float(jax.jit(mg.jax.function(g, d, loop_limit=8))({}, fed)[0]) == 32  # 4 x³
+    assert np.isnan(mg.jax.function(g, d, loop_limit=2)({}, fed)[0]), "no wrong number where it kept too few"
+
+
+def test_what_a_loop_assigns_is_in_the_state():
+    g = mg.Graph()
+    v = g.variable(np.float32(1), name="v")
+
+    def body(i: mg.Tensor, y: mg.Tensor) -> list[mg.Tensor]:
+        assign = g.assign(v, g.read(v) * 2.0)
+        return [g.control_dependency([assign], lambda: y + g.read(v))]
+
+    total = g.for_(3, initial=[g.constant(0.0)], body=body)[0]
+    expected = g.run({}, total).item()
+    function = mg.jax.function(g, total)
+    made, state = jax.jit(function)({"v": np.float32(1)}, {})
+    assert (float(made), float(state["v"])) == (expected, 8.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "float64", "int64"])
+def test_uniform_numbers_have_the_same_bits(dtype: str):
+    g = mg.Graph()
+    state = g.variable(_state(7), mg.int32)
+    made = _random(g, (3, 37), state, distribution="uniform", dtype=dtype, min=-1.5, max=2.25, max_integer=1000)
+    expected = g.run({}, list(made.outputs))
+    with jax.enable_x64(True):
+        found, _ = jax.jit(mg.jax.function(g, list(made.outputs)))(mg.jax.function(g, list(made.outputs)).state(), {})
+    for value, tensor in zip(found, made.outputs, strict=True):
+        assert np.asarray(value).tobytes() == expected[tensor].numpy().tobytes()
+
+
+@pytest.mark.parametrize("distribution", ["normal", "truncated_normal"])
+@pytest.mark.parametrize("method", ["box_muller", "inverse_cdf"])
+def test_normal_numbers_agree_to_the_last_roundings(distribution: str, method: str):
+    g = mg.Graph()
+    state = g.variable(_state(11), mg.int32)
+    made = _random(g, (2000,), state, distribution=distribution, sampling_method=method)
+    expected = g.run({}, list(made.outputs))
+    function = mg.jax.function(g, list(made.outputs))
+    (values, after), _ = jax.jit(function)(function.state(), {})
+    np.testing.assert_allclose(values, expected[made.outputs[0]].numpy(), rtol=2e-5, atol=2e-6)
+    assert np.asarray(after).tobytes() == expected[made.outputs[1]].numpy().tobytes()
+
+
+def _state(seed: int) -> np.ndarray:
+    return np.array([1, 2**31 - 5, -1, 3, 4, seed, 99], np.int32)  # a counter whose words will carry
+
+
+def _random(g: mg.Graph, shape: tuple[int, ...], state: mg.Tensor, **attributes: object) -> mg.Operation:
+    return g.create("random", [g.constant(np.array(shape, np.int32)), g.read(state)], attributes)
