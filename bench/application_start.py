@@ -82,8 +82,8 @@ def measure(options: Options) -> list[Row]:
     if not re.search(options.workloads, TITLE):
         return []
     rows, patience = [], Patience(options.patience)
-    with progress("application start") as say, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with progress("application start") as say, tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         package, onnx_file = write_files(folder)
         commands: dict[tuple[str, str], Command] = {(OURS, "C"): (application(folder), package)}
         peer = python_of("ONNX Runtime") if options.peers else None
@@ -100,11 +100,11 @@ def measure(options: Options) -> list[Row]:
                 samples[side].append(patience.undisturbed(partial(once, command))[0])
         spreads = {side: Spread.of([sample[0] for sample in found]) for side, found in samples.items()}
         ours = spreads[OURS, "C"]
-        for (side, mode), spread in spreads.items():
-            ratio = None if side == OURS else Spread.of([ours.median / spread.median])
-            limit = LIMIT if side == OURS else None
-            version = samples[side, mode][0][3]
-            rows.append(Row("application start", TITLE, "ms", side, mode, spread, ratio, limit=limit, version=version))
+        for (name, mode), spread in spreads.items():
+            ratio = None if name == OURS else Spread.of([ours.median / spread.median])
+            limit = LIMIT if name == OURS else None
+            version = samples[name, mode][0][3]
+            rows.append(Row("application start", TITLE, "ms", name, mode, spread, ratio, limit=limit, version=version))
         whole = Spread.of([sample[1] for sample in samples[OURS, "C"]])
         rows.append(Row("application start", WHOLE, "ms", OURS, "C", whole, version=mg.__version__))
     return rows

@@ -6,6 +6,7 @@ package of a trainer, trained.mpsgraph.
 """
 
 import ctypes
+import os
 import random
 import re
 import sys
@@ -132,7 +133,8 @@ class Fuzzer:
 
 
 if __name__ == "__main__":
-    fuzzer = Fuzzer(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[5]))
+    fuzzer = Fuzzer(str(Path(sys.argv[1]).resolve()), sys.argv[2], int(sys.argv[3]), Path(sys.argv[5]).resolve())
+    os.chdir(sys.argv[5])  # some of the texts that are tried are paths, and a graph may be saved there
     fuzzer.seeds()
     names = sorted(fuzzer.functions)
     for index in range(int(sys.argv[4])):
