@@ -22,8 +22,8 @@ from typing import Any
 import mpsgraph as mg
 import numpy as np
 
-OPTIONAL_ROOMS = ("mpsgraph.torch",)
-"""Rooms that need a package which these tests go without; pytorch/ runs their examples where it is installed."""
+OPTIONAL_ROOMS = ("mpsgraph.torch", "mpsgraph.jax")
+"""Rooms that need a package which these tests go without; pytorch/ and jax/ run their examples where it is installed."""
 
 
 @dataclass
