@@ -23,7 +23,7 @@ import mpsgraph as mg
 import numpy as np
 
 OPTIONAL_ROOMS = ("mpsgraph.torch", "mpsgraph.jax")
-"""Rooms that need a package which these tests go without; pytorch/ and jax/ run their examples where it is installed."""
+"""Rooms that need a package which these tests go without; pytorch/ and jax/ run their examples where it is there."""
 
 
 @dataclass
