@@ -56,6 +56,11 @@ WRONG = [
         r"^sort_multiple_arrays_.*_isstable_False_num_keys_[12]$",
         "the order of equal keys, which is open; ours is stable",
     ),
+    (
+        r"^approx_top_k_large_.*(bfloat16|float16)",
+        "which of equal elements comes first, which is open; ours is the first",
+    ),
+    (r"^conv_general_dilated_preferred_lhs_complex64_.*preferred_complex128", "XLA multiplies in complex64 and widens"),
     (r"^top_k_sort_inf_nan", "XLA puts one of two NaNs first and the other last; ours puts NaN before all numbers"),
 ]
 

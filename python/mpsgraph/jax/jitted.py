@@ -10,7 +10,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -224,14 +224,6 @@ def _both(function: Callable[..., Any], numbers: Any, names: Any) -> tuple[tuple
     elif names is None:
         words = [first[n] for n in places if -len(first) <= n < len(first) and first[n] in ordered]
     return tuple(places), tuple(words)
-
-
-@overload
-def jit(function: Callable[..., Any], **options: Any) -> Jitted: ...
-
-
-@overload
-def jit(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...
 
 
 def jit(
