@@ -8,10 +8,14 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
+    """
+class CheckError(Error, AssertionError):
+    """
+    A check of a run that did not hold.
     """
 class CheckpointError(Error, ValueError):
     """
@@ -40,10 +44,6 @@ class ShapeError(Error, ValueError):
 class OutOfRangeError(Error, IndexError):
     """
     Indices, labels, lengths outside of what they count.
-    """
-class CheckError(Error, AssertionError):
-    """
-    A check of a run that did not hold.
     """
 class UnsupportedError(Error, NotImplementedError):
     """
@@ -413,6 +413,8 @@ class Tensor:
         ...
     def __rand__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
         ...
+    def __reduce_ex__(self, protocol: typing.Any) -> typing.NoReturn:
+        ...
     def __repr__(self) -> str:
         ...
     def __rfloordiv__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
@@ -736,7 +738,7 @@ class CompilationDescriptor:
     reference_kernels: bool
     def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Executable] = {}, check_finite: bool = False) -> None:
         """
-        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs by the symbol under which operations `call` them.
+        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs by the symbol under which operations `call` them. `check_finite`: the run ends with CheckError at the first operation that makes a NaN or an infinity.
         """
     @property
     def callables(self) -> dict[str, Executable]:
@@ -1278,8 +1280,6 @@ def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = Non
     """
     An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
     """
-def memory_statistics() -> dict[str, typing.Any]:
-    ...
 def buffer_statistics() -> dict[str, typing.Any]:
     """
     Memory in use and in the cache of freed blocks, of the process and of all devices.
@@ -1322,6 +1322,16 @@ def known_values(tensor: Tensor) -> list[int | None] | None:
     """
 def library_version() -> str:
     ...
+def memory_statistics() -> dict[str, typing.Any]:
+    """
+    How much memory is in use, and the most that was since the process began, in bytes.
+    
+    A dict by device's name, of those that have been used, and "cpu", which has what is no other device's. Each has
+    "arrays" (also variables and results), "arenas" (what programs compute in between) and "packed_weights" (constants of
+    programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
+    freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
+    Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.
+    """
 def name_this_thread(name: str) -> None:
     """
     In profiles.
