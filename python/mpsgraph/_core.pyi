@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
@@ -18,6 +18,10 @@ class Error(Exception):
     ... except mg.Error as error:
     ...     print(type(error).__name__, isinstance(error, ValueError))
     GraphError True
+    """
+class CheckError(Error, AssertionError):
+    """
+    A check of a run that did not hold.
     """
 class CheckpointError(Error, ValueError):
     """
@@ -91,10 +95,6 @@ class OutOfRangeError(Error, IndexError):
     ... except mg.OutOfRangeError as error:
     ...     print(type(error).__name__)
     OutOfRangeError
-    """
-class CheckError(Error, AssertionError):
-    """
-    A check of a run that did not hold.
     """
 class UnsupportedError(Error, NotImplementedError):
     """
@@ -529,6 +529,8 @@ class Tensor:
     def __radd__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
         ...
     def __rand__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+        ...
+    def __reduce_ex__(self, protocol: typing.Any) -> typing.NoReturn:
         ...
     def __repr__(self) -> str:
         ...
@@ -1609,8 +1611,6 @@ def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = Non
     >>> shared.tolist(), own.tolist()
     ([5.0, 2.0], [1.0, 2.0])
     """
-def memory_statistics() -> dict[str, typing.Any]:
-    ...
 def buffer_statistics() -> dict[str, typing.Any]:
     """
     Memory in use and in the cache of freed blocks, of the process and of all devices.
@@ -1676,6 +1676,16 @@ def library_version() -> str:
     
     >>> mg.library_version() == mg.__version__
     True
+    """
+def memory_statistics() -> dict[str, typing.Any]:
+    """
+    How much memory is in use, and the most that was since the process began, in bytes.
+    
+    A dict by device's name, of those that have been used, and "cpu", which has what is no other device's. Each has
+    "arrays" (also variables and results), "arenas" (what programs compute in between) and "packed_weights" (constants of
+    programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
+    freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
+    Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.
     """
 def name_this_thread(name: str) -> None:
     """

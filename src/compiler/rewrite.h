@@ -68,7 +68,7 @@ void sweep(Program& program);
 // Is there such an operation, in any block? Looking costs a fraction of rewriting.
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);
 
-// By operation number: what roots need through inputs, blocks and control dependencies, and what blocks print and check.
+// By operation number: what roots need by inputs, blocks and control dependencies, and what blocks print and check.
 std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots);
 // By operation number: needed for the program's results and effects.
 std::vector<bool> live_operations(const Program& program);

@@ -36,7 +36,7 @@ class Summary:
 
     >>> summary = mg.nn.Conv2d(4, 3).summary((-1, 8, 8, 3))
     >>> summary.parameters, summary.multiply_adds, summary.layers[0].output
-    (112, 6912, '(-1, 8, 8, 4)')
+    (112, 3888, '(-1, 6, 6, 4)')
     """
 
     layers: tuple[Layer, ...]
