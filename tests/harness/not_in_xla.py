@@ -18,6 +18,7 @@ EXCLUDED: dict[str, str] = {
     "non_maximum_suppression": "the list of boxes that its Python face makes is as long as values say",
     "*-tensor_axis": FED,
     "*-fed_axes": FED,
+    "scatter_nd-tensor_shape": "the shape of its result is fed",
     "scaled_dot_product_attention-no_keys": "its composition takes the largest of no scores; devices have a kernel",
 }
 
