@@ -1640,7 +1640,7 @@ def encode_matrix_to_images(command_buffer: CommandBuffer, device: typing.Any, i
     """
     A row of the matrix for each image.
     """
-def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = ()) -> dict[typing.Any, typing.Any]:
+def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = ()) -> dict[str, typing.Any]:
     """
     What targets need as a graph of its own, with known shapes and no composites; feeds are placeholders with (dtype, shape). Result: graph, feeds, targets, variables, and source_variables of the graph it is from. UnsupportedError where shapes depend on values.
     """

@@ -131,10 +131,11 @@ def test_a_loop_whose_end_is_data_keeps_values_as_far_as_it_is_told():
     x, count = g.placeholder((), name="x"), g.placeholder((), mg.int32, name="count")
     d = g.gradients(powers(g, x, count), [x])[x]
     fed = {"x": np.float32(2), "count": np.int32(3)}
-    with pytest.raises(mg.UnsupportedError, match="loop_limit"):
-        mg.jax.function(g, d)({}, fed)
-    assert float(jax.jit(mg.jax.function(g, d, loop_limit=8))({}, fed)[0]) == 32  # 4 x³
-    assert np.isnan(mg.jax.function(g, d, loop_limit=2)({}, fed)[0]), "no wrong number where it kept too few"
+    with jax.enable_x64(True):  # in which the core counts iterations
+        with pytest.raises(mg.UnsupportedError, match="loop_limit"):
+            mg.jax.function(g, d)({}, fed)
+        assert float(jax.jit(mg.jax.function(g, d, loop_limit=8))({}, fed)[0]) == 32  # 4 x³
+        assert np.isnan(mg.jax.function(g, d, loop_limit=2)({}, fed)[0]), "no wrong number where it kept too few"
 
 
 def test_what_a_loop_assigns_is_in_the_state():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -53,8 +54,9 @@ class _Resize:
         at = np.arange(count, dtype=np.float64)
         if self.given:
             scale, offset = (np.asarray(x)[number] if isinstance(x, np.ndarray) else x[number] for x in self.given)
-            kind = np.float64 if all(isinstance(x, np.ndarray) for x in self.given) else np.float32
-            return (at.astype(kind) - offset) / scale
+            fed = not all(isinstance(x, np.ndarray) for x in self.given)
+            kind = np.float32 if fed and not jax.config.jax_enable_x64 else np.float64
+            return (at.astype(kind) - offset.astype(kind)) / scale.astype(kind)
         if self.step["align_corners"]:
             return at * (size - 1) / (count - 1) if count > 1 else at * 0
         if self.step["center_result"]:
