@@ -11,9 +11,11 @@ namespace mpsgraph::cpu {
 #ifdef MPSGRAPH_ONEDNN
 inline constexpr bool has_onednn = true;
 std::string onednn_version();
+bool onednn_multiplies_bfloat16();  // on this processor
 #else
 inline constexpr bool has_onednn = false;
 inline std::string onednn_version() { return "no oneDNN"; }
+inline bool onednn_multiplies_bfloat16() { return true; }  // whoever is there instead takes it
 #endif
 
 }  // namespace mpsgraph::cpu

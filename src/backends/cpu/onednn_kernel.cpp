@@ -61,6 +61,11 @@ std::string onednn_version() {
   return cat("oneDNN ", version->major, ".", version->minor);
 }
 
+bool onednn_multiplies_bfloat16() {
+  constexpr unsigned avx512_core = dnnl_cpu_isa_avx512_core;
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512_core) == avx512_core;
+}
+
 std::optional<dnnl::memory::data_type> onednn_type(DType dtype) {
   switch (dtype) {
     case DType::float32: return dnnl::memory::data_type::f32;

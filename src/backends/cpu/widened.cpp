@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -109,6 +110,11 @@ class WidenedKernel final : public Kernel {
 }  // namespace
 
 DType wide_float(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
+
+bool multiplies_in_float32(DType dtype) {
+  static const bool has_bfloat16 = onednn_multiplies_bfloat16();
+  return dtype == DType::float16 || (dtype == DType::bfloat16 && !has_bfloat16);
+}
 
 DType wide_integer(DType dtype) {
   if (!is_integer(dtype) || size_of(dtype) >= sizeof(int32_t)) return dtype;

@@ -15,6 +15,10 @@ namespace mpsgraph::cpu {
 DType wide_float(DType dtype);
 DType wide_integer(DType dtype);
 
+// Are products and convolutions of these halves computed in float32? Few processors have float16's arithmetic, and
+// oneDNN takes bfloat16 only from AVX-512 on.
+bool multiplies_in_float32(DType dtype);
+
 // `lower` sees operands of type `narrow` as ones of type `wide`. Integers wrap.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
 

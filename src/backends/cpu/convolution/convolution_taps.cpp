@@ -97,12 +97,12 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
 }
 
-// float16 is computed in float32: few processors have its arithmetic, and weights that are constants are widened once.
-bool is_of_float16(const Lowering& lowering) {
-  return lowering.output().dtype == DType::float16 && !lowering.reference_only();
+// Weights that are constants are widened once.
+bool is_widened(const Lowering& lowering) {
+  return multiplies_in_float32(lowering.output().dtype) && !lowering.reference_only();
 }
 std::unique_ptr<Kernel> in_float32(Lowering& lowering, Lower lower) {
-  return widened_kernel(lowering, DType::float16, DType::float32, lower);
+  return widened_kernel(lowering, lowering.output().dtype, DType::float32, lower);
 }
 
 ProductExtras extras_of(const Lowering& lowering) {
@@ -123,7 +123,7 @@ std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, Ta
 }
 
 std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
-  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps);
+  if (is_widened(lowering)) return in_float32(lowering, lower_taps);
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
   if (!lowering.reference_only() && !weights.layout && weights.dtype == DType::float32)
@@ -133,7 +133,7 @@ std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
-  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps_data_gradient);
+  if (is_widened(lowering)) return in_float32(lowering, lower_taps_data_gradient);
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
   if (!usable(lowering, p, weights)) return another(lowering);
@@ -146,7 +146,7 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_taps_weights_gradient(Lowering& lowering) {
-  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps_weights_gradient);
+  if (is_widened(lowering)) return in_float32(lowering, lower_taps_weights_gradient);
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
   if (!usable(lowering, p, result)) return another(lowering);

@@ -73,8 +73,9 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 }
 
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
-  if (lowering.output().dtype == DType::float16 && !lowering.reference_only())
-    return widened_kernel(lowering, DType::float16, DType::float32, lower_product);
+  const DType dtype = lowering.output().dtype;
+  if (multiplies_in_float32(dtype) && !lowering.reference_only())
+    return widened_kernel(lowering, dtype, DType::float32, lower_product);
   const bool fused = lowering.operation().is("fused_matrix_multiplication");
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
   const size_t rank = result.dims.size();
