@@ -87,7 +87,7 @@ def gpt_network(gpt: dict[str, Any]) -> Any:
             self.up, self.down = nn.Linear(4 * features), nn.Linear(features)
 
         def forward(self, x: mg.Tensor) -> mg.Tensor:
-            g = x.graph
+            g: Any = x.graph
             made = g.reshape(self.together(self.norm1(x)), (-1, gpt["positions"], 3 * heads, features // heads))
             query, key, value = g.split(g.transpose(made, (0, 2, 1, 3)), 3, 1)
             seen = g.transpose(g.scaled_dot_product_attention(query, key, value, causal=True), (0, 2, 1, 3))
@@ -102,7 +102,8 @@ def gpt_network(gpt: dict[str, Any]) -> Any:
             self.norm, self.next = nn.LayerNorm(epsilon=1e-5), nn.Linear(gpt["characters"])
 
         def forward(self, x: mg.Tensor) -> mg.Tensor:
-            places = x.graph.constant(np.arange(gpt["positions"], dtype=np.int32))
+            g: Any = x.graph
+            places = g.constant(np.arange(gpt["positions"], dtype=np.int32))
             return self.next(self.norm(self.blocks(self.characters(x) + self.places(places))))
 
     return Network()
@@ -120,7 +121,8 @@ def trainer_of(name: str, sizes: dict[str, Any], engine: Any = None) -> Any:
 
     if sizes["small"]:
         workloads.W1_CHANNELS, workloads.W1_HIDDEN = (2, 3), 8
-        workloads.W2_STEM, workloads.W2_STAGES = 4, ((2, 8, 1, 1), (4, 16, 1, 2))
+        workloads.W2_STEM = 4
+        workloads.W2_STAGES = ((2, 8, 1, 1), (4, 16, 1, 2))  # type: ignore[assignment]
     if name == "W1":
         import w1_digits
 
@@ -307,7 +309,8 @@ def torch_network(name: str, sizes: dict[str, Any]) -> Any:
 
     if sizes["small"]:
         workloads.W1_CHANNELS, workloads.W1_HIDDEN, workloads.W1_FLAT = (2, 3), 8, 7 * 7 * 3
-        workloads.W2_STEM, workloads.W2_STAGES = 4, ((2, 8, 1, 1), (4, 16, 1, 2))
+        workloads.W2_STEM = 4
+        workloads.W2_STAGES = ((2, 8, 1, 1), (4, 16, 1, 2))  # type: ignore[assignment]
     from peers import torch_networks
 
     return torch_networks.DigitNetwork() if name == "W1" else torch_networks.resnet50()
@@ -439,8 +442,8 @@ def table(results: dict[str, Any]) -> str:
     both = [results["workloads"].get("W2 1024", {}).get(f"XLA, {count}", {}) for count in (1, 2)]
     if all("ms" in found for found in both):
         one, two = both
-        times = f"one card {one['ms']:.2f} ms, two {two['ms']:.2f} ms, {one['ms'] / two['ms']:.2f} times"
-        lines += ["", f"W2, batch 1,024: {times}; losses differ by {difference(two['losses'], one['losses'])}"]
+        said = f"one card {one['ms']:.2f} ms, two {two['ms']:.2f} ms, {one['ms'] / two['ms']:.2f} times"
+        lines += ["", f"W2, batch 1,024: {said}; losses differ by {difference(two['losses'], one['losses'])}"]
     return "\n".join(lines)
 
 

@@ -1002,7 +1002,7 @@ class CompilationDescriptor:
     reference_kernels: bool
     def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Callee] = {}, check_finite: bool = False) -> None:
         """
-        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs, or ends of an Exchange, by the symbol under which operations `call` them.
+        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs, or ends of an Exchange, by the symbol under which operations `call` them. `check_finite`: the run ends with CheckError at the first operation that makes a NaN or an infinity.
         """
     @property
     def callables(self) -> dict[str, Callee]:

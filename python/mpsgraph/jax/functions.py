@@ -204,7 +204,7 @@ def function(
 
 def _of_trainer(trainer: Any, example: tuple[Any, ...] | None, precision: str, loop_limit: int) -> Function:
     from ..training.batch import checked_batch
-    from ..training.saved import variables_of
+    from ..training.variables import variables_of
     from ..training.step import example_of
 
     if example is not None:

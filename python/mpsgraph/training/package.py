@@ -21,7 +21,7 @@ from ..errors import GraphError, UnsupportedError
 from ..model import Model
 from ..optim.schedules import Schedule, as_rate, end_of
 from . import evaluation
-from .saved import variables_of
+from .variables import variables_of
 from .step import Built, as_json
 from .structure import mapped, named_leaves
 from .trainer import Trainer

@@ -206,9 +206,7 @@ class Trainer(TrainingGraph):
         self.step += 1
         return result
 
-    def _step_for(
-        self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any
-    ) -> tuple[Executable | Prepared, Built]:
+    def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
         """The executable of a step on a batch of these shapes, in their structure; the last one is at hand, others may
         be in the cache."""
         applying = (self.step + 1) % self.accumulation == 0

@@ -1,8 +1,8 @@
 // Every question about the system's version, and every known fault of Apple's that the backend works around.
 //
-// The oldest system is macOS 13.3. Newer API is guarded by `if (METAL_AVAILABLE(14.0, 17.0))`, which the compiler checks
-// against the interfaces' own versions. Over the stand-in of the tests the version is simulated, so that both sides
-// run.
+// The oldest systems are macOS 13.3 and iOS 16.4. Newer API is guarded by `if (METAL_AVAILABLE(14.0, 17.0))`, of which
+// the compiler checks the first against the interfaces' own versions. Over the stand-in of the tests the version is
+// simulated, so that both sides run.
 #pragma once
 
 #ifdef __APPLE__

@@ -1,6 +1,6 @@
 """Writes what the application needs into Resources: the classifier as a package that trains, and scanned digits.
 
-    python swift/Examples/DrawADigit/make_resources.py
+python swift/Examples/DrawADigit/make_resources.py
 """
 
 from pathlib import Path

@@ -7,6 +7,7 @@ sine and cosine. A state is int32[7]: 1, four counter words, two key words.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -121,7 +122,7 @@ def _box_muller(words: Value, dtype: np.dtype) -> Value:
     return pairs.reshape(words.shape)
 
 
-def _scaled(values: Value, factor: float, offset: float, dtype: np.dtype, zero: Value) -> Value:
+def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Value) -> Value:
     """values factor + offset, rounded twice in the element type: compilers fuse no sum with a product whose bits go
     through an operation of integers first."""
     kind = np.dtype(np.float32) if is_half(dtype) else dtype
