@@ -357,6 +357,12 @@ _explain_error(
     "mg.Trainer(mg.nn.Linear(3)).train_step(x, labels).wait()",
 )
 _explain_error(
+    "CheckError",
+    "A check of a run that did not hold, or with check_finite a number that is none.",
+    "g = mg.Graph()",
+    "g.run({}, g.check(g.constant([1.0, -1.0]) > 0, 'must be positive', on=g.constant(1.0)))",
+)
+_explain_error(
     "DTypeError",
     "Element types that do not match or are not supported there.",
     "g = mg.Graph()",

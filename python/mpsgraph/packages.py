@@ -82,6 +82,14 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
     memory when it is compiled.
     Args: path; verify, compare checksums, which reads all of it once; seed, of the graph.
     Errors: PackageError for a package that is missing, truncated, altered, of a newer format or no package.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
+    >>> g = mg.Graph()
+    >>> x = g.placeholder((-1,), name="x")
+    >>> mg.Model(g, {"x": x}, {"y": x * 2}).save(path)
+    >>> mg.load(path)(np.float32([1, 2])).tolist()
+    [2.0, 4.0]
     """
     contents = _core.PackageContents(os.fspath(path), verify)
     graph = graph_of(contents, seed)

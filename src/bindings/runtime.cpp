@@ -170,7 +170,13 @@ A dict by device's name, of those that have been used, and "cpu", which has what
 "arrays" (also variables and results), "arenas" (what programs compute in between) and "packed_weights" (constants of
 programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
 freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
-Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.)");
+Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.
+
+>>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
+>>> kept = mg.asarray(np.zeros(1000, np.float32), copy=True)
+>>> mg.memory_statistics()["cpu"]["arrays"]["current"] >= before
+True
+)");
   module.def(
       "buffer_statistics",
       [] {

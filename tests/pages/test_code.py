@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import mpsgraph as mg
+import numpy as np
 import pytest
 from harness.pages import ROOT, Block, blocks, pages, run
 
@@ -15,7 +16,7 @@ PACKAGE = Path(mg.__file__).parent
 BLOCKS = [block for page in pages() for block in blocks(page)]
 PYTHON = [page for page in pages() if any(b.language == "python" for b in blocks(page))]
 NATIVE = [block for block in BLOCKS if block.language in ("c", "cpp")]
-UNCHECKED = {"", "cmake", "text"}  # command lines, what programs print, pictures of graphs
+UNCHECKED = {"", "cmake", "swift", "text"}  # command lines, what programs print, pictures of graphs
 
 
 def test_every_language_is_known():
@@ -51,11 +52,14 @@ def test_native_programs_run(block: Block, digits: Path):
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with digits.mpsgraph, as docs/guides/deployment.md saves it."""
+    """A folder with digits.mpsgraph, as docs/guides/deployment.md saves it, and trainer.mpsgraph, which trains."""
     folder = tmp_path_factory.mktemp("digits")
     page = ROOT / "docs" / "guides" / "deployment.md"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run([block for block in blocks(page) if block.language == "python"])
     assert (folder / "digits.mpsgraph").is_dir()
+    trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Flatten(), mg.nn.Linear(10)), metrics=["accuracy"])
+    trainer.train_step(np.zeros((64, 28, 28, 1), np.float32), np.zeros(64, np.int32))
+    mg.save(folder / "trainer.mpsgraph", trainer)
     return folder

@@ -32,7 +32,7 @@ def test_rooms_are_found():
     assert {"mpsgraph", "mpsgraph.nn", "mpsgraph.nn.losses", "mpsgraph.optim", "mpsgraph.training.callbacks"} <= found
     assert {"mpsgraph.onnx", "mpsgraph.nngraph", "mpsgraph.profiler", "mpsgraph.random", "mpsgraph.data"} <= found
     assert len(NAMES) > 300
-    assert set(reference.optional_rooms()) == set(OPTIONAL_ROOMS) <= found, "read, not imported"
+    assert set(reference.optional_rooms()) <= set(OPTIONAL_ROOMS) <= found, "read, not imported"
 
 
 @pytest.mark.parametrize("each", NAMES, ids=lambda each: each.path)

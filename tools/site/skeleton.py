@@ -52,9 +52,14 @@ def _public(tree: ast.Module) -> list[str]:
     return []
 
 
+def _statements(tree: ast.Module) -> list[ast.stmt]:
+    """Those of a module, and what it imports for type checkers alone."""
+    return [part for node in tree.body for part in (node.body if isinstance(node, ast.If) else [node])]
+
+
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
     """The module that defines a name, and how; None of a module. Imports are followed within the package."""
-    for node in _tree(module).body:
+    for node in _statements(_tree(module)):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return module, node
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

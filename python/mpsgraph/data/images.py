@@ -17,7 +17,17 @@ SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", "
 
 @checked
 class ImageFolder:
-    """Images by number: (image, class), float32 (height, width, channels) in 0..1 and an int32; `classes` has names."""
+    """Images by number: (image, class), float32 (height, width, channels) in 0..1 and an int32; `classes` has names.
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> os.mkdir(os.path.join(folder, "cat"))
+    >>> Image.new("RGB", (6, 4), "red").save(os.path.join(folder, "cat", "1.png"))
+    >>> images = mg.data.image_folder(folder)
+    >>> len(images), images.classes, images[0][0].shape
+    (1, ['cat'], (4, 6, 3))
+    """
 
     def __init__(self, folder: str | Path, size: list[int] | None, channels: int) -> None:
         root = Path(folder)

@@ -17,7 +17,16 @@ from .files import DataError
 
 @checked
 class HDF5:
-    """Samples of an HDF5 file's datasets by number. Each process that reads opens the file for itself."""
+    """Samples of an HDF5 file's datasets by number. Each process that reads opens the file for itself.
+
+    >>> import h5py, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "data.h5")
+    >>> with h5py.File(path, "w") as file:
+    ...     file["x"] = np.float32([[1, 2], [3, 4]])
+    >>> samples = mg.data.hdf5(path, "x")
+    >>> len(samples), np.ravel(samples[1]).tolist()
+    (2, [3.0, 4.0])
+    """
 
     def __init__(self, path: str | Path, names: tuple[str, ...]) -> None:
         self.path, self.names = Path(path), names
@@ -78,7 +87,12 @@ def hdf5(path: str | Path, *names: str) -> HDF5:
 
 @checked
 class Columns:
-    """Some columns of a table, sample by sample, in an order."""
+    """Some columns of a table, sample by sample, in an order.
+
+    >>> table = mg.data.columns([{"x": [1.0, 2.0], "y": 0}, {"x": [3.0, 4.0], "y": 1}], "y")
+    >>> len(table), int(np.ravel(table[1])[0])
+    (2, 1)
+    """
 
     def __init__(self, dataset: Any, names: tuple[str, ...]) -> None:
         self.dataset, self.names = dataset, names

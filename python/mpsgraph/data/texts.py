@@ -53,7 +53,12 @@ def tokenized(
 
 @checked
 class Windows:
-    """Pieces of a long row of tokens by number: (piece, the same one further on)."""
+    """Pieces of a long row of tokens by number: (piece, the same one further on).
+
+    >>> pieces = mg.data.windows(np.arange(8), length=3)
+    >>> len(pieces), [part.tolist() for part in pieces[1]]
+    (2, [[3, 4, 5], [4, 5, 6]])
+    """
 
     def __init__(self, tokens: np.ndarray, length: Size, stride: Size) -> None:
         self.tokens, self.length, self.stride = tokens, length, stride

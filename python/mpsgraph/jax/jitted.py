@@ -103,7 +103,13 @@ def _name(traced: Any) -> str:
 
 
 class Jitted:
-    """What `jit` gives: the function, compiled at its first call for each structure and type of arguments."""
+    """What `jit` gives: the function, compiled at its first call for each structure and type of arguments.
+
+    >>> import jax.numpy as jnp
+    >>> double = mg.jax.jit(lambda x: 2 * x)
+    >>> double(jnp.arange(3.0)).tolist(), double.cache_size()
+    ([0.0, 2.0, 4.0], 1)
+    """
 
     def __init__(
         self,

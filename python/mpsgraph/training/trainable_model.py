@@ -63,6 +63,9 @@ class TrainableModel(Model):
         self._last_step: tuple[Any, Executable, Built] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
+        self._partnership = None  # it trains in one process
+        self._fit: Any = None
+        self._resumed: dict[str, Any] = {}
         self._data_state: dict[str, int] | None = None
         self._every: int = self._training["every"]
         try:

@@ -1,0 +1,10 @@
+"""docs/xla.md: its programs run as they stand there."""
+
+from harness.pages import blocks, run
+
+
+def test_the_pages_programs_run(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = [block for block in blocks(repository / "docs" / "xla.md") if block.language == "python"]
+    assert len(program) >= 2
+    run(program)
