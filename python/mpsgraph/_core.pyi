@@ -21,7 +21,14 @@ class Error(Exception):
     """
 class CheckError(Error, AssertionError):
     """
-    A check of a run that did not hold.
+    A check of a run that did not hold, or with check_finite a number that is none.
+
+    >>> try:
+    ...     g = mg.Graph()
+    ...     g.run({}, g.check(g.constant([1.0, -1.0]) > 0, 'must be positive', on=g.constant(1.0)))
+    ... except mg.CheckError as error:
+    ...     print(type(error).__name__)
+    CheckError
     """
 class CheckpointError(Error, ValueError):
     """
@@ -1686,6 +1693,11 @@ def memory_statistics() -> dict[str, typing.Any]:
     programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
     freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
     Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.
+    
+    >>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
+    >>> kept = mg.asarray(np.zeros(1000, np.float32), copy=True)
+    >>> mg.memory_statistics()["cpu"]["arrays"]["current"] >= before
+    True
     """
 def name_this_thread(name: str) -> None:
     """

@@ -67,7 +67,9 @@ def _answer(model: Model, device: str, options: argparse.Namespace) -> str:
 
 
 def _compiled(model: Model, device: str, options: argparse.Namespace) -> Any:
-    """The model compiled for the sizes that are known or given."""
-    asked = models.shapes(options)
-    feeds: dict[Any, Any] = {t: (t.dtype, asked.get(name, t.shape)) for name, t in model.inputs.items()}
+    """The model compiled for the sizes that are known or given, and 1 where one is open."""
+    asked, feeds = models.shapes(options), dict[Any, Any]()
+    for name, tensor in model.inputs.items():
+        shape = asked.get(name, tensor.shape)
+        feeds[tensor] = tensor.dtype, shape and tuple(1 if size < 0 else size for size in shape)
     return model.graph.on(Device(device)).compile(feeds, list(model.outputs.values()))

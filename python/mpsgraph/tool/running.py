@@ -41,6 +41,9 @@ def run(options: argparse.Namespace) -> str:
     """Runs once. Result: a line for each output, with its file."""
     model = models.opened(options)
     given = _given(options)
+    for name in given:
+        if name not in model.inputs:
+            raise GraphError(f"the model has no input '{name}'; it has {', '.join(model.inputs)}")
     missing = [name for name in model.inputs if name not in given]
     if missing:
         raise GraphError(f"the model wants {', '.join(missing)}, too: give --input {missing[0]}=FILE.npy")

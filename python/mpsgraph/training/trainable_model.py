@@ -65,6 +65,7 @@ class TrainableModel(Model):
         self._data: Any = None
         self._partnership = None  # it trains in one process
         self._fit: Any = None
+        self._builts: dict[Any, Built] = {}  # it has its step from the package
         self._resumed: dict[str, Any] = {}
         self._data_state: dict[str, int] | None = None
         self._every: int = self._training["every"]
@@ -330,7 +331,10 @@ class TrainableModel(Model):
             _require_structure(what, known, part)
         return own
 
-    def _inputs_for(self, inputs: Any) -> Any:
+    def _runner(self) -> Any:
+        return self.graph.on(self.device)
+
+    def _prediction_inputs_for(self, inputs: Any) -> Any:
         _require_structure("inputs", self._built.inputs, inputs)
         return self._built.inputs
 
