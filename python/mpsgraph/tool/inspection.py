@@ -28,7 +28,7 @@ def inspect(options: argparse.Namespace) -> str:
     model = models.opened(options)
     lines = [f"{options.model.name}"]
     for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
-        lines += ["", what] + [f"  {name:24} {tensor.type}" for name, tensor in tensors.items()]
+        lines += ["", what] + [f"  {name:24} {_type(tensor)}" for name, tensor in tensors.items()]
     lines += ["", "weights", *_weights(model)]
     kinds = Counter(operation.kind for operation in model.graph.operations)
     lines += ["", "operations", *(f"  {count:6} {kind}" for kind, count in kinds.most_common())]
@@ -36,6 +36,11 @@ def inspect(options: argparse.Namespace) -> str:
     if options.plan:
         lines += ["", "plan", _compiled(model, Device.default().name, options).plan()]
     return "\n".join(lines)
+
+
+def _type(tensor: Any) -> str:
+    """float32[-1, 16]; -1 is any size, * any shape."""
+    return f"{tensor.dtype}{'[*]' if tensor.shape is None else list(tensor.shape)}"
 
 
 def _weights(model: Model) -> list[str]:
