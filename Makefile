@@ -19,7 +19,7 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
-#   make test-jax      JAX's programs likewise (tests/jax), a part of JAX's own harnesses among them; not a part
+#   make test-jax      JAX's programs likewise (tests/jax_and_xla), a part of JAX's own harnesses among them; not a part
 #   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
 #   make test-swift    the Swift package and its tests, where Swift 6 is installed; not a part
 #
@@ -205,7 +205,7 @@ test-torch: build $(TOOLS) $(TORCH)/installed
 HARNESSES ?=
 test-jax: build $(TOOLS) $(JAX)/installed
 	PYTHONPATH=$(PURELIB) $(TOGETHER) \
-	  $(JAX)/bin/python $(if $(HARNESSES),tests/jax/harnesses.py,-m pytest -m "not slow" tests/jax)
+	  $(JAX)/bin/python $(if $(HARNESSES),tests/jax_and_xla/harnesses.py,-m pytest -m "not slow" tests/jax_and_xla)
 
 $(JAX)/installed:
 	$(PYTHON) -m venv $(@D)

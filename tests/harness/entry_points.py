@@ -23,7 +23,7 @@ import mpsgraph as mg
 import numpy as np
 
 OPTIONAL_ROOMS = ("mpsgraph.distributed", "mpsgraph.jax", "mpsgraph.torch")
-"""Rooms that need a package which these tests go without; distributed/, jax/ and pytorch/ run them where it is
+"""Rooms that need a package which these tests go without; distributed/, jax_and_xla/ and pytorch/ run them where it is
 installed."""
 
 

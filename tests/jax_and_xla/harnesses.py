@@ -1,8 +1,8 @@
 """JAX's own harnesses of its primitives, run through mpsgraph.jax.jit and compared with jax.jit: a summary of all.
 
-    python tests/jax/harnesses.py                     all of them, in as many processes as there are processors
-    python tests/jax/harnesses.py --only 'svd|qr'     those whose names a pattern finds
-    python tests/jax/harnesses.py --every 20          each twentieth
+    python tests/jax_and_xla/harnesses.py                     all of them, in as many processes as there are processors
+    python tests/jax_and_xla/harnesses.py --only 'svd|qr'     those whose names a pattern finds
+    python tests/jax_and_xla/harnesses.py --every 20          each twentieth
 
 A harness passes when all results are equal within its tolerance, refused when mpsgraph names what it cannot say, and is
 wrong else. The exit status is not 0 when one is wrong that WRONG does not list, with its reason.

@@ -1,6 +1,9 @@
 """docs/xla.md: its programs run as they stand there."""
 
+import pytest
 from harness.pages import blocks, run
+
+pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 
 
 def test_the_pages_programs_run(repository, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A part of JAX's own harnesses of its primitives; all of them run by tests/jax/harnesses.py."""
+"""A part of JAX's own harnesses of its primitives; all of them run by tests/jax_and_xla/harnesses.py."""
 
 import importlib.util
 from pathlib import Path
