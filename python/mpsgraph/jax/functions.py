@@ -211,8 +211,8 @@ def function(
 
 def _of_trainer(trainer: Any, example: tuple[Any, ...] | None, precision: str, loop_limit: int) -> Function:
     from ..training.batch import checked_batch
-    from ..training.variables import variables_of
     from ..training.step import example_of
+    from ..training.variables import variables_of
 
     if example is not None:
         batch = checked_batch(*example)

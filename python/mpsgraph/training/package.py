@@ -21,10 +21,10 @@ from ..errors import GraphError, UnsupportedError
 from ..model import Model
 from ..optim.schedules import Schedule, as_rate, end_of
 from . import evaluation
-from .variables import variables_of
 from .step import Built, as_json
 from .structure import mapped, named_leaves
 from .trainer import Trainer
+from .variables import variables_of
 
 UPDATES = 100_000
 """How many updates a schedule without an end has rates for, unless somebody says another number."""
