@@ -107,7 +107,7 @@ def test_tables_for_notebooks():
         (nn.Linear(out_features=10, bias=False), "Linear(10, bias=False)"),
         (nn.Dropout(), "Dropout()"),
         (nn.Dropout(0.1), "Dropout(rate=0.1)"),
-        (nn.Conv2d(8, (3, 5), stride=2, padding="valid"), "Conv2d(8, (3, 5), strides=2)"),
+        (nn.Conv2d(8, (3, 5), strides=2, padding="valid"), "Conv2d(8, (3, 5), strides=2)"),
         (nn.Conv2d(8, 3, padding="same"), "Conv2d(8, 3, padding='TF_SAME')"),
         (nn.LayerNorm(epsilon=1e-3), "LayerNorm(epsilon=0.001)"),
         (nn.LSTM(4, num_layers=2, bidirectional=True), "LSTM(4, num_layers=2, bidirectional=True)"),

@@ -182,7 +182,9 @@ def test_the_largest_sums_of_integers_are_exact():
     g = mg.Graph()
     x = g.placeholder((1, 4096), mg.int8, name="x")
     w = g.dequantize(g.constant(np.full((4096, 4), -127, np.int8)), 1.0)
-    got, expected, _ = both_ways(g, {x: np.full((1, 4096), -128, np.int8)}, g.dequantize(x, 1.0, 127) @ w)
+    got, expected, plan = both_ways(g, {x: np.full((1, 4096), -128, np.int8)}, g.dequantize(x, 1.0, 127) @ w)
+    if "integers" not in plan:
+        pytest.skip("this processor does not multiply integers, and so computes in floats")
     np.testing.assert_array_equal(got, np.full((1, 4), 255 * 127 * 4096, np.float32))
     np.testing.assert_allclose(expected, got, rtol=1e-4, err_msg="floats add up to about that")
 
