@@ -230,8 +230,12 @@ def test_class_weights_may_be_arrays_and_lists(value):
 
 # --- packages ---------------------------------------------------------------------------------------------------------
 def test_what_is_no_graph_is_not_saved(tmp_path: Path):
-    for wrong in (mg.nn.Linear(2), make(), np.ones(3), None, "model"):
-        with pytest.raises(mg.GraphError, match="save: graph is .*: mg.save writes graphs, models and trainers; .*state_dict"):
+    with pytest.raises(mg.GraphError, match="no training step to save yet: train or evaluate first"):
+        mg.save(tmp_path / "p", make())
+    for wrong in (mg.nn.Linear(2), np.ones(3), None, "model"):
+        with pytest.raises(
+            mg.GraphError, match="save: graph is .*: mg.save writes graphs, models and trainers; .*state_dict"
+        ):
             mg.save(tmp_path / "p", wrong)
     module = mg.nn.Linear(2)
     module(mg.Graph().placeholder((1, 2)))

@@ -104,8 +104,8 @@ TEST(specialisation_cuts_where_values_decide) {
   CHECK_EQUAL(types[1], f32({2}));
   CHECK_EQUAL(types[2], f32({2}));
   std::vector<TensorType> fed;
-  for (const auto& [is_feed, index] : rest.sources)
-    fed.push_back((is_feed ? program.feeds : program.targets)[index]->type);
+  for (const compiler::Rest::Source& source : rest.sources)
+    fed.push_back((source.is_feed ? program.feeds : program.targets)[source.index]->type);
   const Ints values{3, 2};
   Program next = specialize(rest, fed, {integer_constant({fed[rest.deciding[0]].dtype, Shape{2}}, values)});
   verify(*next.graph);

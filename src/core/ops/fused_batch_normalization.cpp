@@ -30,14 +30,19 @@ struct OperandCheck {
   size_t next = 0;
 
   void data(std::string_view role) {
+    present(role);
     if (c.type(next) != c.type(x)) c.shape_error(cat(role, " is ", c.type(next), ", the source ", c.type(x)));
     ++next;
   }
   void channels(std::string_view role) {
+    present(role);
     const TensorType one = channel_type(c, x);
     if (c.dtype(next) != DType::float32 || c.shape(next).elements() != one.shape.elements())
       c.shape_error(cat(role, " is ", c.type(next), ", expected ", one));
     ++next;
+  }
+  void present(std::string_view role) const {
+    if (next >= c.count()) c.graph_error(cat("the attributes name a ", role, ", got ", c.count(), " operands"));
   }
   void end() const {
     if (c.count() != next) c.graph_error(cat("expected ", next, " operands, got ", c.count()));
