@@ -75,7 +75,6 @@ def test_runs_that_overlap_have_arenas_of_their_own():
 
 
 def test_the_memory_goes_with_the_last_executable_that_needs_it():
-    gc.collect()  # the arena of an executable that another test has left would serve this one
     small, x, y = layers()
     kept = small.compile({x: (16, WIDTH)}, [y])
     ones = np.ones((4096, WIDTH), np.float32)
