@@ -1,24 +1,6 @@
 /* A C99 program: control flow. Doubles x while it is below 20, by `while`; adds 0 + 1 + 2 + 3, by `for`; negates one of
  * both, by `if`; derives through the loop; and uses blocks wrongly. */
-#include <mpsgraph/mpsgraph.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-
-#define CHECK(call)                                                               \
-  do {                                                                            \
-    if ((call) != MPSGRAPH_OK) {                                                  \
-      fprintf(stderr, "%d: %s: %s\n", __LINE__, #call, mpsgraph_error_message()); \
-      exit(1);                                                                    \
-    }                                                                             \
-  } while (0)
-#define REQUIRE(what)                                       \
-  do {                                                      \
-    if (!(what)) {                                          \
-      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what); \
-      exit(1);                                              \
-    }                                                       \
-  } while (0)
+#include "checks.h"
 
 static mpsgraph_graph graph;
 static const mpsgraph_type real = {MPSGRAPH_FLOAT32, 0, {0}}, whole = {MPSGRAPH_INT32, 0, {0}};

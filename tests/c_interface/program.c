@@ -1,26 +1,8 @@
 /* A C99 program: fits a line by training steps, saves the state, opens the package again, runs it in every way. */
-#include <mpsgraph/mpsgraph.h>
+#include "checks.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CHECK(call)                                                                                                  \
-  do {                                                                                                               \
-    const mpsgraph_status status_ = (call);                                                                          \
-    if (status_ != MPSGRAPH_OK) {                                                                                    \
-      fprintf(stderr, "%d: %s: %s: %s\n", __LINE__, #call, mpsgraph_status_name(status_), mpsgraph_error_message()); \
-      exit(1);                                                                                                       \
-    }                                                                                                                \
-  } while (0)
-#define REQUIRE(what)                                       \
-  do {                                                      \
-    if (!(what)) {                                          \
-      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what); \
-      exit(1);                                              \
-    }                                                       \
-  } while (0)
 
 enum { POINTS = 64 };
 static int deleted = 0;

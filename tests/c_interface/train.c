@@ -3,27 +3,9 @@
  * BATCHES has STEPS batches of 16 rows, 6 float32 and an int32 label each, in the order of the inputs. Prints each step's
  * numbers in hexadecimal, so that they can be compared bit for bit, then saves; the state that it had before is restored
  * in between, and the last step made again. */
-#include <mpsgraph/mpsgraph.h>
+#include "checks.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CHECK(call)                                                                                                  \
-  do {                                                                                                               \
-    const mpsgraph_status status_ = (call);                                                                          \
-    if (status_ != MPSGRAPH_OK) {                                                                                    \
-      fprintf(stderr, "%d: %s: %s: %s\n", __LINE__, #call, mpsgraph_status_name(status_), mpsgraph_error_message()); \
-      exit(1);                                                                                                       \
-    }                                                                                                                \
-  } while (0)
-#define REQUIRE(what)                                       \
-  do {                                                      \
-    if (!(what)) {                                          \
-      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what); \
-      exit(1);                                              \
-    }                                                       \
-  } while (0)
 
 enum { ROWS = 16, WIDTH = 6, MOST = 8 };
 

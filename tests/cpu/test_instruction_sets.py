@@ -67,6 +67,31 @@ def test_loading_the_library_runs_nothing_of_an_instruction_set():
     assert initialised == [], "make their tables constexpr"
 
 
+TRAINING_IN_BFLOAT16 = """
+import numpy as np
+import mpsgraph as mg
+from mpsgraph import nn
+rng = np.random.default_rng(0)
+x, y = rng.normal(size=(16, 8, 8, 3)).astype(np.float32), rng.integers(4, size=16).astype(np.int32)
+def losses(precision):
+    network = nn.Sequential(nn.Conv2d(6, 3), nn.BatchNorm(), nn.ReLU(), nn.Conv2d(8, 3, strides=2), nn.ReLU(),
+                            nn.Flatten(), nn.Linear(12), nn.ReLU(), nn.Linear(4))
+    trainer = mg.Trainer(network, optimizer=mg.optim.SGD(0.05), precision=precision)
+    return [float(trainer.train_step(x, y)) for _ in range(5)]
+half, single = losses("bfloat16"), losses("float32")
+assert half != single and single[-1] < single[0], (half, single)
+np.testing.assert_allclose(half, single, rtol=0.05)
+"""
+
+
+@pytest.mark.skipif("oneDNN" not in mg.Device("cpu").description, reason="oneDNN is not there")
+def test_bfloat16_trains_where_onednn_has_no_products_of_it():
+    """Before AVX-512 it has none; oneDNN's own variable makes a newer processor such a one."""
+    for name in ("ONEDNN_MAX_CPU_ISA", "MPSGRAPH_INSTRUCTION_SET"):
+        run = with_set("AVX2", "-c", TRAINING_IN_BFLOAT16, variable=name)
+        assert run.returncode == 0, f"{name}\n{run.stderr}"
+
+
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
 def test_vectorised_kernels(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)

@@ -127,6 +127,11 @@ def _built_of(trainer: Trainer) -> Built:
 
 def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     """UnsupportedError for what happens in Python, and so in no package, unless it may be left out."""
+    if trainer._partnership is not None:
+        raise UnsupportedError(
+            "a package's step is one process's, this one speaks to others: trainer.save(path) writes a checkpoint, which "
+            "a trainer without distributed loads, and can be packaged"
+        )
     overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
     if overridden:
         raise UnsupportedError(
@@ -136,7 +141,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     parts = [*built.parts, *built.evaluated]
     inside = {name: "a metric that accumulates in Python" for part in parts for name in part.accumulated}
     if trainer.check_finite:
-        inside["check_finite"] = "a search through Python's graph"
+        inside["check_finite"] = "which a step is compiled with"
     for name in leave_out:
         if name not in inside:
             known = ", ".join(map(repr, inside)) or "nothing that would have to be"
