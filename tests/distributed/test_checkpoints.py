@@ -72,6 +72,12 @@ def test_a_checkpoint_that_cannot_be_read_or_written_is_an_error_in_every_proces
         assert saving.startswith("CheckpointError") and "cannot be written" in saving
 
 
+def test_a_step_of_several_processes_is_in_no_package(tmp_path):
+    said = results_of(2, "packaged", path=str(tmp_path / "trained.mpsgraph"))
+    assert all("trainer.save(path) writes a checkpoint" in text for text in said)
+    assert not (tmp_path / "trained.mpsgraph").exists()
+
+
 def test_a_batch_order_of_more_processes_stands_behind_as_many_samples():
     x = np.arange(64)
     four = mg.data.batches((x,), 4).shard(0, 4)

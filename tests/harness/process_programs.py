@@ -206,6 +206,16 @@ def unreadable(path):
     return said
 
 
+def packaged(path):
+    """What mpsgraph.save says of a trainer that speaks to others."""
+    trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
+    trainer.train_step(*dataset("perceptron", 4, "float32"))
+    try:
+        mg.save(path, trainer)
+    except mg.UnsupportedError as error:
+        return str(error)
+
+
 def dying(how, path, ready):
     """Trains and saves; process 1 ends early in one of several ways."""
     rank = mg.distributed.rank()

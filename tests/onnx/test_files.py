@@ -389,6 +389,21 @@ def test_the_tool_names_its_own_options(tmp_path, capsys):
     np.testing.assert_array_equal(mg.load(tmp_path / "m.mpsgraph")(ones(2)), ones(1, 2))
 
 
+@pytest.mark.both_devices
+def test_the_tool_writes_apples_package_where_metal_is(tmp_path, capsys):
+    path = tmp_path / "m.onnx"
+    onnx.save(model([node("Relu", ["x"], ["y"])], [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))]), path)
+    arguments = ["convert", "--onnx", str(path), "--output", str(tmp_path), "--minimum-os", "14.0"]
+    assert tool(arguments) == 1
+    assert "--minimum-os is for --target-platform" in capsys.readouterr().err
+    status, made = tool([*arguments, "--target-platform", "macOS"]), tmp_path / "m.mpsgraphpackage"
+    said = capsys.readouterr()
+    if "metal" in mg.Device.names():
+        assert status == 0 and made.exists() and said.out.strip() == str(made)
+    else:
+        assert status == 1 and "metal" in said.err and not made.exists()
+
+
 def blocks(count: int) -> onnx.ModelProto:
     """Reshapes, each to a shape computed from that of its operand, as torch writes `x.view(x.size(0), -1)`."""
     nodes, x = [], "x"
