@@ -51,6 +51,6 @@ def test_a_process_that_ends_ends_the_others_and_its_checkpoint_goes_on(how: str
     whole = results_of(3, "fitted", **common)
     resumed = results_of(3, "fitted", resume=str(path), **common | {"steps": 12 - process_programs.SAVED_AT})
     for a, b in zip(whole, resumed, strict=True):
-        assert a["losses"][6:] == b["losses"][5:] and a["step"] == b["step"] == 12  # the sixth was under way
+        assert a["losses"] == b["losses"] and a["step"] == b["step"] == 12  # with the history before
         for name, value in a["weights"].items():
             np.testing.assert_array_equal(value, b["weights"][name])
