@@ -9,7 +9,7 @@ os.environ["KERAS_BACKEND"] = "torch"  # before anybody imports Keras
 from pathlib import Path
 
 import pytest
-from harness.pages import ROOT, Block, blocks, pages, run
+from harness.pages import PACKAGES, ROOT, Block, blocks, pages, run
 
 pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
@@ -22,7 +22,7 @@ def programs() -> list[tuple[str, list[Block]]]:
         name = page.relative_to(ROOT).as_posix()
         for package in {block.needs for block in own if block.of_others}:
             found.append((f"{name}, {package}", [b for b in own if b.of_others and b.needs == package]))
-        if any(block.needs and not block.of_others for block in own):
+        if any(block.needs in PACKAGES.values() and not block.of_others for block in own):
             found.append((name, [block for block in own if not block.of_others]))
     return found
 
