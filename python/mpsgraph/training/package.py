@@ -129,8 +129,8 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     """UnsupportedError for what happens in Python, and so in no package, unless it may be left out."""
     if trainer._partnership is not None:
         raise UnsupportedError(
-            "a package's step is one process's, this one speaks to others: trainer.save(path) writes a checkpoint, which "
-            "a trainer without distributed loads, and can be packaged"
+            "a package's step is one process's, this one speaks to others: trainer.save(path) writes a checkpoint, "
+            "which a trainer without distributed loads, and can be packaged"
         )
     overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
     if overridden:
