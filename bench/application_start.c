@@ -1,8 +1,10 @@
-/* An application with a LeNet: opens PACKAGE, compiles it for one picture and runs it. Prints the milliseconds from
- * before the package is opened to the first result, and the sum of the scores, by which the result is seen to be one. */
+/* An application with a network for pictures: opens PACKAGE, compiles it for one picture of HEIGHT x WIDTH x CHANNELS and
+ * runs it. Prints the milliseconds from before the package is opened to the first result, and the sum of the ten scores,
+ * by which the result is seen to be one. */
 #include <mpsgraph/mpsgraph.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 static double milliseconds(void) {
@@ -12,18 +14,22 @@ static double milliseconds(void) {
 }
 
 int main(int argc, char** argv) {
-  static float pixels[784], scores[10];
-  const mpsgraph_type type = {MPSGRAPH_FLOAT32, 4, {1, 28, 28, 1}};
+  static float scores[10];
+  mpsgraph_type type = {MPSGRAPH_FLOAT32, 4, {1, 0, 0, 0}};
   mpsgraph_graph graph;
   mpsgraph_executable executable;
   mpsgraph_array image, result = NULL;
   double begin, end, sum = 0;
-  int i;
-  if (argc != 2) return 2;
-  for (i = 0; i < 784; ++i) pixels[i] = (float)(i % 7) / 7;
+  size_t i, count = 1;
+  float* pixels;
+  if (argc != 5) return 2;
+  for (i = 1; i < 4; ++i) count *= (size_t)(type.dims[i] = atoi(argv[i + 1]));
+  pixels = malloc(count * sizeof *pixels);
+  if (!pixels) return 2;
+  for (i = 0; i < count; ++i) pixels[i] = (float)(i % 7) / 7;
   begin = milliseconds();
   if (mpsgraph_graph_open(argv[1], NULL, &graph) || mpsgraph_graph_compile(graph, &type, 1, &executable) ||
-      mpsgraph_array_from_memory(&type, NULL, pixels, sizeof pixels, 0, NULL, NULL, &image) ||
+      mpsgraph_array_from_memory(&type, NULL, pixels, count * sizeof *pixels, 0, NULL, NULL, &image) ||
       mpsgraph_executable_run(executable, &image, 1, &result, 1) ||
       mpsgraph_array_read(result, scores, sizeof scores)) {
     fprintf(stderr, "%s\n", mpsgraph_error_message());

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
     from . import torch as torch
     from .model import Model
-    from .packages import load, save
+    from .packages import load, prepare, save
     from .training import checkpoint
     from .training.history import History
     from .training.step_result import StepResult
@@ -103,6 +103,7 @@ _LAZY = {
     "History": "training.history",
     "Model": "model",
     "load": "packages",
+    "prepare": "packages",
     "save": "packages",
     "StepResult": "training.step_result",
     "profiler": "profiler",
@@ -189,6 +190,7 @@ __all__ = [
     "onnx",
     "optim",
     "parse",
+    "prepare",
     "profiler",
     "random",
     "save",

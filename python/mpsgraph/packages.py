@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from . import _core
 from ._checks import Size, checked
-from ._core import Tensor
+from ._core import Device, Tensor
 from ._shown import shown
 from .errors import GraphError
 from .graph import Graph
@@ -98,3 +99,59 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
     from .training.trainable_model import TrainableModel
 
     return TrainableModel(graph, contents)
+
+
+class Preparation(NamedTuple):
+    """What `mpsgraph.prepare` wrote: the file, whom it fits (engine and processor), how many constants, their bytes.
+
+    >>> mg.packages.Preparation(Path("net.mpsgraph/prepared/cpu-0.safetensors"), "a processor", 53, 1 << 20).constants
+    53
+    """
+
+    file: Path
+    made_for: str
+    constants: int
+    bytes: int
+
+
+@checked
+def prepare(
+    path: str | os.PathLike[str],
+    shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] = (),
+    *,
+    device: Device | str | None = None,
+) -> Preparation:
+    """Adds to a package what this machine makes of its weights before a first run, for faster starts.
+
+    The package is compiled for inputs of these shapes, and what the kernels have made of constants, such as weights in
+    the order in which they are read, goes into its folder `prepared`. Whoever loads the package with the same release
+    on a processor of the same kind maps that instead of making it; on others it is passed over, and made as ever.
+    There is a file for each kind of processor; a second call on the same kind replaces it, saving the package removes
+    all. Only constants are prepared: `Model.optimize_for_inference` makes constants of variables.
+    Args: path, of a package; shapes, of inputs by name, or a list of such, one for each way it will be called; inputs
+    of known shape need none. device, the default one unless given.
+    Result: a `Preparation`. Errors: PackageError for what is no package or cannot be written, GraphError for unknown
+    names, ShapeError; UnsupportedError where there is nothing to prepare, as on device metal, whose own form ahead of
+    time is an MPSGraphPackage (`Executable.serialize`). Source: docs/packages.md.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "net.mpsgraph")
+    >>> g = mg.Graph()
+    >>> x = g.placeholder((-1, 16, 16, 64), name="x")
+    >>> weights = g.variable(np.full((3, 3, 64, 64), 0.01, np.float32))
+    >>> model = mg.Model(g, {"x": x}, {"y": g.convolution2d(x, weights, padding="TF_SAME")})
+    >>> model.optimize_for_inference().save(path)
+    >>> mg.prepare(path, {"x": (1, 16, 16, 64)}, device="cpu").constants
+    1
+    """
+    model = load(path)
+    ways = [shapes] if isinstance(shapes, Mapping) else list(shapes) or [{}]
+    types = []
+    for way in ways:
+        unknown = [name for name in way if name not in model.inputs]
+        if unknown:
+            raise GraphError(f"[prepare] there is no input {unknown[0]!r}; it has {', '.join(map(repr, model.inputs))}")
+        types.append({name: (str(model.inputs[name].dtype), tuple(shape)) for name, shape in way.items()})
+    del model
+    file, made_for, constants, count = _core.prepare_package(os.fspath(path), types, device)
+    return Preparation(Path(file), made_for, constants, count)

@@ -95,6 +95,22 @@ PackageContents load(const std::string& path, bool verify) {
   return runtime::load_package(path, {.verify = verify});
 }
 
+py::tuple prepare(const std::string& path, const Sequence<py::dict>& types, const py::object& device) {
+  std::vector<std::map<std::string, TensorType>> of_inputs;
+  for (py::handle one : types) {
+    of_inputs.emplace_back();
+    for (const auto& [name, type] : py::cast<py::dict>(one))
+      of_inputs.back().emplace(py::cast<std::string>(name), to_tensor_type(type));
+  }
+  runtime::Device& on = to_device(device);
+  runtime::Preparation made;
+  {
+    WithoutGil released;
+    made = runtime::prepare_package(path, of_inputs, on);
+  }
+  return py::make_tuple(made.file.string(), made.made_for, made.constants, made.bytes);
+}
+
 PackageContents optimize_for_inference(const std::shared_ptr<Graph>& graph, const py::dict& inputs,
                                        const py::dict& outputs, const py::dict& parameters,
                                        const Sequence<py::tuple>& known, runtime::DeviceGraph* values) {
@@ -204,6 +220,10 @@ void define_package(py::module_& module) {
   module.def("quantized", &quantized, py::arg("graph").none(false), py::arg("inputs"), py::arg("outputs"),
              py::arg("parameters"), py::arg("tensors"), py::arg("per_channel"),
              "Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).");
+  module.def(
+      "prepare_package", &prepare, py::arg("path"), py::arg("types"), py::arg("device") = py::none(),
+      "Adds what the device makes of the constants for inputs of these types, a dict by name for each way to call "
+      "it. Result: (file, whom it fits, constants, bytes).");
   define_serialized_executable(module);
 }
 

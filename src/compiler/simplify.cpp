@@ -35,7 +35,10 @@ size_t hash_of(const Operation& op) {
       for (int64_t i : *ints) hash = mix(hash, static_cast<size_t>(i));
     } else if (const auto* data = std::get_if<ConstantPtr>(&value)) {
       hash = mix(hash, static_cast<size_t>((*data)->elements()));
-      if ((*data)->elements() > 0) hash = mix(hash, std::hash<double>()((*data)->scalar()));
+      if (const auto digest = (*data)->digest())
+        hash = mix(hash, *digest);
+      else if ((*data)->elements() > 0)
+        hash = mix(hash, std::hash<double>()((*data)->scalar()));
     }
   }
   return hash;

@@ -88,6 +88,7 @@ struct ConstantData::Made {
   std::mutex mutex;
   std::shared_ptr<std::byte> bytes;  // null when they were taken
   bool seen = false;  // somebody knows where they are
+  std::optional<uint64_t> digest;  // of memory that is not ours to give away
 };
 
 ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner, Read read) {
@@ -111,6 +112,14 @@ ConstantPtr ConstantData::remade(DType dtype, Dims dims, std::shared_ptr<std::by
   return data;
 }
 
+ConstantPtr ConstantData::deferred(DType dtype, Dims dims, uint64_t digest, Make open) {
+  ConstantPtr data = remade(dtype, std::move(dims), nullptr, std::move(open));
+  data->made_->digest = digest;
+  return data;
+}
+
+std::optional<uint64_t> ConstantData::digest() const { return made_ ? made_->digest : std::nullopt; }
+
 // Not made under the mutex: their maker may wait for a thread that wants them.
 const std::byte* ConstantData::remade_bytes() const {
   {
@@ -125,7 +134,7 @@ const std::byte* ConstantData::remade_bytes() const {
 }
 
 std::shared_ptr<std::byte> ConstantData::take() const {
-  if (!made_) return nullptr;
+  if (!made_ || made_->digest) return nullptr;
   {
     std::lock_guard lock(made_->mutex);
     if (made_->seen) return nullptr;
@@ -182,7 +191,7 @@ double ConstantData::scalar(int64_t index) const {
 
 double ConstantData::imaginary(int64_t index) const {
   return with_storage_type(dtype_, [&](auto zero) {
-    return static_cast<double>(std::imag(load<decltype(zero)>(bytes_, splat_ ? 0 : index)));
+    return static_cast<double>(std::imag(load<decltype(zero)>(bytes(), splat_ ? 0 : index)));
   });
 }
 
@@ -204,9 +213,23 @@ std::vector<int64_t> ConstantData::integers() const {
   return values;
 }
 
+std::shared_ptr<const ConstantData> ConstantData::with(ConstantForms forms) const {
+  auto result = std::shared_ptr<ConstantData>(new ConstantData(*this));
+  result->forms_ = std::make_shared<const ConstantForms>(std::move(forms));
+  return result;
+}
+
+const ConstantForm* ConstantData::form(std::string_view name) const {
+  if (!forms_) return nullptr;
+  const auto found = forms_->find(name);
+  return found == forms_->end() ? nullptr : &found->second;
+}
+
 bool ConstantData::operator==(const ConstantData& other) const {
   if (dtype_ != other.dtype_ || dims_ != other.dims_) return false;
-  if (this == &other || elements_ == 0 || (bytes() == other.bytes() && splat_ == other.splat_)) return true;
+  if (this == &other || elements_ == 0 || (made_ && made_ == other.made_)) return true;
+  if (digest() && other.digest() && digest() != other.digest()) return false;
+  if (bytes() == other.bytes() && splat_ == other.splat_) return true;
   const size_t size = size_of(dtype_);
   if (splat_ == other.splat_) return std::memcmp(bytes(), other.bytes(), stored_bytes()) == 0;
   const std::byte* element = splat_ ? bytes() : other.bytes();

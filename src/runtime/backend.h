@@ -37,6 +37,13 @@ struct SerializedOrder {
   std::vector<std::optional<size_t>> feeds, targets;
 };
 
+// What a device has made of a constant for kernels of its own, and holds.
+struct DeviceForm {
+  const std::byte* of;  // the constant's elements
+  std::string name;
+  ConstantForm form;
+};
+
 // A compiled program. run() is called from queue threads, several at a time.
 class CompiledProgram {
  public:
@@ -88,6 +95,10 @@ class Backend {
   // Of that memory, where it is not the process's own.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
+  // Whose forms of constants it takes, as packages keep them (preparation.h): forms fit where this text is the same.
+  // Empty: it makes none.
+  virtual std::string takes_forms() const { return {}; }
+  virtual std::vector<DeviceForm> forms() const { return {}; }  // those that are held now, of any graph
   virtual DeviceLimits measure_limits() { return {}; }  // takes a while
   // For a device that runs work by itself; null when work runs on the queue's thread.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }

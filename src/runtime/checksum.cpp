@@ -3,7 +3,10 @@
 
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstring>
+
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::runtime {
 
@@ -51,5 +54,16 @@ std::string to_hex(uint64_t value) {
   for (size_t i = 16; i-- > 0; value >>= 4) digits[i] = "0123456789abcdef"[value & 15];
   return digits;
 }
+
+uint64_t from_hex(const std::string& digits) {
+  uint64_t value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [at, error] = std::from_chars(digits.data(), end, value, 16);
+  if (digits.size() != 16 || at != end || error != std::errc())
+    throw PackageError(cat("'", digits, "' is no checksum"));
+  return value;
+}
+
+std::string checksum_of(const MappedFile& file) { return to_hex(checksum(file.data(), file.bytes())); }
 
 }  // namespace mpsgraph::runtime

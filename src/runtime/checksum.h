@@ -7,9 +7,13 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/mapped_file.h"
+
 namespace mpsgraph::runtime {
 
 uint64_t checksum(const void* data, size_t bytes);
 std::string to_hex(uint64_t value);  // 16 digits
+uint64_t from_hex(const std::string& digits);  // PackageError for what is none
+std::string checksum_of(const MappedFile& file);  // its digits
 
 }  // namespace mpsgraph::runtime

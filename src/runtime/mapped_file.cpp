@@ -52,6 +52,15 @@ MappedFile::~MappedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+void MappedFile::populate([[maybe_unused]] size_t offset, [[maybe_unused]] size_t bytes) const {
+#ifdef MADV_POPULATE_READ
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = offset / page * page;
+  // Older systems refuse, and pages come as they are touched.
+  (void)::madvise(const_cast<std::byte*>(data_) + begin, offset + bytes - begin, MADV_POPULATE_READ);
+#endif
+}
+
 void MappedFile::read(size_t offset, size_t bytes, void* destination) const {
   auto* to = static_cast<std::byte*>(destination);
   while (bytes > 0) {

@@ -9,7 +9,8 @@
 #include "compiler/rewrite.h"
 #include "mpsgraph/core/text.h"
 #include "runtime/checksum.h"
-#include "runtime/json.h"
+#include "runtime/manifest.h"
+#include "runtime/preparation.h"
 #include "runtime/safetensors.h"
 
 namespace mpsgraph::runtime {
@@ -21,11 +22,8 @@ namespace fs = std::filesystem;
 constexpr int64_t plain_version = 1, functions_version = 2;  // of inputs and outputs alone; with more functions
 constexpr std::string_view manifest_name = "package.json", graph_name = "graph.txt",
                            weights_name = "weights.safetensors";
-constexpr size_t largest_manifest = size_t{1} << 26, largest_graph = size_t{1} << 31, largest_weights = size_t{1} << 48;
+constexpr size_t largest_graph = size_t{1} << 31, largest_weights = size_t{1} << 48;
 constexpr size_t largest_inline = 256;  // bytes of a constant that stands in the text
-constexpr std::string_view blank = "0000000000000000";
-
-std::string checksum_of(const MappedFile& file) { return to_hex(checksum(file.data(), file.bytes())); }
 
 std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<const char*>(file.data()), file.bytes()}; }
 
@@ -200,13 +198,12 @@ void write_text(const fs::path& path, const std::string& text) {
   write_file(path, [&](const Append& append) { append(text.data(), text.size()); });
 }
 
-void write_manifest(const fs::path& directory, const PackageContents& contents) {
+Json manifest_of(const fs::path& directory, const PackageContents& contents) {
   const auto file = [&](std::string_view name, size_t limit) {
     return Json{{"checksum", checksum_of(*MappedFile::open(directory / name, limit))}};
   };
   const bool plain = contents.functions.empty() && !contents.training;
-  Json manifest{{"checksum", blank},
-                {"format", "mpsgraph"},
+  Json manifest{{"format", "mpsgraph"},
                 {"format_version", plain ? plain_version : functions_version},
                 {"graph", file(graph_name, largest_graph)},
                 {"weights", file(weights_name, largest_weights)},
@@ -216,14 +213,7 @@ void write_manifest(const fs::path& directory, const PackageContents& contents) 
                 {"trainable", names_of(contents.trainable)}};
   if (!plain) manifest["functions"] = described(contents.functions);
   if (contents.training) manifest["training"] = described(*contents.training);
-  std::string text;
-  try {
-    text = to_text(manifest, 1) + '\n';
-  } catch (const Json::exception& error) {
-    throw PackageError(cat("a name is no UTF-8: ", error.what()));
-  }
-  text.replace(text.find(blank), blank.size(), to_hex(checksum(text.data(), text.size())));
-  write_text(directory / manifest_name, text);
+  return manifest;
 }
 
 void write_contents(const fs::path& directory, const PackageContents& contents, DeviceGraph* values,
@@ -250,7 +240,7 @@ void write_contents(const fs::path& directory, const PackageContents& contents, 
   options.elsewhere = [&](const Operation& operation, std::string_view key) { return weights.place(operation, key); };
   write_text(directory / graph_name, print(*contents.graph, options));
   write_safetensors(directory / weights_name, weights.take());
-  write_manifest(directory, contents);
+  write_manifest(directory / manifest_name, manifest_of(directory, contents));
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
@@ -272,20 +262,12 @@ const Json& list_member(const Json& object, const char* key) {
   return list;
 }
 
-Json read_manifest(const fs::path& path) {
-  std::string text(text_of(*MappedFile::open(path, largest_manifest)));
-  const Json manifest = parse_json(text);
-  if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != "mpsgraph")
-    throw PackageError("it describes no package");
+void check_format(const Json& manifest) {
+  if (!manifest.contains("format") || manifest["format"] != "mpsgraph") throw PackageError("it describes no package");
   if (const Json& version = member(manifest, "format_version");
       version != plain_version && version != functions_version)
     throw PackageError(cat("it has format version ", to_text(version), ", this mpsgraph reads ", plain_version, " and ",
                            functions_version, ": update it"));
-  const std::string stated = text_member(manifest, "checksum");
-  const size_t place = text.find(stated);
-  if (stated.size() == blank.size() && place != text.npos) text.replace(place, blank.size(), blank);
-  if (stated != to_hex(checksum(text.data(), text.size()))) throw PackageError("its checksum does not match");
-  return manifest;
 }
 
 Tensor* find_tensor(const Graph& graph, const std::string& operation_name, size_t result, std::string_view kind) {
@@ -359,18 +341,25 @@ PackageTraining training_in(const Graph& graph, const Json& described) {
   return training;
 }
 
-std::shared_ptr<const MappedFile> open_part(const fs::path& path, size_t limit, const Json& described, bool verify) {
-  auto file = MappedFile::open(path, limit);
-  const std::string stated = text_member(described, "checksum");
-  if (verify && checksum_of(*file) != stated)
+void require_checksum(const MappedFile& file, const fs::path& path, const std::string& stated, bool verify) {
+  if (verify && checksum_of(file) != stated)
     throw PackageError(cat(path.string(), " is truncated or altered: its checksum does not match"));
-  return file;
 }
 
-PackageContents read_contents(const fs::path& directory, const Json& manifest, bool verify) {
-  const auto text = open_part(directory / graph_name, largest_graph, member(manifest, "graph"), verify);
-  const auto weights = open_part(directory / weights_name, largest_weights, member(manifest, "weights"), verify);
-  const std::map<std::string, ConstantPtr> tensors = read_safetensors(weights, directory / weights_name);
+PackageContents read_contents(const fs::path& directory, const Json& manifest, const LoadOptions& options,
+                              PackageWeights* kept) {
+  const bool verify = options.verify;
+  const Json &of_graph = member(manifest, "graph"), &of_weights = member(manifest, "weights");
+  const auto text = MappedFile::open(directory / graph_name, largest_graph);
+  require_checksum(*text, directory / graph_name, text_member(of_graph, "checksum"), verify);
+  const fs::path place = directory / weights_name;
+  PackageWeights weights{place, MappedFile::open(place, largest_weights), text_member(of_weights, "checksum")};
+  if (!options.prepared || !add_prepared_forms(directory, weights, verify)) {
+    require_checksum(*weights.file, place, weights.checksum, verify);
+    weights.by_name = read_safetensors(weights.file, place);
+  }
+  const std::map<std::string, ConstantPtr>& tensors = weights.by_name;
+  if (kept) *kept = weights;
   const auto elsewhere = [&](const std::string& name, const TensorType&) {
     const auto found = tensors.find(name);
     return found == tensors.end() ? nullptr : found->second;
@@ -440,8 +429,12 @@ void save_package(const fs::path& directory, const PackageContents& contents, De
 }
 
 PackageContents load_package(const fs::path& directory, const LoadOptions& options) {
+  return load_package(directory, options, nullptr);
+}
+
+PackageContents load_package(const fs::path& directory, const LoadOptions& options, PackageWeights* weights) {
   try {
-    return read_contents(directory, read_manifest(directory / manifest_name), options.verify);
+    return read_contents(directory, read_manifest(directory / manifest_name, check_format), options, weights);
   } catch (const Json::exception& error) {
     throw PackageError(cat((directory / manifest_name).string(), " is damaged: ", error.what()));
   } catch (const PackageError& error) {
@@ -451,8 +444,7 @@ PackageContents load_package(const fs::path& directory, const LoadOptions& optio
   }
 }
 
-// --- on a device
-// -------------------------------------------------------------------------------------------------------
+// --- on a device -----------------------------------------------------------------------------------------------------
 
 Package::Package(PackageContents contents, Device& device)
     : contents_(std::move(contents)), graph_(std::make_shared<DeviceGraph>(contents_.graph, device)) {}
@@ -464,16 +456,21 @@ Package Package::load(const fs::path& directory, Device& device, const LoadOptio
 Tensor* Package::input(const std::string& name) const { return required(contents_.inputs, name, "input"); }
 Tensor* Package::output(const std::string& name) const { return required(contents_.outputs, name, "output"); }
 
-std::shared_ptr<Executable> Package::compile(const std::map<std::string, TensorType>& types) const {
-  for (const auto& [name, type] : types) input(name);
+std::shared_ptr<Executable> compile(const PackageContents& contents, DeviceGraph& graph,
+                                    const std::map<std::string, TensorType>& types) {
+  for (const auto& [name, type] : types) required(contents.inputs, name, "input");
   std::vector<Feed> feeds;
-  for (const auto& [name, tensor] : contents_.inputs) {
+  for (const auto& [name, tensor] : contents.inputs) {
     const auto given = types.find(name);
     feeds.emplace_back(tensor, given == types.end() ? tensor->type : given->second);
   }
   std::vector<Tensor*> targets;
-  for (const auto& [name, tensor] : contents_.outputs) targets.push_back(tensor);
-  return graph_->compile(feeds, targets);
+  for (const auto& [name, tensor] : contents.outputs) targets.push_back(tensor);
+  return graph.compile(feeds, targets);
+}
+
+std::shared_ptr<Executable> Package::compile(const std::map<std::string, TensorType>& types) const {
+  return runtime::compile(contents_, *graph_, types);
 }
 
 std::map<std::string, NDArray> Package::run(const std::map<std::string, NDArray>& inputs) const {

@@ -72,6 +72,23 @@ def test_quantize_writes_integers_and_tells_the_difference(package, tmp_path, ca
     assert 0 < differs < 0.2 and found == pytest.approx(differs, abs=1e-3)
 
 
+def test_prepare_says_whom_it_fits(tmp_path, capsys):
+    g = mg.Graph()
+    x = g.placeholder((-1, 8, 8, 64), name="x")
+    y = g.convolution2d(x, g.variable(np.ones((3, 3, 64, 64), np.float32)), padding="TF_SAME")
+    mg.Model(g, {"x": x}, {"y": y}).optimize_for_inference().save(tmp_path / "c.mpsgraph")
+    if mg.Device.default().name != "cpu":
+        assert tool(["prepare", str(tmp_path / "c.mpsgraph"), "--shape", "x=1,8,8,64"]) == 1
+        assert "makes nothing" in capsys.readouterr().err
+        return
+    assert tool(["prepare", str(tmp_path / "c.mpsgraph"), "--shape", "x=1,8,8,64"]) == 0
+    said = capsys.readouterr().out
+    assert "1 weights" in said and mg.library_version() in said
+    assert tool(["inspect", str(tmp_path / "c.mpsgraph")]) == 0
+    assert f"prepared for\n  mpsgraph {mg.library_version()}" in capsys.readouterr().out
+    assert mg.load(tmp_path / "c.mpsgraph")(np.ones((1, 8, 8, 64), np.float32)).shape == (1, 8, 8, 64)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -19,6 +21,13 @@
 #include "mpsgraph/export.h"
 
 namespace mpsgraph {
+
+// What a device makes of a constant for kernels of its own, made before: by a name of the device's own.
+struct ConstantForm {
+  std::shared_ptr<const std::byte> bytes;
+  size_t count = 0;
+};
+using ConstantForms = std::map<std::string, ConstantForm, std::less<>>;
 
 // The value of a constant, or the first value of a variable: row-major bytes, immutable and shared.
 // A splat holds one element, the value of all.
@@ -36,6 +45,9 @@ class MPSGRAPH_API ConstantData {
   // thread.
   using Make = std::function<std::shared_ptr<std::byte>()>;
   static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
+  // Memory of somebody else that `open` looks at when the bytes are first asked for; it may throw then. `digest`: a
+  // checksum of the bytes, by which constants can be told apart without them.
+  static std::shared_ptr<const ConstantData> deferred(DType, Dims, uint64_t digest, Make open);
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
 
   DType dtype() const { return dtype_; }
@@ -53,6 +65,10 @@ class MPSGRAPH_API ConstantData {
   int64_t integer(int64_t index = 0) const;  // any integer dtype, exact
   std::vector<int64_t> integers() const;
   bool operator==(const ConstantData& other) const;  // same type and same bits
+  std::optional<uint64_t> digest() const;  // where it is known without the bytes
+  // The same with forms of it, and one of them; null when there is none of the name.
+  std::shared_ptr<const ConstantData> with(ConstantForms forms) const;
+  const ConstantForm* form(std::string_view name) const;
 
  private:
   ConstantData() = default;
@@ -66,6 +82,7 @@ class MPSGRAPH_API ConstantData {
   struct Made;
   std::shared_ptr<Made> made_;  // null for memory that is kept
   const std::byte* remade_bytes() const;
+  std::shared_ptr<const ConstantForms> forms_;
 };
 using ConstantPtr = std::shared_ptr<const ConstantData>;
 

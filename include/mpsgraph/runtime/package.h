@@ -4,6 +4,7 @@
 //     package.json          what it is: names, checksums
 //     graph.txt             the operations, in the form of core/text.h
 //     weights.safetensors   variables and large constants, which the loaded graph maps and does not copy
+//     prepared/             weights as kernels want them, for some processors, where somebody asked for that
 //
 // A package is data from outside: whatever is wrong with it is a PackageError, and nothing in it names another file.
 // Of format version 1 are packages of inputs and outputs alone, which every reader takes; of 2 those that hold more
@@ -60,6 +61,7 @@ struct MPSGRAPH_API PackageContents {
 
 struct LoadOptions {
   bool verify = true;  // compare checksums, which touches every byte of the weights
+  bool prepared = true;  // take what prepare_package() has written for this processor
 };
 MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options = {});
 
@@ -71,6 +73,20 @@ struct SaveOptions {
 // replaced; anything else in that place is a PackageError.
 MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
                                DeviceGraph* values = nullptr, const SaveOptions& options = {});
+
+// What was prepared.
+struct Preparation {
+  std::filesystem::path file;
+  std::string made_for;  // the engine and the processor that take it; others pass it over
+  size_t constants = 0, bytes = 0;
+};
+// Adds to a package what the device makes of its constants when it compiles the package for inputs of these types: the
+// weights in the order in which its kernels read them. Whoever loads the package on such a processor, with the same
+// release, maps them instead of making them; all others make them, as without. `prepared` holds one file a processor,
+// which is replaced; saving the package anew removes them. UnsupportedError where the device makes nothing of it.
+MPSGRAPH_API Preparation prepare_package(const std::filesystem::path& directory,
+                                         const std::vector<std::map<std::string, TensorType>>& types,
+                                         Device& device = Device::default_device());
 
 // A loaded package on a device.
 class MPSGRAPH_API Package {

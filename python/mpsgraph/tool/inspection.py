@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,8 @@ def inspect(options: argparse.Namespace) -> str:
     kinds = Counter(operation.kind for operation in model.graph.operations)
     lines += ["", "operations", *(f"  {count:6} {kind}" for kind, count in kinds.most_common())]
     lines += ["", "runs on", *(f"  {name:8} {_answer(model, name, options)}" for name in Device.names())]
+    if prepared := _prepared(options.model):
+        lines += ["", "prepared for", *prepared]
     if options.plan:
         lines += ["", "plan", _compiled(model, Device.default().name, options).plan()]
     return "\n".join(lines)
@@ -54,6 +58,15 @@ def _weights(model: Model) -> list[str]:
         f"  {count:,} parameters in {len(variables)} variables, {held / 1e6:.2f} MB",
         f"  {len(constants)} constants, {fixed / 1e6:.2f} MB",
     ]
+
+
+def _prepared(model: Path) -> list[str]:
+    """For which processors weights are kept as their kernels read them."""
+    lines = []
+    for manifest in sorted(model.glob("prepared/*.json")):
+        written = json.loads(manifest.read_text())
+        lines.append(f"  {written['for']}, {sum(entry['bytes'] for entry in written['of']) / 1e6:.2f} MB")
+    return lines
 
 
 def _stored(tensor: Any) -> str:

@@ -1,4 +1,4 @@
-"""`mpsgraphtool optimize` and `quantize`: a model written anew, as inference wants it."""
+"""`mpsgraphtool optimize`, `quantize` and `prepare`: a model as inference wants it, and for this processor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
+from ..packages import prepare
 from . import models
 
 
@@ -34,6 +35,12 @@ def add_to(commands: Any) -> None:
     quantize_it.add_argument("--scheme", choices=("symmetric", "asymmetric"), default="symmetric")
     quantize_it.add_argument("--output", type=Path, required=True, metavar="PACKAGE")
     quantize_it.set_defaults(command_runs=quantize)
+    prepare_it = commands.add_parser("prepare", help="add to a package what this processor makes of its weights")
+    prepare_it.add_argument("model", type=Path, metavar="PACKAGE")
+    prepare_it.add_argument(
+        "--shape", type=models.pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an open input"
+    )
+    prepare_it.set_defaults(command_runs=prepare_package)
 
 
 def optimize(options: argparse.Namespace) -> str:
@@ -71,3 +78,9 @@ def quantize(options: argparse.Namespace) -> str:
         largest = float(np.abs(reference).max(initial=0.0))
         lines.append(f"  {name}: differs by {float(difference.max(initial=0.0)):.3g} at most, of {largest:.3g}")
     return "\n".join(lines)
+
+
+def prepare_package(options: argparse.Namespace) -> str:
+    """See mpsgraph.prepare. Result: what was written, and whom it fits."""
+    made = prepare(options.model, models.shapes(options))
+    return f"{made.file}: {made.constants} weights, {made.bytes / 1e6:.1f} MB\n  for {made.made_for}"

@@ -12,6 +12,7 @@
 #include "backends/cpu/machine_limits.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
@@ -100,6 +101,8 @@ class CpuBackend final : public runtime::Backend {
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
   bool sees_feeds() const override { return true; }
+  std::string takes_forms() const override { return packed_for(); }
+  std::vector<runtime::DeviceForm> forms() const override { return packed_weights(); }
   runtime::DeviceLimits measure_limits() override { return cpu::measure_limits(); }
   std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value,
                                                           const std::shared_ptr<runtime::VariableHome>&) override {

@@ -21,7 +21,7 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
     : lowered_(std::move(lowered)), variables_(std::move(variables)) {
   // Kernels only read constants, so large ones stay where they are.
   const auto stays = [](const ConstantPtr& constant) {
-    return !constant->is_splat() && constant->stored_bytes() >= large_constant;
+    return !constant || (!constant->is_splat() && constant->stored_bytes() >= large_constant);
   };
   for (const ConstantPtr& constant : lowered_.constants)
     if (!stays(constant))
@@ -30,7 +30,7 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
   std::byte* next = constants_->data();
   for (const ConstantPtr& constant : lowered_.constants) {
     if (stays(constant)) {
-      constant_pointers_.push_back(const_cast<std::byte*>(constant->bytes()));
+      constant_pointers_.push_back(constant ? const_cast<std::byte*>(constant->bytes()) : nullptr);
       continue;
     }
     constant_pointers_.push_back(next);

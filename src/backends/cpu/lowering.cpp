@@ -50,6 +50,14 @@ class ProgramLowering::OperationLowering final : public Lowering {
     parent_.out_.slots[slot].home = Home::entered;
     parent_.out_.slots[slot].index = slot;
   }
+  ConstantWeights constant(size_t i) override {
+    ConstantWeights weights = Lowering::constant(i);
+    const Slot slot = weights ? parent_.slot_of(operation_.inputs[i]) : 0;
+    const auto is_it = [&](Tensor* t) { return parent_.slot_of(t) == slot; };
+    if (!weights || std::ranges::count_if(operation_.inputs, is_it) > 1) return weights;  // read in another place
+    weights.packed = [&parent = parent_, use = ConstantUse{slot, parent_.position_}] { parent.packed_.insert(use); };
+    return weights;
+  }
   bool reference_only() const override { return parent_.reference_only_; }
 
  private:
@@ -71,7 +79,10 @@ Slot ProgramLowering::new_slot(size_t bytes) {
 
 Slot ProgramLowering::slot_of(Tensor* tensor) {
   const auto found = slots_.find(tensor);
-  if (found != slots_.end()) return found->second;
+  if (found != slots_.end()) {
+    if (out_.slots[found->second].home == Home::constant) used_.insert({found->second, use_});
+    return found->second;
+  }
   if (!tensor->operation->is("constant"))
     throw GraphError(cat("[", tensor->operation->kind(), "] '", tensor->name(), "' is used before it is computed"));
   const Slot slot = new_slot(bytes_of(tensor->type));
@@ -79,7 +90,17 @@ Slot ProgramLowering::slot_of(Tensor* tensor) {
   out_.slots[slot].index = static_cast<int>(out_.constants.size());
   out_.constants.push_back(tensor->operation->attributes.data("value"));
   slots_[tensor] = slot;
+  used_.insert({slot, use_});
   return slot;
+}
+
+// Constants of which kernels have taken forms that were made before, and whose elements nobody reads.
+void ProgramLowering::leave_packed_constants() {
+  std::unordered_map<Slot, bool> read;
+  for (const ConstantUse& use : used_) read[use.first] = read[use.first] || !packed_.contains(use);
+  for (const auto& [slot, is_read] : read)
+    if (ConstantPtr& constant = out_.constants[out_.slots[slot].index]; !is_read && constant->digest())
+      constant = nullptr;
 }
 
 void ProgramLowering::touch(Slot slot) {
@@ -440,11 +461,13 @@ void ProgramLowering::run() {
   depth_ = -1;
   out_.kernels = lower_block(program.graph->root());
   depth_ = 0;
+  use_ = after_all;
   write_assigns_in_place();
   place_results(out_.kernels);
   remove_idle(out_.kernels);
   merge_stitched(out_.kernels);
   share_memory();
+  leave_packed_constants();
   out_.arena_bytes = plan_arena(out_.slots);
 }
 

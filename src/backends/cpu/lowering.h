@@ -6,12 +6,15 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/memory_plan.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "compiler/dependencies.h"
 #include "compiler/program.h"
 
@@ -28,7 +31,7 @@ struct LoweredProgram {
   compiler::Program program;      // types, constants and names that kernels refer to
   KernelList kernels;
   std::vector<SlotInfo> slots;
-  std::vector<ConstantPtr> constants;
+  std::vector<ConstantPtr> constants;  // null: kernels have their own form of it
   std::vector<const Kernel*> all_kernels;  // nested ones too, by Kernel::index
   std::vector<LayoutPtr> variable_layouts; // what the kernels expect, by variable
   size_t arena_bytes = 0;
@@ -49,7 +52,7 @@ class ProgramLowering {
   void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot; }
   void touch(Slot slot);                              // read or written here
   int position() const { return position_; }
-  int next_position() { return ++position_; }
+  int next_position() { return use_ = ++position_; }
   KernelList lower_block(Block& block);
   // Within a loop: what was made before it and is used in it stays alive to its end.
   void begin_loop();
@@ -88,6 +91,7 @@ class ProgramLowering {
   void share_memory();
   void remove_idle(KernelList& list);
   void merge_stitched(KernelList& list);
+  void leave_packed_constants();
 
   LoweredProgram& out_;
   bool reference_only_;
@@ -104,6 +108,11 @@ class ProgramLowering {
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;
+  // Where the slots of constants were asked for, and where a form of the constant was taken instead.
+  using ConstantUse = std::pair<Slot, int>;
+  static constexpr int after_all = -1;
+  int use_ = 0;
+  std::set<ConstantUse> used_, packed_;
   std::unordered_map<const Kernel*, bool> idle_;
   std::unordered_map<const Kernel*, int> position_of_;
 };

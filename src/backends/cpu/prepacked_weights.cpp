@@ -1,4 +1,5 @@
-// One table of what is held, and blocks large enough for huge pages that several constants are packed into.
+// One table of what is held, and blocks large enough for huge pages that several constants are packed into. What a
+// package holds packed already comes with its constants, as their forms.
 #include "backends/cpu/prepacked_weights.h"
 
 #include <algorithm>
@@ -6,9 +7,11 @@
 #include <map>
 #include <mutex>
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "engine_identity.h"
 #include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::cpu {
@@ -21,9 +24,14 @@ struct Block {
   size_t used = 0;
 };
 
+struct Packed {
+  std::weak_ptr<const std::byte> bytes;
+  size_t count;
+};
+
 struct Table {
   std::mutex mutex;
-  std::map<std::pair<const std::byte*, std::string>, std::weak_ptr<const std::byte>> held;
+  std::map<std::pair<const std::byte*, std::string>, Packed> held;
   std::weak_ptr<Block> open;  // that has room left, as long as something lies in it
 };
 
@@ -59,7 +67,7 @@ ConstantPtr constant_operand(const Operation& operation, size_t i) {
 ConstantWeights Lowering::constant(size_t i) {
   ConstantPtr value = constant_operand(operation(), i);
   const DType dtype = value ? value->dtype() : DType::float32;
-  return {std::move(value), dtype};
+  return {std::move(value), dtype, {}};
 }
 
 namespace {
@@ -92,12 +100,17 @@ PackedPtr prepacked(const ConstantWeights& constant) {
 PackedPtr prepacked(const ConstantWeights& weights, const std::string& layout, size_t bytes,
                     const std::function<void(const std::byte*, std::byte*)>& pack) {
   const ConstantPtr& constant = weights.value;
+  const std::string name = cat(layout, " of ", weights.dtype);
+  if (const ConstantForm* before = constant->form(name); before && before->count == bytes) {
+    if (weights.packed) weights.packed();
+    return before->bytes;
+  }
   Table& all = kept_weights();
   const std::lock_guard lock(all.mutex);
-  const auto key = std::make_pair(constant->bytes(), cat(layout, " of ", weights.dtype));
+  const auto key = std::make_pair(constant->bytes(), name);
   if (const auto found = all.held.find(key); found != all.held.end())
-    if (PackedPtr packed = found->second.lock()) return packed;
-  std::erase_if(all.held, [](const auto& item) { return item.second.expired(); });
+    if (PackedPtr packed = found->second.bytes.lock()) return packed;
+  std::erase_if(all.held, [](const auto& item) { return item.second.bytes.expired(); });
   const std::shared_ptr<std::byte> place = allocate(all, bytes);
   pack(weights.elements().get(), place.get());
   // The constant comes along, so that no other one can have its address.
@@ -106,8 +119,20 @@ PackedPtr prepacked(const ConstantWeights& weights, const std::string& layout, s
     ConstantPtr constant;
   };
   PackedPtr packed(std::make_shared<Holder>(Holder{place, constant}), place.get());
-  all.held[key] = packed;
+  all.held[key] = {packed, bytes};
   return packed;
+}
+
+std::string packed_for() { return cat(engine_identity, " ", instruction_set(), has_amx() ? " and AMX" : ""); }
+
+std::vector<runtime::DeviceForm> packed_weights() {
+  Table& all = kept_weights();
+  const std::lock_guard lock(all.mutex);
+  std::vector<runtime::DeviceForm> forms;
+  for (const auto& [key, packed] : all.held)
+    if (PackedPtr bytes = packed.bytes.lock())
+      forms.push_back({key.first, key.second, {std::move(bytes), packed.count}});
+  return forms;
 }
 
 }  // namespace mpsgraph::cpu

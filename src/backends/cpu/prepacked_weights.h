@@ -1,14 +1,16 @@
 // Constant weights are packed into their kernel's layout once, when the kernel is made, and not in each run. Kernels
-// that want the same constant in the same layout share it, so that
-// executables for several batch sizes hold one copy.
+// that want the same constant in the same layout share it, so that executables for several batch sizes hold one copy.
+// A package may hold them packed (runtime/preparation.h).
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/cpu/kernel.h"
 #include "mpsgraph/core/graph.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::cpu {
 
@@ -19,6 +21,7 @@ ConstantPtr constant_operand(const Operation& operation, size_t i);
 struct ConstantWeights {
   ConstantPtr value;
   DType dtype = DType::float32;
+  std::function<void()> packed = {};  // to be called when a form of it is taken
 
   explicit operator bool() const { return value != nullptr; }
   std::shared_ptr<const std::byte> elements() const;  // themselves, or a copy in that type
@@ -32,5 +35,9 @@ PackedPtr prepacked(const ConstantWeights& constant, const std::string& layout, 
                     const std::function<void(const std::byte* elements, std::byte* packed)>& pack);
 // The elements themselves.
 PackedPtr prepacked(const ConstantWeights& constant);
+
+// Whose packed weights these kernels can take: the sources they were compiled from, and the processor's instructions.
+std::string packed_for();
+std::vector<runtime::DeviceForm> packed_weights();  // all that somebody holds
 
 }  // namespace mpsgraph::cpu

@@ -1,0 +1,12 @@
+# Writes HEADER: engine_identity, the version and a checksum of the sources that LIST names, one a line. Called by a rule
+# that depends on them.
+file(STRINGS ${LIST} files)
+set(sums "")
+foreach(file IN LISTS files)
+  file(SHA256 ${file} sum)
+  string(APPEND sums ${sum})
+endforeach()
+string(SHA256 sum "${sums}")
+string(SUBSTRING ${sum} 0 16 sum)
+file(WRITE ${HEADER} "#pragma once\n\nnamespace mpsgraph::cpu {\n\n"
+  "inline constexpr const char* engine_identity = \"mpsgraph ${VERSION}, ${sum}\";\n\n}  // namespace mpsgraph::cpu\n")

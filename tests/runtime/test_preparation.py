@@ -1,0 +1,181 @@
+"""Prepared packages: the same bits, weights that are mapped instead of packed; what does not fit is passed over, what
+is damaged refused."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+rng = np.random.default_rng(0)
+IMAGES = rng.normal(size=(1, 12, 12, 64)).astype(np.float32)
+SHAPES = {"images": (1, 12, 12, 64)}
+
+
+def network(scale: float = 0.05) -> mg.Model:
+    """Three convolutions of 3 x 3, whose weights every kernel for them packs."""
+    g = mg.Graph()
+    y = x = g.placeholder((-1, 12, 12, 64), name="images")
+    for i in range(3):
+        weights = np.random.default_rng(i).normal(0, scale, (3, 3, 64, 64)).astype(np.float32)
+        y = g.relu(g.convolution2d(y, g.variable(weights, name=f"w{i}"), padding="TF_SAME"))
+    return mg.Model(g, {"images": x}, {"y": y}).optimize_for_inference()
+
+
+@pytest.fixture
+def package(tmp_path):
+    network().save(tmp_path / "net.mpsgraph")
+    return tmp_path / "net.mpsgraph"
+
+
+def run(path, device="cpu"):
+    model = mg.load(path)
+    executable = model.graph.on(mg.Device(device)).compile(
+        {model.inputs["images"]: ("float32", IMAGES.shape)}, list(model.outputs.values())
+    )
+    return executable, executable.run([IMAGES])[0].numpy()
+
+
+def packed_bytes() -> int:
+    """What weights that were packed here take."""
+    return mg.memory_statistics()["cpu"]["packed_weights"]["current"]
+
+
+def test_weights_come_mapped_with_the_same_bits(package):
+    before = packed_bytes()
+    held, wanted = run(package)
+    assert packed_bytes() - before >= 3 * 9 * 64 * 64 * 4
+    del held
+    made = mg.prepare(package, SHAPES, device="cpu")
+    assert made.constants == 3 and made.bytes >= 3 * 9 * 64 * 64 * 4 and made.file.stat().st_size > made.bytes
+    before = packed_bytes()
+    held, found = run(package)
+    assert packed_bytes() - before < 4096  # scalars
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_other_weights_do_not_take_them(package, tmp_path):
+    mg.prepare(package, SHAPES, device="cpu")
+    network(0.1).save(tmp_path / "other.mpsgraph")
+    _, wanted = run(tmp_path / "other.mpsgraph")
+    shutil.copytree(package / "prepared", tmp_path / "other.mpsgraph" / "prepared")
+    np.testing.assert_array_equal(run(tmp_path / "other.mpsgraph")[1], wanted)
+
+
+PROGRAM = """
+import sys
+import mpsgraph as mg, numpy as np
+model = mg.load(sys.argv[1])
+print(mg.prepare(sys.argv[1], {"images": (1, 12, 12, 64)}, device="cpu").made_for)
+np.save(sys.argv[2], model(np.load(sys.argv[3])).numpy())
+"""
+
+
+@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="a processor with one set of instructions")
+def test_other_processors_make_their_own(package, tmp_path):
+    _, wanted = run(package)
+    mine = mg.prepare(package, SHAPES, device="cpu").made_for
+    np.save(tmp_path / "images.npy", IMAGES)
+    environment = os.environ | {"MPSGRAPH_INSTRUCTION_SET": "baseline"}
+    command = [sys.executable, "-c", PROGRAM, package, tmp_path / "y.npy", tmp_path / "images.npy"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if "nothing" not in done.stderr and "as they are" not in done.stderr:  # plain loops may pack nothing
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() != mine and len(list((package / "prepared").glob("*.json"))) == 2
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(run(package)[1], wanted)
+
+
+@pytest.mark.parametrize("ending", ["json", "safetensors"])
+@pytest.mark.parametrize("where", [0.1, 0.5, 0.95])
+def test_a_changed_byte_is_refused(package, ending, where):
+    mg.prepare(package, SHAPES, device="cpu")
+    (file,) = (package / "prepared").glob(f"*.{ending}")
+    data = bytearray(file.read_bytes())
+    place = int(len(data) * where)
+    data[place] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(mg.PackageError, match="prepared"):
+        run(package)
+
+
+@pytest.mark.parametrize("ending", ["json", "safetensors"])
+@pytest.mark.parametrize("left", [0, 7, 0.5])
+def test_a_truncated_file_is_refused(package, ending, left):
+    mg.prepare(package, SHAPES, device="cpu")
+    (file,) = (package / "prepared").glob(f"*.{ending}")
+    data = file.read_bytes()
+    file.write_bytes(data[: left if isinstance(left, int) else int(len(data) * left)])
+    with pytest.raises(mg.PackageError, match="remove it, or prepare the package anew"):
+        run(package)
+
+
+def test_without_its_forms_it_is_refused(package):
+    mg.prepare(package, SHAPES, device="cpu").file.unlink()
+    with pytest.raises(mg.PackageError, match="prepared"):
+        mg.load(package)
+
+
+@pytest.mark.parametrize("where", [0, 0.5, 0.999])
+def test_changed_weights_are_refused_when_they_are_looked_at(package, where):
+    mg.prepare(package, SHAPES, device="cpu")
+    file = package / "weights.safetensors"
+    data = bytearray(file.read_bytes())
+    data[int(len(data) * where) or 20] ^= 1
+    file.write_bytes(data)
+    if where == 0:  # in the header
+        with pytest.raises(mg.PackageError, match="weights.safetensors"):
+            mg.load(package)
+        return
+    model = mg.load(package)  # whose kernels take the forms
+    model.graph.on(mg.Device("cpu")).run({model.inputs["images"]: IMAGES}, list(model.outputs.values()))
+    constants = [operation.outputs[0] for operation in model.graph.operations if operation.kind == "constant"]
+    with pytest.raises(mg.PackageError, match="altered: the checksum of"):
+        model.graph.on(mg.Device("cpu")).run({}, constants)
+
+
+def test_it_is_prepared_anew(package):
+    mg.prepare(package, SHAPES, device="cpu").file.write_bytes(b"")
+    with pytest.raises(mg.PackageError):
+        mg.load(package, verify=True)
+    shutil.rmtree(package / "prepared")
+    assert mg.prepare(package, [SHAPES, {"images": (4, 12, 12, 64)}], device="cpu").constants >= 3
+    assert len(list((package / "prepared").iterdir())) == 2
+
+
+def test_saving_removes_what_was_prepared(package):
+    mg.prepare(package, SHAPES, device="cpu")
+    network(0.2).save(package)
+    assert not (package / "prepared").exists()
+
+
+def test_what_it_fits_stands_in_the_file(package):
+    made = mg.prepare(package, SHAPES, device="cpu")
+    written = json.loads(made.file.with_suffix(".json").read_text())
+    assert written["for"] == made.made_for and mg.library_version() in made.made_for
+    constants = {operation.name for operation in mg.load(package).graph.operations if operation.kind == "constant"}
+    assert {entry["weight"] for entry in written["of"]} <= constants
+
+
+def test_variables_are_not_prepared(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((1, 12, 12, 64), name="images")
+    y = g.convolution2d(x, g.variable(np.ones((3, 3, 64, 64), np.float32)), padding="TF_SAME")
+    mg.save(tmp_path / "net", g, [x], {"y": y})
+    with pytest.raises(mg.UnsupportedError, match="optimized for inference"):
+        mg.prepare(tmp_path / "net", device="cpu")
+
+
+def test_what_is_asked_wrongly(package, tmp_path):
+    with pytest.raises(mg.GraphError, match="no input 'picture'; it has 'images'"):
+        mg.prepare(package, {"picture": (1, 12, 12, 64)})
+    with pytest.raises(mg.ShapeError):
+        mg.prepare(package, {"images": (1, 12, 12, 3)}, device="cpu")
+    with pytest.raises(mg.PackageError):
+        mg.prepare(tmp_path / "nothing")
+    assert not (package / "prepared").exists()
