@@ -20,6 +20,8 @@ from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
 from ...model import Model
 from ...nn.module import Module
+from .._description import KEY as DESCRIPTION
+from .._description import described
 from .._files import LARGEST_FILE
 from . import (  # noqa: F401  enters the writers
     arithmetic,
@@ -158,17 +160,20 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
     graph = helper.make_graph(
         w.nodes, "mpsgraph", infos, [value_info(name, tensor) for name, tensor in outputs.items()], w.initializers
     )
-    weights = {name for name in model.parameters if name in w.variables} | set(kept)
+    weights = {name for name in model.parameters if name in w.weights.values()} | set(kept)
     remove_unused(graph, weights)
     imports = [helper.make_opsetid("", opset)]
     proto = helper.make_model(
         graph, opset_imports=imports, producer_name="mpsgraph", ir_version=helper.find_min_ir_version_for(imports)
     )
+    described_as = described(operations, model.inputs, model.outputs, updates, w.weights, graph)
     trained = {tensor.name for tensor in model.graph.trainable_variables}
     buffers = [p.name for p in w.initializers if p.name in weights and p.name not in trained]
     properties = {"mpsgraph.buffers": json.dumps(buffers)}
     if kept:
         properties["mpsgraph.states"] = json.dumps(kept)
+    if described_as is not None:
+        properties[DESCRIPTION] = described_as
     helper.set_model_props(proto, properties)
     return proto
 

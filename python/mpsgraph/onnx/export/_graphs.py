@@ -77,9 +77,9 @@ def _written(
         raise Unsaid("is no input of the export: name it among the inputs")
     if kind == "variable":
         tensor = operation.outputs[0]
-        if all(user.kind in ("random", "assign") for user in w.users.get(tensor, [])) and _is_random_state(w, tensor):
+        if any(user.kind == "assign" and user.inputs[1].operation.kind == "random" for user in w.users.get(tensor, [])):
             return [""]  # a runtime keeps the state of its random numbers itself
-        return [w.variable(prefix + tensor.name, value_of(tensor), tensor.dtype)]
+        return [w.variable(tensor, prefix + tensor.name, value_of(tensor))]
     if kind == "constant":
         tensor, array = operation.outputs[0], array_of(operation)
         type_number(tensor.dtype)
@@ -95,10 +95,6 @@ def _written(
         type_number(tensor.dtype)
     names = writer(w, operation)
     return [names] if isinstance(names, str) else names
-
-
-def _is_random_state(w: Writer, tensor: Tensor) -> bool:
-    return any(user.kind == "random" for user in w.users.get(tensor, []))
 
 
 def inlined(w: Writer, block: Block, arguments: Sequence[str]) -> list[str]:

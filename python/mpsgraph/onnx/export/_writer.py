@@ -14,12 +14,11 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
 from ...errors import UnsupportedError
-from .._files import _TYPES
+from .._files import type_of
 
 Names: TypeAlias = "str | list[str]"
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Names]"
 _WRITERS: dict[str, WriteFunction] = {}
-_NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
 
 NO_WORD = {
     **dict.fromkeys(("real_part", "imaginary_part", "conjugate", "complex_tensor"), "ONNX has no complex numbers"),
@@ -64,9 +63,10 @@ def written_kinds() -> list[str]:
 
 def type_number(dtype: DType) -> int:
     """ONNX's number of an element type. Unsaid for those that it has not."""
-    if str(dtype) not in _NUMBERS:
+    number = type_of(dtype)
+    if number is None:
         raise Unsaid(f"ONNX's operators do not take {dtype}")
-    return _NUMBERS[str(dtype)]
+    return number
 
 
 def array_of(operation: Operation) -> np.ndarray:
@@ -88,7 +88,7 @@ class Writer:
         self.problems: list[tuple[Operation, str]] = outer.problems if outer else []
         self.users: dict[Tensor, list[Operation]] = outer.users if outer else {}
         self.results: frozenset[Tensor] = outer.results if outer else frozenset()  # what the model gives
-        self.variables: set[str] = outer.variables if outer else set()  # names of weights
+        self.weights: dict[Tensor, str] = outer.weights if outer else {}
         self.states: dict[Tensor, str] = outer.states if outer else {}  # variables that are assigned: what they become
         # by symbol, what is called: a model, and the names that its variables have
         self.callables: dict[str, tuple[Any, dict[Tensor, str]]] = outer.callables if outer else {}
@@ -180,10 +180,9 @@ class Writer:
         self.initializers.append(_tensor_proto(name, value, type_number(dtype)))
         return name
 
-    def variable(self, name: str, value: np.ndarray, dtype: DType) -> str:
+    def variable(self, tensor: Tensor, name: str, value: np.ndarray) -> str:
         """Weights, which stay in the file also where nothing needs them."""
-        name = self.initializer(name, value, dtype)
-        self.variables.add(name)
+        self.weights[tensor] = name = self.initializer(name, value, tensor.dtype)
         return name
 
     def constant_node(self, value: np.ndarray, dtype: DType, name: str) -> str:

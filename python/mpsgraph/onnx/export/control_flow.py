@@ -80,6 +80,7 @@ def _loop(w: Writer, times: str, going: str, carried: Sequence[Tensor], values: 
     names = [w.fresh("carried") for _ in carried]
     results = iteration(inner, number, names)  # type: ignore[operator]
     goes_on = results.pop(0) if going else condition
+    going = going or w.constant(np.asarray(True))
     infos = [
         helper.make_tensor_value_info(number, TensorProto.INT64, []),
         helper.make_tensor_value_info(condition, TensorProto.BOOL, []),

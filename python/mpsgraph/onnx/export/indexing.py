@@ -135,6 +135,8 @@ def one_hot(w: Writer, op: Operation) -> str:
 def non_zero_indices(w: Writer, op: Operation) -> str:
     """NonZero, which has the axes first, as int32."""
     places = w.add("NonZero", w.name(op.inputs[0]))
+    if required_shape(op.inputs[0]) == ():  # which ONNX takes for a vector
+        places = w.add("Slice", places, w.ints([0]), w.ints([0]), w.ints([0]))
     return w.cast(w.transpose(places, [1, 0]), op.outputs[0].dtype)
 
 

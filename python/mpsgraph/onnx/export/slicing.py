@@ -156,10 +156,13 @@ def update(w: Writer, op: Operation) -> str:
         new = w.add("Unsqueeze", new, w.ints(squeezed))
     spans = {}
     for axis in range(rank):
-        if (starts[axis], strides[axis]) == (0, 1) and ends[axis] in (_END, shape[axis]):
+        if (starts[axis], strides[axis]) == (0, 1) and ends[axis] in (_END, shape[axis]) and axis not in squeezed:
             continue
         if shape[axis] < 0:
             raise Unsaid("writes along an axis whose size must be known")
+        if axis in squeezed:
+            spans[axis] = range(starts[axis] % shape[axis], starts[axis] % shape[axis] + 1)
+            continue
         spans[axis] = range(shape[axis])[slice(_given(starts[axis]), _given(ends[axis]), strides[axis])]
     return _at_places(w, w.name(op.inputs[0]), new, spans, rank)
 
