@@ -20,12 +20,18 @@ def slice_(w: Writer, op: Operation) -> str:
     x, a = w.name(op.inputs[0]), op.attributes
     squeezed = [axis for axis in range(rank) if int(a["squeeze_mask"]) >> axis & 1]
     masked = [axis for axis in range(rank) if (int(a["start_mask"]) | int(a["end_mask"])) >> axis & 1]
-    if len(op.inputs) > 1 and not masked:
-        operands = [w.shape_operand(t) for t in op.inputs[1:]]
+    if len(op.inputs) > 1 and any(known_array(t) is None for t in op.inputs[1:]):
+        steps = w.shape_operand(op.inputs[3]) if len(op.inputs) > 3 else w.ints(list(a["strides"]) or [1] * rank)
+        operands = [w.shape_operand(t) for t in op.inputs[1:3]]
         if len(operands) < 2:
             operands.append(w.ints(list(a["ends"])))
-        steps_operand = operands[2] if len(operands) > 2 else w.ints(list(a["strides"]) or [1] * rank)
-        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), steps_operand)
+        if masked:
+            strides = [int(v) for v in attribute(op, "strides", 3)] or [1] * rank
+            whole = [[0 if step > 0 else _END for step in strides], [_END if step > 0 else -_END for step in strides]]
+            for i, key in enumerate(("start_mask", "end_mask")):
+                open_axes = np.array([int(a[key]) >> axis & 1 for axis in range(rank)], bool)
+                operands[i] = w.add("Where", w.constant(open_axes), w.ints(whole[i]), operands[i])
+        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), steps)
         return w.add("Squeeze", result, w.ints(squeezed)) if squeezed else result
     starts, ends, strides = _ranges(op, 1, rank)
     axes = [
