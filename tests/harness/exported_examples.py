@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import mpsgraph as mg
 import numpy as np
 from mpsgraph import nn
+from mpsgraph import nngraph as ng
 
 
 class Example(NamedTuple):
     """What an example exports, and what is fed; `exact` is false where random numbers are drawn."""
 
     export: Callable[..., Any]  # of an opset: the file
-    graph: mg.Graph
-    inputs: dict[str, mg.Tensor]
-    outputs: dict[str, mg.Tensor]
+    run: Callable[..., dict[str, np.ndarray]]  # of arrays by input: the results by name
+    inputs: list[str]
+    outputs: dict[str, mg.Tensor] | None  # None: of nodes, which are no operations yet
     feeds: list[dict[str, np.ndarray]]
     exact: bool = True
 
@@ -32,7 +33,21 @@ def _example(
     def export(opset: int = 20) -> Any:
         return mg.onnx.export(graph, opset=opset, inputs=inputs, outputs=outputs, **more)
 
-    return Example(export, graph, inputs, outputs, feeds, exact)
+    def run(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = graph.run({inputs[name]: array for name, array in arrays.items()}, list(outputs.values()))
+        return {name: found[tensor].numpy() for name, tensor in outputs.items()}
+
+    return Example(export, run, list(inputs), outputs, feeds, exact)
+
+
+def _nodes(graph: ng.NNGraph, shape: tuple[int, ...]) -> Example:
+    """An inference graph of nodes, of any number of images."""
+
+    def export(opset: int = 20) -> Any:
+        return mg.onnx.export(graph, opset=opset, inputs={"images": (-1, *shape)})
+
+    feeds = [{"images": _normal(n, *shape)} for n in (1, 3)]
+    return Example(export, lambda arrays: {"result": graph(arrays["images"]).numpy()}, ["images"], None, feeds)
 
 
 def _normal(*shape: int) -> np.ndarray:
@@ -205,7 +220,65 @@ def two_queues_tinted() -> Example:
     return _example(g, {"frame": frame, "mask": mask}, {"tinted": tinted}, feeds)
 
 
+def digits_nodes() -> Example:
+    """The nodes' inference graph: probabilities of ten digits."""
+    from digits_nodes import data_sources, network
+
+    last = network(data_sources(0, False), None).result_image
+    return _nodes(ng.NNGraph(None, ng.SoftMaxNode(last).result_image), (28, 28, 1))
+
+
+def inception() -> Example:
+    """All nodes up to the logits, with drawn statistics in the normalizations."""
+    from inception import Inception
+
+    rng = np.random.default_rng(3)
+
+    def statistics(i: int, channels: int) -> tuple[np.ndarray, ...]:
+        return tuple(rng.uniform(0.5, 1.5, channels).astype(np.float32) for _ in range(3))
+
+    return _nodes(ng.NNGraph(None, Inception(narrow=16, norms=statistics).logits), (75, 75, 3))
+
+
+def object_detector() -> Example:
+    """The nodes that predict boxes."""
+    from object_detector import network
+
+    return _nodes(ng.NNGraph(None, network(ng.ImageNode("images"), None)), (64, 64, 1))
+
+
+def object_detector_boxes() -> Example:
+    """Boxes and scores, and which of them are kept."""
+    from object_detector import Detector, network
+
+    found = Detector(network(ng.ImageNode("images"), None))
+    outputs = {"boxes": found.boxes, "scores": found.scores, "kept": found.kept}
+    feeds = [{"predictions": _normal(n, *found.given.shape[1:])} for n in (1, 2)]
+    return _example(found.graph, {"predictions": found.given}, outputs, feeds)
+
+
+def activity_classifier_layers(part: int) -> Example:
+    """The nodes before the matrices of the LSTM, and those behind."""
+    from activity_classifier_layers import Classifier
+
+    classifier = Classifier(6)
+    graph = (classifier.before, classifier.behind)[part]
+    shape = ((1, 2000, 6), (1, 20, classifier.hidden))[part]
+    return _nodes(graph, shape)
+
+
+def activity_classifier_before() -> Example:
+    """The convolution before the LSTM."""
+    return activity_classifier_layers(0)
+
+
+def activity_classifier_behind() -> Example:
+    """The head behind the LSTM."""
+    return activity_classifier_layers(1)
+
+
 EXAMPLES = (
-    activity_classifier, diffusion_network, diffusion_sampling, gan, gan_detective, gelu, gpt, gpt_steps, resnet50,
+    activity_classifier, activity_classifier_before, activity_classifier_behind, diffusion_network, diffusion_sampling,
+    digits_nodes, gan, gan_detective, gelu, gpt, gpt_steps, inception, object_detector, object_detector_boxes, resnet50,
     resnet50_trained, text_generation, text_generation_writer, two_queues, two_queues_tinted,
 )  # fmt: skip

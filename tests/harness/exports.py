@@ -65,11 +65,14 @@ def without_description(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def listed(operations: Any) -> list[tuple[str, str]]:
-    """Kinds and attributes of operations, with those in blocks."""
+    """Kinds and attributes of operations, with those in blocks, and the elements of constants."""
     found = []
     for operation in operations:
         if operation.kind not in ("placeholder", "argument"):
-            attributes = {key: value for key, value in operation.attributes.items() if key != "value"}
+            attributes = dict(operation.attributes)
+            value = attributes.pop("value", None)
+            if operation.kind == "constant":
+                attributes["value"] = np.asarray(value.numpy()).tobytes(), operation.outputs[0].type
             found.append((operation.kind, repr(attributes)))
         for block in operation.blocks:
             found += listed(block.operations)
@@ -81,7 +84,7 @@ def what_outputs_need(outputs: Mapping[str, mg.Tensor]) -> list[tuple[str, str]]
     return listed(needed(outputs.values()))
 
 
-# --- recurrent layers --------------------------------------------------------------------------------------------------
+# --- recurrent layers -------------------------------------------------------------------------------------------------
 
 
 def some_lengths(batch: int, steps: int) -> np.ndarray:
@@ -139,7 +142,7 @@ RECURRENT |= {
 }
 
 
-# --- embeddings and masks that come along ------------------------------------------------------------------------------
+# --- embeddings and masks that come along -----------------------------------------------------------------------------
 
 
 def embedded(**options: Any) -> Model:
@@ -150,7 +153,9 @@ def embedded(**options: Any) -> Model:
         return {"x": x}, {"y": nn.Embedding(8, 4, **options)(x)}
 
     outside = options.get("out_of_range", "error") != "error"
-    return Model(make, x=lambda n, t: np.arange(n * t).reshape(n, t) % 12 - 2 if outside else np.arange(n * t).reshape(n, t) % 8)
+    return Model(
+        make, x=lambda n, t: np.arange(n * t).reshape(n, t) % 12 - 2 if outside else np.arange(n * t).reshape(n, t) % 8
+    )
 
 
 def masks_go_along(g: mg.Graph) -> Made:
@@ -180,7 +185,7 @@ EMBEDDINGS = {
 }
 
 
-# --- attention ---------------------------------------------------------------------------------------------------------
+# --- attention --------------------------------------------------------------------------------------------------------
 
 POSITIONS = {
     "none": lambda: None,
@@ -247,7 +252,7 @@ def transformer(g: mg.Graph) -> Made:
     return {"x": x, "y": y, "padding": padding}, {"z": decoder(y, memory, is_causal=True)}
 
 
-# --- caches ------------------------------------------------------------------------------------------------------------
+# --- caches -----------------------------------------------------------------------------------------------------------
 
 
 def cached(positions: str, whole: str = "attention", kv: int | None = None) -> Model:
@@ -279,7 +284,7 @@ CACHES |= {
 }
 
 
-# --- control flow and what a layer of one's own may have ---------------------------------------------------------------
+# --- control flow and what a layer of one's own may have --------------------------------------------------------------
 
 
 def repeated(g: mg.Graph) -> Made:
@@ -310,7 +315,7 @@ OTHERS = {
 MODELS: dict[str, Model] = {**RECURRENT, **EMBEDDINGS, **ATTENTION, **CACHES, **OTHERS}
 
 
-# --- each layer alone --------------------------------------------------------------------------------------------------
+# --- each layer alone -------------------------------------------------------------------------------------------------
 
 IMAGES = (-1, -1, -1, 4)
 SEQUENCE = (-1, -1, 4)

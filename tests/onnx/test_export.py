@@ -13,6 +13,7 @@ import pytest
 from harness.exports import LAYERS, built, listed, values_like, what_outputs_need, without_description
 from onnx.reference import ReferenceEvaluator
 
+
 @pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
 def test_layers(make, shapes, sizes, dtype):
     module, state = built(make, shapes, dtype)
@@ -24,7 +25,9 @@ def test_layers(make, shapes, sizes, dtype):
     for read in (back, plain):
         assert set(state) == set(read.parameters), "weights keep their names"
         assert {t.name for t in read.graph.trainable_variables} == {name for name, _ in module.named_parameters()}
-        assert [tuple(t.shape) for t in read.inputs.values()] == [tuple(s) for s in shapes], "unknown sizes stay unknown"
+        assert [tuple(t.shape) for t in read.inputs.values()] == [tuple(s) for s in shapes], (
+            "unknown sizes stay unknown"
+        )
     reference = ReferenceEvaluator(proto)
     both = getattr(module, "directions", 1) == 2
     graph, twin = mg.Graph(), make().eval()

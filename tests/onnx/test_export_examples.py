@@ -14,16 +14,16 @@ def test_examples(make):
     example = make()
     proto = example.export()
     back, plain = mg.onnx.load(proto), mg.onnx.load(without_description(proto))
-    if example.exact:
+    if example.exact and example.outputs is not None:
         assert listed(back.graph.operations) == what_outputs_need(example.outputs)
-    assert list(back.inputs) == list(plain.inputs) == list(example.inputs)
+    assert list(back.inputs) == list(plain.inputs) == example.inputs
     for arrays in example.feeds:
-        fed = {example.inputs[name]: array for name, array in arrays.items()}
-        wanted = example.graph.run(fed, list(example.outputs.values()))
         same, close = back.run(arrays), plain.run(arrays)
-        for name, tensor in example.outputs.items():
+        for name, wanted in example.run(arrays).items():
             if not example.exact:
-                assert close[name].shape == same[name].shape == wanted[tensor].shape
+                assert close[name].shape == same[name].shape == wanted.shape
                 continue
-            np.testing.assert_array_equal(same[name].numpy(), wanted[tensor].numpy(), err_msg=name)
-            np.testing.assert_allclose(close[name].numpy(), wanted[tensor].numpy(), rtol=1e-5, atol=1e-5, err_msg=name)
+            if example.outputs is not None:
+                np.testing.assert_array_equal(same[name].numpy(), wanted, err_msg=name)
+            for found in (same, close):
+                np.testing.assert_allclose(found[name].numpy(), wanted, rtol=1e-5, atol=scale, err_msg=name)

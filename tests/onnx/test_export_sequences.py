@@ -43,7 +43,9 @@ def test_a_cache_is_an_input_and_an_output_and_lives_on_in_the_import():
     whole = graph.run({inputs["x"]: steps, inputs["position"]: np.int32([0])}, outputs["y"]).numpy()
     for model in (mg.onnx.load(proto), mg.onnx.load(without_description(proto))):
         assert list(model.outputs) == ["y"]
-        first, then = (model(x=steps[:, at], position=np.int32([p])).numpy() for at, p in ((slice(4), 0), (slice(4, 6), 4)))
+        first, then = (
+            model(x=steps[:, at], position=np.int32([p])).numpy() for at, p in ((slice(4), 0), (slice(4, 6), 4))
+        )
         np.testing.assert_allclose(np.concatenate([first, then], 1), whole, rtol=1e-5, atol=1e-6)
     again = mg.onnx.export(mg.onnx.load(proto))
     assert [n.op_type for n in again.graph.node] == [n.op_type for n in proto.graph.node]
@@ -61,7 +63,9 @@ def test_updates_go_into_the_file():
 def test_a_changed_file_is_read_as_it_is():
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
-    proto = mg.onnx.export(g, inputs={"x": x}, outputs={"y": g.relu(x @ g.variable(np.eye(2, dtype=np.float32), name="w"))})
+    proto = mg.onnx.export(
+        g, inputs={"x": x}, outputs={"y": g.relu(x @ g.variable(np.eye(2, dtype=np.float32), name="w"))}
+    )
     proto.graph.initializer[0].raw_data = np.float32([[2, 0], [0, 2]]).tobytes()
     assert mg.onnx.load(proto)(np.float32([[1, -1]])).tolist() == [[2, 0]], "weights may be others"
     proto.graph.node[-1].op_type = "Neg"

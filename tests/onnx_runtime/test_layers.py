@@ -4,10 +4,9 @@ What stays open in the file is another size in each run than the one that was ex
 """
 
 import harness.exports as exports
+import mpsgraph as mg
 import numpy as np
 import pytest
-
-import mpsgraph as mg
 
 # ONNX Runtime is no requirement of these tests: `make test-onnxruntime` has an environment with it.
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: make test-onnxruntime")

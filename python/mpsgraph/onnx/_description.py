@@ -30,8 +30,12 @@ _STORED = ("placeholder", "constant", "variable", "read", "assign")
 
 
 def described(
-    operations: Sequence[Operation], inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor],
-    updates: Sequence[Operation], variables: Mapping[Tensor, str], graph: GraphProto,
+    operations: Sequence[Operation],
+    inputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Tensor],
+    updates: Sequence[Operation],
+    variables: Mapping[Tensor, str],
+    graph: GraphProto,
 ) -> str | None:
     """The property's text for operations that were written into a graph; None where they cannot be built again.
 
@@ -44,7 +48,13 @@ def described(
         after = [writing.made[operation.id] for operation in updates]
     except _Indescribable:
         return None
-    contents = {"version": _VERSION, "digest": _digest(graph, writing.weights), "operations": listed, "outputs": ends, "updates": after}
+    contents = {
+        "version": _VERSION,
+        "digest": _digest(graph, writing.weights),
+        "operations": listed,
+        "outputs": ends,
+        "updates": after,
+    }
     return json.dumps(contents, separators=(",", ":"))
 
 
@@ -140,7 +150,7 @@ def _digest(graph: GraphProto, weights: Container[str]) -> str:
     return made.hexdigest()
 
 
-# --- read again --------------------------------------------------------------------------------------------------------
+# --- read again -------------------------------------------------------------------------------------------------------
 
 
 def description_of(model: ModelProto) -> dict[str, Any] | None:
@@ -162,8 +172,8 @@ class Rebuilt:
     """The operations that a description lists, in a graph.
 
     Args: contents, what `description_of` gives; graph; placeholder and weight, which make the input and the variable or
-    constant of a name; elements, the array and dtype of a constant in the file; kinds, of operations that may be. Errors:
-    GraphError.
+    constant of a name; elements, the array and dtype of a constant in the file; kinds, of operations that may be.
+    Errors: GraphError.
     """
 
     def __init__(
@@ -207,7 +217,8 @@ class Rebuilt:
             return self._placeholder(entry["file"]).operation
         self.graph.set_location(f"{kind} '{name}'")
         if kind == "read" and self._tensors[entry["inputs"][0]].operation.kind == "constant":
-            return self._tensors[entry["inputs"][0]].operation  # of a weight that is not to be trained
+            weight: Operation = self._tensors[entry["inputs"][0]].operation
+            return weight  # which is not to be trained, and no variable
         if kind == "variable" and "file" in entry:
             return self._weight(entry["file"]).operation
         if kind in ("constant", "variable"):

@@ -110,9 +110,7 @@ class Known:
                 stack.pop()
                 continue
             if operation.kind == "argument":
-                raise ValueOfLoop(
-                    f"'{operation.name}' is a value of a loop and not known while the graph is built"
-                )
+                raise ValueOfLoop(f"'{operation.name}' is a value of a loop and not known while the graph is built")
             if operation.kind == "placeholder":
                 self._deciding[operation.id] = frozenset([names[operation.id]]), _NOTHING
                 continue

@@ -20,6 +20,7 @@ from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
 from ...model import Model
 from ...nn.module import Module
+from ...nngraph import NNGraph
 from .._description import KEY as DESCRIPTION
 from .._description import described
 from .._files import LARGEST_FILE
@@ -27,6 +28,7 @@ from . import (  # noqa: F401  enters the writers
     arithmetic,
     control_flow,
     convolution,
+    detection,
     indexing,
     matrix,
     random,
@@ -37,7 +39,7 @@ from . import (  # noqa: F401  enters the writers
     slicing,
 )
 from ._graphs import needed, remove_unused, value_info, write_operations
-from ._modules import module_as_model
+from ._modules import module_as_model, nodes_as_model
 from ._writer import Unsaid, Writer, refuse_unsaid, written_kinds
 from .control_flow import assigned_variables
 
@@ -47,7 +49,7 @@ OPSETS = range(18, 24)
 
 @checked
 def export(
-    model: Graph | Model | Module,
+    model: Graph | Model | Module | NNGraph,
     path: str | os.PathLike[str] | None = None,
     opset: int = 20,
     *,
@@ -63,14 +65,18 @@ def export(
     axis. Variables become initialisers by their own names and in their own shapes; so a module's have the names of its
     `state_dict`. Channels in front are ONNX's: other layouts are turned by Transpose nodes, and two that undo each
     other are left out. A module is exported in inference mode, from a copy in a graph of its own; it stays as it is.
-    Args: model, a Model, a Module, or a Graph with inputs and outputs; path, of the file, None for none; opset, the
-    version of ONNX's operators, 18 to 23; inputs, for a graph placeholders by name; for a module of each argument by
-    name a shape (float32), a pair (shape, dtype) or a placeholder to be like, -1 for what stays open; outputs, tensors
-    by name, for a graph.
-    Result: the model as the package onnx has it, checked by its checker. Errors: UnsupportedError that names all
-    operations that cannot be said in ONNX, with the reasons; for what ONNX's checker refuses, an opset that is not
-    written, and a model above 2 GiB, which one file cannot hold; GraphError for inputs and outputs that do not fit.
-    Nothing is written then.
+    Variables that the outputs' run assigns, such as a KeyValueCache, become inputs with their values as defaults, and
+    outputs named NAME_next for the next run. `load` of the file gives the graph that was exported.
+    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph, whose parameters become
+    constants; path, of the file, None for none; opset, the version of ONNX's operators, 18 to 23; inputs, for a graph
+    placeholders by name; for a module of each argument by name a shape (float32), a pair (shape, dtype), a placeholder
+    or a KeyValueCache to be like, or a tuple of these, -1 for what stays open: in the order of the arguments, but those
+    with the name of an optional one stand for it; outputs, tensors by name, for a graph; updates, target operations
+    such as assigns, which each run of the file makes; callables, by symbol the model that `call` means; method, of a
+    module: "with_state" and others. Result: the model as the package onnx has it, checked by its checker.
+    Errors: UnsupportedError that names all operations that cannot be said in ONNX, with the reasons; for what ONNX's
+    checker refuses, an opset that is not written, and a model above 2 GiB, which one file cannot hold; GraphError for
+    inputs and outputs that do not fit. Nothing is written then.
     Source: ours; the ONNX standard, https://onnx.ai/onnx/operators.
 
     >>> import numpy as np
@@ -110,12 +116,19 @@ def _write(path: str, contents: bytes) -> None:
 
 
 def _as_model(
-    model: Graph | Model | Module, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Tensor] | None, method: str
+    model: Graph | Model | Module | NNGraph,
+    inputs: Mapping[str, Any] | None,
+    outputs: Mapping[str, Tensor] | None,
+    method: str,
 ) -> Model:
     if isinstance(model, Module):
         if outputs is not None:
             raise GraphError("[onnx.export] a module's results are its outputs: give inputs alone")
         return module_as_model(model, inputs, method)
+    if isinstance(model, NNGraph):
+        if outputs is not None:
+            raise GraphError("[onnx.export] a network of nodes has its result images as outputs: give inputs alone")
+        return nodes_as_model(model, inputs)
     if isinstance(model, Model):
         return Model(
             model.graph,

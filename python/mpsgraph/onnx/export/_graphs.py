@@ -69,9 +69,7 @@ def _enter_users(w: Writer, operations: Sequence[Operation]) -> None:
                 w.users.setdefault(tensor, []).append(operation)
 
 
-def _written(
-    w: Writer, operation: Operation, value_of: Callable[[Tensor], np.ndarray], prefix: str
-) -> list[str]:
+def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.ndarray], prefix: str) -> list[str]:
     kind = operation.kind
     if kind == "placeholder":
         raise Unsaid("is no input of the export: name it among the inputs")

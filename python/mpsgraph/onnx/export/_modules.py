@@ -1,4 +1,4 @@
-"""A module as a model: built anew in a graph of its own, in inference mode, for inputs that are told.
+"""A module as a model: built anew in a graph of its own, in inference mode, for inputs that are told; nodes likewise.
 
 Inputs stand for the arguments of a method in order; those that bear the name of a keyword stand for it, as `lengths`,
 `mask` or `cache` do.
@@ -15,9 +15,10 @@ from ..._dtypes import as_dtype
 from ..._shown import shown
 from ...errors import GraphError
 from ...graph import Graph
-from ...model import Model
+from ...model import Model, model_of
 from ...nn.key_value_cache import KeyValueCache
 from ...nn.module import Module, is_built, mode_of, unbuilt_copy
+from ...nngraph import NNGraph
 
 _RESULT = "output"
 
@@ -45,10 +46,27 @@ def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: st
     return Model(graph, placeholders, outputs)
 
 
+def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None) -> Model:
+    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
+    if not inputs:
+        raise GraphError('[onnx.export] a network of nodes needs inputs={"images": (-1, height, width, channels)}')
+    graph = Graph()
+    told: dict[str, Tensor] = {}
+    for name, like in inputs.items():
+        _argument(graph, name, like, told)
+    contents = nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()])
+    model = model_of(contents, 0)
+    return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
+
+
 def _keywords(call: Callable[..., Any]) -> set[str]:
     """Names of arguments that are no others: those behind the star, and all with a default that says what they are."""
     parameters = inspect.signature(call).parameters.values()
-    return {p.name for p in parameters if p.kind is p.KEYWORD_ONLY or (p.default is not p.empty and p.kind is not p.VAR_POSITIONAL)}
+    return {
+        p.name
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY or (p.default is not p.empty and p.kind is not p.VAR_POSITIONAL)
+    }
 
 
 def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor]) -> Any:
@@ -88,4 +106,6 @@ def _enter_results(name: str, result: Any, outputs: dict[str, Tensor]) -> None:
         for i, one in enumerate(result):
             _enter_results(f"{name}_{i}", one, outputs)
     else:
-        raise GraphError(f"[onnx.export] result '{name}' must be a tensor, or a mapping or tuple of them, got {shown(result)}")
+        raise GraphError(
+            f"[onnx.export] result '{name}' must be a tensor, or a mapping or tuple of them, got {shown(result)}"
+        )

@@ -73,7 +73,9 @@ def conditional(w: Writer, op: Operation) -> list[str]:
     return _loop(w, "", _single(w, before.results[0], going), before.results[1:], values, iteration)
 
 
-def _loop(w: Writer, times: str, going: str, carried: Sequence[Tensor], values: Sequence[str], iteration: object) -> list[str]:
+def _loop(
+    w: Writer, times: str, going: str, carried: Sequence[Tensor], values: Sequence[str], iteration: object
+) -> list[str]:
     """Loop from values, of the types of `carried`; the iteration's first result is the condition, if there is one."""
     inner = Writer(w.opset, w)
     number, condition = w.fresh("iteration"), w.fresh("condition")

@@ -73,7 +73,12 @@ def gather(w: Writer, op: Operation) -> str:
     vectors = w.add("Unsqueeze", index, w.ints([-1]))
     found = w.add("GatherND", w.transpose(w.name(op.inputs[0]), forth), vectors, batch_dims=batch)
     # batch, indices, axes before, axes behind: those before go in front of the indices
-    back = [*range(batch), *range(count, count + axis - batch), *range(batch, count), *range(count + axis - batch, rank + count - batch - 1)]
+    back = [
+        *range(batch),
+        *range(count, count + axis - batch),
+        *range(batch, count),
+        *range(count + axis - batch, rank + count - batch - 1),
+    ]
     found = w.transpose(found, back)
     return _zeros_elsewhere(w, op, found, inside, list(range(batch, axis)) + behind)
 
@@ -96,7 +101,9 @@ def gather_nd(w: Writer, op: Operation) -> str:
         index, inside, every = _vectors_inside(w, op, op.inputs[1], batch)
     found = w.add("GatherND", w.name(op.inputs[0]), index, batch_dims=batch)
     count = len(required_shape(op.inputs[1])) - 1
-    return _zeros_elsewhere(w, op, found, every if rule == "zeros" else "", list(range(count, len(required_shape(op.outputs[0])))))
+    return _zeros_elsewhere(
+        w, op, found, every if rule == "zeros" else "", list(range(count, len(required_shape(op.outputs[0]))))
+    )
 
 
 def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tuple[str, str, str]:
@@ -140,7 +147,7 @@ def non_zero_indices(w: Writer, op: Operation) -> str:
     return w.cast(w.transpose(places, [1, 0]), op.outputs[0].dtype)
 
 
-# --- scattered ---------------------------------------------------------------------------------------------------------
+# --- scattered --------------------------------------------------------------------------------------------------------
 
 
 def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
@@ -222,4 +229,3 @@ def scatter_nd(w: Writer, op: Operation) -> str:
     vectors = w.add("Where", w.add("Unsqueeze", every, w.ints([-1])), held, outside)
     result = w.add("ScatterND", _with_room(w, op, 0), vectors, updates, reduction=reduction)
     return _without_room(w, op, result, 0, True)
-

@@ -104,7 +104,6 @@ class _Layer:
             return self.w.add("Squeeze", name, self.w.ints([1]))
         return self.w.reshape(self.w.transpose(name, [0, 2, 1, 3]), [0, 0, 2 * self.hidden])
 
-
     def by_steps(self) -> list[str]:
         """The states of all steps, and an LSTM's cells, by Scan."""
         return by_steps(self.w, self.op, self.gates, self.given, self.hidden)

@@ -27,9 +27,7 @@ def by_steps(w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hid
 class _Steps:
     """The operands of a recurrent operation, parted for each direction."""
 
-    def __init__(
-        self, w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hidden: int, ways: int
-    ) -> None:
+    def __init__(self, w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hidden: int, ways: int) -> None:
         self.w, self.op, self.gates, self.hidden, self.ways = w, op, gates, hidden, ways
         source, recurrent = op.inputs[:2]
         self.source, self.dtype, self.rows = source, source.dtype, gates * hidden
@@ -40,7 +38,9 @@ class _Steps:
             x = w.add("Add", x, w.name(given["bias"]))
         self.products = self._parts(x, 2, self.rows)
         both = w.reshape(w.name(recurrent), [ways, self.rows, hidden])
-        self.recurrent = [w.add("Squeeze", part, w.ints([0])) for part in self._parts(w.transpose(both, [0, 2, 1]), 0, 1)]
+        self.recurrent = [
+            w.add("Squeeze", part, w.ints([0])) for part in self._parts(w.transpose(both, [0, 2, 1]), 0, 1)
+        ]
         self.states = [self._state(given.get("initial_state"))]
         if op.kind == "lstm":
             self.states.append(self._state(given.get("initial_cell")))

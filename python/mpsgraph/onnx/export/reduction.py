@@ -114,7 +114,8 @@ def cumulative(w: Writer, op: Operation) -> str:
     kept = body.identity(before if op.attributes["exclusive"] else after)
     rest = [size if size >= 0 else None for i, size in enumerate(shape) if i != axis]
     infos = [
-        helper.make_tensor_value_info(name, type_number(dtype), rest) for name in (before, one, body.identity(after), kept)
+        helper.make_tensor_value_info(name, type_number(dtype), rest)
+        for name in (before, one, body.identity(after), kept)
     ]
     graph = helper.make_graph(body.nodes, w.fresh("steps"), infos[:2], infos[2:])
     how = {

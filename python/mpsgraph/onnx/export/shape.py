@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core import Operation, Tensor
-from ._writer import Unsaid, Writer, attribute, axis_of, known_array, required_shape, writes
+from ..._core import Operation
+from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}
 _END = np.iinfo(np.int64).max
@@ -73,9 +73,8 @@ def concat(w: Writer, op: Operation) -> str:
     axis %= len(shape)
     parts = [w.add("Unsqueeze", name, w.ints([axis + 1])) for name in w.inputs(op)]
     together = w.add("Concat", *parts, axis=axis + 1)
-    sizes: list[int | tuple[Tensor, int]] = [0] * axis + [-1]
-    sizes += [(op.inputs[0], i) for i in range(axis + 1, len(shape))]
-    return w.add("Reshape", together, w.sizes(*sizes))
+    behind = [(op.inputs[0], i) for i in range(axis + 1, len(shape))]
+    return w.add("Reshape", together, w.sizes(*[0] * axis, -1, *behind))
 
 
 @writes("stack")
@@ -167,8 +166,8 @@ def coordinate_along_axis(w: Writer, op: Operation) -> str:
         return w.constant(np.ascontiguousarray(np.broadcast_to(places, shape), np.int32))
     sizes = w.shape_operand(op.inputs[0])
     size = w.add("Squeeze", w.add("Slice", sizes, w.ints([axis]), w.ints([axis + 1])), w.ints([0]))
-    places = w.cast(w.add("Range", w.ints(0), size, w.ints(1)), op.outputs[0].dtype)
-    return places if len(shape) == 1 else w.add("Expand", w.reshape(places, along), sizes)
+    counted = w.cast(w.add("Range", w.ints(0), size, w.ints(1)), op.outputs[0].dtype)
+    return counted if len(shape) == 1 else w.add("Expand", w.reshape(counted, along), sizes)
 
 
 def axis_of_shape(op: Operation, rank: int) -> int:
@@ -176,4 +175,3 @@ def axis_of_shape(op: Operation, rank: int) -> int:
     axis = attribute(op, "axis")
     axis = int(axis[0] if isinstance(axis, list) else axis)
     return axis + rank if axis < 0 else axis
-

@@ -21,7 +21,7 @@ def slice_(w: Writer, op: Operation) -> str:
     squeezed = [axis for axis in range(rank) if int(a["squeeze_mask"]) >> axis & 1]
     masked = [axis for axis in range(rank) if (int(a["start_mask"]) | int(a["end_mask"])) >> axis & 1]
     if len(op.inputs) > 1 and any(known_array(t) is None for t in op.inputs[1:]):
-        steps = w.shape_operand(op.inputs[3]) if len(op.inputs) > 3 else w.ints(list(a["strides"]) or [1] * rank)
+        stated = w.shape_operand(op.inputs[3]) if len(op.inputs) > 3 else w.ints(list(a["strides"]) or [1] * rank)
         operands = [w.shape_operand(t) for t in op.inputs[1:3]]
         if len(operands) < 2:
             operands.append(w.ints(list(a["ends"])))
@@ -31,7 +31,7 @@ def slice_(w: Writer, op: Operation) -> str:
             for i, key in enumerate(("start_mask", "end_mask")):
                 open_axes = np.array([int(a[key]) >> axis & 1 for axis in range(rank)], bool)
                 operands[i] = w.add("Where", w.constant(open_axes), w.ints(whole[i]), operands[i])
-        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), steps)
+        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), stated)
         return w.add("Squeeze", result, w.ints(squeezed)) if squeezed else result
     starts, ends, strides = _ranges(op, 1, rank)
     axes = [
@@ -132,7 +132,7 @@ def dynamic_update(w: Writer, op: Operation) -> str:
         return name if rank == 1 else w.add("Slice", name, w.ints([axis]), w.ints([axis + 1]))
 
     places = {axis: (part(starts, axis), part(ends, axis)) for axis in partly}
-    return _written(w, *w.inputs(op)[:2], places)
+    return _written(w, w.name(op.inputs[0]), w.name(op.inputs[1]), places)
 
 
 def _partial_axes(op: Operation) -> list[int]:
