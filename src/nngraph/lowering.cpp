@@ -151,8 +151,8 @@ class Lowerer {
     Loaded loaded(*layer->source, layer->who);
     for (const NamedArray& named : checked_arrays(*layer->source, layer->who)) {
       const runtime::NDArray dense = named.array.copy_contiguous();
-      Tensor* value = b_.graph().add(
-          "constant", {}, {{"value", ConstantData::copy(dense.dtype(), dense.dims(), dense.data())}});
+      Tensor* value =
+          b_.graph().add("constant", {}, {{"value", ConstantData::copy(dense.dtype(), dense.dims(), dense.data())}});
       operands.emplace_back(named.name, as_operand(b_, *layer, *layer->find(named.name), value));
     }
     loaded.purge();
@@ -478,7 +478,7 @@ runtime::PackageContents NNGraph::model(const std::vector<TensorType>& images) {
   for (const TensorType& type : images)
     if (!type.shape.ranked() || type.shape.rank() != 4 || type.shape[1] < 1 || type.shape[2] < 1 || type.shape[3] < 1)
       throw ShapeError(
-          cat("[NNGraph] images are [images, height, width, channels], of which the first may be -1; came ", type.shape));
+          cat("[NNGraph] images are [images, height, width, channels], only the first may be -1; came ", type.shape));
   const std::lock_guard lock(state_->mutex);
   Lowered lowered;
   const runtime::PackageContents contents = Lowerer(*this, *state_, lowered, losses_).model(images);

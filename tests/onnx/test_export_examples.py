@@ -25,5 +25,6 @@ def test_examples(make):
                 continue
             if example.outputs is not None:
                 np.testing.assert_array_equal(same[name].numpy(), wanted, err_msg=name)
+            scale = 1e-5 * max(1, np.abs(wanted).max())
             for found in (same, close):
                 np.testing.assert_allclose(found[name].numpy(), wanted, rtol=1e-5, atol=scale, err_msg=name)
