@@ -30,17 +30,11 @@ REFERENCE_DIFFERS = {
     "max_pooling2d-negative",
     # numbers beyond int32 are undefined in the cast to int8
     "quantize-far",
-    # it has RNN with tanh alone, and one direction forwards; Scan forwards, without what is outside of its body
+    # it has RNN with tanh alone, and one direction forwards; of Scan a part, so that our own import runs all of those
     "single_gate_rnn-projected", "single_gate_rnn-plain", "single_gate_rnn-reverse", "single_gate_rnn-no_rows",
     "single_gate_rnn-wide", "single_gate_rnn-many_reverse", "lstm-reverse", "lstm-wide", "lstm-many_reverse",
     "gru-reverse", "gru-wide", "gru-many_reverse", "single_gate_rnn-relu", "single_gate_rnn-sigmoid",
-    "single_gate_rnn-hard_sigmoid", "single_gate_rnn-row_mask", "single_gate_rnn-unit_mask", "single_gate_rnn-one_step",
-    "lstm-row_mask", "lstm-unit_mask", "lstm-one_step", "lstm-cell", "lstm-forget_gate_last", "lstm-other_activations",
-    "lstm-hard_activations", "gru-row_mask", "gru-unit_mask", "gru-one_step", "gru-reset_gate_first",
-    "gru-reset_gate_first_both_ways", "gru-reset_after", "gru-reset_after_both_ways", "gru-flip_z",
-    "gru-flip_z_both_ways", "gru-torch", "gru-torch_both_ways", "gru-all_flags", "gru-all_flags_both_ways",
-    "gru-other_activations", "gru-other_activations_both_ways", "gru-hard_activations",
-    "gru-hard_activations_both_ways",
+    "single_gate_rnn-hard_sigmoid",
     # it has no places of nothing, no nonzero of a number, and ScatterElements that multiplies once
     "gather-no_indices", "gather_along_axis-nothing", "non_zero_indices-number", "non_zero_indices-zero",
     "scatter_along_axis-mul", "scatter_along_axis-div", "scatter_along_axis-mul_clipped",
@@ -80,7 +74,7 @@ def check(case: Case) -> bool:
     wanted = [array.numpy() for array in built.run(arrays)]
     back = mg.onnx.load(proto)
     assert listed(back.graph.operations) == what_outputs_need(outputs), case.id
-    if case.id in REFERENCE_DIFFERS:
+    if case.id in REFERENCE_DIFFERS or any(node.op_type == "Scan" for node in proto.graph.node):
         plain = mg.onnx.load(without_description(proto))
         results = {name: array.numpy() for name, array in plain.run(fed).items()}
     else:
@@ -107,4 +101,4 @@ def test_values(kind: str):
 def test_no_more_cases_are_refused():
     if WRITTEN.keys() != set(KINDS):
         pytest.skip("counts what all tests of this file have written")
-    assert sum(WRITTEN.values()) >= 706  # 2026-11-26
+    assert sum(WRITTEN.values()) >= 926  # 2026-11-26
