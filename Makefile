@@ -20,6 +20,7 @@
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
 #   make test-jax      JAX's programs likewise (tests/jax_and_xla), a part of JAX's own harnesses among them; not a part
+#   make test-onnxruntime  exported ONNX files in ONNX Runtime (tests/onnx_runtime), likewise; not a part
 #   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
 #   make test-swift    the Swift package and its tests, where Swift 6 is installed; not a part
 #
@@ -45,6 +46,7 @@ TORCH   := .venv-conformance
 SITE    := .venv-docs
 JAX     := .venv-jax
 MPI     := .venv-distributed
+ORT     := .venv-onnxruntime
 RANDOM  ?=
 
 BIN := $(VENV)/bin
@@ -59,8 +61,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-distributed test-swift test-slow test-systems bench \
-        conformance lint format stubs docs site sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-distributed test-swift test-slow \
+        test-systems bench conformance lint format stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -213,6 +215,16 @@ $(JAX)/installed:
 	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax flatbuffers
 	touch $@
 
+# Exported files in ONNX Runtime, in an environment that holds it.
+test-onnxruntime: build $(TOOLS) $(ORT)/installed
+	PYTHONPATH=$(PURELIB) $(TOGETHER) \
+	  $(ORT)/bin/python -m pytest -m "not slow" tests/onnx_runtime
+
+$(ORT)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet onnxruntime==1.32.0
+	touch $@
+
 # Several processes that train together, in an environment with MPI. Each computes with one thread.
 $(MPI)/installed:
 	$(PYTHON) -m venv $(@D)
@@ -295,5 +307,5 @@ apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
 clean:
-	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) $(ORT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1346,6 +1346,10 @@ class NNGraphCore:
         """
         (result images, intermediate images, losses) as arrays, and result states; written when the command buffer has run.
         """
+    def model(self, types: collections.abc.Sequence[tuple[typing.Any, ...]]) -> PackageContents:
+        """
+        What the graph computes of images of these types (dtype, shape), with its parameters as constants.
+        """
     def reload_from_data_sources(self) -> None:
         ...
     @property

@@ -149,7 +149,7 @@ class Model:
         contents = _core.optimize_for_inference(
             self.graph, self.inputs, self.outputs, self.parameters, constants, _values(self.graph)
         )
-        return _model_of(contents, self.graph.seed)
+        return model_of(contents, self.graph.seed)
 
     @checked
     def quantize(
@@ -195,7 +195,7 @@ class Model:
         contents = _core.quantized(
             graph, ready.inputs, ready.outputs, ready.parameters, ranges.quantization(), per_channel
         )
-        return _model_of(contents, graph.seed)
+        return model_of(contents, graph.seed)
 
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
         """Feeds, from what is taken for calibration data."""
@@ -262,7 +262,7 @@ def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
     return graph
 
 
-def _model_of(contents: _core.PackageContents, seed: int) -> Model:
+def model_of(contents: _core.PackageContents, seed: int) -> Model:
     graph = graph_of(contents, seed)
     return Model(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
 

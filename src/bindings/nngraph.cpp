@@ -167,6 +167,16 @@ void define_graph_of_nodes(py::module_& module) {
           "format", [](const NNGraph& self) { return std::string(name(self.format())); },
           [](NNGraph& self, const std::string& format) { self.set_format(channel_format(format)); })
       .def(
+          "model",
+          [](NNGraph& self, const Sequence<py::tuple>& types) {
+            std::vector<TensorType> images;
+            for (py::handle type : types) images.push_back(to_tensor_type(type));
+            WithoutGil released;
+            return self.model(images);
+          },
+          py::arg("types"),
+          "What the graph computes of images of these types (dtype, shape), with its parameters as constants.")
+      .def(
           "encode_batch",
           [](NNGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const std::vector<NDArray>& sources,
              const std::vector<std::pair<NDArray, std::optional<NDArray>>>& labels) {

@@ -15,6 +15,7 @@
 
 #include "mpsgraph/export.h"
 #include "mpsgraph/runtime/device_graph.h"
+#include "mpsgraph/runtime/package.h"
 #include "nngraph/nodes.h"
 #include "nngraph/optimizer.h"
 
@@ -72,6 +73,10 @@ class MPSGRAPH_API NNGraph {
   // was. `labels`: one for each loss; their `losses` are set to arrays that the run writes.
   EncodeResults encode_batch(const std::shared_ptr<runtime::CommandBuffer>& buffer, std::vector<ImageBatch> sources,
                              std::vector<LabelsBatch>& labels);
+  // What the graph computes of images of these types, in a graph of its own with the parameters as constants, for other
+  // formats; the number of images may be unknown. GraphError for a graph that trains or takes labels, UnsupportedError
+  // for one whose filters draw random numbers, and on a device that runs nodes by itself.
+  runtime::PackageContents model(const std::vector<TensorType>& images);
   // Takes the parameters from the data sources anew. The work of all graphs that train them must have been finished.
   void reload_from_data_sources();
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mpsgraph/core/gradients.h"
+#include "mpsgraph/runtime/inference.h"
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {
@@ -26,7 +27,9 @@ class Lowerer {
       : graph_(graph), state_(state), result_(result), losses_(losses), b_(*state.graph) {}
 
   void run(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) {
-    feed_images(sources);
+    std::vector<TensorType> types;
+    for (const ImageBatch& source : sources) types.push_back(source.array.type());
+    feed_images(types);
     read_parameters();
     for (const FilterPtr& filter : graph_.filters()) {
       if (loads_on_demand(*filter)) cut(*filter);
@@ -39,6 +42,33 @@ class Lowerer {
     compile();
   }
 
+  // The images of the graph and what comes of them, in the graph that all sizes of images share.
+  runtime::PackageContents model(const std::vector<TensorType>& types) {
+    feed_images(types);
+    read_parameters();
+    for (const FilterPtr& filter : graph_.filters()) {
+      if (loads_on_demand(*filter)) hold(*filter);
+      lower(*filter, {});
+    }
+    if (!result_.seeds.empty())
+      throw UnsupportedError("[NNGraph] filters that draw random numbers have their states fed, which a model has not");
+    runtime::PackageContents contents{state_.graph, {}, {}, {}, {}};
+    const auto add = [](runtime::NamedTensors& tensors, const ImageNode& image, std::string_view what, Tensor* tensor) {
+      const std::string name = image.handle.empty() ? std::string(what) : image.handle;
+      const auto has = [&](const std::string& taken) {
+        return std::any_of(tensors.begin(), tensors.end(), [&](const auto& pair) { return pair.first == taken; });
+      };
+      std::string free = name;
+      for (size_t i = 1; has(free); ++i) free = cat(name, "_", i);
+      tensors.emplace_back(free, tensor);
+    };
+    for (size_t i = 0; i < types.size(); ++i)
+      add(contents.inputs, *graph_.source_images()[i], "images", image_feeds_[i]);
+    for (const ImagePtr& image : graph_.result_images()) add(contents.outputs, *image, "result", stored(*image));
+    for (const ImagePtr& image : graph_.intermediate_images()) add(contents.outputs, *image, "image", stored(*image));
+    return contents;
+  }
+
  private:
   Tensor* placeholder(const TensorType& type) {
     Tensor* tensor = b_.graph().add("placeholder", {}, {{"type", type}});
@@ -46,16 +76,15 @@ class Lowerer {
     return tensor;
   }
 
-  void feed_images(const std::vector<ImageBatch>& sources) {
-    for (size_t i = 0; i < sources.size(); ++i) {
-      const runtime::NDArray& array = sources[i].array;
-      image_feeds_.push_back(placeholder(array.type()));
+  void feed_images(const std::vector<TensorType>& types) {
+    for (size_t i = 0; i < types.size(); ++i) {
+      image_feeds_.push_back(placeholder(types[i]));
       Tensor* image = b_.cast(image_feeds_.back(), DType::float32);
-      if (array.dtype() == DType::uint8) image = b_.mul(image, 1.0 / 255);
-      if (array.dtype() == DType::uint16) image = b_.mul(image, 1.0 / 65535);
+      if (types[i].dtype == DType::uint8) image = b_.mul(image, 1.0 / 255);
+      if (types[i].dtype == DType::uint16) image = b_.mul(image, 1.0 / 65535);
       images_[graph_.source_images()[i].get()] = image;
     }
-    result_.image_count = sources.size();
+    result_.image_count = types.size();
   }
 
   void read_parameters() {
@@ -112,6 +141,21 @@ class Lowerer {
     for (auto& [filter, arrays] : left_)
       for (auto& [name, array] : arrays) live.push_back(&array);
     return live;
+  }
+
+  // The parameters of a source that is loaded on demand, as constants.
+  void hold(const FilterNode& filter) {
+    Layer* layer = state_.layer_of(filter);
+    if (operands_.contains(layer)) return;
+    auto& operands = operands_[layer];
+    Loaded loaded(*layer->source, layer->who);
+    for (const NamedArray& named : checked_arrays(*layer->source, layer->who)) {
+      const runtime::NDArray dense = named.array.copy_contiguous();
+      Tensor* value =
+          b_.graph().add("constant", {}, {{"value", ConstantData::copy(dense.dtype(), dense.dims(), dense.data())}});
+      operands.emplace_back(named.name, as_operand(b_, *layer, *layer->find(named.name), value));
+    }
+    loaded.purge();
   }
 
   size_t number_of(Tensor* tensor) { return numbers_.emplace(tensor, numbers_.size()).first->second; }
@@ -422,6 +466,23 @@ std::shared_ptr<NNGraph::Lowered> NNGraph::lower(const std::vector<ImageBatch>& 
     entry = std::move(lowered);
   }
   return entry;
+}
+
+runtime::PackageContents NNGraph::model(const std::vector<TensorType>& images) {
+  if (state_->nodes)
+    throw UnsupportedError(cat("[NNGraph] device ", device_->name(), " runs nodes by itself; use Device(\"cpu\")"));
+  if (!derived_.empty() || !losses_.empty())
+    throw GraphError("[NNGraph] a model is of an inference graph; this one has gradient filters or takes labels");
+  if (images.size() != inputs_.size())
+    throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", images.size()));
+  for (const TensorType& type : images)
+    if (!type.shape.ranked() || type.shape.rank() != 4 || type.shape[1] < 1 || type.shape[2] < 1 || type.shape[3] < 1)
+      throw ShapeError(
+          cat("[NNGraph] images are [images, height, width, channels], only the first may be -1; came ", type.shape));
+  const std::lock_guard lock(state_->mutex);
+  Lowered lowered;
+  const runtime::PackageContents contents = Lowerer(*this, *state_, lowered, losses_).model(images);
+  return runtime::optimize_for_inference(contents, state_->on_device.get());
 }
 
 }  // namespace mpsgraph::nngraph

@@ -28,7 +28,7 @@ def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
 def text_files() -> list[Path]:
     """Everything that people wrote: the folders and files of the repository's root that are not build products."""
     made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-docs", ".venv-jax"}
-    made |= {".venv-distributed", "demo-output"}
+    made |= {".venv-distributed", ".venv-onnxruntime", "demo-output"}
     suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
     result = []
     for top in ROOT.iterdir():

@@ -39,6 +39,7 @@ _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.UINT32: ("uint32", "uint32", "uint64_data"),
     TensorProto.UINT64: ("uint64", "uint64", "uint64_data"),
 }
+_NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
 
 
 def type_name(number: int) -> str:
@@ -96,6 +97,11 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Path | None]:
     if not all(isinstance(named.name, str) for named in (*graph.input, *graph.output, *graph.initializer)):
         raise GraphError(f"[onnx] {path} is damaged: the name of an input, an output or an initialiser is no text")
     return model, path.parent
+
+
+def type_of(dtype: DType) -> int | None:
+    """ONNX's number of an element type; None for those that it has not."""
+    return _NUMBERS.get(str(dtype))
 
 
 @contextmanager

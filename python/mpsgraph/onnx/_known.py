@@ -14,7 +14,7 @@ from .. import _core
 from .._core import Operation, Tensor
 from ..errors import UnsupportedError
 from ..graph import Graph
-from ._registry import Undecided
+from ._registry import Undecided, ValueOfLoop
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()
@@ -110,9 +110,7 @@ class Known:
                 stack.pop()
                 continue
             if operation.kind == "argument":
-                raise UnsupportedError(
-                    f"'{operation.name}' is a value of a loop and not known while the graph is built"
-                )
+                raise ValueOfLoop(f"'{operation.name}' is a value of a loop and not known while the graph is built")
             if operation.kind == "placeholder":
                 self._deciding[operation.id] = frozenset([names[operation.id]]), _NOTHING
                 continue

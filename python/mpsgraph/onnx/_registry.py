@@ -100,6 +100,10 @@ class Undecided(Exception):
         super().__init__(f"values of {sorted(self.values)}, shapes of {sorted(self.shapes)}")
 
 
+class ValueOfLoop(UnsupportedError):
+    """Building needs a value that changes from one iteration to the next."""
+
+
 class InNode(Exception):
     """Carries an error that already says in which node it arose."""
 
@@ -222,7 +226,7 @@ class Node:
         """Operand i as ints, or None when only a run knows them."""
         try:
             return self.ints(i)
-        except Undecided:
+        except (Undecided, ValueOfLoop):
             return None
 
     def partly_known_ints(self, i: int) -> list[int | None] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
@@ -59,14 +60,28 @@ def weights_in_constants(graph: GraphProto) -> frozenset[str]:
 
 def buffers_of(model: ModelProto) -> frozenset[str]:
     """The initialisers that a file of `mpsgraph.onnx.export` says are not trained, such as moving averages."""
-    stated = next((entry.value for entry in model.metadata_props if entry.key == "mpsgraph.buffers"), "[]")
-    try:
-        names = json.loads(stated)
-    except ValueError:
-        names = None
+    names = _property(model, "mpsgraph.buffers", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise GraphError("[onnx] the property 'mpsgraph.buffers' must be a JSON list of initialisers' names")
     return frozenset(names)
+
+
+def states_of(model: ModelProto) -> dict[str, str]:
+    """The variables that a file of `mpsgraph.onnx.export` says a run changes, and the outputs that they become."""
+    states = _property(model, "mpsgraph.states", {})
+    given = {info.name for info in model.graph.output}
+    stored = {tensor.name for tensor in model.graph.initializer}
+    if not isinstance(states, dict) or not set(states) <= stored or not {*states.values()} <= given:
+        raise GraphError("[onnx] the property 'mpsgraph.states' must be a JSON object: initialisers, outputs of each")
+    return states
+
+
+def _property(model: ModelProto, key: str, default: Any) -> Any:
+    stated = next((entry.value for entry in model.metadata_props if entry.key == key), None)
+    try:
+        return default if stated is None else json.loads(stated)
+    except ValueError:
+        return None
 
 
 def _is_large(node: NodeProto) -> bool:

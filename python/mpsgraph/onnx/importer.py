@@ -17,11 +17,13 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
+from ._description import Rebuilt, constants_in, description_of
 from ._files import Tensors, input_type, sense
 from ._functions import Functions
 from ._known import Known
 from ._registry import InNode, Node, TensorSequence, Undecided, lowered
-from ._weights import buffers_of, weights_in_constants
+from ._weights import buffers_of, states_of, weights_in_constants
+from .export import written_kinds
 
 Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
 Assumptions: TypeAlias = "Callable[[int], bool | None]"  # by the number of the axis, in the order of the nodes
@@ -81,6 +83,7 @@ class Importer:
         self._known = Known(self.graph, self.inputs)
         self._weights: frozenset[str] = frozenset()
         self._buffers: frozenset[str] = frozenset()
+        self._states: dict[str, str] = {}
         self._lowered = 0
         self._assumptions = assumptions
         self.assumed = 0  # axes that were taken to have one element
@@ -91,22 +94,58 @@ class Importer:
         scope: Scope = {}
         self._scopes.append(scope)
         self._enter_initialisers(graph, scope)
+        ours = self._model.producer_name == "mpsgraph"
+        # such files keep weights as initialisers, and say which are trained, and which a run changes
+        self._weights = frozenset() if ours else weights_in_constants(graph)
+        self._buffers = buffers_of(self._model) if ours else frozenset()
+        self._states = states_of(self._model) if ours else {}
+        description = None if self._values else description_of(self._model)
+        if description is not None:
+            self._rebuild(description)
+            return
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
-        ours = (
-            self._model.producer_name == "mpsgraph"
-        )  # such files keep weights as initialisers, and say which are trained
-        self._weights = frozenset() if ours else weights_in_constants(graph)
-        self._buffers = buffers_of(self._model) if ours else frozenset()
         self._lower_nodes(graph.node)
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
+        self._assign_states()
         for name, y in self.outputs.items():
             while y not in self._classes_of and y.operation.kind == "identity":
                 y = y.operation.inputs[0]
             if y in self._classes_of:
                 self.classes[name] = self._classes_of[y]
+
+    def _rebuild(self, description: Mapping[str, Any]) -> None:
+        """The graph that the file was written from."""
+        infos = {info.name: info for info in self._model.graph.input if info.name not in self._states}
+        stored, constants = self._scopes[-1], constants_in(self._model.graph)
+
+        def placeholder(name: str) -> Tensor:
+            return self._input(infos[name])
+
+        def weight(name: str) -> Tensor:
+            initialiser = stored[name]
+            assert isinstance(initialiser, Initialiser)
+            initialiser.variable = self._variable(initialiser) if self._varies(name) else None
+            return self.tensor(name)
+
+        def elements(name: str) -> tuple[np.ndarray, DType]:
+            return self._tensors.read(constants[name])
+
+        rebuilt = Rebuilt(description, self.graph, placeholder, weight, elements, written_kinds())
+        unused = {name: self._input(info) for name, info in infos.items() if name not in self.inputs}
+        self.inputs = {name: {**self.inputs, **unused}[name] for name in infos}
+        self.outputs = rebuilt.outputs
+
+    def _assign_states(self) -> None:
+        """Variables that a run changes become what the outputs say, whenever another output is computed."""
+        if not self._states:
+            return
+        g = self.graph
+        updates = [g.assign(self.tensor(name), self.outputs.pop(after)) for name, after in self._states.items()]
+        results = g.control_dependency(updates, lambda: [g.identity(tensor) for tensor in self.outputs.values()])
+        self.outputs = dict(zip(self.outputs, results, strict=True))
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
         """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
@@ -155,16 +194,24 @@ class Importer:
                 return made[initialiser]
         array, dtype = initialiser.elements
         name = initialiser.name
-        if dtype.is_float and array.ndim > 0 and not initialiser.fixed and self._trains(name):
-            initialiser.variable = self.graph.variable(
-                array, dtype, name or None, trainable and name not in self._buffers
-            )
-            self.parameters[name] = initialiser.variable
+        weight = dtype.is_float and array.ndim > 0 and not initialiser.fixed
+        if (weight and self._varies(name)) or name in self._states:
+            initialiser.variable = self._variable(initialiser, trainable)
             return initialiser.variable
         tensor = self.graph.constant(array, dtype=dtype, name=name or None)
         self._constants[-1][initialiser] = tensor
         self._known.enter(tensor, array)
         return tensor
+
+    def _varies(self, name: str) -> bool:
+        """Does a weight become a variable?"""
+        return name in self._states or self._trains(name)
+
+    def _variable(self, initialiser: Initialiser, trainable: bool = True) -> Tensor:
+        (array, dtype), name = initialiser.elements, initialiser.name
+        variable = self.graph.variable(array, dtype, name or None, trainable and name not in self._buffers)
+        self.parameters[name] = variable
+        return variable
 
     # --- what is known while the graph is built ----------------------------------------------------------------------
 

@@ -15,26 +15,33 @@ import onnx
 from onnx import ModelProto, helper
 
 from ..._checks import checked
-from ..._core import Tensor
-from ..._dtypes import as_dtype
-from ..._shown import shown
+from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
 from ...model import Model
-from ...nn.module import Module, is_built, mode_of, unbuilt_copy
+from ...nn.module import Module
+from ...nngraph import NNGraph
+from .._description import KEY as DESCRIPTION
+from .._description import described
 from .._files import LARGEST_FILE
 from . import (  # noqa: F401  enters the writers
     arithmetic,
     control_flow,
     convolution,
+    detection,
+    indexing,
     matrix,
+    random,
     recurrent,
     reduction,
     resize,
     shape,
+    slicing,
 )
-from ._graphs import needed, value_info, write_operations
+from ._graphs import needed, remove_unused, value_info, write_operations
+from ._modules import module_as_model, nodes_as_model
 from ._writer import Unsaid, Writer, refuse_unsaid, written_kinds
+from .control_flow import assigned_variables
 
 OPSETS = range(18, 24)
 """The versions of ONNX's operators that export can write: reductions take their axes as operands from 18 on."""
@@ -42,12 +49,15 @@ OPSETS = range(18, 24)
 
 @checked
 def export(
-    model: Graph | Model | Module,
+    model: Graph | Model | Module | NNGraph,
     path: str | os.PathLike[str] | None = None,
     opset: int = 20,
     *,
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Tensor] | None = None,
+    updates: Sequence[Operation] = (),
+    callables: Mapping[str, Model] | None = None,
+    method: str = "forward",
 ) -> ModelProto:
     """Writes an ONNX file: what the outputs depend on, with the values that variables have now.
 
@@ -55,14 +65,18 @@ def export(
     axis. Variables become initialisers by their own names and in their own shapes; so a module's have the names of its
     `state_dict`. Channels in front are ONNX's: other layouts are turned by Transpose nodes, and two that undo each
     other are left out. A module is exported in inference mode, from a copy in a graph of its own; it stays as it is.
-    Args: model, a Model, a Module, or a Graph with inputs and outputs; path, of the file, None for none; opset, the
-    version of ONNX's operators, 18 to 23; inputs, for a graph placeholders by name; for a module of each argument by
-    name a shape (float32), a pair (shape, dtype) or a placeholder to be like, -1 for what stays open; outputs, tensors
-    by name, for a graph.
-    Result: the model as the package onnx has it, checked by its checker. Errors: UnsupportedError that names all
-    operations that cannot be said in ONNX, with the reasons; for what ONNX's checker refuses, an opset that is not
-    written, and a model above 2 GiB, which one file cannot hold; GraphError for inputs and outputs that do not fit.
-    Nothing is written then.
+    Variables that the outputs' run assigns, such as a KeyValueCache, become inputs with their values as defaults, and
+    outputs named NAME_next for the next run. `load` of the file gives the graph that was exported.
+    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph, whose parameters become
+    constants; path, of the file, None for none; opset, the version of ONNX's operators, 18 to 23; inputs, for a graph
+    placeholders by name; for a module of each argument by name a shape (float32), a pair (shape, dtype), a placeholder
+    or a KeyValueCache to be like, or a tuple of these, -1 for what stays open: in the order of the arguments, but those
+    with the name of an optional one stand for it; outputs, tensors by name, for a graph; updates, target operations
+    such as assigns, which each run of the file makes; callables, by symbol the model that `call` means; method, of a
+    module: "with_state" and others. Result: the model as the package onnx has it, checked by its checker.
+    Errors: UnsupportedError that names all operations that cannot be said in ONNX, with the reasons; for what ONNX's
+    checker refuses, an opset that is not written, and a model above 2 GiB, which one file cannot hold; GraphError for
+    inputs and outputs that do not fit. Nothing is written then.
     Source: ours; the ONNX standard, https://onnx.ai/onnx/operators.
 
     >>> import numpy as np
@@ -75,8 +89,8 @@ def export(
     """
     if opset not in OPSETS:
         raise UnsupportedError(f"[onnx.export] opset {opset} is not written: {OPSETS[0]} to {OPSETS[-1]} are")
-    whole = _as_model(model, inputs, outputs)
-    proto = _proto(whole, opset)
+    whole = _as_model(model, inputs, outputs, method)
+    proto = _proto(whole, opset, updates, callables or {})
     size = proto.ByteSize()
     if size > LARGEST_FILE:
         raise UnsupportedError(f"[onnx.export] {size} bytes; one file holds 2 GiB at most: use mpsgraph.save")
@@ -102,12 +116,19 @@ def _write(path: str, contents: bytes) -> None:
 
 
 def _as_model(
-    model: Graph | Model | Module, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Tensor] | None
+    model: Graph | Model | Module | NNGraph,
+    inputs: Mapping[str, Any] | None,
+    outputs: Mapping[str, Tensor] | None,
+    method: str,
 ) -> Model:
     if isinstance(model, Module):
         if outputs is not None:
             raise GraphError("[onnx.export] a module's results are its outputs: give inputs alone")
-        return _module_as_model(model, inputs)
+        return module_as_model(model, inputs, method)
+    if isinstance(model, NNGraph):
+        if outputs is not None:
+            raise GraphError("[onnx.export] a network of nodes has its result images as outputs: give inputs alone")
+        return nodes_as_model(model, inputs)
     if isinstance(model, Model):
         return Model(
             model.graph,
@@ -124,34 +145,7 @@ def _as_model(
     return Model(model, given, outputs)
 
 
-def _module_as_model(module: Module, inputs: Mapping[str, Any] | None) -> Model:
-    """The module in inference mode, built anew with the same values for inputs that are told."""
-    if not inputs:
-        raise GraphError('[onnx.export] a module needs inputs={"x": shape}, -1 for sizes that stay open')
-    graph, copy = Graph(), unbuilt_copy(module)
-    placeholders = {name: _placeholder(graph, name, like) for name, like in inputs.items()}
-    if is_built(module):
-        copy.load_state_dict(module.state_dict())
-    with mode_of(copy, False):
-        result = copy(*placeholders.values())
-    if isinstance(result, Tensor):
-        return Model(graph, placeholders, {"output": result})
-    if isinstance(result, Mapping):
-        return Model(graph, placeholders, dict(result))
-    return Model(graph, placeholders, {f"output_{i}": tensor for i, tensor in enumerate(result)})
-
-
-def _placeholder(graph: Graph, name: str, like: Any) -> Tensor:
-    if isinstance(like, Tensor):
-        return graph.placeholder(like.shape, like.dtype, name)
-    if not isinstance(like, Sequence) or isinstance(like, str):
-        raise GraphError(f"[onnx.export] input '{name}' must be a shape, (shape, dtype) or a tensor, got {shown(like)}")
-    if len(like) == 2 and isinstance(like[0], Sequence):
-        return graph.placeholder(tuple(like[0]), as_dtype(like[1]), name)
-    return graph.placeholder(tuple(like), "float32", name)
-
-
-def _proto(model: Model, opset: int) -> ModelProto:
+def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Mapping[str, Model]) -> ModelProto:
     w = Writer(opset)
     problems: list[Any] = []
     infos = []
@@ -161,36 +155,47 @@ def _proto(model: Model, opset: int) -> ModelProto:
         except Unsaid as why:
             problems.append((tensor.operation, str(why)))
         w.give(tensor, name)
-    results = list(model.outputs.values())
     for name in model.outputs:
         if name in model.inputs and model.inputs[name] is not model.outputs[name]:
             raise GraphError(f"[onnx.export] '{name}' is the name of an input and of an output")
         w.fresh(name)
-    write_operations(w, needed(results), model.graph.variable_value, problems)
+    results = list(model.outputs.values())
+    operations = needed(results, updates)
+    w.results, w.callables = frozenset(results), {symbol: (called, {}) for symbol, called in callables.items()}
+    states = assigned_variables(operations)
+    w.states = dict.fromkeys(states, "")
+    write_operations(w, operations, model.graph.variable_value, problems)
     refuse_unsaid(problems)
-    _name_outputs(w, model)
+    kept = {v.name: w.fresh(f"{v.name}_next") for v in states}
+    infos += [value_info(v.name, v) for v in states]
+    outputs = {**model.outputs, **{kept[v.name]: v for v in states}}
+    _name_outputs(w, outputs)
     graph = helper.make_graph(
-        w.nodes,
-        "mpsgraph",
-        infos,
-        [value_info(name, tensor) for name, tensor in model.outputs.items()],
-        w.initializers,
+        w.nodes, "mpsgraph", infos, [value_info(name, tensor) for name, tensor in outputs.items()], w.initializers
     )
+    weights = {name for name in model.parameters if name in w.weights.values()} | set(kept)
+    remove_unused(graph, weights)
     imports = [helper.make_opsetid("", opset)]
     proto = helper.make_model(
         graph, opset_imports=imports, producer_name="mpsgraph", ir_version=helper.find_min_ir_version_for(imports)
     )
+    described_as = described(operations, model.inputs, model.outputs, updates, w.weights, graph)
     trained = {tensor.name for tensor in model.graph.trainable_variables}
-    buffers = [p.name for p in w.initializers if p.name in model.parameters and p.name not in trained]
-    helper.set_model_props(proto, {"mpsgraph.buffers": json.dumps(buffers)})
+    buffers = [p.name for p in w.initializers if p.name in weights and p.name not in trained]
+    properties = {"mpsgraph.buffers": json.dumps(buffers)}
+    if kept:
+        properties["mpsgraph.states"] = json.dumps(kept)
+    if described_as is not None:
+        properties[DESCRIPTION] = described_as
+    helper.set_model_props(proto, properties)
     return proto
 
 
-def _name_outputs(w: Writer, model: Model) -> None:
+def _name_outputs(w: Writer, outputs: Mapping[str, Tensor]) -> None:
     """Results get the outputs' names: where a node makes them, in place; where they are more than that, by Identity."""
     made = {name for node in w.nodes for name in node.output}
     renamed: dict[str, str] = {}
-    for output, tensor in model.outputs.items():
+    for output, tensor in outputs.items():
         name = w.name(tensor)
         if name in made and name not in renamed:
             renamed[name] = output

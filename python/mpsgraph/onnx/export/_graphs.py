@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, helper
+from onnx import GraphProto, NodeProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ._writer import Unsaid, Writer, array_of, type_number, writer_of
+from ._writer import NO_WORD, Unsaid, Writer, array_of, type_number, writer_of
 
 _Problem = tuple[Operation, str]
 
 
-def needed(outputs: Iterable[Tensor]) -> list[Operation]:
-    """The operations that the outputs depend on, also through blocks and control dependencies, in creation order."""
+def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
+    """The operations that the outputs depend on, also through blocks and control dependencies, in creation order.
+
+    updates: target operations, which are needed, too.
+    """
     seen: dict[int, Operation] = {}
-    todo = [tensor.operation for tensor in outputs]
+    todo = [*(tensor.operation for tensor in outputs), *updates]
     while todo:
         operation = todo.pop()
         if operation.id in seen:
@@ -33,15 +36,23 @@ def needed(outputs: Iterable[Tensor]) -> list[Operation]:
 
 
 def write_operations(
-    w: Writer, operations: Sequence[Operation], value_of: Callable[[Tensor], np.ndarray], problems: list[_Problem]
+    w: Writer,
+    operations: Sequence[Operation],
+    value_of: Callable[[Tensor], np.ndarray],
+    problems: list[_Problem],
+    prefix: str = "",
 ) -> None:
-    """Nodes for the operations. What cannot be said is added to the problems, and stands for nothing afterwards."""
+    """Nodes for the operations. What cannot be said is added to the problems, and stands for nothing afterwards.
+
+    prefix: of the names of variables.
+    """
     w.value_of, w.problems = value_of, problems
+    _enter_users(w, operations)
     for operation in operations:
         if all(w.is_named(tensor) for tensor in operation.outputs) and operation.outputs:
             continue
         try:
-            names = _written(w, operation, value_of)
+            names = _written(w, operation, value_of, prefix)
         except Unsaid as why:
             problems.append((operation, str(why)))
             names = [w.fresh("unsaid") for _ in operation.outputs]
@@ -49,13 +60,24 @@ def write_operations(
             w.give(tensor, name)
 
 
-def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.ndarray]) -> list[str]:
+def _enter_users(w: Writer, operations: Sequence[Operation]) -> None:
+    for operation in operations:
+        for tensor in dict.fromkeys(operation.inputs):
+            w.users.setdefault(tensor, []).append(operation)
+        for block in operation.blocks:
+            for tensor in block.results:
+                w.users.setdefault(tensor, []).append(operation)
+
+
+def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.ndarray], prefix: str) -> list[str]:
     kind = operation.kind
     if kind == "placeholder":
         raise Unsaid("is no input of the export: name it among the inputs")
     if kind == "variable":
         tensor = operation.outputs[0]
-        return [w.initializer(tensor.name, value_of(tensor), tensor.dtype)]
+        if any(user.kind == "assign" and user.inputs[1].operation.kind == "random" for user in w.users.get(tensor, [])):
+            return [""]  # a runtime keeps the state of its random numbers itself
+        return [w.variable(tensor, prefix + tensor.name, value_of(tensor))]
     if kind == "constant":
         tensor, array = operation.outputs[0], array_of(operation)
         type_number(tensor.dtype)
@@ -66,23 +88,59 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
         return [w.name(operation.inputs[0])]
     writer = writer_of(kind)
     if writer is None:
-        raise Unsaid("ONNX has no operator for it")
+        raise Unsaid(NO_WORD.get(kind, "ONNX has no operator for it"))
     for tensor in operation.outputs:
         type_number(tensor.dtype)
     names = writer(w, operation)
     return [names] if isinstance(names, str) else names
 
 
+def inlined(w: Writer, block: Block, arguments: Sequence[str]) -> list[str]:
+    """A block's operations where the writer stands, with names for its arguments: the names of its results."""
+    inner = Writer(w.opset, w)
+    inner.nodes = w.nodes
+    for argument, name in zip(block.arguments, arguments, strict=True):
+        inner.give(argument, name)
+    assert w.value_of is not None  # given by write_operations, which has called the writer of the block
+    write_operations(inner, block.operations, w.value_of, w.problems)
+    return [inner.name(tensor) for tensor in block.results]
+
+
 def branch(w: Writer, block: Block, name: str) -> GraphProto:
     """A block without arguments as a graph that sees the names outside."""
     inner = Writer(w.opset, w)
-    assert w.value_of is not None  # given by write_operations, which has called the writer of the branch
-    write_operations(inner, block.operations, w.value_of, w.problems)
-    outputs = []
-    for tensor in block.results:
-        result = inner.add("Identity", inner.name(tensor))
-        outputs.append(value_info(result, tensor))
+    outputs = [
+        value_info(inner.identity(result), tensor)
+        for result, tensor in zip(inlined(inner, block, []), block.results, strict=True)
+    ]
     return helper.make_graph(inner.nodes, f"{name}_{w.fresh('branch')}", [], outputs)
+
+
+def remove_unused(graph: GraphProto, kept: Container[str]) -> None:
+    """Takes out nodes and initialisers that no output needs; those of some names stay."""
+    wanted = {info.name for info in graph.output}
+    nodes = []
+    for node in reversed(graph.node):
+        if wanted.isdisjoint(node.output):
+            continue
+        nodes.append(node)
+        wanted |= _names_used(node)
+    del graph.node[:]
+    graph.node.extend(reversed(nodes))
+    initializers = [t for t in graph.initializer if t.name in wanted or t.name in kept]
+    del graph.initializer[:]
+    graph.initializer.extend(initializers)
+
+
+def _names_used(node: NodeProto) -> set[str]:
+    """What a node takes, its branches included."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            found |= {info.name for info in attribute.g.output}
+            for inner in attribute.g.node:
+                found |= _names_used(inner)
+    return found
 
 
 def value_info(name: str, tensor: Tensor, symbols: Sequence[str | None] | None = None) -> Any:

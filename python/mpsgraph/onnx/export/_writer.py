@@ -14,12 +14,26 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
 from ...errors import UnsupportedError
-from .._files import _TYPES
+from .._files import type_of
 
 Names: TypeAlias = "str | list[str]"
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Names]"
 _WRITERS: dict[str, WriteFunction] = {}
-_NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
+
+NO_WORD = {
+    **dict.fromkeys(("real_part", "imaginary_part", "conjugate", "complex_tensor"), "ONNX has no complex numbers"),
+    **dict.fromkeys(
+        ("fast_fourier_transform", "real_to_hermitean_fft", "hermitean_to_real_fft"),
+        "ONNX has no complex numbers; its DFT has pairs of real ones",
+    ),
+    **dict.fromkeys(("check", "check_indices"), "ONNX has no errors of a run: export what does not depend on it"),
+    **dict.fromkeys(("history_push", "history_pop", "history_empty"), "what a loop keeps for its gradient"),
+    "matrix_inverse": "ONNX has determinants and no inverses",
+    "bitwise_population_count": "ONNX does not count bits",
+    "reinterpret_cast": "ONNX casts numbers, not bits",
+    "hamming_distance": "ONNX does not count bits",
+}
+"""Reasons why kinds of operations cannot be written, where more can be said than that there is no operator."""
 
 
 class Unsaid(Exception):
@@ -49,9 +63,10 @@ def written_kinds() -> list[str]:
 
 def type_number(dtype: DType) -> int:
     """ONNX's number of an element type. Unsaid for those that it has not."""
-    if str(dtype) not in _NUMBERS:
+    number = type_of(dtype)
+    if number is None:
         raise Unsaid(f"ONNX's operators do not take {dtype}")
-    return _NUMBERS[str(dtype)]
+    return number
 
 
 def array_of(operation: Operation) -> np.ndarray:
@@ -69,8 +84,14 @@ class Writer:
         self._names: dict[Tensor, str] = dict(outer._names) if outer else {}
         self._used: set[str] = outer._used if outer else set()
         self._constants: dict[tuple[Any, ...], str] = outer._constants if outer else {}
-        self.value_of: Callable[[Tensor], np.ndarray] | None = None
-        self.problems: list[tuple[Operation, str]] = []
+        self.value_of: Callable[[Tensor], np.ndarray] | None = outer.value_of if outer else None
+        self.problems: list[tuple[Operation, str]] = outer.problems if outer else []
+        self.users: dict[Tensor, list[Operation]] = outer.users if outer else {}
+        self.results: frozenset[Tensor] = outer.results if outer else frozenset()  # what the model gives
+        self.weights: dict[Tensor, str] = outer.weights if outer else {}
+        self.states: dict[Tensor, str] = outer.states if outer else {}  # variables that are assigned: what they become
+        # by symbol, what is called: a model, and the names that its variables have
+        self.callables: dict[str, tuple[Any, dict[Tensor, str]]] = outer.callables if outer else {}
         self._turned: dict[str, tuple[str, tuple[int, ...]]] = {}  # a Transpose's result: its operand, permutation
 
     # --- names -----------------------------------------------------------------------------------------------------
@@ -100,6 +121,11 @@ class Writer:
         """The names of all operands."""
         return [self.name(tensor) for tensor in operation.inputs]
 
+    @property
+    def is_branch(self) -> bool:
+        """Is it a branch, or what a loop repeats?"""
+        return self._outer is not None
+
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -118,6 +144,10 @@ class Writer:
                 node.attribute.append(helper.make_attribute(key, value))
         self.nodes.append(node)
         return outputs
+
+    def identity(self, name: str) -> str:
+        """Another name for the same."""
+        return self.add("Identity", name)
 
     def ints(self, values: Sequence[int] | int) -> str:
         """An int64 constant: sizes, axes, places."""
@@ -148,6 +178,11 @@ class Writer:
         """Weights, under a name of their own."""
         name = self.fresh(name)
         self.initializers.append(_tensor_proto(name, value, type_number(dtype)))
+        return name
+
+    def variable(self, tensor: Tensor, name: str, value: np.ndarray) -> str:
+        """Weights, which stay in the file also where nothing needs them."""
+        self.weights[tensor] = name = self.initializer(name, value, tensor.dtype)
         return name
 
     def constant_node(self, value: np.ndarray, dtype: DType, name: str) -> str:
@@ -187,9 +222,19 @@ class Writer:
         """Another shape, in which 0 keeps a size and -1 follows."""
         return self.add("Reshape", name, self.ints(list(shape)))
 
-    def dims_of(self, tensor: Tensor) -> tuple[int, ...]:
-        """Sizes, -1 for those that only a run knows. Unsaid when even the rank is unknown."""
-        return required_shape(tensor)
+    def sizes(self, *parts: int | tuple[Tensor, int]) -> str:
+        """Sizes side by side, int64: known ones, and those of a tensor's axis, which only a run may know."""
+        known = [part if isinstance(part, int) else required_shape(part[0])[part[1]] for part in parts]
+        if min(known, default=0) >= 0 or all(isinstance(part, int) for part in parts):
+            return self.ints(known)
+        names = [
+            self.ints([size]) if size >= 0 or isinstance(part, int) else self._size(*part)
+            for part, size in zip(parts, known, strict=True)
+        ]
+        return names[0] if len(names) == 1 else self.add("Concat", *names, axis=0)
+
+    def _size(self, tensor: Tensor, axis: int) -> str:
+        return self.add("Shape", self.name(tensor), start=axis, end=axis + 1)
 
 
 def _tensor_proto(name: str, value: np.ndarray, number: int | None) -> TensorProto:

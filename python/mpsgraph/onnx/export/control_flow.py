@@ -1,19 +1,145 @@
-"""Branches."""
+"""Branches, loops, calls, and variables that a run changes.
+
+A branch or a loop's body is a graph that sees the names outside. ONNX has one loop, which looks at its condition behind
+the body: so the block in front of a `while` stands twice, before the loop and at the end of its body. A callable has no
+place in a file of its own: it is written where it is called.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from ..._core import Operation
-from ._graphs import branch
-from ._writer import Writer, writes
+import numpy as np
+from onnx import TensorProto, helper
+
+from ..._core import Block, Operation, Tensor
+from ._graphs import branch, inlined, needed, value_info, write_operations
+from ._writer import Unsaid, Writer, known_array, writes
+
+_NO_AXES = np.zeros(0, np.int64)
 
 
 @writes("if")
 def branches(w: Writer, op: Operation) -> list[str]:
     """If, each branch a graph that sees the names outside."""
-    condition = w.name(op.inputs[0])
-    if op.inputs[0].shape != ():
-        condition = w.add("Reshape", condition, w.constant(np.zeros(0, np.int64)))
+    condition = _single(w, op.inputs[0], w.name(op.inputs[0]))
     then, otherwise = (branch(w, block, name) for block, name in zip(op.blocks, ("then", "else"), strict=True))
     return w.add_several("If", [condition], len(op.outputs), then_branch=then, else_branch=otherwise)
+
+
+def _single(w: Writer, tensor: Tensor, name: str) -> str:
+    """A tensor of one element without axes."""
+    return name if tensor.shape == () else w.add("Reshape", name, w.constant(_NO_AXES))
+
+
+@writes("for")
+def counted(w: Writer, op: Operation) -> list[str]:
+    """Loop with as many iterations as the range has."""
+    (body,) = op.blocks
+    lower, upper, step = (known_array(tensor) for tensor in op.inputs[:3])
+    if lower is not None and upper is not None and step is not None:
+        times = w.ints(len(range(int(lower), int(upper), int(step))))
+    else:
+        times = _iterations(w, op)
+
+    def iteration(inner: Writer, number: str, values: Sequence[str]) -> list[str]:
+        index = inner.add("Cast", number, to=TensorProto.INT32)
+        if step is None or step != 1:
+            index = inner.add("Mul", index, inner.name(op.inputs[2]))
+        if lower is None or lower != 0:
+            index = inner.add("Add", index, inner.name(op.inputs[0]))
+        return inlined(inner, body, [index, *values])
+
+    return _loop(w, times, "", op.inputs[3:], [w.name(t) for t in op.inputs[3:]], iteration)
+
+
+def _iterations(w: Writer, op: Operation) -> str:
+    """max(0, (upper - lower + step - sign) / step), rounded towards zero, sign that of the step."""
+    lower, upper, step = (w.add("Cast", w.name(tensor), to=TensorProto.INT64) for tensor in op.inputs[:3])
+    rounded = w.add("Sub", w.add("Add", w.add("Sub", upper, lower), step), w.add("Sign", step))
+    return w.add("Max", w.add("Div", rounded, step), w.ints(0))
+
+
+@writes("while")
+def conditional(w: Writer, op: Operation) -> list[str]:
+    """Loop as long as a condition holds, which the block in front computes for the first time before it."""
+    before, after = op.blocks
+    going, *values = inlined(w, before, w.inputs(op))
+
+    def iteration(inner: Writer, number: str, values: Sequence[str]) -> list[str]:
+        condition, *results = inlined(inner, before, inlined(inner, after, values))
+        return [_single(inner, before.results[0], condition), *results]
+
+    return _loop(w, "", _single(w, before.results[0], going), before.results[1:], values, iteration)
+
+
+def _loop(
+    w: Writer, times: str, going: str, carried: Sequence[Tensor], values: Sequence[str], iteration: object
+) -> list[str]:
+    """Loop from values, of the types of `carried`; the iteration's first result is the condition, if there is one."""
+    inner = Writer(w.opset, w)
+    number, condition = w.fresh("iteration"), w.fresh("condition")
+    names = [w.fresh("carried") for _ in carried]
+    results = iteration(inner, number, names)  # type: ignore[operator]
+    goes_on = results.pop(0) if going else condition
+    going = going or w.constant(np.asarray(True))
+    infos = [
+        helper.make_tensor_value_info(number, TensorProto.INT64, []),
+        helper.make_tensor_value_info(condition, TensorProto.BOOL, []),
+        *(value_info(name, tensor) for name, tensor in zip(names, carried, strict=True)),
+    ]
+    outputs = [helper.make_tensor_value_info(inner.identity(goes_on), TensorProto.BOOL, [])]
+    outputs += [value_info(inner.identity(name), tensor) for name, tensor in zip(results, carried, strict=True)]
+    body = helper.make_graph(inner.nodes, w.fresh("body"), infos, outputs)
+    if not carried:
+        return []
+    return w.add_several("Loop", [times, going, *values], len(carried), body=body)
+
+
+@writes("call")
+def call(w: Writer, op: Operation) -> list[str]:
+    """What the callable computes, in its place; its variables stand in the file once."""
+    symbol = str(op.attributes["symbol"])
+    if symbol not in w.callables:
+        raise Unsaid(f"calls '{symbol}': give callables={{'{symbol}': a Model}}")
+    model, names = w.callables[symbol]
+    if len(model.inputs) != len(op.inputs) or len(model.outputs) < len(op.outputs):
+        raise Unsaid(
+            f"calls '{symbol}' with {len(op.inputs)} inputs for {len(op.outputs)} results; its callable has "
+            f"{len(model.inputs)} and {len(model.outputs)}"
+        )
+    inner = Writer(w.opset, w)
+    inner.nodes = w.nodes
+    for tensor, name in names.items():
+        inner.give(tensor, name)
+    for placeholder, name in zip(model.inputs.values(), w.inputs(op), strict=True):
+        inner.give(placeholder, name)
+    outputs = list(model.outputs.values())[: len(op.outputs)]
+    write_operations(inner, needed(outputs), model.graph.variable_value, w.problems, f"{symbol}/")
+    names.update({v: inner.name(v) for v in model.graph.variables if inner.is_named(v)})
+    return [inner.name(tensor) for tensor in outputs]
+
+
+@writes("assign")
+def assign(w: Writer, op: Operation) -> list[str]:
+    """From here on the variable's name stands for what it became; in the end that is an output."""
+    variable, value = op.inputs
+    if value.operation.kind == "random":
+        return []  # a runtime keeps the state of its random numbers itself
+    if variable not in w.states:
+        raise Unsaid("in a branch, a loop or a callable: only what always runs can change a variable")
+    w.states[variable] = w.identity(w.name(value))
+    w.give(variable, w.states[variable])
+    return []
+
+
+def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
+    """The variables that operations, not those in their blocks, assign; states of random numbers apart."""
+    assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
+    return list(dict.fromkeys(op.inputs[0] for op in assigns))
+
+
+def blocks_within(operations: Sequence[Operation]) -> list[Block]:
+    """All blocks of operations, those inside of blocks included."""
+    found = [block for operation in operations for block in operation.blocks]
+    return found + [inner for block in found for inner in blocks_within(block.operations)]

@@ -159,11 +159,32 @@ def pooling2d(w: Writer, op: Operation) -> str:
     source = to_channels_first(_layout(op, 2))
     kernel = [int(v) for v in op.attributes["kernel"]]
     turned = w.transpose(w.name(op.inputs[0]), source)
-    return w.transpose(_pool(w, op, turned, kernel, _windows(op, [0, 1], kernel, _sizes(op, source))), inverse(source))
+    windows = _closed(op, source[2:], kernel, _windows(op, [0, 1], kernel, _sizes(op, source)))
+    return w.transpose(_pool(w, op, turned, kernel, windows), inverse(source))
+
+
+def _closed(op: Operation, axes: list[int], kernel: list[int], windows: dict[str, Any]) -> dict[str, Any]:
+    """Windows that ceil_mode rounds up, as padding that is stated, where sizes are known.
+
+    ONNX's own inference counts windows that begin in the padding; here there are none.
+    """
+    sizes, results = ([required_shape(t)[axis] for axis in axes] for t in (op.inputs[0], op.outputs[0]))
+    if not op.attributes["ceil_mode"] or windows.get("auto_pad") or min(*sizes, *results) < 1:
+        return windows
+    count = len(axes)
+    before = windows.get("pads", [0] * 2 * count)[:count]
+    reached = [
+        (n - 1) * stride + (k - 1) * dilation + 1
+        for n, stride, k, dilation in zip(results, windows["strides"], kernel, windows["dilations"], strict=True)
+    ]
+    behind = [max(end - size - b, 0) for end, size, b in zip(reached, sizes, before, strict=True)]
+    return {**windows, "pads": before + behind, "ceil_mode": 0}
 
 
 def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dict[str, Any]) -> str:
-    more: dict[str, Any] = {"kernel_shape": kernel, "ceil_mode": int(op.attributes["ceil_mode"]) or None}
+    ceil = windows.get("ceil_mode", int(op.attributes["ceil_mode"]))
+    windows = {key: value for key, value in windows.items() if key != "ceil_mode"}
+    more: dict[str, Any] = {"kernel_shape": kernel, "ceil_mode": ceil or None}
     if op.kind.startswith("max"):
         return w.add("MaxPool", source, **windows, **more)
     if w.opset < 19:
@@ -171,7 +192,7 @@ def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dic
             raise Unsaid("ONNX's AveragePool has dilations from opset 19 on")
         windows = {**windows, "dilations": None}
     counted = int(op.attributes["include_zero_pad_to_average"]) or None
-    if counted and more["ceil_mode"]:
+    if counted and op.attributes["ceil_mode"]:
         raise Unsaid("padding that counts, and windows beyond it: ONNX's runtimes count them each in its own way")
     return w.add("AveragePool", source, **windows, **more, count_include_pad=counted)
 
@@ -194,6 +215,7 @@ def pooling4d(w: Writer, op: Operation) -> str:
     forth = [0, 1 + channel, *(1 + i for i in kept)]
     kernel = [a["kernel"][i] for i in kept]
     windows = _windows(op, kept, kernel, [required_shape(op.inputs[0])[i - 4] for i in kept])
+    windows = _closed(op, [rank - 4 + i for i in kept], kernel, windows)
     result = w.transpose(_pool(w, op, w.transpose(x, forth), kernel, windows), inverse(forth))
     return w.add("Squeeze", result, w.ints([0])) if rank == 4 else result
 

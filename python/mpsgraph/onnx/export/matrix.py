@@ -1,4 +1,4 @@
-"""Matrix products, attention, lookups, one-hot vectors, bands."""
+"""Matrix products, attention, bands, quantization."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, axis_of, known_array, required_shape, writes
+from ._writer import Unsaid, Writer, known_array, required_shape, writes
 
 
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> str:
     """MatMul."""
     return w.add("MatMul", *w.inputs(op))
+
+
+@writes("integer_matrix_multiplication")
+def integer_matrix_multiplication(w: Writer, op: Operation) -> str:
+    """MatMulInteger."""
+    return w.add("MatMulInteger", *w.inputs(op))
 
 
 @writes("scaled_dot_product_attention")
@@ -54,65 +60,6 @@ def _causal_mask(w: Writer, op: Operation) -> str:
         places.append(w.add("Unsqueeze", w.add("Range", w.ints(0), size, w.ints(1)), w.ints([axis])))
     behind = w.add("Greater", places[1], places[0])
     return w.add("Where", behind, w.number(-math.inf, dtype), w.number(0, dtype))
-
-
-def _inside(w: Writer, op: Operation, axis: int) -> str:
-    """The indices, held inside where the operation clips; indices outside are the runtime's own error elsewhere."""
-    indices = w.name(op.inputs[1])
-    rule = op.attributes["out_of_range"]
-    if rule == "error":
-        return indices
-    size = required_shape(op.inputs[0])[axis]
-    known = known_array(op.inputs[1])
-    if known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size)):
-        return indices
-    if rule == "zeros":
-        raise Unsaid("gives zeros for indices outside (out_of_range='zeros'); ONNX has an error: use 'error' or 'clip'")
-    if size < 0:
-        raise Unsaid("clips indices along an axis whose size must be known")
-    dtype = op.inputs[1].dtype.numpy
-    limits = [w.constant(np.asarray(min(v, np.iinfo(dtype).max), dtype)) for v in (0, size - 1)]
-    return w.add("Min", w.add("Max", indices, limits[0]), limits[1])
-
-
-@writes("gather")
-def gather(w: Writer, op: Operation) -> str:
-    """Gather."""
-    if op.attributes["batch_dimensions"]:
-        raise Unsaid("ONNX's Gather has no batch dimensions")
-    axis = axis_of(op, place=9)
-    return w.add("Gather", w.name(op.inputs[0]), _inside(w, op, axis), axis=axis)
-
-
-@writes("gather_along_axis")
-def gather_along_axis(w: Writer, op: Operation) -> str:
-    """GatherElements."""
-    axis = axis_of(op, place=2)
-    return w.add("GatherElements", w.name(op.inputs[0]), _inside(w, op, axis), axis=axis)
-
-
-@writes("gather_nd")
-def gather_nd(w: Writer, op: Operation) -> str:
-    """GatherND."""
-    if op.attributes["out_of_range"] != "error":
-        raise Unsaid(f"indices outside: ONNX has an error, not out_of_range='{op.attributes['out_of_range']}'")
-    indices = w.shape_operand(op.inputs[1])
-    return w.add("GatherND", w.name(op.inputs[0]), indices, batch_dims=int(op.attributes["batch_dimensions"]))
-
-
-@writes("one_hot")
-def one_hot(w: Writer, op: Operation) -> str:
-    """1 where the class is, by comparison: classes outside get zeros, also -1, which OneHot counts from behind."""
-    if op.attributes["out_of_range"] != "zeros":
-        raise Unsaid(f"ONNX has no one-hot vectors with out_of_range='{op.attributes['out_of_range']}'")
-    rank = len(required_shape(op.outputs[0]))
-    axis = int(op.attributes["axis"]) % rank
-    depth = int(op.attributes["depth"])
-    classes = np.arange(depth, dtype=op.inputs[0].dtype.numpy).reshape([-1 if i == axis else 1 for i in range(rank)])
-    given = w.add("Unsqueeze", w.name(op.inputs[0]), w.ints([axis]))
-    dtype = op.outputs[0].dtype
-    on, off = (w.number(op.attributes[key], dtype) for key in ("on_value", "off_value"))
-    return w.add("Where", w.add("Equal", given, w.constant(classes)), on, off)
 
 
 @writes("band_part")

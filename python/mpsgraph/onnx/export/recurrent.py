@@ -1,7 +1,8 @@
 """RNN, LSTM and GRU.
 
 ONNX keeps both directions apart, in an axis of their own, and has another order of gates: input, output, forget, cell,
-and update, reset, hidden. Weights keep their shape in the file, and nodes bring their gates into order.
+and update, reset, hidden. Weights keep their shape in the file, and nodes bring their gates into order. What these
+layers cannot say is written step by step (recurrent_steps.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import numpy as np
 
 from ..._core import Operation, Tensor
 from ._writer import Unsaid, Writer, required_shape, writes
+from .recurrent_steps import by_steps
+from .slicing import ends_of, spans
 
 _ACTIVATIONS = {
     "relu": ("Relu", 0.0, 0.0),
@@ -33,8 +36,6 @@ class _Layer:
         self.gates, self.hidden = gates, required_shape(self.recurrent)[-1]
         if self.hidden < 0:
             raise Unsaid("the number of hidden units must be known")
-        if "mask" in self.given:
-            raise Unsaid("a mask for each step: ONNX's layers have lengths of sequences at most")
         if a["training"]:
             raise Unsaid("gives its gates for training: export the model in inference mode")
 
@@ -103,11 +104,17 @@ class _Layer:
             return self.w.add("Squeeze", name, self.w.ints([1]))
         return self.w.reshape(self.w.transpose(name, [0, 2, 1, 3]), [0, 0, 2 * self.hidden])
 
+    def by_steps(self) -> list[str]:
+        """The states of all steps, and an LSTM's cells, by Scan."""
+        return by_steps(self.w, self.op, self.gates, self.given, self.hidden)
+
 
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> list[str]:
     """RNN."""
     layer = _Layer(w, op, 1, [0], ["input_weight", "bias", "initial_state", "mask"])
+    if "mask" in layer.given:
+        return layer.by_steps()
     operands = [*layer.weights(), layer.bias(), "", layer.state("initial_state")]
     result = w.add("RNN", *operands, **layer.attributes, **layer.activations(op.attributes["activation"]))
     return [layer.sequence(result)]
@@ -121,17 +128,48 @@ def lstm(w: Writer, op: Operation) -> list[str]:
     # ours: input, forget, cell, output, or input, cell, forget, output; ONNX's: input, output, forget, cell
     order = [0, 3, 2, 1] if a["forget_gate_last"] else [0, 3, 1, 2]
     layer = _Layer(w, op, 4, order, optional)
-    if "peephole" in layer.given:
-        raise Unsaid("looks into the cell with all gates (peephole)")
-    if a["produce_cell"]:
-        raise Unsaid("gives the cells of all steps (produce_cell); ONNX's LSTM has the last one")
+    lasts = _last_cells(w, op, layer) if a["produce_cell"] else {}
     gates = {a[f"{gate}_gate_activation"] for gate in ("input", "forget", "output")}
-    if len(gates) > 1:
-        raise Unsaid("gates with different activations")
+    if "mask" in layer.given or "peephole" in layer.given or lasts is None or len(gates) > 1:
+        return layer.by_steps()[: len(op.outputs)]
     names = a["input_gate_activation"], a["cell_gate_activation"], a["activation"]
     states = layer.state("initial_state"), layer.state("initial_cell")
     operands = [*layer.weights(), layer.bias(), "", *states]
-    return [layer.sequence(w.add("LSTM", *operands, **layer.attributes, **layer.activations(*names)))]
+    y, _, cells = w.add_several("LSTM", operands, 3, **layer.attributes, **layer.activations(*names))
+    for tensor, way in lasts.items():
+        one = cells if layer.directions == 1 else w.add("Slice", cells, w.ints([way]), w.ints([way + 1]), w.ints([0]))
+        w.give(tensor, "" if way < 0 else one)
+    return [layer.sequence(y), ""][: len(op.outputs)]
+
+
+def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | None:
+    """The slices that take the last step of the cells, by their direction; None where other steps are needed, too.
+
+    Those of both directions at once, of which one half is the last step each, have the direction -1: nothing else may
+    use them than slices of that half.
+    """
+    cells, found = op.outputs[1], dict[Tensor, int]()
+    if cells in w.results:
+        return None
+    for user in w.users.get(cells, []):
+        is_last, is_first = (ends_of(user, 0, at_end) for at_end in (True, False))
+        if not is_last and not is_first:
+            return None
+        if layer.directions == 1:
+            if not (is_first if op.attributes["reverse"] else is_last):
+                return None
+            found[user.outputs[0]] = 0
+            continue
+        both, way = user.outputs[0], 0 if is_last else 1
+        halves = w.users.get(both, [])
+        if both in w.results or not halves:
+            return None
+        for half in halves:
+            if not spans(half, 2, way * layer.hidden, (way + 1) * layer.hidden):
+                return None
+            found[half.outputs[0]] = way
+        found[both] = -1
+    return found
 
 
 @writes("gru")
@@ -140,10 +178,8 @@ def gru(w: Writer, op: Operation) -> list[str]:
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
     layer = _Layer(w, op, 3, [1, 0, 2] if a["reset_gate_first"] else [0, 1, 2], optional)
-    if a["flip_z"]:
-        raise Unsaid("an update gate the other way round (flip_z)")
-    if a["update_gate_activation"] != a["reset_gate_activation"]:
-        raise Unsaid("gates with different activations")
+    if "mask" in layer.given or a["flip_z"] or a["update_gate_activation"] != a["reset_gate_activation"]:
+        return layer.by_steps()
     recurrent_bias = None
     if "secondary_bias" in layer.given:
         own = w.reshape(w.name(layer.given["secondary_bias"]), [layer.directions, layer.hidden])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import helper
 
 from ..._core import Operation, Tensor
-from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, type_number, writes
+from ...ops.scatter_nd import neutral
+from ._writer import Unsaid, Writer, attribute, axis_of, known_array, required_shape, type_number, writes
 
 _REDUCTIONS = {
     "reduction_sum": "ReduceSum",
@@ -16,6 +18,7 @@ _REDUCTIONS = {
     "reduction_minimum_propagate_nan": "ReduceMin",
     "mean": "ReduceMean",
 }
+_CUMULATIVE = {"cumulative_product": "Mul", "cumulative_minimum": "Min", "cumulative_maximum": "Max"}
 
 
 def _axes(w: Writer, op: Operation) -> str:
@@ -97,14 +100,43 @@ def cumulative_sum(w: Writer, op: Operation) -> str:
     return w.add("CumSum", w.name(op.inputs[0]), w.ints(axis_of(op)), **flags)
 
 
+@writes("cumulative_product", "cumulative_minimum", "cumulative_maximum")
+def cumulative(w: Writer, op: Operation) -> str:
+    """Scan along the axis, from what is neutral."""
+    x, dtype, axis, shape = op.inputs[0], op.inputs[0].dtype, axis_of(op), required_shape(op.inputs[0])
+    backwards, kind = int(op.attributes["reverse"]), _CUMULATIVE[op.kind]
+    if 0 in shape:
+        return w.identity(w.name(x))
+    sizes = w.sizes(*((x, i) for i in range(len(shape)) if i != axis))
+    first = w.add("Expand", w.number(neutral(kind.lower(), dtype), dtype), sizes)
+    body, before, one = Writer(w.opset, w), w.fresh("before"), w.fresh("one")
+    after = body.add(kind, before, one)
+    kept = body.identity(before if op.attributes["exclusive"] else after)
+    rest = [size if size >= 0 else None for i, size in enumerate(shape) if i != axis]
+    infos = [
+        helper.make_tensor_value_info(name, type_number(dtype), rest)
+        for name in (before, one, body.identity(after), kept)
+    ]
+    graph = helper.make_graph(body.nodes, w.fresh("steps"), infos[:2], infos[2:])
+    how = {
+        key: [value]
+        for key, value in {
+            "scan_input_axes": axis, "scan_output_axes": axis,
+            "scan_input_directions": backwards, "scan_output_directions": backwards,
+        }.items()
+    }  # fmt: skip
+    return w.add_several("Scan", [first, w.name(x)], 2, body=graph, num_scan_inputs=1, **how)[1]
+
+
 @writes("top_k", "bottom_k")
 def top_k(w: Writer, op: Operation) -> list[str]:
     """TopK, whose int64 places become int32."""
-    axis, k = axis_of(op), attribute(op, "k", 2)
-    k = int(k[0] if isinstance(k, list) else k)
-    values, places = w.add_several(
-        "TopK", [w.name(op.inputs[0]), w.ints([k])], 2, axis=axis, largest=int(op.kind == "top_k")
-    )
+    if len(op.inputs) > 2 and known_array(op.inputs[2]) is None:
+        k = w.reshape(w.shape_operand(op.inputs[2]), [1])
+    else:
+        k = w.ints(np.asarray(attribute(op, "k", 2)).reshape(-1)[:1].tolist())
+    largest = int(op.kind == "top_k")
+    values, places = w.add_several("TopK", [w.name(op.inputs[0]), k], 2, axis=axis_of(op), largest=largest)
     return [values, w.cast(places, op.outputs[1].dtype)]
 
 

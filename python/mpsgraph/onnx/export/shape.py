@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, attribute, axis_of, known_array, required_shape, writes
+from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}
 _END = np.iinfo(np.int64).max
@@ -72,10 +72,9 @@ def concat(w: Writer, op: Operation) -> str:
     shape = required_shape(op.inputs[0])
     axis %= len(shape)
     parts = [w.add("Unsqueeze", name, w.ints([axis + 1])) for name in w.inputs(op)]
-    sizes = [0] * axis + [-1] + list(shape[axis + 1 :])
-    if any(size < 0 for size in shape[axis + 1 :]):
-        raise Unsaid("interleaves in front of sizes that only a run knows")
-    return w.reshape(w.add("Concat", *parts, axis=axis + 1), sizes)
+    together = w.add("Concat", *parts, axis=axis + 1)
+    behind = [(op.inputs[0], i) for i in range(axis + 1, len(shape))]
+    return w.add("Reshape", together, w.sizes(*[0] * axis, -1, *behind))
 
 
 @writes("stack")
@@ -91,44 +90,6 @@ def split(w: Writer, op: Operation) -> list[str]:
     """Split by sizes."""
     sizes = w.shape_operand(op.inputs[1]) if len(op.inputs) > 1 else w.ints(list(op.attributes["sizes"]))
     return w.add_several("Split", [w.name(op.inputs[0]), sizes], len(op.outputs), axis=int(op.attributes["axis"]))
-
-
-@writes("slice")
-def slice_(w: Writer, op: Operation) -> str:
-    """Slice; with masks that mean whole ranges, and axes that disappear."""
-    rank = len(required_shape(op.inputs[0]))
-    x, a = w.name(op.inputs[0]), op.attributes
-    squeezed = [axis for axis in range(rank) if int(a["squeeze_mask"]) >> axis & 1]
-    masked = [axis for axis in range(rank) if (int(a["start_mask"]) | int(a["end_mask"])) >> axis & 1]
-    if len(op.inputs) > 1 and not masked:
-        operands = [w.shape_operand(t) for t in op.inputs[1:]]
-        if len(operands) < 2:
-            operands.append(w.ints(list(a["ends"])))
-        steps_operand = operands[2] if len(operands) > 2 else w.ints(list(a["strides"]) or [1] * rank)
-        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), steps_operand)
-        return w.add("Squeeze", result, w.ints(squeezed)) if squeezed else result
-    starts, ends = [int(v) for v in attribute(op, "starts", 1)], [int(v) for v in attribute(op, "ends", 2)]
-    strides = [int(v) for v in attribute(op, "strides", 3)] or [1] * rank
-    axes = [
-        axis
-        for axis in range(rank)
-        if strides[axis] != 1 or not (_whole_start(a, axis, starts) and int(a["end_mask"]) >> axis & 1)
-    ]
-    for axis in axes:
-        backwards = strides[axis] < 0
-        if int(a["start_mask"]) >> axis & 1:
-            starts[axis] = _END if backwards else 0
-        if int(a["end_mask"]) >> axis & 1:
-            ends[axis] = -_END if backwards else _END
-    if axes:
-        numbers = [[values[axis] for axis in axes] for values in (starts, ends)]
-        steps = [strides[axis] for axis in axes]
-        x = w.add("Slice", x, w.ints(numbers[0]), w.ints(numbers[1]), w.ints(axes), w.ints(steps))
-    return w.add("Squeeze", x, w.ints(squeezed)) if squeezed else x if axes else w.add("Identity", x)
-
-
-def _whole_start(a: dict[str, object], axis: int, starts: list[int]) -> bool:
-    return bool(int(a["start_mask"]) >> axis & 1) or starts[axis] == 0  # type: ignore[call-overload]
 
 
 @writes("reverse")
@@ -198,11 +159,15 @@ def blocks(w: Writer, op: Operation) -> str:
 def coordinate_along_axis(w: Writer, op: Operation) -> str:
     """Range along an axis, in the result's shape."""
     shape = required_shape(op.outputs[0])
-    if any(size < 0 for size in shape):
-        raise Unsaid("the shape must be known")
     axis = axis_of_shape(op, len(shape))
-    places = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    return w.constant(np.ascontiguousarray(np.broadcast_to(places, shape), np.int32))
+    along = [-1 if i == axis else 1 for i in range(len(shape))]
+    if min(shape, default=0) >= 0:
+        places = np.arange(shape[axis]).reshape(along)
+        return w.constant(np.ascontiguousarray(np.broadcast_to(places, shape), np.int32))
+    sizes = w.shape_operand(op.inputs[0])
+    size = w.add("Squeeze", w.add("Slice", sizes, w.ints([axis]), w.ints([axis + 1])), w.ints([0]))
+    counted = w.cast(w.add("Range", w.ints(0), size, w.ints(1)), op.outputs[0].dtype)
+    return counted if len(shape) == 1 else w.add("Expand", w.reshape(counted, along), sizes)
 
 
 def axis_of_shape(op: Operation, rank: int) -> int:
@@ -210,23 +175,3 @@ def axis_of_shape(op: Operation, rank: int) -> int:
     axis = attribute(op, "axis")
     axis = int(axis[0] if isinstance(axis, list) else axis)
     return axis + rank if axis < 0 else axis
-
-
-@writes("dynamic_slice")
-def dynamic_slice(w: Writer, op: Operation) -> str:
-    """Slice from starts that are data, of a stated size; what reaches outside is cut off in ONNX, and no error."""
-    rank = len(required_shape(op.inputs[0]))
-    strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
-    starts = w.shape_operand(op.inputs[1])
-    if len(op.inputs) > 2:
-        sizes = w.shape_operand(op.inputs[2])
-    else:
-        sizes = w.ints([int(v) for v in op.attributes["sizes"]])
-    if any(stride != 1 for stride in strides):
-        raise Unsaid("slices of a stated size with strides")
-    ends = w.add("Add", starts, sizes)
-    known = known_array(op.inputs[1])
-    if known is None or (known < 0).any():  # -1 + 1 is the end, not the front
-        from_behind = w.add("And", w.add("Less", starts, w.ints(0)), w.add("Equal", ends, w.ints(0)))
-        ends = w.add("Where", from_behind, w.ints(_END), ends)
-    return w.add("Slice", w.name(op.inputs[0]), starts, ends, w.ints(list(range(rank))))

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from ..._core import Tensor, bool_, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._files import input_type
-from .._registry import InNode, Node, Results, Undecided, operator
+from .._registry import InNode, Node, Results, Undecided, ValueOfLoop, operator
 from ._compose import cast
 from .reductions import reversed_along
 
@@ -30,8 +30,8 @@ def if_(node: Node) -> Results:
     try:
         taken = branches[0] if bool(node.value(0).reshape(())) else branches[1]
         return node.importer.subgraph(taken, [])
-    except Undecided as undecided:
-        if not _is_of_condition(node, undecided):
+    except (Undecided, ValueOfLoop):
+        if not _is_of_condition(node):
             raise
 
     def branch(graph: Any) -> list[Tensor]:
@@ -76,10 +76,11 @@ def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
     return [a is not None and a.reshape(-1).tolist() for a in answers] == [[True], [False]]
 
 
-def _is_of_condition(node: Node, undecided: Undecided) -> bool:
+def _is_of_condition(node: Node) -> bool:
+    """Is it the condition that is not known?"""
     try:
         node.value(0)
-    except Undecided:
+    except (Undecided, ValueOfLoop):
         return True
     return False
 
@@ -143,7 +144,8 @@ def _kept(
     """
     g = node.g
     for_types = iteration(g.constant(0, dtype=int32), carried)[len(carried) :]  # which nobody will need
-    shapes, rooms = [node.shape(one) for one in for_types], []
+    shapes = [[node.dim(one, axis) for axis in range(node.rank(one))] for one in for_types]
+    rooms = []
     for one, shape in zip(for_types, shapes, strict=True):
         zero = g.constant(False) if one.dtype == bool_ else g.cast(g.constant(0), one.dtype)
         rooms.append(g.broadcast_to(zero, node.joined([g.maximum(count, 1), *shape])))  # for a body that never runs
@@ -155,7 +157,8 @@ def _kept(
         filled = []
         for room, one in zip(values[len(carried) :], results[len(carried) :], strict=True):
             start = g.concat([place, g.constant([0] * node.rank(one), dtype=int64)], 0) if node.rank(one) else place
-            filled.append(g.slice_update_data(room, g.expand_dims(one, 0), start, sizes=[1, *node.shape(one)]))
+            sizes = node.joined([1, *(node.dim(one, axis) for axis in range(node.rank(one)))])
+            filled.append(g.slice_update_data(room, g.expand_dims(one, 0), start, sizes=sizes))
         return [*results[: len(carried)], *filled]
 
     times = g.cast(g.reshape(count, ()), int32)

@@ -1,0 +1,111 @@
+"""A module as a model: built anew in a graph of its own, in inference mode, for inputs that are told; nodes likewise.
+
+Inputs stand for the arguments of a method in order; those that bear the name of a keyword stand for it, as `lengths`,
+`mask` or `cache` do.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..._core import Tensor, int32
+from ..._dtypes import as_dtype
+from ..._shown import shown
+from ...errors import GraphError
+from ...graph import Graph
+from ...model import Model, model_of
+from ...nn.key_value_cache import KeyValueCache
+from ...nn.module import Module, is_built, mode_of, unbuilt_copy
+from ...nngraph import NNGraph
+
+_RESULT = "output"
+
+
+def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: str) -> Model:
+    """The module with the same values, and a method's results as outputs."""
+    if not inputs:
+        raise GraphError('[onnx.export] a module needs inputs={"x": shape}, -1 for sizes that stay open')
+    if not callable(getattr(module, method, None)):
+        raise GraphError(f"[onnx.export] {type(module).__name__} has no method '{method}'")
+    graph, copy = Graph(), unbuilt_copy(module)
+    if is_built(module):
+        copy.load_state_dict(module.state_dict())
+    call: Callable[..., Any] = copy if method == "forward" else getattr(copy, method)
+    keywords = _keywords(getattr(copy, method))
+    placeholders: dict[str, Tensor] = {}
+    given = {name: _argument(graph, name, like, placeholders) for name, like in inputs.items()}
+    with mode_of(copy, False):
+        result = call(
+            *(argument for name, argument in given.items() if name not in keywords),
+            **{name: argument for name, argument in given.items() if name in keywords},
+        )
+    outputs: dict[str, Tensor] = {}
+    _enter_results(_RESULT, result, outputs)
+    return Model(graph, placeholders, outputs)
+
+
+def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None) -> Model:
+    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
+    if not inputs:
+        raise GraphError('[onnx.export] a network of nodes needs inputs={"images": (-1, height, width, channels)}')
+    graph = Graph()
+    told: dict[str, Tensor] = {}
+    for name, like in inputs.items():
+        _argument(graph, name, like, told)
+    contents = nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()])
+    model = model_of(contents, 0)
+    return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
+
+
+def _keywords(call: Callable[..., Any]) -> set[str]:
+    """Names of arguments that are no others: those behind the star, and all with a default that says what they are."""
+    parameters = inspect.signature(call).parameters.values()
+    return {
+        p.name
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY or (p.default is not p.empty and p.kind is not p.VAR_POSITIONAL)
+    }
+
+
+def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor]) -> Any:
+    """A placeholder, several in a tuple, or a cache whose position is one; they are entered by their names."""
+    if isinstance(like, KeyValueCache):
+        placeholders["position"] = position = graph.placeholder((1,), int32, "position")
+        return KeyValueCache(like.rows, like.max_length, position)
+    if isinstance(like, Tensor):
+        placeholders[name] = graph.placeholder(like.shape, like.dtype, name)
+        return placeholders[name]
+    if not isinstance(like, Sequence) or isinstance(like, str):
+        raise GraphError(
+            f"[onnx.export] input '{name}' must be a shape, (shape, dtype), a tensor, a tuple of those or a "
+            f"KeyValueCache, got {shown(like)}"
+        )
+    if len(like) == 2 and isinstance(like[0], Sequence) and not _is_shaped(like[1]):
+        placeholders[name] = graph.placeholder(tuple(like[0]), as_dtype(like[1]), name)
+        return placeholders[name]
+    if like and all(_is_shaped(one) for one in like):
+        return tuple(_argument(graph, f"{name}_{i}", one, placeholders) for i, one in enumerate(like))
+    placeholders[name] = graph.placeholder(tuple(like), "float32", name)
+    return placeholders[name]
+
+
+def _is_shaped(like: Any) -> bool:
+    return isinstance(like, Tensor) or (isinstance(like, Sequence) and not isinstance(like, str))
+
+
+def _enter_results(name: str, result: Any, outputs: dict[str, Tensor]) -> None:
+    """A tensor by the name; what is in a mapping by its keys; of tuples, numbered."""
+    if isinstance(result, Tensor):
+        outputs[name] = result
+    elif isinstance(result, Mapping):
+        for key, one in result.items():
+            _enter_results(str(key), one, outputs)
+    elif isinstance(result, Sequence):
+        for i, one in enumerate(result):
+            _enter_results(f"{name}_{i}", one, outputs)
+    else:
+        raise GraphError(
+            f"[onnx.export] result '{name}' must be a tensor, or a mapping or tuple of them, got {shown(result)}"
+        )

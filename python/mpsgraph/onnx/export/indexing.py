@@ -1,0 +1,231 @@
+"""Elements by index: gathered, scattered, one-hot vectors, places of what is not zero.
+
+ONNX counts negative indices from behind and has an error for those outside. What lies outside here is held inside first
+and its element put out afterwards ("zeros", "drop"), or held inside and kept ("clip").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from ..._core import Operation, Tensor
+from ._writer import Unsaid, Writer, axis_of, known_array, required_shape, writes
+
+_REDUCTIONS = {"set": None, "add": "add", "sub": "add", "mul": "mul", "div": "mul", "min": "min", "max": "max"}
+
+
+def _int64(w: Writer, tensor: Tensor) -> str:
+    name = w.name(tensor)
+    return name if str(tensor.dtype) == "int64" else w.add("Cast", name, to=TensorProto.INT64)
+
+
+def _are_inside(indices: Tensor, size: int) -> bool:
+    """Is it known that all indices lie in an axis?"""
+    known = known_array(indices)
+    return known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size))
+
+
+def _held(w: Writer, index: str, size: str) -> str:
+    """Indices, int64, held in 0 to size - 1."""
+    return w.add("Max", w.add("Min", index, w.add("Sub", size, w.ints(1))), w.ints(0))
+
+
+def _inside(w: Writer, index: str, size: str) -> str:
+    """Where int64 indices lie in 0 to size - 1."""
+    return w.add("And", w.add("GreaterOrEqual", index, w.ints(0)), w.add("Less", index, size))
+
+
+def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
+    """Indices that lie inside, and which of them did; the latter is empty where all did, or none may be put out."""
+    rule, indices = op.attributes["out_of_range"], op.inputs[1]
+    if rule == "error" or _are_inside(indices, required_shape(op.inputs[0])[axis]):
+        return w.name(indices), ""
+    index, size = _int64(w, indices), w.sizes((op.inputs[0], axis))
+    size = w.add("Squeeze", size, w.ints([0]))
+    return _held(w, index, size), _inside(w, index, size) if rule == "zeros" else ""
+
+
+def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: list[int]) -> str:
+    """Zeros where `inside` is false, which has axes of the result; `axes` are the others."""
+    if not inside:
+        return found
+    if axes:
+        inside = w.add("Unsqueeze", inside, w.ints(axes))
+    dtype = op.outputs[0].dtype
+    zero = w.constant(np.asarray(False)) if str(dtype) == "bool" else w.number(0, dtype)
+    return w.add("Where", inside, found, zero)
+
+
+@writes("gather")
+def gather(w: Writer, op: Operation) -> str:
+    """Gather; with batch dimensions GatherND, of which the axis stands right behind them."""
+    axis, batch = axis_of(op, place=9), int(op.attributes["batch_dimensions"])
+    rank, count = len(required_shape(op.inputs[0])), len(required_shape(op.inputs[1]))
+    index, inside = _looked_up(w, op, axis)
+    behind = [axis + count - batch + i for i in range(rank - axis - 1)]
+    if batch == 0:
+        found = w.add("Gather", w.name(op.inputs[0]), index, axis=axis)
+        return _zeros_elsewhere(w, op, found, inside, list(range(axis)) + behind)
+    if not inside and str(op.inputs[1].dtype) != "int64":
+        index = w.add("Cast", index, to=TensorProto.INT64)
+    forth = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
+    vectors = w.add("Unsqueeze", index, w.ints([-1]))
+    found = w.add("GatherND", w.transpose(w.name(op.inputs[0]), forth), vectors, batch_dims=batch)
+    # batch, indices, axes before, axes behind: those before go in front of the indices
+    back = [
+        *range(batch),
+        *range(count, count + axis - batch),
+        *range(batch, count),
+        *range(count + axis - batch, rank + count - batch - 1),
+    ]
+    found = w.transpose(found, back)
+    return _zeros_elsewhere(w, op, found, inside, list(range(batch, axis)) + behind)
+
+
+@writes("gather_along_axis")
+def gather_along_axis(w: Writer, op: Operation) -> str:
+    """GatherElements."""
+    axis = axis_of(op, place=2)
+    index, inside = _looked_up(w, op, axis)
+    found = w.add("GatherElements", w.name(op.inputs[0]), index, axis=axis)
+    return _zeros_elsewhere(w, op, found, inside, [])
+
+
+@writes("gather_nd")
+def gather_nd(w: Writer, op: Operation) -> str:
+    """GatherND."""
+    batch, rule = int(op.attributes["batch_dimensions"]), op.attributes["out_of_range"]
+    index, inside, every = _int64(w, op.inputs[1]), "", ""
+    if rule != "error":
+        index, inside, every = _vectors_inside(w, op, op.inputs[1], batch)
+    found = w.add("GatherND", w.name(op.inputs[0]), index, batch_dims=batch)
+    count = len(required_shape(op.inputs[1])) - 1
+    return _zeros_elsewhere(
+        w, op, found, every if rule == "zeros" else "", list(range(count, len(required_shape(op.outputs[0]))))
+    )
+
+
+def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tuple[str, str, str]:
+    """Vectors of indices into operand 0 held inside, which of their elements and which of the vectors are inside."""
+    length = required_shape(indices)[-1]
+    if length < 0:
+        raise Unsaid("the length of the vectors of indices must be known")
+    size = w.sizes(*((op.inputs[0], batch + i) for i in range(length)))
+    index = _int64(w, indices)
+    inside = _inside(w, index, size)
+    numbers = w.add("ReduceMin", w.add("Cast", inside, to=TensorProto.INT32), w.ints([-1]), keepdims=0)
+    return _held(w, index, size), inside, w.add("Cast", numbers, to=TensorProto.BOOL)
+
+
+@writes("one_hot")
+def one_hot(w: Writer, op: Operation) -> str:
+    """1 where the class is, by comparison: classes outside get zeros, also -1, which OneHot counts from behind."""
+    rule, depth = op.attributes["out_of_range"], int(op.attributes["depth"])
+    if rule == "error" and not _are_inside(op.inputs[0], depth):
+        raise Unsaid("ONNX has no one-hot vectors with out_of_range='error'")
+    rank = len(required_shape(op.outputs[0]))
+    axis = int(op.attributes["axis"]) % rank
+    number = op.inputs[0].dtype.numpy
+    given = w.name(op.inputs[0])
+    if rule == "clip":
+        low, high = (w.constant(np.asarray(v, number)) for v in (0, min(depth - 1, np.iinfo(number).max)))
+        given = w.add("Max", w.add("Min", given, high), low)
+    classes = np.arange(depth, dtype=number).reshape([-1 if i == axis else 1 for i in range(rank)])
+    given = w.add("Unsqueeze", given, w.ints([axis]))
+    dtype = op.outputs[0].dtype
+    on, off = (w.number(op.attributes[key], dtype) for key in ("on_value", "off_value"))
+    return w.add("Where", w.add("Equal", given, w.constant(classes)), on, off)
+
+
+@writes("non_zero_indices")
+def non_zero_indices(w: Writer, op: Operation) -> str:
+    """NonZero, which has the axes first, as int32."""
+    places = w.add("NonZero", w.name(op.inputs[0]))
+    if required_shape(op.inputs[0]) == ():  # which ONNX takes for a vector
+        places = w.add("Slice", places, w.ints([0]), w.ints([0]), w.ints([0]))
+    return w.cast(w.transpose(places, [1, 0]), op.outputs[0].dtype)
+
+
+# --- scattered --------------------------------------------------------------------------------------------------------
+
+
+def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
+    """The updates and how ONNX combines them; less, and parts of, are added and multiplied by what undoes it."""
+    mode, updates = str(op.attributes["mode"]), op.inputs[1]
+    name, dtype = w.name(updates), str(updates.dtype)
+    if mode == "sub":
+        name = w.add("Neg", name)
+    if mode == "div":
+        if "int" in dtype:
+            raise Unsaid("divides integers in turn; ONNX's scatters multiply")
+        name = w.add("Reciprocal", name)
+    if dtype == "bool" and mode != "set":
+        raise Unsaid(f"combines bools by '{mode}'")
+    return name, _REDUCTIONS[mode]
+
+
+def _with_room(w: Writer, op: Operation, axis: int) -> str:
+    """Operand 0 with one place more along an axis, for what is dropped."""
+    rank = len(required_shape(op.inputs[0]))
+    pads = [0] * (2 * rank)
+    pads[rank + axis] = 1
+    return w.add("Pad", w.name(op.inputs[0]), w.ints(pads))
+
+
+def _scattered(w: Writer, op: Operation, axis: int, index: str) -> tuple[str, str, bool]:
+    """Data and int64 indices that stand for the rule of indices outside; whether the data has a place more."""
+    data, indices, rule = op.inputs[0], op.inputs[2], op.attributes["out_of_range"]
+    if rule == "error" or _are_inside(indices, required_shape(data)[axis]):
+        return w.name(data), index, False
+    size = w.add("Squeeze", w.sizes((data, axis)), w.ints([0]))
+    if rule == "clip":
+        return w.name(data), _held(w, index, size), False
+    return _with_room(w, op, axis), w.add("Where", _inside(w, index, size), index, size), True
+
+
+def _without_room(w: Writer, op: Operation, result: str, axis: int, room: bool) -> str:
+    if not room:
+        return result
+    return w.add("Slice", result, w.ints([0]), w.ints([-1]), w.ints([axis]))
+
+
+@writes("scatter_along_axis")
+def scatter_along_axis(w: Writer, op: Operation) -> str:
+    """ScatterElements."""
+    updates, reduction = _updates(w, op)
+    axis = axis_of(op, place=3)
+    data, index, room = _scattered(w, op, axis, _int64(w, op.inputs[2]))
+    result = w.add("ScatterElements", data, index, updates, axis=axis, reduction=reduction)
+    return _without_room(w, op, result, axis, room)
+
+
+@writes("scatter")
+def scatter(w: Writer, op: Operation) -> str:
+    """ScatterND of whole slices along the first axis, to which the axis is brought."""
+    updates, reduction = _updates(w, op)
+    axis, rank = axis_of(op, place=9), len(required_shape(op.inputs[0]))
+    data, index, room = _scattered(w, op, axis, _int64(w, op.inputs[2]))
+    forth = [axis, *(i for i in range(rank) if i != axis)]
+    vectors = w.add("Unsqueeze", index, w.ints([-1]))
+    result = w.add("ScatterND", w.transpose(data, forth), vectors, w.transpose(updates, forth), reduction=reduction)
+    return _without_room(w, op, w.transpose(result, [forth.index(i) for i in range(rank)]), axis, room)
+
+
+@writes("scatter_nd")
+def scatter_nd(w: Writer, op: Operation) -> str:
+    """ScatterND; dropped vectors go to a place more along the first of their axes."""
+    if op.attributes["batch_dimensions"]:
+        raise Unsaid("ONNX's ScatterND has no batch dimensions")
+    updates, reduction = _updates(w, op)
+    rule, index = op.attributes["out_of_range"], _int64(w, op.inputs[2])
+    if rule == "error" or required_shape(op.inputs[2])[-1] == 0:
+        return w.add("ScatterND", w.name(op.inputs[0]), index, updates, reduction=reduction)
+    held, _, every = _vectors_inside(w, op, op.inputs[2], 0)
+    if rule == "clip":
+        return w.add("ScatterND", w.name(op.inputs[0]), held, updates, reduction=reduction)
+    length = required_shape(op.inputs[2])[-1]
+    outside = w.add("Concat", w.sizes((op.inputs[0], 0)), w.ints([0] * (length - 1)), axis=0)
+    vectors = w.add("Where", w.add("Unsqueeze", every, w.ints([-1])), held, outside)
+    result = w.add("ScatterND", _with_room(w, op, 0), vectors, updates, reduction=reduction)
+    return _without_room(w, op, result, 0, True)

@@ -1,0 +1,414 @@
+"""What is exported to ONNX in tests: every layer of docs/layers.md with its masks, lengths, caches and states.
+
+A `Model` is built in a graph, its inputs have names, and it says what is fed for two sizes that were open. tests/onnx
+builds each again from its file; tests/onnx_runtime runs each in ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mpsgraph as mg
+import numpy as np
+import onnx
+import pytest
+from mpsgraph import nn
+from mpsgraph.onnx.export._graphs import needed
+
+SIZES = ((3, 5), (2, 7))  # of a batch, and of the steps
+Made = tuple[dict[str, mg.Tensor], dict[str, mg.Tensor]]
+
+
+class Model:
+    """Args: make, from a graph to inputs and outputs by name; feeds, by input from sizes and a generator to arrays,
+    instead of normal numbers, classes and flags."""
+
+    def __init__(self, make: Callable[[mg.Graph], Made], **feeds: Callable[..., Any]) -> None:
+        self.make, self.feeds = make, feeds
+
+    def build(self) -> tuple[mg.Graph, dict[str, mg.Tensor], dict[str, mg.Tensor]]:
+        """The graph, whose variables are not their first values, with inputs and outputs."""
+        graph = mg.Graph(seed=1)
+        inputs, outputs = self.make(graph)
+        rng = np.random.default_rng(1)
+        for v in graph.variables:
+            if v.dtype.is_float and "cache" not in v.name:
+                graph.set_variable(v, (rng.uniform(0.5, 1.5, v.shape) * 0.4).astype(v.dtype.numpy))
+        return graph, inputs, outputs
+
+    def arrays(self, inputs: Mapping[str, mg.Tensor], batch: int, steps: int) -> dict[str, np.ndarray]:
+        """What is fed: open sizes are the batch on axis 0 and the steps elsewhere."""
+        rng = np.random.default_rng(steps)
+        found = {}
+        for name, tensor in inputs.items():
+            shape = [size if size >= 0 else steps if axis else batch for axis, size in enumerate(tensor.shape)]
+            if name in self.feeds:
+                found[name] = np.asarray(self.feeds[name](batch, steps), tensor.dtype.numpy)
+            elif str(tensor.dtype) == "bool":
+                found[name] = rng.random(shape) < 0.4
+            elif tensor.dtype.is_integer:
+                found[name] = rng.integers(0, 10, shape).astype(tensor.dtype.numpy)
+            else:
+                found[name] = rng.normal(size=shape).astype(np.float32)
+        return found
+
+
+def without_description(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The file as any other program would have written it."""
+    plain = onnx.ModelProto()
+    plain.CopyFrom(proto)
+    kept = [entry for entry in plain.metadata_props if entry.key != "mpsgraph.graph"]
+    del plain.metadata_props[:]
+    plain.metadata_props.extend(kept)
+    return plain
+
+
+def listed(operations: Any) -> list[tuple[str, str]]:
+    """Kinds and attributes of operations, with those in blocks, and the elements of constants."""
+    found = []
+    for operation in operations:
+        if operation.kind not in ("placeholder", "argument"):
+            attributes = dict(operation.attributes)
+            value = attributes.pop("value", None)
+            if operation.kind == "constant":
+                attributes["value"] = np.asarray(value.numpy()).tobytes(), operation.outputs[0].type
+            found.append((operation.kind, repr(attributes)))
+        for block in operation.blocks:
+            found += listed(block.operations)
+    return found
+
+
+def what_outputs_need(outputs: Mapping[str, mg.Tensor]) -> list[tuple[str, str]]:
+    """What an export of the outputs holds."""
+    return listed(needed(outputs.values()))
+
+
+# --- recurrent layers -------------------------------------------------------------------------------------------------
+
+
+def some_lengths(batch: int, steps: int) -> np.ndarray:
+    """From none of the steps to all."""
+    return np.arange(batch) * steps // max(batch - 1, 1)
+
+
+def some_steps(batch: int, steps: int) -> np.ndarray:
+    """A mask with gaps."""
+    return (np.arange(steps)[None] + np.arange(batch)[:, None]) % 3 != 0
+
+
+def recurrent(kind: str, *told: str, **options: Any) -> Model:
+    """A layer with lengths, a mask, states that come in and go out, or several of these."""
+
+    def make(g: mg.Graph) -> Made:
+        layer = getattr(nn, kind)(3, **options).eval()
+        inputs = {"x": g.placeholder((-1, -1, 4), name="x")}
+        if "lengths" in told:
+            inputs["lengths"] = g.placeholder((-1,), mg.int32, "lengths")
+        if "mask" in told:
+            inputs["mask"] = g.placeholder((-1, -1), mg.bool_, "mask")
+        call = {name: inputs[name] for name in ("lengths", "mask") if name in told}
+        if "state" not in told:
+            return inputs, {"y": layer(inputs["x"], **call)}
+        rows = options.get("num_layers", 1) * (1 + options.get("bidirectional", False))
+        states = [g.placeholder((rows, -1, 3), name=f"state_{i}") for i in range(1 + (kind == "LSTM"))]
+        y, last = layer.with_state(inputs["x"], tuple(states) if kind == "LSTM" else states[0], **call)
+        outputs = dict(zip(("last", "cell"), last if isinstance(last, tuple) else [last], strict=False))
+        return {**inputs, **{s.name: s for s in states}}, {"y": y, **outputs}
+
+    rows = options.get("num_layers", 1) * (1 + options.get("bidirectional", False))
+
+    def state(batch: int, steps: int) -> np.ndarray:
+        return np.random.default_rng(batch).normal(size=(rows, batch, 3))
+
+    return Model(make, lengths=some_lengths, mask=some_steps, state_0=state, state_1=state)
+
+
+RECURRENT = {
+    f"{kind}{''.join(f'-{one}' for one in told)}-{'both' if both else 'forward'}": recurrent(
+        kind, *told, bidirectional=both, num_layers=2
+    )
+    for kind in ("RNN", "LSTM", "GRU")
+    for told in (("lengths",), ("mask",), ("state",), ("state", "lengths"), ("state", "mask"))
+    for both in (False, True)
+}
+RECURRENT |= {
+    "RNN-relu-lengths": recurrent("RNN", "lengths", activation="relu"),
+    "LSTM-without-bias": recurrent("LSTM", "lengths", bias=False),
+    "GRU-one-bias": recurrent("GRU", "mask", recurrent_bias=False),
+    "GRU-time-first": Model(
+        lambda g: (lambda x: ({"x": x}, {"y": nn.GRU(3, batch_first=False).eval()(x)}))(g.placeholder((-1, -1, 4)))
+    ),
+}
+
+
+# --- embeddings and masks that come along -----------------------------------------------------------------------------
+
+
+def embedded(**options: Any) -> Model:
+    """An embedding."""
+
+    def make(g: mg.Graph) -> Made:
+        x = g.placeholder((-1, -1), mg.int32, "x")
+        return {"x": x}, {"y": nn.Embedding(8, 4, **options)(x)}
+
+    outside = options.get("out_of_range", "error") != "error"
+    return Model(
+        make, x=lambda n, t: np.arange(n * t).reshape(n, t) % 12 - 2 if outside else np.arange(n * t).reshape(n, t) % 8
+    )
+
+
+def masks_go_along(g: mg.Graph) -> Made:
+    """A mask that an embedding makes, in a recurrent layer and in attention."""
+    x = g.placeholder((-1, -1), mg.int32, "x")
+    y = nn.Embedding(10, 4, mask_zero=True)(x)
+    return {"x": x}, {"y": nn.LSTM(3).eval()(y), "z": nn.MultiheadAttention(4, 2).eval()(y), "mask": nn.mask_of(y)}
+
+
+def masked_steps(g: mg.Graph) -> Made:
+    """Masking in front of a layer that keeps the steps apart, and a recurrent one."""
+    x = g.placeholder((-1, -1, 4), name="x")
+    return {"x": x}, {"y": nn.GRU(3).eval()(nn.Linear(4)(nn.Masking(0.0)(x)))}
+
+
+def with_gaps(batch: int, steps: int) -> np.ndarray:
+    x = np.random.default_rng(steps).normal(size=(batch, steps, 4))
+    return x * some_steps(batch, steps)[..., None]
+
+
+EMBEDDINGS = {
+    "Embedding-zeros": embedded(out_of_range="zeros"),
+    "Embedding-clip": embedded(out_of_range="clip"),
+    "Embedding-padding": embedded(padding_index=2),
+    "Embedding-mask": Model(masks_go_along),
+    "Masking": Model(masked_steps, x=with_gaps),
+}
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+POSITIONS = {
+    "none": lambda: None,
+    "rotary": nn.RotaryPositions,
+    "interleaved": lambda: nn.RotaryPositions(interleaved=True),
+    "relative": nn.RelativePositions,
+    "linear": nn.LinearPositions,
+}
+
+
+def attention(
+    positions: str = "none", *told: str, causal: bool = False, weights: bool = False, **options: Any
+) -> Model:
+    """Attention with masks and positions, of itself or of other keys."""
+
+    def make(g: mg.Graph) -> Made:
+        layer = nn.MultiheadAttention(8, 4, positions=POSITIONS[positions](), **options).eval()
+        inputs = {"x": g.placeholder((-1, -1, 8), name="x")}
+        call: dict[str, Any] = {"is_causal": causal}
+        if "key" in told:
+            inputs["key"] = g.placeholder((-1, -1, 8), name="key")
+        for name in ("mask", "numbers"):
+            if name in told:
+                inputs[name] = call["mask"] = g.placeholder((-1, -1), "bool" if name == "mask" else "float32", name)
+        if "padding" in told:
+            inputs["padding"] = call["key_padding_mask"] = g.placeholder((-1, -1), mg.bool_, "padding")
+        arguments = [inputs[name] for name in ("x", "key") if name in inputs]
+        if not weights:
+            return inputs, {"y": layer(*arguments, **call)}
+        return inputs, dict(zip(("y", "weights"), layer.with_weights(*arguments, **call), strict=True))
+
+    time_first = not options.get("batch_first", True)
+    pair = (lambda n, t: (n, n)) if time_first else (lambda n, t: (t, t))
+    return Model(
+        make,
+        mask=lambda n, t: np.random.default_rng(t).random(pair(n, t)) < 0.4,
+        numbers=lambda n, t: np.random.default_rng(t).normal(size=pair(n, t)),
+    )
+
+
+ATTENTION = {
+    f"attention-{positions}{'-grouped' if kv else ''}-{what}": attention(positions, *told, num_kv_heads=kv, **how)
+    for positions in POSITIONS
+    for kv in (None, 2)
+    for what, told, how in (
+        ("causal", (), {"causal": True}),
+        ("masks", ("mask", "padding"), {}),
+        ("weights", ("padding",), {"causal": True, "weights": True}),
+    )
+}
+ATTENTION |= {
+    "attention-other-keys": attention("none", "key", "padding"),
+    "attention-numbers": attention("none", "numbers"),
+    "attention-time-first": attention("none", "mask", batch_first=False),
+}
+
+
+def transformer(g: mg.Graph) -> Made:
+    """An encoder with a mask of padding, and a decoder that looks at it."""
+    x, y = (g.placeholder((-1, -1, 8), name=name) for name in "xy")
+    padding = g.placeholder((-1, -1), mg.bool_, "padding")
+    memory = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 4, 16), 2).eval()(x, key_padding_mask=padding)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 4, 16), 2).eval()
+    return {"x": x, "y": y, "padding": padding}, {"z": decoder(y, memory, is_causal=True)}
+
+
+# --- caches -----------------------------------------------------------------------------------------------------------
+
+
+def cached(positions: str, whole: str = "attention", kv: int | None = None) -> Model:
+    """A layer with its keys and values of the steps before, at a position that is fed."""
+
+    def make(g: mg.Graph) -> Made:
+        inputs = {"x": g.placeholder((2, -1, 8), name="x"), "position": g.placeholder((1,), mg.int32, "position")}
+        cache = nn.KeyValueCache(2, 16, inputs["position"])
+        where = POSITIONS[positions]()
+        if whole == "attention":
+            layer = nn.MultiheadAttention(8, 4, num_kv_heads=kv, positions=where).eval()
+            return inputs, {"y": layer(inputs["x"], cache=cache)}
+        if whole == "encoder":
+            one = nn.TransformerEncoderLayer(8, 4, 16, norm_first=True, num_kv_heads=kv, positions=where)
+            layers = nn.TransformerEncoder(one, 2, nn.LayerNorm()).eval()
+            return inputs, {"y": layers(inputs["x"], is_causal=True, cache=cache)}
+        inputs["memory"] = g.placeholder((2, -1, 8), name="memory")
+        layer = nn.TransformerDecoderLayer(8, 4, 16).eval()
+        return inputs, {"y": layer(inputs["x"], inputs["memory"], cache=cache)}
+
+    return Model(make, position=lambda n, t: [0])
+
+
+CACHES = {f"cache-{positions}": cached(positions) for positions in POSITIONS}
+CACHES |= {
+    "cache-grouped": cached("rotary", kv=2),
+    "cache-encoder": cached("rotary", "encoder", 2),
+    "cache-decoder": cached("none", "decoder"),
+}
+
+
+# --- control flow and what a layer of one's own may have --------------------------------------------------------------
+
+
+def repeated(g: mg.Graph) -> Made:
+    """A range whose end only a run knows, in a loop that repeats with a condition."""
+    x, count = g.placeholder((-1, 3), name="x"), g.placeholder((), mg.int32, "count")
+    v = g.variable(np.float32([2, 3, 4]), name="v")
+    (total,) = g.for_(1, count, 2, initial=[x], body=lambda i, y: y * 0.5 + g.cast(i, "float32") * v)
+
+    def before(y: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
+        return g.less_than(g.reshape(g.reduction_maximum(y, [0, 1]), ()), 100.0), y + v
+
+    doubled = g.while_([total], before, lambda y: y * 1.5 + 1.0)[0]
+    backwards = g.for_(4, 0, -1, initial=[x], body=lambda i, y: y + g.cast(i, "float32"))[0]
+    return {"x": x, "count": count}, {"total": total, "doubled": doubled, "backwards": backwards}
+
+
+def sampled(g: mg.Graph) -> Made:
+    """A draw that is sure: at a temperature of nothing."""
+    logits, cold = g.placeholder((-1, 8), name="logits"), g.placeholder((1,), name="cold")
+    return {"logits": logits, "cold": cold}, {"drawn": nn.sampled(logits, cold * 0.0, top_k=3, top_p=0.9)}
+
+
+OTHERS = {
+    "transformer": Model(transformer),
+    "loops": Model(repeated, count=lambda n, t: n + t),
+    "sampled": Model(sampled),
+}
+MODELS: dict[str, Model] = {**RECURRENT, **EMBEDDINGS, **ATTENTION, **CACHES, **OTHERS}
+
+
+# --- each layer alone -------------------------------------------------------------------------------------------------
+
+IMAGES = (-1, -1, -1, 4)
+SEQUENCE = (-1, -1, 4)
+VOLUME = (-1, -1, -1, -1, 4)
+
+
+def layer(make, *shapes, sizes=(8, 10), dtype="float32", label=""):
+    return pytest.param(make, shapes, sizes, dtype, id=label or type(make()).__name__)
+
+
+ACTIVATIONS = (
+    "ReLU ReLU6 LeakyReLU PReLU ELU CELU SELU GELU SiLU Swish Mish Sigmoid LogSigmoid Tanh Softplus Softsign "
+    "Tanhshrink GLU Softmax LogSoftmax Softmin Hardtanh Hardsigmoid Hardswish Hardshrink Softshrink Identity Dropout"
+).split()
+
+LAYERS = [
+    *(layer(getattr(nn, name), SEQUENCE) for name in ACTIVATIONS),
+    layer(lambda: nn.GELU("tanh"), SEQUENCE, label="GELU-tanh"),
+    layer(lambda: nn.Threshold(0.1, 2.0), SEQUENCE),
+    layer(lambda: nn.Linear(3), SEQUENCE),
+    layer(lambda: nn.Conv1d(3, 3), SEQUENCE),
+    layer(lambda: nn.Conv2d(3, 3), IMAGES),
+    layer(lambda: nn.Conv2d(3, 3, strides=2, padding="TF_SAME"), (-1, 8, 8, 4), sizes=(8,), label="Conv2d-same"),
+    layer(lambda: nn.Conv2d(4, 3, groups=2, dilations=2, padding=((2, 1), (0, 2))), IMAGES, label="Conv2d-groups"),
+    layer(lambda: nn.Conv2d(3, 3, data_layout="NCHW"), (-1, 4, -1, -1), label="Conv2d-NCHW"),
+    layer(lambda: nn.Conv3d(3, 3), VOLUME, sizes=(5, 6)),
+    layer(lambda: nn.ConvTranspose1d(3, 3), SEQUENCE),
+    layer(lambda: nn.ConvTranspose2d(3, 3), IMAGES),
+    layer(lambda: nn.ConvTranspose2d(3, 4, strides=2, padding="TF_SAME"), IMAGES, label="ConvTranspose2d-same"),
+    layer(lambda: nn.ConvTranspose2d(3, 3, strides=2), (-1, 8, 8, 4), sizes=(8,), label="ConvTranspose2d-known"),
+    layer(lambda: nn.ConvTranspose3d(3, 3), VOLUME, sizes=(3, 4)),
+    layer(lambda: nn.DepthwiseConv2d(3), IMAGES),
+    layer(lambda: nn.SeparableConv2d(5, 3), IMAGES),
+    layer(lambda: nn.Unfold(3), IMAGES),
+    layer(lambda: nn.Fold((8, 8), 2), (-1, 49, 16), sizes=(8,)),
+    layer(lambda: nn.MaxPool1d(2), SEQUENCE),
+    layer(lambda: nn.MaxPool2d(2), IMAGES),
+    layer(lambda: nn.MaxPool3d(2), VOLUME, sizes=(4, 6)),
+    layer(lambda: nn.AvgPool1d(2), SEQUENCE),
+    layer(lambda: nn.AvgPool2d(2), IMAGES),
+    layer(lambda: nn.AvgPool3d(2), VOLUME, sizes=(4, 6)),
+    layer(lambda: nn.AdaptiveAvgPool2d(3), (-1, 8, 8, 4), sizes=(8,)),
+    layer(lambda: nn.GlobalAveragePooling2d(), IMAGES),
+    layer(lambda: nn.Upsample(scale_factor=2), (-1, 8, 8, 4), sizes=(8,)),
+    layer(lambda: nn.Upsample(16), IMAGES, label="Upsample-open"),
+    layer(lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), (-1, 8, 8, 4), sizes=(8,), label="Upsample-factor"),
+    layer(lambda: nn.Upsample(16, mode="bilinear"), IMAGES, label="Upsample-bilinear"),
+    layer(lambda: nn.Upsample(15, mode="bilinear", align_corners=True), IMAGES, label="Upsample-corners"),
+    layer(lambda: nn.PixelShuffle(2), IMAGES),
+    layer(lambda: nn.PixelUnshuffle(2), IMAGES),
+    layer(lambda: nn.ZeroPad2d(1), IMAGES),
+    layer(lambda: nn.ReflectionPad2d(1), IMAGES),
+    layer(lambda: nn.ReplicationPad2d(1), IMAGES),
+    layer(lambda: nn.BatchNorm(), IMAGES),
+    layer(lambda: nn.LayerNorm(), SEQUENCE),
+    layer(lambda: nn.RMSNorm(), SEQUENCE),
+    layer(lambda: nn.GroupNorm(2), IMAGES),
+    layer(lambda: nn.InstanceNorm(), IMAGES),
+    layer(lambda: nn.RNN(3), SEQUENCE),
+    layer(lambda: nn.LSTM(3), SEQUENCE),
+    layer(lambda: nn.GRU(3), SEQUENCE),
+    layer(lambda: nn.RNN(3, bidirectional=True), SEQUENCE, label="RNN-both"),
+    layer(lambda: nn.LSTM(3, bidirectional=True), SEQUENCE, label="LSTM-both"),
+    layer(lambda: nn.GRU(3, bidirectional=True), SEQUENCE, label="GRU-both"),
+    layer(lambda: nn.Embedding(10, 4), (-1, -1), dtype="int32"),
+    layer(lambda: nn.MultiheadAttention(4, 2), SEQUENCE),
+    layer(lambda: nn.PositionalEncoding(20), SEQUENCE),
+    layer(lambda: nn.TransformerEncoderLayer(4, 2, 16), SEQUENCE),
+    layer(lambda: nn.TransformerDecoderLayer(4, 2, 16), SEQUENCE, SEQUENCE),
+    layer(lambda: nn.SpatialDropout(), IMAGES),
+    layer(lambda: nn.RandomFlip(), IMAGES),
+    layer(lambda: nn.RandomCrop(6, 1), (-1, 8, 8, 4), sizes=(8,)),
+    layer(lambda: nn.RandomRotation(9), IMAGES),
+    layer(lambda: nn.ColorJitter(0.1), IMAGES),
+    layer(lambda: nn.Cutout(2), IMAGES),
+    layer(lambda: nn.Flatten(), (-1, 8, 8, 4), sizes=(8,)),
+    layer(lambda: nn.Unflatten((2, 2)), (-1, 4)),
+]
+
+
+def values_like(shapes, size, dtype, batch):
+    rng = np.random.default_rng(size)
+    filled = [[batch if axis == 0 and n < 0 else size if n < 0 else n for axis, n in enumerate(s)] for s in shapes]
+    if dtype == "int32":
+        return [rng.integers(0, 10, shape).astype(np.int32) for shape in filled]
+    return [rng.normal(size=shape).astype(np.float32) for shape in filled]
+
+
+def built(make, shapes, dtype):
+    """A layer with variables that are not their first values."""
+    module, graph = make().eval(), mg.Graph(seed=3)
+    module(*(graph.placeholder(shape, dtype) for shape in shapes))
+    rng = np.random.default_rng(1)
+    state = {path: rng.uniform(0.5, 1.5, v.shape).astype(v.dtype) * 0.4 for path, v in module.state_dict().items()}
+    module.load_state_dict(state)
+    return module, state
