@@ -223,14 +223,6 @@ void define_custom(py::module_& module) {
       "custom_operation_description",
       [](const std::string& name, const std::string& key) { return description_of(*custom_operation(name, key)); },
       py::arg("name"), py::arg("key") = "", "What the registry knows of one; the newest where the key is empty.");
-  module.def(
-      "custom_operations",
-      [] {
-        std::vector<std::pair<std::string, std::string>> names;
-        for (const auto& one : custom_operations()) names.emplace_back(one->name, one->key);
-        return names;
-      },
-      "Names and keys of those that are registered, in order.");
 }
 
 }  // namespace mpsgraph::bindings
