@@ -80,9 +80,10 @@ _core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, distributed, nn, nngraph, onnx, optim, profiler, training
+    from . import custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
     from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
     from . import torch as torch
+    from .custom import CustomOperation, TensorType, custom_operation, load_custom_operations, python_operation
     from .model import Model
     from .packages import load, prepare, save
     from .training import checkpoint
@@ -93,6 +94,9 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "checkpoint": "training.checkpoint",
+    "custom": "custom",
+    "CustomOperation": "custom.operation",
+    "custom_operation": "custom.operation",
     "data": "data",
     "distributed": "distributed",
     "jax": "jax",
@@ -104,8 +108,11 @@ _LAZY = {
     "Model": "model",
     "load": "packages",
     "prepare": "packages",
+    "load_custom_operations": "custom.operation",
+    "python_operation": "custom.python_kernels",
     "save": "packages",
     "StepResult": "training.step_result",
+    "TensorType": "custom.sites",
     "profiler": "profiler",
     "torch": "torch",
     "TrainableModel": "training.trainable_model",
@@ -135,6 +142,7 @@ __all__ = [
     "CommandBuffer",
     "CommandQueue",
     "CompilationDescriptor",
+    "CustomOperation",
     "DType",
     "DTypeError",
     "Device",
@@ -158,6 +166,7 @@ __all__ = [
     "SharedEvent",
     "StepResult",
     "Tensor",
+    "TensorType",
     "TimeoutError",
     "TrainableModel",
     "Trainer",
@@ -170,6 +179,8 @@ __all__ = [
     "complex64",
     "complex128",
     "copy_count",
+    "custom",
+    "custom_operation",
     "data",
     "distributed",
     "float16",
@@ -183,6 +194,7 @@ __all__ = [
     "int64",
     "library_version",
     "load",
+    "load_custom_operations",
     "memory_statistics",
     "mixed_precision",
     "nn",
@@ -192,6 +204,7 @@ __all__ = [
     "parse",
     "prepare",
     "profiler",
+    "python_operation",
     "random",
     "save",
     "set_num_threads",
