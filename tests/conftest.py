@@ -5,6 +5,8 @@ those run that are marked `both_devices`, and those in the room metal, which run
 must raise UnsupportedError.
 """
 
+import os
+import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,6 +20,9 @@ settings.register_profile(
     "mpsgraph", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("mpsgraph")
+
+# Compiled sources of custom operations are kept with other temporary files, for the next run too, not with the user's.
+os.environ.setdefault("MPSGRAPH_CUSTOM_CACHE", str(Path(tempfile.gettempdir()) / f"mpsgraph-custom-{os.getuid()}"))
 
 METAL_ROOM = Path(__file__).resolve().parent / "metal"
 

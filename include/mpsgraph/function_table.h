@@ -145,6 +145,8 @@ typedef struct mpsgraph_functions {
   mpsgraph_status (*operation_create_with_blocks)(mpsgraph_graph graph, const char* kind,
       const mpsgraph_tensor* inputs, size_t input_count, mpsgraph_attributes attributes, const char* name,
       size_t block_count, mpsgraph_operation* operation);
+  mpsgraph_status (*custom_register)(const struct mpsgraph_custom_operation* operation);
+  mpsgraph_status (*custom_load)(const char* path);
 } mpsgraph_functions;
 /* clang-format on */
 

@@ -23,7 +23,7 @@ extern "C" {
 
 /* --- status, types, handles --- */
 
-#define MPSGRAPH_INTERFACE_VERSION 2 /* of this header; a library serves this one and all before */
+#define MPSGRAPH_INTERFACE_VERSION 3 /* of this header; a library serves this one and all before */
 #define MPSGRAPH_MAX_RANK 16
 
 typedef int32_t mpsgraph_status;
@@ -220,6 +220,14 @@ MPSGRAPH_API mpsgraph_status mpsgraph_operation_kind_count(size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t capacity, size_t* length);
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_description(const char* kind, char* buffer, size_t capacity,
                                                             size_t* length);
+
+/* Operations of your own: graphs and packages name them as kind "custom", with "operation" and "key" (from
+ * custom_operation.h, which describes them; what a description points to must live as long as the process). They are
+ * registered before a package that needs them is opened; one of the same name and key is replaced. */
+struct mpsgraph_custom_operation;
+MPSGRAPH_API mpsgraph_status mpsgraph_custom_register(const struct mpsgraph_custom_operation* operation);
+/* Those of a shared library, which stays loaded. */
+MPSGRAPH_API mpsgraph_status mpsgraph_custom_load(const char* path);
 
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_create(mpsgraph_attributes* attributes);
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_bool(mpsgraph_attributes attributes, const char* name,

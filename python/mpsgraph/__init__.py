@@ -80,9 +80,10 @@ _core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, distributed, nn, nngraph, onnx, optim, profiler, training
+    from . import custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
     from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
     from . import torch as torch
+    from .custom import CustomOperation, TensorType, custom_operation, load_custom_operations, python_operation
     from .model import Model
     from .packages import load, save
     from .training import checkpoint
@@ -93,6 +94,9 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "checkpoint": "training.checkpoint",
+    "custom": "custom",
+    "CustomOperation": "custom.operation",
+    "custom_operation": "custom.operation",
     "data": "data",
     "distributed": "distributed",
     "jax": "jax",
@@ -103,8 +107,11 @@ _LAZY = {
     "History": "training.history",
     "Model": "model",
     "load": "packages",
+    "load_custom_operations": "custom.operation",
+    "python_operation": "custom.python_kernels",
     "save": "packages",
     "StepResult": "training.step_result",
+    "TensorType": "custom.sites",
     "profiler": "profiler",
     "torch": "torch",
     "TrainableModel": "training.trainable_model",
@@ -134,6 +141,7 @@ __all__ = [
     "CommandBuffer",
     "CommandQueue",
     "CompilationDescriptor",
+    "CustomOperation",
     "DType",
     "DTypeError",
     "Device",
@@ -157,6 +165,7 @@ __all__ = [
     "SharedEvent",
     "StepResult",
     "Tensor",
+    "TensorType",
     "TimeoutError",
     "TrainableModel",
     "Trainer",
@@ -169,6 +178,8 @@ __all__ = [
     "complex64",
     "complex128",
     "copy_count",
+    "custom",
+    "custom_operation",
     "data",
     "distributed",
     "float16",
@@ -182,6 +193,7 @@ __all__ = [
     "int64",
     "library_version",
     "load",
+    "load_custom_operations",
     "memory_statistics",
     "mixed_precision",
     "nn",
@@ -190,6 +202,7 @@ __all__ = [
     "optim",
     "parse",
     "profiler",
+    "python_operation",
     "random",
     "save",
     "set_num_threads",

@@ -125,6 +125,7 @@ void define_graph(py::module_& module);
 TensorObject to_object(py::handle graph, Tensor* tensor);
 OperationObject to_object(py::handle graph, Operation* operation);
 py::object graph_object(const std::shared_ptr<Graph>& graph);
+py::object existing_object(Graph& graph);  // the one that Python has; GraphError when it has none
 std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what);
 std::vector<Operation*> to_operations(py::handle sequence, std::string_view what);
 template <class T>
@@ -156,11 +157,12 @@ void define_package(py::module_& module);
 
 void define_nngraph(py::module_& module);
 
-// --- runtime (runtime.cpp, executables.cpp, probes.cpp) --------------------------------------------------------------
+// --- runtime (runtime.cpp, custom.cpp, executables.cpp, probes.cpp) --------------------------------------------------------------
 
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
 void define_probes(py::module_& module);  // for the self-test
+void define_custom(py::module_& module);
 void define_exchange(py::module_& module);  // before the executables: what graphs may call
 void define_executables(py::module_& module);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default

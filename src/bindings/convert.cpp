@@ -5,6 +5,7 @@
 #include "bindings/bindings.h"
 #include "core/definition.h"
 #include "core/exact_numbers.h"
+#include "mpsgraph/core/custom.h"
 
 namespace mpsgraph::bindings {
 
@@ -220,7 +221,16 @@ py::tuple to_object(const TensorType& type) { return py::make_tuple(to_object(ty
 // --- attributes ------------------------------------------------------------------------------------------------------
 
 Attributes to_attributes(std::string_view kind, const py::dict& values) {
-  return to_attributes(kind, definition_of(kind).attributes, values);
+  const OperationDefinition& definition = definition_of(kind);
+  if (!definition.complete || !values.contains("operation")) return to_attributes(kind, definition.attributes, values);
+  // Beside its own it has those of the user's operation, which the registry knows.
+  const auto word = [&](const char* key) {
+    return values.contains(key) ? py::cast<std::string>(py::str(values[key])) : std::string();
+  };
+  const CustomOperationPtr custom = custom_operation(word("operation"), word("key"));
+  std::vector<AttributeSpec> specs = definition.attributes;
+  for (const auto& spec : custom->attributes) specs.emplace_back(spec.name, spec.kind, spec.default_value);
+  return to_attributes(custom->name, specs, values);
 }
 
 Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values) {

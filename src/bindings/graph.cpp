@@ -185,6 +185,13 @@ OperationObject to_object(py::handle graph, Operation* operation) { return wrap(
 
 py::object graph_object(const std::shared_ptr<Graph>& graph) { return py::cast(graph); }
 
+py::object existing_object(Graph& graph) {
+  static const auto* const type = py::detail::get_type_info(typeid(Graph), true);
+  const py::handle existing = py::detail::find_registered_python_instance(&graph, type);
+  if (!existing) throw GraphError("a function in Python is asked about a graph that Python does not have");
+  return py::reinterpret_steal<py::object>(existing);
+}
+
 template <class T>
 static std::vector<T*> to_items(py::handle sequence, std::string_view what, std::string_view expected) {
   std::vector<T*> result;

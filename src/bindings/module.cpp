@@ -23,6 +23,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_runtime(module);
   bindings::define_profiler(module);
   bindings::define_exchange(module);
+  bindings::define_custom(module);
   bindings::define_executables(module);
   bindings::define_nngraph(module);
   bindings::define_probes(module);

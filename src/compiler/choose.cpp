@@ -50,7 +50,7 @@ class FlagFinder {
     if (operation.is("constant")) return Flags{};
     if (tensor.dtype() != DType::boolean || tensor.shape().elements() != 1) return std::nullopt;
     if (const auto fed = feeds_.find(&tensor); fed != feeds_.end()) return Flags{fed->second};
-    if (operation.inputs.empty() || !operation.blocks.empty() || operation.definition->has_effect) return std::nullopt;
+    if (operation.inputs.empty() || !operation.blocks.empty() || is_effect(operation)) return std::nullopt;
     Flags flags;
     for (const Tensor* input : operation.inputs) {
       const auto& found = of(*input);

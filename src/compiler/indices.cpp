@@ -186,7 +186,7 @@ bool any_inside(const Operation& operation, bool (*wanted)(const Operation&)) {
 bool checks(const Operation& operation) { return operation.is("check_indices"); }
 bool prints(const Operation& operation) { return operation.is("print"); }
 bool changes(const Operation& operation) {
-  return (operation.definition->has_effect && !checks(operation) && !prints(operation)) || operation.is("call");
+  return (is_effect(operation) && !checks(operation) && !prints(operation)) || operation.is("call");
 }
 
 // Checks, and what they need, move to the front: also before what computes assigned values, which a backend may

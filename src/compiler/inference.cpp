@@ -144,7 +144,7 @@ class Settle {
 
   // What can be computed now: all but the dequantization of weights.
   Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
-    const bool pure = !operation.definition->has_effect && operation.blocks.empty() && operation.outputs.size() == 1;
+    const bool pure = !is_effect(operation) && operation.blocks.empty() && operation.outputs.size() == 1;
     if (!pure || inputs.empty() || !are_constants(inputs) || operation.is("read")) return {};
     const bool stands_for_weights = operation.kind().starts_with("dequantize") && inputs[0]->dtype() != DType::int32;
     if (stands_for_weights || operation.is("random")) return {};  // int32 is what biases are in

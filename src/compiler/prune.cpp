@@ -50,7 +50,7 @@ class Needs {
   void find_effects(const Block& block, const std::vector<bool>& live) {
     for (const auto& operation : block.operations) {
       if (!live[operation->id]) continue;
-      if (operation->definition->has_effect) run(*operation);
+      if (is_effect(*operation)) run(*operation);
       for (const auto& inner : operation->blocks) find_effects(*inner, live);
     }
   }

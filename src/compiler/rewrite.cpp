@@ -150,7 +150,7 @@ bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vect
   return any;
 }
 
-bool has_effect(const Operation& operation) { return operation.definition->has_effect; }
+bool has_effect(const Operation& operation) { return is_effect(operation); }
 // What belongs to a block of control flow, though no result needs it.
 bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
 

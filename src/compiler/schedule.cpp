@@ -97,7 +97,7 @@ class Schedule {
 
   void enter(int i) {
     const Operation& op = operation(i);
-    early_[i] = !op.definition->has_effect && (op.blocks.empty() || op.is("stitched"));
+    early_[i] = !is_effect(op) && (op.blocks.empty() || op.is("stitched"));
     if (waits_for_others(i) && !op.outputs.empty()) late_[i] = i;
     for (int d : dependencies_.before(i)) {
       if (is_cheap(i) || op.is("assign")) late_[i] = std::max(late_[i], late_[d]);

@@ -53,7 +53,7 @@ bool is_pure(const Operation& op) {
   for (std::string_view kind : others) {
     if (op.is(kind)) return false;
   }
-  return !op.definition->has_effect && op.blocks.empty();
+  return !is_effect(op) && op.blocks.empty();
 }
 
 std::vector<Tensor*> results_of(const Operation& op) {

@@ -183,7 +183,7 @@ class Specializer {
     const auto inner = [](const auto& block) {
       return std::ranges::any_of(block->operations, [](const auto& held) { return has_effect(*held); });
     };
-    return op.definition->has_effect || std::ranges::any_of(op.blocks, inner);
+    return is_effect(op) || std::ranges::any_of(op.blocks, inner);
   }
 
   // The constant value of shape arithmetic whose operands are known.

@@ -96,6 +96,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
       {"while", none},
       {"for", none},
       {"call", none},
+      {"custom", float32},
   };
   return table;
 }

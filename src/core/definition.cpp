@@ -112,6 +112,7 @@ AttributeSpec optional(std::string_view name, Attribute default_value) {
 }
 
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where) {
+  if (definition.complete) return definition.complete(std::move(given), where);
   const std::string front = cat("[", definition.name, "] ");
   for (const auto& [key, value] : given.items()) {
     const auto known = [&key = key](const AttributeSpec& spec) { return spec.name == key; };
@@ -190,6 +191,12 @@ Tensor* GradientContext::add_alike(std::string_view kind, std::vector<Tensor*> i
     inputs.push_back(operation.inputs[first + static_cast<size_t>(found - own.begin())]);
   }
   return graph().add(kind, std::move(inputs), std::move(attributes));
+}
+
+bool is_effect(const Operation& operation) {
+  const OperationDefinition& definition = *operation.definition;
+  return definition.has_effect ||
+         (!definition.effect_attribute.empty() && operation.attributes.boolean(definition.effect_attribute));
 }
 
 void define(OperationDefinition definition) {

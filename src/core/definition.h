@@ -102,6 +102,7 @@ struct AttributeSpec {
 AttributeSpec required(std::string_view name, AttributeKind kind);
 AttributeSpec optional(std::string_view name, Attribute default_value);
 
+using Complete = std::function<Attributes(Attributes given, std::string_view where)>;
 using Infer = std::function<std::vector<TensorType>(const InferContext&)>;
 using Gradient = std::function<void(GradientContext&)>;
 // The same result from simpler operations: the specification of a composite, which the compiler
@@ -115,6 +116,7 @@ struct OperationDefinition {
   int min_inputs = 0;
   int max_inputs = 0;  // -1: any number
   std::vector<AttributeSpec> attributes = {};
+  Complete complete = {};  // for a kind whose attributes are not only these: instead of the check against them
   // Attributes that integer tensors may give instead, all or none: one operand for each behind the min_inputs others.
   // They become attributes as soon as their values are known, so inference, passes and kernels only see attributes.
   std::vector<std::string_view> tensor_attributes = {};
@@ -125,6 +127,7 @@ struct OperationDefinition {
   bool gradient_is_zero = false;  // e.g. sign, floor, comparisons: differentiable with gradient zero
   int block_count = 0;  // control flow and stitched
   bool has_effect = false;  // assign: never pruned when named a target, never merged
+  std::string_view effect_attribute = {};  // a boolean that says so of one operation; see is_effect()
   bool takes_variables = false;  // read, assign: the first operand is a variable; all others are read implicitly
   bool root_only = false;  // placeholder, variable: stand in the root block, without control dependencies
   bool elementwise = false;  // result[i] depends on input[i] only, with numpy broadcasting
@@ -139,6 +142,9 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
 // changes.
 bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
                               Attributes& attributes, const std::string& where);
+
+// Does the operation do something beside its results? Its blocks may, besides.
+bool is_effect(const Operation& operation);
 
 // Lookups are read-only; the first asks every file of src/core/ops/ what it states.
 MPSGRAPH_API const OperationDefinition& definition_of(

@@ -19,7 +19,7 @@ namespace {
 
 bool has_effect(const Block& block) {
   return std::ranges::any_of(block.operations, [](auto& operation) {
-    return operation->definition->has_effect ||
+    return is_effect(*operation) ||
            std::ranges::any_of(operation->blocks, [](auto& inner) { return has_effect(*inner); });
   });
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "compiler/rewrite.h"
+#include "mpsgraph/core/custom.h"
 #include "mpsgraph/core/text.h"
 #include "runtime/checksum.h"
 #include "runtime/json.h"
@@ -200,7 +201,25 @@ void write_text(const fs::path& path, const std::string& text) {
   write_file(path, [&](const Append& append) { append(text.data(), text.size()); });
 }
 
-void write_manifest(const fs::path& directory, const PackageContents& contents) {
+// The names and keys of the custom operations among those that are written.
+void gather_custom(const Block& block, const std::vector<bool>* wanted, std::set<std::pair<std::string, std::string>>& all) {
+  for (const auto& operation : block.operations) {
+    if (wanted && !(*wanted)[static_cast<size_t>(operation->id)]) continue;
+    if (operation->is("custom"))
+      all.emplace(operation->attributes.string("operation"), operation->attributes.string("key"));
+    for (const auto& inner : operation->blocks) gather_custom(*inner, nullptr, all);
+  }
+}
+
+Json custom_used(const Graph& graph, const std::vector<bool>& wanted) {
+  std::set<std::pair<std::string, std::string>> all;
+  gather_custom(graph.root(), &wanted, all);
+  Json result = Json::array();
+  for (const auto& [name, key] : all) result.push_back({{"name", name}, {"key", key}});
+  return result;
+}
+
+void write_manifest(const fs::path& directory, const PackageContents& contents, const Json& custom) {
   const auto file = [&](std::string_view name, size_t limit) {
     return Json{{"checksum", checksum_of(*MappedFile::open(directory / name, limit))}};
   };
@@ -214,6 +233,7 @@ void write_manifest(const fs::path& directory, const PackageContents& contents) 
                 {"outputs", named(contents.outputs)},
                 {"parameters", named(contents.parameters)},
                 {"trainable", names_of(contents.trainable)}};
+  if (!custom.empty()) manifest["custom_operations"] = custom;
   if (!plain) manifest["functions"] = described(contents.functions);
   if (contents.training) manifest["training"] = described(*contents.training);
   std::string text;
@@ -250,7 +270,7 @@ void write_contents(const fs::path& directory, const PackageContents& contents, 
   options.elsewhere = [&](const Operation& operation, std::string_view key) { return weights.place(operation, key); };
   write_text(directory / graph_name, print(*contents.graph, options));
   write_safetensors(directory / weights_name, weights.take());
-  write_manifest(directory, contents);
+  write_manifest(directory, contents, custom_used(*contents.graph, wanted));
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
@@ -367,7 +387,23 @@ std::shared_ptr<const MappedFile> open_part(const fs::path& path, size_t limit, 
   return file;
 }
 
+// Says which code is missing, before a graph is read that would only be refused.
+void require_custom(const fs::path& directory, const Json& manifest) {
+  if (!manifest.contains("custom_operations")) return;
+  std::string missing;
+  for (const Json& used : list_member(manifest, "custom_operations")) {
+    const std::string name = text_member(used, "name"), key = text_member(used, "key");
+    if (find_custom_operation(name, key)) continue;
+    const bool other = find_custom_operation(name, "") != nullptr;
+    missing += cat(missing.empty() ? "'" : ", '", name, "' with the code '", key, "'", other ? " (other code has that name)" : "");
+  }
+  if (!missing.empty())
+    throw PackageError(cat(directory.string(), " needs custom operations that this process does not have: ", missing,
+                           "; define them from the same source, or load their library, before it is opened"));
+}
+
 PackageContents read_contents(const fs::path& directory, const Json& manifest, bool verify) {
+  require_custom(directory, manifest);
   const auto text = open_part(directory / graph_name, largest_graph, member(manifest, "graph"), verify);
   const auto weights = open_part(directory / weights_name, largest_weights, member(manifest, "weights"), verify);
   const std::map<std::string, ConstantPtr> tensors = read_safetensors(weights, directory / weights_name);

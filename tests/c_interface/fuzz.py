@@ -75,7 +75,7 @@ class Fuzzer:
         if re.fullmatch(r"mpsgraph_(" + HANDLES.replace(" ", "|") + r")|void \*", kind) and "data" not in text:
             if not re.search(r"\b(destination|source|context)\b", text):
                 return ctypes.c_void_p(pick(self.pool))
-        if "DLManaged" in kind and "**" not in kind:
+        if ("DLManaged" in kind and "**" not in kind) or "mpsgraph_custom_operation" in kind:
             return None  # a wild structure is a wild pointer
         if kind in ("mpsgraph_deleter", "mpsgraph_completion"):
             return pick([None, self.completion]) if kind == "mpsgraph_completion" else None

@@ -22,7 +22,10 @@ from mpsgraph import _core
 DEFINITIONS = {d["name"]: d for d in _core.definitions()}
 PUBLIC = {name: d for name, d in DEFINITIONS.items() if not d["internal"]}
 # What cannot be run without more than feeds, or says more than its results, and where it is tested.
-OF_THEIR_OWN = {"call": "core/test_call.py", "check": "core/test_debugging.py", "print": "core/test_debugging.py"}
+OF_THEIR_OWN = {
+    **{"call": "core/test_call.py", "check": "core/test_debugging.py", "print": "core/test_debugging.py"},
+    "custom": "custom/test_custom_operation.py",
+}
 
 
 def cases_of(operation: str) -> list[Case]:

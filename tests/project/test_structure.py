@@ -88,7 +88,10 @@ def test_includes_go_down(path: Path):
 
 
 # What applications include who know nothing of the core; only src/c_api is made of it.
-C_INTERFACE = {"mpsgraph/mpsgraph.h", "mpsgraph/function_table.h", "mpsgraph/application.hpp"}
+C_INTERFACE = {
+    *("mpsgraph/mpsgraph.h", "mpsgraph/function_table.h", "mpsgraph/application.hpp"),
+    "mpsgraph/custom_operation.h",
+}
 
 
 def test_the_umbrella_has_every_public_header():
@@ -253,7 +256,8 @@ def test_what_backends_bring_stands_under_the_files_name(folder: str, table: str
 
 @pytest.mark.parametrize("folder", ["python/mpsgraph/ops", "tests/cases"])
 def test_python_files_have_the_families_names(folder: str):
-    public = FAMILIES - {"fused"}  # fused operations are made by passes and have no face
+    # Fused operations are made by passes and have no face; that of custom ones, and their tests, are rooms.
+    public = FAMILIES - {"fused", "custom"}
     stems = {p.stem for p in (ROOT / folder).glob("*.py") if not p.stem.startswith("_")}
     assert public <= stems, "every family has a file"
     assert not [stem for stem in stems if not belongs_to(stem, public)], "and every file a family"
@@ -311,7 +315,7 @@ ROOMS = [
     ["packages"],
     ["onnx", "training"],
     ["distributed", "precision.layer_precision"],  # measures layers, so above them
-    ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
+    ["custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
     ["_tensor_data", "pictures", "precision", "random"],

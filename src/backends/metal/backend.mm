@@ -5,6 +5,7 @@
 #include "backends/metal/nngraph/graph.h"
 #include "backends/metal/oracle.h"
 #include "backends/metal/package.h"
+#include "backends/metal/parted_program.h"
 #include "backends/metal/prepare.h"
 #include "backends/metal/probes.h"
 #include "backends/metal/program.h"
@@ -23,6 +24,8 @@ class MetalBackend final : public runtime::Backend, public runtime::FrameworkOra
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
     prepare(program, options);
+    if (std::ranges::any_of(program.graph->root().operations, [](const auto& one) { return is_custom(*one); }))
+      return std::make_unique<PartedProgram>(device_, std::move(program), std::move(storages));
     return std::make_unique<MetalProgram>(device_, std::move(program), std::move(storages));
   }
   std::shared_ptr<runtime::VariableHome> make_variable_home() override {

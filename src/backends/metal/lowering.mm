@@ -113,7 +113,7 @@ void Lowering::needs_system(std::string_view version) const {
 namespace {
 
 bool has_effect(const Operation& operation) {  // what is printed is a result
-  return (operation.definition->has_effect && !operation.is("print")) ||
+  return (is_effect(operation) && !operation.is("print")) ||
          std::ranges::any_of(operation.blocks, [](const auto& block) {
            return std::ranges::any_of(block->operations, [](const auto& inner) { return has_effect(*inner); });
          });

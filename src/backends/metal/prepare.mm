@@ -56,7 +56,7 @@ std::vector<Tensor*> split_without_nothing(compiler::Rewriter& r, const Operatio
 }
 
 compiler::Rewriter::Replacement without_nothing(compiler::Rewriter& r, const Operation& operation) {
-  if (!concerns_nothing(operation) || operation.definition->has_effect || !operation.blocks.empty()) return {};
+  if (!concerns_nothing(operation) || is_effect(operation) || !operation.blocks.empty()) return {};
   if (operation.is("split")) return split_without_nothing(r, operation);
   if (gives_nothing(operation)) {
     std::vector<Tensor*> results;

@@ -34,8 +34,9 @@ struct RunData {
 
 class MetalProgram final : public runtime::CompiledProgram {
  public:
+  // `makes_room`: may the variables move to another MPSGraph? Not where other programs belong to it.
   MetalProgram(MetalDevice& device, compiler::Program program,
-               std::vector<std::shared_ptr<runtime::VariableStorage>> storages);
+               std::vector<std::shared_ptr<runtime::VariableStorage>> storages, bool makes_room = true);
 
   void run(std::span<const runtime::NDArray> feeds, std::span<runtime::NDArray> results) override;
   bool encode(runtime::DeviceCommands& commands, std::span<const runtime::NDArray> feeds,
@@ -46,12 +47,16 @@ class MetalProgram final : public runtime::CompiledProgram {
   std::vector<std::string> kernel_names() const override { return names_; }
   std::string plan() const override;
   const compiler::Program& program() const { return program_; }
+  // As a part of a program; what was encoded before the first one is submitted.
+  void encode_part(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
+                   std::span<runtime::NDArray> results, bool is_first);
+  bool reports() const { return !reports_.empty(); }  // does the host look at something when it is done?
   runtime::SerializedOrder serialize(const std::filesystem::path& path,
                                      const runtime::SerializationDescriptor& descriptor) const override;
 
  private:
   void encode_into(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
-                   std::span<runtime::NDArray> results);
+                   std::span<runtime::NDArray> results, bool is_first = true);
   // Throws when a feed that is indices has one outside, and waits for whoever writes it.
   void check_feeds(MetalCommands& commands, std::span<const runtime::NDArray> feeds);
   // The arrays of the reports, which are read when the device is done, in order, to the first that ends the run.

@@ -117,14 +117,17 @@ RunData::RunData(MetalDevice& device, MetalCommands& commands, std::span<const N
 // --- programs --------------------------------------------------------------------------------------------------------
 
 MetalProgram::MetalProgram(MetalDevice& device, compiler::Program program,
-                           std::vector<std::shared_ptr<runtime::VariableStorage>> storages)
+                           std::vector<std::shared_ptr<runtime::VariableStorage>> storages, bool makes_room)
     : device_(device), program_(std::move(program)), storages_(std::move(storages)) {
   const Signpost compiling(Phase::compile, program_.targets.empty() ? "program" : program_.targets.front()->name());
   guarded([&] {
     GraphTensors variables;
     for (const auto& storage : storages_) {
       const auto variable = std::static_pointer_cast<MetalVariable>(storage);
-      if (!home_) (home_ = variable->home().shared_from_this())->make_room();
+      if (!home_) {
+        home_ = variable->home().shared_from_this();
+        if (makes_room) home_->make_room();
+      }
       variables.push_back(variable->tensor());
     }
     if (home_) generation_ = home_->generation();
@@ -167,7 +170,13 @@ bool MetalProgram::encode(runtime::DeviceCommands& commands, std::span<const NDA
   return true;
 }
 
-void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results) {
+void MetalProgram::encode_part(MetalCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results,
+                               bool is_first) {
+  guarded([&] { encode_into(commands, feeds, results, is_first); });
+}
+
+void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results,
+                               bool is_first) {
   const Signpost encoding(Phase::encode, names_.empty() ? "program" : names_.back());
   check_feeds(commands, feeds);
   std::vector<NDArray> outputs(results.begin(), results.end());
@@ -179,7 +188,7 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
     commands.copy_back([value, result = results[i]] { value->expand_into(result.data()); });
   }
   if (compiled_.executable) {
-    MPSCommandBuffer* buffer = commands.next_program();
+    MPSCommandBuffer* buffer = is_first ? commands.next_program() : commands.this_program();
     const std::lock_guard lock(encoding_);
     [compiled_.executable encodeToCommandBuffer:buffer
                                     inputsArray:in_order(data.inputs, compiled_.feeds)
@@ -195,7 +204,7 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
   for (size_t i = 0; i < targets_.size(); ++i)
     if (computed_[i]) out[targets_[i]] = data.outputs[i];
   if (out.count == 0 && target_operations_.count == 0) return;
-  MPSCommandBuffer* buffer = commands.next_program();
+  MPSCommandBuffer* buffer = is_first ? commands.next_program() : commands.this_program();
   const std::lock_guard lock(home_->encoding);
   [graph_ encodeToCommandBuffer:buffer
                           feeds:in

@@ -20,6 +20,8 @@ class MetalCommands final : public runtime::DeviceCommands {
 
   // For programs: where to encode. What has been encoded before is submitted, so that the device works on it meanwhile.
   MPSCommandBuffer* next_program();
+  // For the parts of one: where to encode, behind what has been encoded before.
+  MPSCommandBuffer* this_program();
   // Continues in a command buffer of the same queue that has been encoded already. What was encoded here before is
   // submitted.
   void take_over(id<MTLCommandBuffer> encoded);

@@ -130,6 +130,12 @@ MPSCommandBuffer* MetalCommands::next_program() {
   return buffer_;
 }
 
+MPSCommandBuffer* MetalCommands::this_program() {
+  has_program_ = true;
+  watch();  // it may be another MTLCommandBuffer by now
+  return buffer_;
+}
+
 void MetalCommands::take_over(id<MTLCommandBuffer> encoded) {
   watch();
   [buffer_ commit];

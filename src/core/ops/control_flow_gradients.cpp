@@ -194,7 +194,7 @@ class IterationHistory final : public StandIns {
 
   bool finds_invariant(const Operation& operation) {
     if (operation.is("argument") || operation.is("undefined") || !operation.blocks.empty()) return false;
-    if (operation.definition->has_effect || operation.outputs.size() != 1) return false;
+    if (is_effect(operation) || operation.outputs.size() != 1) return false;
     if (operation.is("read")) return keeps_its_value(operation.input(0));
     return std::all_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* t) {
       return t->operation->parent != &hidden() || is_invariant(*t->operation);

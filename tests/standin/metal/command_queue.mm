@@ -223,6 +223,12 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
   _has_open_encoder = true;
   return [[StandinBlitEncoder alloc] initWithCommandBuffer:self commands:&_commands];
 }
+- (id<MTLComputeCommandEncoder>)computeCommandEncoder {
+  ++standin::counters().encodes;
+  [self requireOpen:"computeCommandEncoder"];
+  _has_open_encoder = true;
+  return [[StandinComputeEncoder alloc] initWithCommandBuffer:self commands:&_commands];
+}
 - (void)encoderEnded {
   _has_open_encoder = false;
 }

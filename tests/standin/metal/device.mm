@@ -106,6 +106,16 @@ void pause_at_random() {
   return [[StandinTexture alloc] initWithDevice:self descriptor:descriptor];
 }
 
+- (id<MTLLibrary>)newLibraryWithSource:(NSString*)source
+                               options:(MTLCompileOptions*)options
+                                 error:(NSError**)error {
+  if (options) standin::misuse(@"the stand-in compiles with default options only");
+  return standin_library(self, source, error);
+}
+- (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError**)error {
+  return standin_pipeline(function, error);
+}
+
 - (id<MTLSharedEvent>)newSharedEvent {
   return [[StandinSharedEvent alloc] init];
 }

@@ -25,6 +25,11 @@ void standin_refuse_memory_of_others(int refuse);  // newBufferWithBytesNoCopy g
 void standin_hide_device(int hide);  // there is no device
 size_t standin_live_buffer_bytes(void);
 uint64_t standin_committed_command_buffers(void);
+// What a kernel of this name in Metal's language means, for one thread of the grid; NULL: nothing any more. Buffers are
+// those that are bound, in the order of their indices.
+typedef void (*standin_kernel)(void* _Nonnull const* _Nonnull buffers, const size_t* _Nonnull lengths, size_t count,
+                               const uint32_t* _Nonnull position, const uint32_t* _Nonnull grid);
+void standin_define_kernel(const char* _Nonnull function, standin_kernel _Nullable meaning);
 }
 
 namespace standin {
@@ -59,6 +64,21 @@ struct Temporary {
 };
 
 }  // namespace standin
+
+@interface StandinLibrary : NSObject <MTLLibrary>
+- (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device source:(NSString* _Nonnull)source;
+@end
+
+@interface StandinPipeline : NSObject <MTLComputePipelineState>
+@end
+StandinPipeline* _Nullable standin_pipeline(id<MTLFunction> _Nonnull function, NSError* _Nullable* _Nullable error);
+StandinLibrary* _Nullable standin_library(StandinDevice* _Nonnull device, NSString* _Nonnull source,
+                                          NSError* _Nullable* _Nullable error);
+
+@interface StandinComputeEncoder : NSObject <MTLComputeCommandEncoder>
+- (instancetype _Nonnull)initWithCommandBuffer:(StandinCommandBuffer* _Nonnull)buffer
+                                      commands:(std::vector<std::function<void()>>* _Nonnull)commands;
+@end
 
 @interface StandinCommandBuffer : NSObject <MTLCommandBuffer>
 - (instancetype _Nonnull)initWithQueue:(StandinCommandQueue* _Nonnull)queue;

@@ -68,6 +68,9 @@
 - (id<MTLBlitCommandEncoder>)blitCommandEncoder {
   return [_current blitCommandEncoder];
 }
+- (id<MTLComputeCommandEncoder>)computeCommandEncoder {
+  return [_current computeCommandEncoder];
+}
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
   [_current encodeWaitForEvent:event value:value];
 }

@@ -1,0 +1,400 @@
+// What an operation of your own is made of: its description in C, and for C++ what makes kernels short.
+//
+// A shared library with custom operations exports one function, mpsgraph_custom_operations(), which describes them; it
+// links with nothing of mpsgraph, because all that a kernel needs comes with its call. Programs in C and C++ register
+// descriptions of their own by mpsgraph_custom_register() (mpsgraph.h). Tensors are dense and row-major. Source text in
+// Python has this header in front of it and the description behind (docs/custom_operations.md).
+#ifndef MPSGRAPH_CUSTOM_OPERATION_H
+#define MPSGRAPH_CUSTOM_OPERATION_H
+
+#include "mpsgraph/mpsgraph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MPSGRAPH_CUSTOM_INTERFACE_VERSION 1 /* of this header; a library serves this one and all before */
+#define MPSGRAPH_CUSTOM_MAX_RESULTS 16
+
+typedef int32_t mpsgraph_custom_kind;
+enum {
+  MPSGRAPH_CUSTOM_BOOLEAN = 0, /* in `integer`, 0 or 1 */
+  MPSGRAPH_CUSTOM_INTEGER = 1,
+  MPSGRAPH_CUSTOM_REAL = 2,
+  MPSGRAPH_CUSTOM_STRING = 3,
+  MPSGRAPH_CUSTOM_INTEGERS = 4
+};
+
+/* A value, or in a description the default of one. */
+typedef struct mpsgraph_custom_attribute {
+  const char* name;
+  mpsgraph_custom_kind kind;
+  int32_t required; /* in a description: there is no default */
+  int64_t integer;
+  double real;
+  const char* string;
+  const int64_t* integers;
+  int64_t integer_count;
+} mpsgraph_custom_attribute;
+
+/* What stands where in one use of the operation; sizes are -1 where they are not known, which in a run they are. */
+typedef struct mpsgraph_custom_site {
+  uint32_t interface_version; /* of the library that calls */
+  int32_t operand_count, result_count;
+  const mpsgraph_type* operand_types;
+  const mpsgraph_type* result_types;
+  const mpsgraph_custom_attribute* attributes;
+  size_t attribute_count;
+} mpsgraph_custom_site;
+
+typedef struct mpsgraph_custom_call mpsgraph_custom_call;
+typedef void (*mpsgraph_custom_body)(void* context, int64_t begin, int64_t end);
+
+/* One run of the kernel. Memory of results is not initialised; operands must not be written. */
+struct mpsgraph_custom_call {
+  const mpsgraph_custom_site* site;
+  const void* const* operands;
+  void* const* results;
+  /* body(context, begin, end) over [0, items) on several threads, `grain` items or more to a part. */
+  void (*parallel_for)(const mpsgraph_custom_call* call, int64_t items, int64_t grain, mpsgraph_custom_body body,
+                       void* context);
+  /* The words for a failure; they are copied. The kernel then returns something else than 0. */
+  void (*fail)(const mpsgraph_custom_call* call, const char* message);
+  void* engine;
+};
+typedef int32_t (*mpsgraph_custom_kernel)(const mpsgraph_custom_call* call); /* 0: done */
+
+/* The types of the results: `result_count` of them go to `results`, which has room for MPSGRAPH_CUSTOM_MAX_RESULTS. */
+typedef struct mpsgraph_custom_inference {
+  const mpsgraph_custom_site* site; /* without results */
+  mpsgraph_type* results;
+  int32_t result_count; /* 1 when it begins */
+  void (*fail)(const struct mpsgraph_custom_inference* inference, const char* message);
+  void* engine;
+} mpsgraph_custom_inference;
+typedef int32_t (*mpsgraph_custom_infer)(mpsgraph_custom_inference* inference); /* 0: done */
+
+/* How many threads run on a graphics processor, in each of three dimensions, which are 1 when it begins. */
+typedef int32_t (*mpsgraph_custom_threads)(const mpsgraph_custom_site* site, int64_t threads[3]);
+
+#define MPSGRAPH_CUSTOM_TAKES(dtype) (UINT32_C(1) << (dtype)) /* of element types, joined by | */
+
+typedef struct mpsgraph_custom_operation {
+  const char* name;
+  const char* key; /* what tells this code from other code of the name, such as a version; not empty */
+  const mpsgraph_custom_attribute* attributes;
+  size_t attribute_count;
+  int32_t operand_count; /* -1: any number */
+  int32_t has_effect;    /* never merged with its like */
+  const uint32_t* dtypes; /* what each operand may be, the last for all behind it; NULL: float32 */
+  size_t dtype_count;
+  mpsgraph_custom_infer infer;   /* NULL: one result of the first operand's type */
+  mpsgraph_custom_kernel kernel; /* NULL: device cpu refuses it */
+  const char* metal_source;      /* NULL: device metal refuses it */
+  const char* metal_function;
+  mpsgraph_custom_threads threads; /* NULL: one for each element of the first result */
+  /* NULL, or another operation's name: it takes the incoming gradients and then the operands, and gives a result for
+   * each operand. It has this operation's attributes, or some of them. */
+  const char* gradient;
+  int32_t infers_elsewhere; /* a result's type is known only to the program that made the graph: its types are stated */
+} mpsgraph_custom_operation;
+
+typedef struct mpsgraph_custom_library {
+  uint32_t interface_version;
+  size_t operation_size; /* sizeof(mpsgraph_custom_operation) */
+  const mpsgraph_custom_operation* operations;
+  size_t operation_count;
+} mpsgraph_custom_library;
+
+#if defined(_WIN32)
+#define MPSGRAPH_CUSTOM_EXPORT __declspec(dllexport)
+#else
+#define MPSGRAPH_CUSTOM_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* What a shared library of custom operations exports; what it points to lives as long as the library. */
+MPSGRAPH_CUSTOM_EXPORT const mpsgraph_custom_library* mpsgraph_custom_operations(void);
+
+/* Defines that function, from an array of descriptions. */
+#define MPSGRAPH_CUSTOM_OPERATIONS(array)                                                              \
+  const mpsgraph_custom_library* mpsgraph_custom_operations(void) {                                    \
+    static const mpsgraph_custom_library library = {MPSGRAPH_CUSTOM_INTERFACE_VERSION,                 \
+                                                    sizeof(mpsgraph_custom_operation), (array),        \
+                                                    sizeof(array) / sizeof(mpsgraph_custom_operation)}; \
+    return &library;                                                                                   \
+  }
+
+#ifdef __cplusplus
+}
+
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace mpsgraph::custom {
+
+// --- element types that C++ has not ----------------------------------------------------------------------------------
+
+// They compute as float: every use converts, and every result is rounded to nearest.
+struct bfloat16 {
+  uint16_t bits = 0;
+  bfloat16() = default;
+  bfloat16(float value) {
+    uint32_t wide;
+    std::memcpy(&wide, &value, 4);
+    const bool is_nan = (wide & 0x7fffffffu) > 0x7f800000u;
+    bits = static_cast<uint16_t>(is_nan ? (wide >> 16) | 0x40u : (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
+  }
+  operator float() const {
+    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+    float value;
+    std::memcpy(&value, &wide, 4);
+    return value;
+  }
+};
+
+struct float16 {
+  uint16_t bits = 0;
+  float16() = default;
+  float16(float value) {
+    uint32_t wide;
+    std::memcpy(&wide, &value, 4);
+    const uint32_t sign = wide >> 16 & 0x8000u, magnitude = wide & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+      bits = static_cast<uint16_t>(sign | 0x7e00u);
+    } else if (magnitude >= 0x477ff000u) {  // rounds beyond 65504
+      bits = static_cast<uint16_t>(sign | 0x7c00u);
+    } else if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 puts the last place where it belongs
+      float shifted;
+      std::memcpy(&shifted, &magnitude, 4);
+      shifted += 0.5f;
+      uint32_t rounded;
+      std::memcpy(&rounded, &shifted, 4);
+      bits = static_cast<uint16_t>(sign | (rounded - 0x3f000000u));
+    } else {
+      bits = static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13));
+    }
+  }
+  operator float() const {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+    const uint32_t exponent = bits >> 10 & 31u, mantissa = bits & 1023u;
+    uint32_t wide = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
+    float value;
+    if (exponent == 0) {
+      value = static_cast<float>(mantissa) * 0x1p-24f;
+      return sign ? -value : value;
+    }
+    std::memcpy(&value, &wide, 4);
+    return value;
+  }
+};
+
+template <class T>
+constexpr mpsgraph_dtype dtype_of() {
+  using E = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<E, float>) return MPSGRAPH_FLOAT32;
+  if constexpr (std::is_same_v<E, float16>) return MPSGRAPH_FLOAT16;
+  if constexpr (std::is_same_v<E, bfloat16>) return MPSGRAPH_BFLOAT16;
+  if constexpr (std::is_same_v<E, double>) return MPSGRAPH_FLOAT64;
+  if constexpr (std::is_same_v<E, bool>) return MPSGRAPH_BOOL;
+  if constexpr (std::is_integral_v<E> && !std::is_same_v<E, bool>) {
+    constexpr mpsgraph_dtype first = std::is_signed_v<E> ? MPSGRAPH_INT8 : MPSGRAPH_UINT8;
+    return first + (sizeof(E) == 1 ? 0 : sizeof(E) == 2 ? 1 : sizeof(E) == 4 ? 2 : 3);
+  }
+  static_assert(std::is_arithmetic_v<E> || std::is_same_v<E, float16> || std::is_same_v<E, bfloat16>,
+                "an element is float, double, float16, bfloat16, bool or an integer");
+}
+
+inline const char* name_of(mpsgraph_dtype dtype) {
+  static const char* const names[] = {"float32", "float16", "bfloat16", "float64", "int8",     "int16",     "int32",
+                                      "int64",   "uint8",   "uint16",   "uint32",  "uint64",   "bool",      "complex64",
+                                      "complex128"};
+  return dtype >= 0 && dtype < 15 ? names[dtype] : "unknown";
+}
+
+// --- what a kernel sees ----------------------------------------------------------------------------------------------
+
+// The elements of a tensor, row-major.
+template <class T>
+class View {
+ public:
+  View(T* data, const int64_t* dims, int32_t rank) : data_(data), dims_(dims), rank_(rank) {
+    for (int32_t axis = 0; axis < rank; ++axis) size_ *= dims[axis];
+  }
+  T* data() const { return data_; }
+  int64_t size() const { return size_; }
+  int32_t rank() const { return rank_; }
+  int64_t dim(int32_t axis) const {  // negative ones count from the end
+    const int32_t at = axis < 0 ? axis + rank_ : axis;
+    if (at < 0 || at >= rank_)
+      throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank_));
+    return dims_[at];
+  }
+  T& operator[](int64_t i) const { return data_[i]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+
+ private:
+  T* data_;
+  const int64_t* dims_;
+  int32_t rank_;
+  int64_t size_ = 1;
+};
+
+// Attributes by name, and types: what inference and kernels share.
+class Site {
+ public:
+  explicit Site(const mpsgraph_custom_site& site) : site_(site) {}
+  int32_t operands() const { return site_.operand_count; }
+  int32_t results() const { return site_.result_count; }
+  const mpsgraph_type& operand_type(int32_t i) const {
+    if (i < 0 || i >= site_.operand_count)
+      throw std::out_of_range("operand " + std::to_string(i) + " of " + std::to_string(site_.operand_count));
+    return site_.operand_types[i];
+  }
+  const mpsgraph_type& result_type(int32_t i) const {
+    if (i < 0 || i >= site_.result_count)
+      throw std::out_of_range("result " + std::to_string(i) + " of " + std::to_string(site_.result_count));
+    return site_.result_types[i];
+  }
+  bool boolean(const char* name) const { return attribute(name, MPSGRAPH_CUSTOM_BOOLEAN).integer != 0; }
+  int64_t integer(const char* name) const { return attribute(name, MPSGRAPH_CUSTOM_INTEGER).integer; }
+  double real(const char* name) const { return attribute(name, MPSGRAPH_CUSTOM_REAL).real; }
+  const char* string(const char* name) const { return attribute(name, MPSGRAPH_CUSTOM_STRING).string; }
+  View<const int64_t> integers(const char* name) const {
+    const mpsgraph_custom_attribute& found = attribute(name, MPSGRAPH_CUSTOM_INTEGERS);
+    return {found.integers, &found.integer_count, 1};
+  }
+
+ private:
+  const mpsgraph_custom_attribute& attribute(const char* name, mpsgraph_custom_kind kind) const {
+    static const char* const kinds[] = {"boolean", "integer", "real", "string", "integers"};
+    for (size_t i = 0; i < site_.attribute_count; ++i) {
+      const mpsgraph_custom_attribute& one = site_.attributes[i];
+      if (std::strcmp(one.name, name) != 0) continue;
+      if (one.kind == kind) return one;
+      throw std::invalid_argument(std::string("attribute '") + name + "' is " + kinds[one.kind] + ", not " +
+                                  kinds[kind]);
+    }
+    throw std::invalid_argument(std::string("there is no attribute '") + name + "'");
+  }
+  const mpsgraph_custom_site& site_;
+};
+
+class Call : public Site {
+ public:
+  explicit Call(const mpsgraph_custom_call& call) : Site(*call.site), call_(call) {}
+
+  // std::invalid_argument when the tensor's elements are no T.
+  template <class T>
+  View<const T> operand(int32_t i) const {
+    const mpsgraph_type& type = operand_type(i);
+    require<T>(type, "operand", i);
+    return {static_cast<const T*>(call_.operands[i]), type.dims, type.rank};
+  }
+  template <class T>
+  View<T> result(int32_t i) const {
+    const mpsgraph_type& type = result_type(i);
+    require<T>(type, "result", i);
+    return {static_cast<T*>(call_.results[i]), type.dims, type.rank};
+  }
+
+  // f(begin, end) over [0, items) on several threads, `grain` items or more to a part. What f throws is thrown here.
+  template <class F>
+  void parallel_for(int64_t items, int64_t grain, const F& f) const {
+    struct Shared {
+      const F& f;
+      std::mutex mutex;
+      std::exception_ptr failure;
+    } shared{f, {}, nullptr};
+    call_.parallel_for(
+        &call_, items, grain,
+        [](void* context, int64_t begin, int64_t end) {
+          Shared& shared = *static_cast<Shared*>(context);
+          try {
+            shared.f(begin, end);
+          } catch (...) {
+            const std::lock_guard<std::mutex> lock(shared.mutex);
+            if (!shared.failure) shared.failure = std::current_exception();
+          }
+        },
+        &shared);
+    if (shared.failure) std::rethrow_exception(shared.failure);
+  }
+
+ private:
+  template <class T>
+  static void require(const mpsgraph_type& type, const char* what, int32_t i) {
+    if (type.dtype == dtype_of<T>()) return;
+    throw std::invalid_argument(std::string(what) + " " + std::to_string(i) + " is " + name_of(type.dtype) +
+                                ", and the kernel takes it for " + name_of(dtype_of<T>()));
+  }
+  const mpsgraph_custom_call& call_;
+};
+
+// What an inference function is handed: result(i) is written, beginning as the first operand's type.
+class Inference : public Site {
+ public:
+  explicit Inference(mpsgraph_custom_inference& inference) : Site(*inference.site), inference_(inference) {}
+  void results(int32_t count) {
+    if (count < 0 || count > MPSGRAPH_CUSTOM_MAX_RESULTS)
+      throw std::out_of_range("an operation of " + std::to_string(count) + " results");
+    inference_.result_count = count;
+  }
+  mpsgraph_type& result(int32_t i) const {
+    if (i < 0 || i >= inference_.result_count)
+      throw std::out_of_range("result " + std::to_string(i) + " of " + std::to_string(inference_.result_count));
+    return inference_.results[i];
+  }
+
+ private:
+  mpsgraph_custom_inference& inference_;
+};
+
+// --- functions in C++ as what a description takes --------------------------------------------------------------------
+
+namespace inside {
+
+// No exception crosses the edge: its words do.
+template <class Function, class Fail>
+int32_t guarded(const Function& function, const Fail& fail) noexcept {
+  try {
+    function();
+    return 0;
+  } catch (const std::exception& error) {
+    fail(error.what());
+  } catch (...) {
+    fail("something was thrown that is no std::exception");
+  }
+  return 1;
+}
+
+}  // namespace inside
+
+template <void (*function)(Call&)>
+int32_t kernel(const mpsgraph_custom_call* call) {
+  return inside::guarded(
+      [&] {
+        Call made(*call);
+        function(made);
+      },
+      [&](const char* message) { call->fail(call, message); });
+}
+
+template <void (*function)(Inference&)>
+int32_t infer(mpsgraph_custom_inference* inference) {
+  return inside::guarded(
+      [&] {
+        Inference made(*inference);
+        function(made);
+      },
+      [&](const char* message) { inference->fail(inference, message); });
+}
+
+}  // namespace mpsgraph::custom
+#endif
+
+#endif

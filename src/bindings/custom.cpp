@@ -1,0 +1,224 @@
+// Custom operations from Python: libraries that are loaded, and functions in Python for shapes, derivatives, threads
+// and kernels. python/mpsgraph/custom/ gives them their form.
+#include "mpsgraph/core/custom.h"
+
+#include <cstring>
+
+#include "bindings/bindings.h"
+#include "core/definition.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/runtime/custom_library.h"
+
+namespace mpsgraph::bindings {
+
+namespace {
+
+using Held = std::shared_ptr<PyObject>;
+
+py::list to_objects(const std::vector<TensorType>& types) {
+  py::list list;
+  for (const TensorType& type : types) list.append(to_object(type));
+  return list;
+}
+
+py::dict to_dict(const Attributes& attributes) {
+  py::dict result;
+  for (const auto& [name, value] : attributes.items()) result[py::str(name)] = to_object(value);
+  return result;
+}
+
+std::vector<TensorType> call_infer(const Held& function, const CustomSite& site) {
+  std::vector<TensorType> types;
+  call_python([&] {
+    const py::object given = py::handle(function.get())(to_objects(site.operands), to_dict(site.attributes));
+    for (py::handle type : given) types.push_back(to_tensor_type(type));
+  });
+  return types;
+}
+
+std::vector<Tensor*> call_gradient(const Held& function, const CustomGradient& g) {
+  std::vector<Tensor*> gradients;
+  call_python([&] {
+    const py::object graph = existing_object(g.operation.graph());
+    py::list incoming, needed;
+    for (size_t i = 0; i < g.incoming.size(); ++i) {
+      Tensor* given = g.incoming[i];
+      if (!given) given = Builder(g.operation.graph()).zeros_like(g.operation.output(i));
+      incoming.append(to_object(graph, given));
+    }
+    for (const bool needs : g.needed) needed.append(needs);
+    const py::object given = py::handle(function.get())(to_object(graph, &g.operation), incoming, needed);
+    for (py::handle one : given) gradients.push_back(one.is_none() ? nullptr : py::cast<Tensor*>(one));
+  });
+  return gradients;
+}
+
+std::array<int64_t, 3> call_threads(const Held& function, const CustomSite& site) {
+  std::array<int64_t, 3> threads{1, 1, 1};
+  call_python([&] {
+    const py::object given =
+        py::handle(function.get())(to_objects(site.operands), to_objects(site.results), to_dict(site.attributes));
+    const Dims dims = to_dims(given, "threads");
+    if (dims.empty() || dims.size() > 3)
+      throw ShapeError(cat("[", site.name, "] threads gives one to three numbers, got ", shown(given)));
+    std::copy(dims.begin(), dims.end(), threads.begin());
+  });
+  return threads;
+}
+
+// Operands are copied: arrays may be kept, the arena's memory may not.
+void call_kernel(const Held& function, const CustomSite& site, const std::byte* const* operands,
+                 std::byte* const* results) {
+  call_python([&] {
+    py::list arrays;
+    for (size_t i = 0; i < site.operands.size(); ++i) {
+      const Dims& dims = site.operands[i].shape.dims();
+      py::array array(to_numpy_dtype(site.operands[i].dtype), std::vector<py::ssize_t>(dims.begin(), dims.end()));
+      if (array.nbytes() > 0) std::memcpy(array.mutable_data(), operands[i], static_cast<size_t>(array.nbytes()));
+      arrays.append(array);
+    }
+    py::list dtypes;
+    for (const TensorType& type : site.results) dtypes.append(to_numpy_dtype(type.dtype));
+    const py::list given = py::handle(function.get())(arrays, to_dict(site.attributes), dtypes, site.where);
+    if (py::len(given) != site.results.size())
+      throw GraphError(cat("[", site.name, "] the function of ", site.where, " gives ", py::len(given), " arrays, and ",
+                           site.results.size(), " results are expected"));
+    for (size_t i = 0; i < site.results.size(); ++i) {
+      const auto array = py::array::ensure(given[i], py::array::c_style);
+      if (!array) throw py::error_already_set();
+      const Dims dims(array.shape(), array.shape() + array.ndim());
+      if (Shape(dims) != site.results[i].shape)
+        throw ShapeError(cat("[", site.name, "] the function of ", site.where, " gives result ", i, " the shape ",
+                             to_string(dims), ", and ", site.results[i].shape, " was inferred"));
+      if (array.nbytes() > 0) std::memcpy(results[i], array.data(), static_cast<size_t>(array.nbytes()));
+    }
+  });
+}
+
+std::string_view word_of(AttributeKind kind) { return name(kind); }
+
+// (name, kind, default): kinds by their names, no default where it is None.
+CustomOperation::AttributeOf to_attribute_spec(const py::tuple& given) {
+  CustomOperation::AttributeOf made{py::cast<std::string>(given[0]), {}, {}};
+  const auto kind = py::cast<std::string>(given[1]);
+  bool found = false;
+  for (const AttributeKind one : {AttributeKind::boolean, AttributeKind::integer, AttributeKind::real,
+                                  AttributeKind::string, AttributeKind::integers}) {
+    if (word_of(one) != kind) continue;
+    made.kind = one;
+    found = true;
+  }
+  if (!found) throw GraphError(cat("[custom] there is no kind of attribute ", kind));
+  if (!given[2].is_none()) {
+    py::dict value;
+    value[given[0]] = given[2];
+    const std::vector<AttributeSpec> specs{required(made.name, made.kind)};
+    made.default_value = *to_attributes("custom", specs, value).find(made.name);
+  }
+  return made;
+}
+
+template <class T>
+std::optional<Held> held(const T& object) {
+  if (object.is_none()) return std::nullopt;
+  return keep(object);
+}
+
+// What Python says of an operation, on top of what its library does.
+void amend(CustomOperation& operation, const py::object& infer, const py::object& gradient, const py::object& threads,
+           bool guard) {
+  if (const auto function = held(infer))
+    operation.infer = [f = *function](const CustomSite& site) { return call_infer(f, site); };
+  if (const auto function = held(gradient))
+    operation.gradient = [f = *function](const CustomGradient& g) { return call_gradient(f, g); };
+  if (const auto function = held(threads); function && operation.metal)
+    operation.metal->threads = [f = *function](const CustomSite& site) { return call_threads(f, site); };
+  operation.guard = guard;
+}
+
+py::dict description_of(const CustomOperation& operation) {
+  py::dict result;
+  result["name"] = operation.name;
+  result["key"] = operation.key;
+  py::list attributes, dtypes;
+  for (const auto& spec : operation.attributes)
+    attributes.append(py::make_tuple(spec.name, std::string(name(spec.kind)),
+                                     spec.default_value ? to_object(*spec.default_value) : py::none()));
+  for (const auto& taken : operation.dtypes) {
+    py::list one;
+    for (const DType dtype : taken) one.append(to_object(dtype));
+    dtypes.append(one);
+  }
+  result["attributes"] = attributes;
+  result["dtypes"] = dtypes;
+  result["operands"] = operation.operand_count;
+  result["effect"] = operation.has_effect;
+  result["cpu"] = static_cast<bool>(operation.kernel);
+  result["metal"] = operation.metal.has_value();
+  result["gradient"] = static_cast<bool>(operation.gradient);
+  return result;
+}
+
+}  // namespace
+
+void define_custom(py::module_& module) {
+  module.def(
+      "load_custom_library",
+      [](const std::string& path) { return runtime::load_custom_library(path); }, py::arg("path"),
+      "Loads a shared library of custom operations and registers them: their names and keys.");
+  module.def(
+      "amend_custom_operation",
+      [](const std::string& name, const std::string& key, const py::object& infer, const py::object& gradient,
+         const py::object& threads, bool guard) {
+        CustomOperation operation = *custom_operation(name, key);
+        amend(operation, infer, gradient, threads, guard);
+        register_custom_operation(std::move(operation));
+      },
+      py::arg("name"), py::arg("key"), py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("guard"),
+      "Functions in Python for one that is registered; None leaves what there is.");
+  module.def(
+      "register_custom_operation",
+      [](const std::string& name, const std::string& key, const std::vector<py::tuple>& attributes,
+         const std::vector<std::vector<py::object>>& dtypes, int operands, bool effect, const py::object& infer,
+         const py::object& gradient, const py::object& threads, const std::optional<std::string>& metal,
+         const std::string& function, const py::object& kernel) {
+        CustomOperation operation;
+        operation.name = name;
+        operation.key = key;
+        for (const py::tuple& one : attributes) operation.attributes.push_back(to_attribute_spec(one));
+        for (const auto& taken : dtypes) {
+          auto& made = operation.dtypes.emplace_back();
+          for (const py::object& dtype : taken) made.push_back(to_dtype(dtype));
+        }
+        operation.operand_count = operands;
+        operation.has_effect = effect;
+        if (metal) operation.metal = {*metal, function, {}};
+        amend(operation, infer, gradient, threads, false);
+        if (const auto f = held(kernel)) {
+          operation.runs_on_host = true;
+          operation.kernel = [f = *f](const std::shared_ptr<const CustomSite>& site) -> CustomRun {
+            return [=](const std::byte* const* from, std::byte* const* to, const CustomLoop&) {
+              call_kernel(f, *site, from, to);
+            };
+          };
+        }
+        register_custom_operation(std::move(operation));
+      },
+      py::arg("name"), py::arg("key"), py::arg("attributes"), py::arg("dtypes"), py::arg("operands"),
+      py::arg("effect"), py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("metal"),
+      py::arg("function"), py::arg("kernel"), "One without a library: its kernel is a function in Python, or Metal's.");
+  module.def(
+      "custom_operation_description",
+      [](const std::string& name, const std::string& key) { return description_of(*custom_operation(name, key)); },
+      py::arg("name"), py::arg("key") = "", "What the registry knows of one; the newest where the key is empty.");
+  module.def(
+      "custom_operations",
+      [] {
+        std::vector<std::pair<std::string, std::string>> names;
+        for (const auto& one : custom_operations()) names.emplace_back(one->name, one->key);
+        return names;
+      },
+      "Names and keys of those that are registered, in order.");
+}
+
+}  // namespace mpsgraph::bindings

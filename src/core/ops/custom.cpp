@@ -1,0 +1,127 @@
+// Family custom: an operation of the user's own, found by name and key in the registry (mpsgraph/core/custom.h).
+//
+// MPSGraph has none: it is an exception from the cap (docs/decisions/0041). The graph knows the name, the key and the
+// user's attributes; the registry knows what they may be, how results are typed, and the derivative.
+#include "core/definition.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/custom.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+Attributes complete_custom(Attributes given, std::string_view where) {
+  const auto own = [&](std::string_view name, Attribute fallback) {
+    if (!given.has(name)) given.set(name, fallback);
+    if (given.find(name)->index() != fallback.index())
+      throw GraphError(cat("[custom] attribute '", name, "' must be ",
+                           mpsgraph::name(static_cast<AttributeKind>(fallback.index())), where));
+  };
+  own("operation", std::string());
+  own("key", std::string());
+  own("effect", false);
+  own("types", Types{});
+  const CustomOperationPtr found = custom_operation(given.string("operation"), given.string("key"), where);
+  given.set("key", found->key);
+  given.set("effect", found->has_effect);
+  OperationDefinition theirs{.name = found->name};
+  Attributes attributes;
+  for (const auto& [name, value] : given.items())
+    if (std::ranges::find(custom_attributes, name) == custom_attributes.end()) attributes.set(name, value);
+  for (const auto& spec : found->attributes) theirs.attributes.push_back({spec.name, spec.kind, spec.default_value});
+  attributes = complete_attributes(theirs, std::move(attributes), where);
+  for (const auto& [name, value] : attributes.items()) given.set(name, value);
+  return given;
+}
+
+std::vector<TensorType> stated_types(const InferContext& c, const std::string& front) {
+  const Types& types = c.attributes.types("types");
+  const auto known = [](const TensorType& type) { return type.shape.known(); };
+  bool operands_known = true;
+  for (size_t i = 0; i < c.count(); ++i) operands_known &= known(c.type(i));
+  if (types.empty() || (operands_known && !std::ranges::all_of(types, known)))
+    throw ShapeError(cat(front, "the shapes of its results depend on those of its operands, and nothing here knows ",
+                         "how: register it with an inference function", c.where));
+  return types;
+}
+
+std::vector<TensorType> infer_custom(const InferContext& c) {
+  const CustomOperationPtr custom = custom_operation(c.attributes.string("operation"), c.attributes.string("key"),
+                                                     c.where);
+  const std::string front = cat("[", custom->name, "] ");
+  if (custom->operand_count >= 0 && c.count() != static_cast<size_t>(custom->operand_count))
+    throw GraphError(cat(front, "takes ", custom->operand_count, " operands, came ", c.count(), c.where));
+  CustomSite site{custom->name, c.where, {}, {}, {}};
+  for (const auto& spec : custom->attributes) site.attributes.set(spec.name, *c.attributes.find(spec.name));
+  for (size_t i = 0; i < c.count(); ++i) {
+    const std::vector<DType>& taken = custom->dtypes[std::min(i, custom->dtypes.size() - 1)];
+    if (std::ranges::find(taken, c.dtype(i)) == taken.end()) {
+      std::string words;
+      for (DType dtype : taken) words += cat(words.empty() ? "" : ", ", dtype);
+      throw DTypeError(cat(front, "operand ", i, ", '", c.inputs[i]->name(), "', is ", c.type(i),
+                           ", and the operation takes ", words, ": cast it first, or state in its dtypes that its ",
+                           "kernels take it", c.where));
+    }
+    site.operands.push_back(c.type(i));
+  }
+  if (!custom->infer && custom->infers_elsewhere) return stated_types(c, front);
+  std::vector<TensorType> types;
+  if (custom->infer) {
+    types = custom->infer(site);
+  } else {
+    if (c.count() == 0)
+      throw GraphError(cat(front, "has no operand that its result could be like: give it an inference function",
+                           c.where));
+    types.push_back(c.type(0));
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    bool sound = !types[i].history && (!types[i].shape.ranked() || types[i].shape.rank() <= max_rank);
+    if (types[i].shape.ranked())
+      for (int64_t size : types[i].shape.dims()) sound &= size >= -1;
+    if (!sound)
+      throw ShapeError(cat(front, "its inference function gives result ", i, " the type ", types[i],
+                           ": sizes are at least 0, or -1 where they are not known, and at most ", max_rank, c.where));
+  }
+  return types;
+}
+
+void d_custom(GradientContext& g) {
+  const CustomOperationPtr custom = custom_operation(g.operation);
+  const std::string front = cat("[", custom->name, "] ");
+  if (!custom->gradient)
+    throw GraphError(cat(front, "'", g.operation.name, "' has no gradient, and a requested tensor reaches the ",
+                         "differentiated one through it: give the operation one", g.operation.where()));
+  CustomGradient seen{g.operation, {}, {}};
+  for (size_t i = 0; i < g.operation.outputs.size(); ++i)
+    seen.incoming.push_back(i < g.incoming_count() ? g.incoming(i) : nullptr);
+  for (size_t i = 0; i < g.operation.inputs.size(); ++i) seen.needed.push_back(g.needs(i));
+  const std::vector<Tensor*> gradients = custom->gradient(seen);
+  if (gradients.size() != g.operation.inputs.size())
+    throw GraphError(cat(front, "its gradient gives ", gradients.size(), " tensors for ", g.operation.inputs.size(),
+                         " operands: give one for each, or none where it is zero", g.operation.where()));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) continue;
+    if (&gradients[i]->graph() != &g.graph())
+      throw GraphError(cat(front, "its gradient for operand ", i, " is a tensor of another graph",
+                           g.operation.where()));
+    const TensorType &given = gradients[i]->type, &wanted = g.input(i)->type;
+    if (given.dtype != wanted.dtype || !compatible(given.shape, wanted.shape))
+      throw ShapeError(cat(front, "its gradient for operand ", i, " is ", given, ", and the operand is ", wanted,
+                           g.operation.where()));
+    if (g.needs(i)) g.set(i, gradients[i]);
+  }
+}
+
+}  // namespace
+
+const Family custom_family("custom", [] {
+  define({.name = "custom",
+          .max_inputs = -1,
+          .attributes = {required("operation", AttributeKind::string), optional("key", std::string()),
+                         optional("effect", false), optional("types", Types{})},
+          .complete = complete_custom,
+          .infer = infer_custom,
+          .gradient = d_custom,
+          .effect_attribute = "effect"});
+});
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,89 @@
+// Kernels of others that are watched: margins around results and copies of operands, looked at after every run.
+//
+// It finds what is written near a tensor, as loops that run too far do. It does not find what is read beside one, nor
+// a write far away.
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/custom_library.h"
+
+namespace mpsgraph::runtime {
+namespace {
+
+constexpr size_t margin = 4096;  // bytes on either side
+constexpr auto untouched = std::byte{0xC5};
+
+bool guards_everything() {
+  const char* wish = std::getenv("MPSGRAPH_GUARD_CUSTOM");
+  return wish && std::string_view(wish) != "" && std::string_view(wish) != "0";
+}
+
+// A tensor's bytes between two margins.
+class Watched {
+ public:
+  Watched(std::string called, size_t bytes)
+      : called_(std::move(called)), bytes_(bytes), memory_(bytes + 2 * margin, untouched) {}
+  std::byte* data() { return memory_.data() + margin; }
+
+  void require_intact(const CustomSite& site) const {
+    for (size_t i = 0; i < margin; ++i) {
+      if (memory_[margin - 1 - i] != untouched) refuse(site, i + 1, "in front of");
+      if (memory_[margin + bytes_ + i] != untouched) refuse(site, i + 1, "behind");
+    }
+  }
+
+ private:
+  void refuse(const CustomSite& site, size_t distance, const char* side) const {
+    throw DeviceError(cat("[", site.name, "] the kernel of ", site.where, " wrote outside of its tensors: ", distance,
+                          distance == 1 ? " byte " : " bytes ", side, " ", called_, ", which has ", bytes_));
+  }
+  std::string called_;
+  size_t bytes_;
+  std::vector<std::byte> memory_;
+};
+
+size_t tensor_bytes(const TensorType& type) {
+  return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
+}
+
+void run_watched(const CustomRun& run, const CustomSite& site, const std::byte* const* operands,
+                 std::byte* const* results, const CustomLoop& loop) {
+  std::vector<Watched> watched;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  const size_t operand_count = site.operands.size(), result_count = site.results.size();
+  watched.reserve(operand_count + result_count);
+  for (size_t i = 0; i < operand_count; ++i) {
+    const size_t bytes = tensor_bytes(site.operands[i]);
+    std::byte* data = watched.emplace_back(cat("operand ", i), bytes).data();
+    if (bytes > 0) std::memcpy(data, operands[i], bytes);
+    inputs.push_back(data);
+  }
+  for (size_t i = 0; i < result_count; ++i)
+    outputs.push_back(watched.emplace_back(cat("result ", i), tensor_bytes(site.results[i])).data());
+  run(inputs.data(), outputs.data(), loop);
+  for (const Watched& one : watched) one.require_intact(site);
+  for (size_t i = 0; i < operand_count; ++i) {
+    const size_t bytes = tensor_bytes(site.operands[i]);
+    if (bytes > 0 && std::memcmp(inputs[i], operands[i], bytes) != 0)
+      throw DeviceError(cat("[", site.name, "] the kernel of ", site.where, " wrote to operand ", i,
+                            ", which it may only read"));
+  }
+  for (size_t i = 0; i < result_count; ++i)
+    if (const size_t bytes = tensor_bytes(site.results[i]); bytes > 0) std::memcpy(results[i], outputs[i], bytes);
+}
+
+}  // namespace
+
+CustomRun prepared(const CustomOperation& operation, std::shared_ptr<const CustomSite> site) {
+  CustomRun run = operation.kernel(site);
+  if (!operation.guard && !guards_everything()) return run;
+  return [run = std::move(run), site = std::move(site)](const std::byte* const* operands, std::byte* const* results,
+                                                        const CustomLoop& loop) {
+    run_watched(run, *site, operands, results, loop);
+  };
+}
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,232 @@
+"""What is wrong with custom operations, and what is said: sources, compilers, types, kernels that fail or write beside."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+COPY = """
+void NAME(mpsgraph::custom::Call& call) {
+  const auto x = call.operand<float>(0);
+  const auto y = call.result<float>(0);
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i];
+  BODY
+}
+"""
+
+
+def copying(name: str, body: str = "", **options) -> mg.CustomOperation:
+    return mg.custom_operation(name, cpu=COPY.replace("NAME", name).replace("BODY", body), **options)
+
+
+def run(operation: mg.CustomOperation, value=(1.0, 2.0, 3.0), dtype="float32") -> np.ndarray:
+    g = mg.Graph()
+    value = np.asarray(value, mg.DType(dtype).numpy)
+    x = g.placeholder(value.shape, dtype=dtype)
+    return g.run({x: value}, operation(x)).numpy()
+
+
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+
+def test_bad_source_has_the_compilers_words_and_the_users_lines():
+    with pytest.raises(mg.GraphError, match=r"\[bad\] its source does not compile(.|\n)*bad\.cpp:3:") as error:
+        mg.custom_operation("bad", cpu="// one\nvoid bad(mpsgraph::custom::Call& call) {\n  undeclared = call;\n}\n")
+    assert "undeclared" in str(error.value)
+
+
+def test_a_source_without_the_kernel():
+    with pytest.raises(mg.GraphError, match=r"(.|\n)*missing"):
+        mg.custom_operation("missing", cpu="int nothing;")
+    other = mg.custom_operation("named_otherwise", cpu=COPY.replace("NAME", "in_source").replace("BODY", ""), function="in_source")
+    np.testing.assert_array_equal(run(other), [1, 2, 3])
+
+
+def test_a_source_that_failed_may_be_mended():
+    with pytest.raises(mg.GraphError):
+        copying("mended", "oops")
+    np.testing.assert_array_equal(run(copying("mended")), [1, 2, 3])
+
+
+def test_without_a_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("MPSGRAPH_CUSTOM_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(mg.UnsupportedError, match=r"no compiler of C\+\+ .*install one.*CXX.*load_custom_operations"):
+        copying("uncompiled")
+    monkeypatch.setenv("CXX", "no-such-compiler -O1")
+    with pytest.raises(mg.UnsupportedError, match="no-such-compiler"):
+        copying("uncompiled")
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MPSGRAPH_CUSTOM_CACHE", str(tmp_path / "file" / "folder"))
+    with pytest.raises(mg.DeviceError, match="cannot be written.*MPSGRAPH_CUSTOM_CACHE"):
+        copying("unkept")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"name": "two words", "cpu": ""}, mg.GraphError, "a name is letters"),
+        ({"name": "nothing"}, mg.GraphError, "has no code"),
+        ({"name": "a", "cpu": Path("nowhere.cpp")}, mg.GraphError, "nowhere.cpp cannot be read"),
+        ({"name": "a", "cpu": "", "function": "f()"}, mg.GraphError, "function must be a name"),
+        ({"name": "a", "cpu": "", "version": "1 2"}, mg.GraphError, "version must be a word"),
+        ({"name": "a", "metal": "", "infer": "shapes"}, mg.GraphError, "names no function in cpu"),
+        ({"name": "a", "cpu": "", "dtypes": []}, mg.DTypeError, "dtypes is empty"),
+        ({"name": "a", "cpu": "", "dtypes": ["float33"]}, mg.DTypeError, "float33"),
+        ({"name": "a", "cpu": "", "attributes": {"x": None}}, mg.GraphError, "attribute x must be a bool"),
+        ({"name": "a", "cpu": "", "attributes": {"x": (1, 2.5)}}, mg.GraphError, "attribute x must be a bool"),
+        ({"name": "a", "cpu": "", "attributes": {"name": 1}}, mg.GraphError, "'name', which cannot be"),
+        ({"name": "a", "metal": "", "attributes": {"key": 1}}, mg.GraphError, "'key' is taken"),
+    ],
+)
+def test_arguments_that_are_none(arguments, error, words):
+    with pytest.raises(error, match=words):
+        mg.custom_operation(**arguments)
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def test_element_types_that_the_kernel_does_not_take():
+    operation = copying("only_floats")
+    g = mg.Graph()
+    with pytest.raises(mg.DTypeError, match=r"\[only_floats\] operand 0, 'x', is int32\[2\], and the operation takes float32"):
+        operation(g.placeholder((2,), dtype=mg.int32, name="x"))
+    assert g.operation_count == 1
+    mixed = mg.custom_operation("mixed", cpu=COPY.replace("NAME", "mixed").replace("BODY", ""), dtypes=[["float32"], ["int32", "int64"]])
+    x, i = g.placeholder((2,)), g.placeholder((2,), dtype=mg.int64)
+    assert mixed(x, i).dtype == mg.float32
+    with pytest.raises(mg.DTypeError, match=r"operand 1.*takes int32, int64"):
+        mixed(x, x)
+    with pytest.raises(mg.GraphError, match="takes 2 operands, came 1"):
+        mixed(x)
+
+
+def test_a_kernel_that_takes_elements_for_others():
+    operation = copying("confused", dtypes=["float32", "int32"])
+    with pytest.raises(mg.DeviceError, match=r"\[confused\] the kernel of 'confused'.*operand 0 is int32, and .* float32"):
+        run(operation, dtype="int32")
+
+
+@pytest.mark.parametrize(
+    ("infer", "error", "words"),
+    [
+        (lambda x: "float32", mg.GraphError, "infer gives a TensorType"),
+        (lambda x: mg.TensorType(x.dtype, (-2,)), mg.ShapeError, "result 0 the type"),
+        (lambda x: [("float33", (1,))], mg.DTypeError, "float33"),
+        (lambda x: mg.TensorType(x.dtype, (1,) * 17), mg.ShapeError, "at most 16|result 0"),
+    ],
+)
+def test_inference_that_gives_no_types(infer, error, words):
+    operation = copying("untyped", infer=infer)
+    with pytest.raises(error, match=words):
+        operation(mg.Graph().placeholder((2,)))
+
+
+def test_inference_that_changes_its_mind():
+    answers = iter([(-1,), (-1,), (3, 3)])
+    operation = copying("unsteady", infer=lambda x: mg.TensorType(x.dtype, next(answers, (3, 3))))
+    g = mg.Graph()
+    x = g.placeholder((-1,))
+    with pytest.raises(mg.Error):
+        g.run({x: np.zeros(3, np.float32)}, operation(x) + g.reshape(x, (-1,)))
+
+
+def test_without_operands():
+    source = "void pi(mpsgraph::custom::Call& c) { c.result<float>(0)[0] = 3.25f; }"
+    operation = mg.custom_operation("pi", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
+    g = mg.Graph()
+    assert float(g.run({}, operation(graph=g)).numpy()) == 3.25
+    with pytest.raises(mg.GraphError, match="no tensor among its operands"):
+        operation()
+    unlike = mg.custom_operation("pi", cpu=source)
+    with pytest.raises(mg.GraphError, match="no operand that its result could be like"):
+        unlike(graph=g)
+
+
+# --- kernels that fail -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_kernel_throws_ends_the_run():
+    operation = copying("thrower", 'throw std::runtime_error("no more of " + std::to_string(x.size()));')
+    with pytest.raises(mg.DeviceError, match=r"\[thrower\] the kernel of 'thrower'; built at test_errors.py:\d+ failed: no more of 3"):
+        run(operation)
+    number = copying("throws_number", "throw 7;")
+    with pytest.raises(mg.DeviceError, match="no std::exception"):
+        run(number)
+
+
+def test_what_a_part_of_a_loop_throws():
+    operation = copying(
+        "thrower_within",
+        'call.parallel_for(100000, 1, [](int64_t begin, int64_t) { if (begin > 10) throw std::runtime_error("within"); });',
+    )
+    with pytest.raises(mg.DeviceError, match="within"):
+        run(operation)
+
+
+def test_operands_and_attributes_that_are_not_there():
+    with pytest.raises(mg.DeviceError, match="operand 1 of 1"):
+        run(copying("too_far", "call.operand<float>(1);"))
+    with pytest.raises(mg.DeviceError, match="result 2 of 1"):
+        run(copying("too_far_2", "call.result<float>(2);"))
+    with pytest.raises(mg.DeviceError, match="no attribute 'lambd'"):
+        run(copying("unnamed", 'call.real("lambd");'))
+    with pytest.raises(mg.DeviceError, match="attribute 'n' is integer, not real"):
+        run(copying("otherwise", 'call.real("n");', attributes={"n": 1}))
+    with pytest.raises(mg.DeviceError, match="axis 1 of a tensor of rank 1"):
+        run(copying("no_axis", "x.dim(1);"))
+
+
+def test_variables_are_as_they_were_when_a_kernel_fails():
+    operation = copying("failing", 'if (x[0] > 5) throw std::runtime_error("too large");')
+    g = mg.Graph()
+    x = g.placeholder((1,))
+    v = g.variable([1.0])
+    update = g.assign(v, operation(x))
+    g.run({x: np.float32([2])}, [], [update])
+    with pytest.raises(mg.DeviceError, match="too large"):
+        g.run({x: np.float32([9])}, [], [update])
+    g.run({x: np.float32([3])}, [], [update])
+    assert g.variable_value(v).tolist() == [3.0]
+
+
+# --- guard -----------------------------------------------------------------------------------------------------------
+
+BESIDE = {
+    "y[x.size()] = 0;": r"1 byte behind result 0, which has 12",
+    "y[x.size() + 2] = 0;": r"9 bytes behind result 0",
+    "y[-2] = 5;": r"5 bytes in front of result 0",
+    "const_cast<float*>(x.data())[1] = 7;": r"wrote to operand 0, which it may only read",
+    "const_cast<float*>(x.data())[-1] = 7;": r"1 byte in front of operand 0",
+}
+
+
+@pytest.mark.parametrize("body", BESIDE)
+def test_the_guard_finds_what_is_written_beside(body):
+    operation = copying("beside", body, guard=True)
+    with pytest.raises(mg.DeviceError, match=rf"\[beside\] the kernel of 'beside'.* {BESIDE[body]}"):
+        run(operation)
+
+
+def test_the_guard_leaves_what_is_right(monkeypatch):
+    np.testing.assert_array_equal(run(copying("beside_nothing", guard=True)), [1, 2, 3])
+    operation = copying("beside_by_wish", "y[x.size()] = 0;")
+    monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "1")
+    with pytest.raises(mg.DeviceError, match="wrote outside of its tensors"):
+        run(operation)
+    monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "0")
+    np.testing.assert_array_equal(run(copying("beside_nothing")), [1, 2, 3])
+
+
+def test_a_compiler_is_here():
+    """Else the others say nothing."""
+    assert shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")

@@ -1,0 +1,146 @@
+"""python_operation: numpy in, numpy out; what it raises, its types, derivatives, threads; on both devices."""
+
+from __future__ import annotations
+
+import threading
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.both_devices
+
+
+def sort_rows(x: np.ndarray, descending: bool) -> np.ndarray:
+    return -np.sort(-x, axis=-1) if descending else np.sort(x, axis=-1)
+
+
+@pytest.fixture(scope="module")
+def sorted_rows() -> mg.CustomOperation:
+    return mg.python_operation("sorted_rows", sort_rows, attributes={"descending": False})
+
+
+def test_values_between_other_operations(sorted_rows, rng):
+    g = mg.Graph()
+    x = g.placeholder((-1, 4))
+    y = sorted_rows(x * 2, descending=True) + 1
+    again = sorted_rows(y)
+    for rows in (1, 3):
+        value = rng.normal(size=(rows, 4)).astype(np.float32)
+        results = g.run({x: value}, [y, again, x])
+        np.testing.assert_allclose(results[y].numpy(), sort_rows(value * 2, True) + 1, rtol=1e-6)
+        np.testing.assert_allclose(results[again].numpy(), sort_rows(value * 2, False) + 1, rtol=1e-6)
+        np.testing.assert_array_equal(results[x].numpy(), value)
+
+
+def test_several_results_and_types():
+    def stated(x, indices):
+        return [mg.TensorType(mg.int32, x.shape), mg.TensorType(x.dtype, ())]
+
+    def ranked(x, indices):
+        return np.argsort(x, kind="stable").astype(np.int32)[indices], np.float32(x.max())
+
+    operation = mg.python_operation("ranked", ranked, infer=stated, dtypes=[["float32"], ["int32"]])
+    g = mg.Graph()
+    x, i = g.placeholder((3,)), g.placeholder((3,), dtype=mg.int32)
+    order, largest = operation(x, i)
+    results = g.run({x: np.float32([3, 1, 2]), i: np.int32([2, 1, 0])}, [order, largest])
+    assert results[order].tolist() == [0, 2, 1] and float(results[largest].numpy()) == 3.0
+
+
+def test_derivatives(rng):
+    operation = mg.python_operation("sine", np.sin, gradient=lambda g: g.incoming[0].graph.cos(g.operands[0]) * g.incoming[0])
+    g = mg.Graph()
+    x = g.placeholder((5,))
+    value = rng.normal(size=5).astype(np.float32)
+    gradient = g.run({x: value}, g.gradients(operation(x) * 2, [x])[x]).numpy()
+    np.testing.assert_allclose(gradient, 2 * np.cos(value), rtol=1e-5)
+
+
+def test_variables_around_it(rng):
+    tripled = mg.python_operation("tripled", lambda x: 3 * x)
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    v = g.variable(np.zeros(2, np.float32))
+    first = g.assign(v, v + x)
+    with g.control_dependency([first]):
+        y = tripled(v + 0)
+    second = g.assign(v, y)
+    for _ in range(2):
+        result = g.run({x: np.float32([1, 2])}, y, [first, second])
+    np.testing.assert_array_equal(result.numpy(), [12, 24])
+    np.testing.assert_array_equal(g.variable_value(v), [12, 24])
+
+
+def test_what_it_raises_is_raised(sorted_rows):
+    def refuse(x):
+        raise ZeroDivisionError("mine")
+
+    operation = mg.python_operation("refuse", refuse)
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        g.run({x: np.zeros(2, np.float32)}, operation(x))
+    np.testing.assert_array_equal(g.run({x: np.float32([2, 1])}, sorted_rows(x)).numpy(), [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "words"),
+    [
+        (lambda x: x[:1], mg.ShapeError, r"\[wrong\] .*result 0 the shape \(1\).*\[2\] was inferred"),
+        (lambda x: x.astype(np.float64), mg.DTypeError, r"\[wrong\] .*result 0 as float64, and float32 was inferred"),
+        (lambda x: [x, x], mg.GraphError, r"\[wrong\] .*gives 2 arrays, and 1 results"),
+    ],
+)
+def test_arrays_of_other_types(function, error, words):
+    operation = mg.python_operation("wrong", function)
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    with pytest.raises(error, match=words):
+        g.run({x: np.zeros(2, np.float32)}, operation(x))
+
+
+def test_arrays_may_be_kept(rng):
+    kept = []
+
+    def keep(x):
+        kept.append(x)
+        return x
+
+    operation = mg.python_operation("keep", keep)
+    g = mg.Graph()
+    x = g.placeholder((1000,))
+    y = operation(x * 2)
+    values = [rng.normal(size=1000).astype(np.float32) for _ in range(3)]
+    for value in values:
+        g.run({x: value}, y * 3)
+    for array, value in zip(kept, values, strict=True):
+        np.testing.assert_array_equal(array, value * 2)
+
+
+def test_many_threads_and_runs_in_flight(sorted_rows, rng):
+    g = mg.Graph()
+    x = g.placeholder((2, 50))
+    y = sorted_rows(x) * 2
+    wrong = []
+
+    def work(seed: int) -> None:
+        values = np.random.default_rng(seed).normal(size=(5, 2, 50)).astype(np.float32)
+        runs = [g.run_async({x: value}, [y]) for value in values]
+        for value, run in zip(values, runs, strict=True):
+            if not np.array_equal(run.wait()[y].numpy(), 2 * np.sort(value, axis=-1)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def test_keys():
+    first, second = mg.python_operation("keyed", lambda x: x), mg.python_operation("keyed", lambda x: x + 1)
+    assert first.key != second.key and first.key.startswith("python-")
+    assert mg.python_operation("keyed", lambda x: x, version="3").key == "3"
+    assert first.library is None
