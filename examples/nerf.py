@@ -4,7 +4,7 @@ A ray of a picture is walked in steps; at each, one perceptron tells the density
 composes them (Mildenhall et al., arXiv:2003.08934). Two such networks learn in turns, for the same time: one is deep
 and sees places as sines and cosines; one is small, behind trained tables, which an operation of our own looks up with
 kernels in C++ and in Metal's language (Müller et al., arXiv:2201.05989). Scene and operation are in radiance_field/.
-Run: python examples/nerf.py [--minutes 5] [--size 128] [--views 60] [--quick] [--seed 0] [--output DIR]; page:
+Run: python examples/nerf.py [--minutes 6] [--size 128] [--views 60] [--quick] [--seed 0] [--output DIR]; page:
 docs/examples/nerf.md.
 """
 
@@ -27,7 +27,7 @@ from radiance_field.hash_encoding import HashEncoding
 RAYS, SAMPLES = 512, 40  # of a training step; of a ray
 LEVELS, ROWS, COARSEST, FINEST = 10, 2**15, 16, 256  # of the tables; cells along an edge
 FALL = 0.05  # of the rates, from beginning to end
-TURN = 10.0  # seconds that one learns before it is the other's turn
+TURN = 20.0  # seconds that one learns before it is the other's turn
 HELD_OUT = [(1.0, 0.6), (2.9, 0.35), (4.4, 0.9), (5.7, 0.5)]  # angles of views that are not learnt; the first is shown
 
 
@@ -139,7 +139,7 @@ def draw(path: Path, pictures: dict[str, np.ndarray], learners: dict[str, Learne
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=5.0, help="that each of the two learns")
+    parser.add_argument("--minutes", type=float, default=6.0, help="that each of the two learns")
     parser.add_argument("--size", type=int, default=128, help="of pictures, in pixels along an edge")
     parser.add_argument("--views", type=int, default=60, help="to learn from")
     parser.add_argument("--quick", action="store_true", help="seconds, few and small pictures: to see that it runs")

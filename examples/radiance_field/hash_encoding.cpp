@@ -48,19 +48,21 @@ struct Level {
 
 }  // namespace
 
-// places (n, 3) and tables (levels, rows, 2) -> (n, 2 * levels). A thread takes some places through all levels, so that
-// one level's table at a time is in the processor's cache.
+// places (n, 3) and tables (levels, rows, 2) -> (n, 2 * levels). Threads take blocks of places level by level, so that
+// the table of one level at a time is read again and again while it is in the processor's cache.
 void hash_encoding(mpsgraph::custom::Call& call) {
   const auto places = call.operand<float>(0), tables = call.operand<float>(1);
   const auto resolutions = call.integers("resolutions");
   const auto encoded = call.result<float>(0);
-  const int64_t levels = tables.dim(0), rows = tables.dim(1);
-  call.parallel_for(places.dim(0), 1024, [&](int64_t begin, int64_t end) {
-    for (int64_t l = 0; l < levels; ++l) {
+  const int64_t count = places.dim(0), levels = tables.dim(0), rows = tables.dim(1);
+  const int64_t block = 2048, blocks = (count + block - 1) / block;
+  call.parallel_for(levels * blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t l = i / blocks, first = i % blocks * block;
       const Level level(resolutions[l], rows);
       const auto* table = reinterpret_cast<const float2*>(&tables[l * rows * 2]);
       auto* to = reinterpret_cast<float2*>(&encoded[l * 2]);
-      for (int64_t n = begin; n < end; ++n) {
+      for (int64_t n = first; n < std::min(first + block, count); ++n) {
         float2 sum = {0, 0};
         level.corners(&places[n * 3], [&](uint32_t row, float weight) { sum += weight * table[row]; });
         to[n * levels] = sum;
