@@ -2,8 +2,6 @@
 //
 // One source serves both operations: what it reads of Arguments, both have.
 
-constant uint3 primes = uint3(1, 2654435761u, 805459861u);
-
 struct Corner {
   uint row;
   float weight;
@@ -15,7 +13,8 @@ Corner corner_of(float3 place, uint cells, uint rows, uint corner) {
   const float3 part = x - float3(low), weight = select(1.0f - part, part, bool3(bit));
   const uint side = cells + 1;
   const bool hashed = ulong(side) * side * side > rows;
-  const uint3 term = (low + bit) * (hashed ? primes : uint3(1, side, side * side));
+  const uint3 step = hashed ? uint3(1, 2654435761u, 805459861u) : uint3(1, side, side * side);
+  const uint3 term = (low + bit) * step;
   const uint row = hashed ? (term.x ^ term.y ^ term.z) & (rows - 1) : term.x + term.y + term.z;
   return {row, weight.x * weight.y * weight.z};
 }

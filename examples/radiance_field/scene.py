@@ -84,4 +84,5 @@ def view(turn: float, height: float, size: int) -> tuple[np.ndarray, np.ndarray]
     near, far = np.minimum(a, b).max(1), np.maximum(a, b).min(1)
     ends = np.stack([near, np.maximum(near, far)], 1)[..., None]
     colours = seen(*camera(turn, height, 2 * size)).reshape(size, 2, size, 2, 3).mean((1, 3)).reshape(-1, 3)
-    return np.float32(origins[:, None] + ends * directions[:, None]), np.float32(colours)
+    rays = origins[:, None] + ends * directions[:, None]
+    return rays.astype(np.float32), colours.astype(np.float32)
