@@ -220,17 +220,33 @@ py::tuple to_object(const TensorType& type) { return py::make_tuple(to_object(ty
 
 // --- attributes ------------------------------------------------------------------------------------------------------
 
-Attributes to_attributes(std::string_view kind, const py::dict& values) {
-  const OperationDefinition& definition = definition_of(kind);
-  if (!definition.complete || !values.contains("operation")) return to_attributes(kind, definition.attributes, values);
-  // Beside its own it has those of the user's operation, which the registry knows.
+// Beside its own attributes it has those of the user's operation, which the registry knows.
+static Attributes to_custom_attributes(const OperationDefinition& definition, const py::dict& values) {
   const auto word = [&](const char* key) {
     return values.contains(key) ? py::cast<std::string>(py::str(values[key])) : std::string();
   };
   const CustomOperationPtr custom = custom_operation(word("operation"), word("key"));
-  std::vector<AttributeSpec> specs = definition.attributes;
-  for (const auto& spec : custom->attributes) specs.emplace_back(spec.name, spec.kind, spec.default_value);
-  return to_attributes(custom->name, specs, values);
+  Attributes result;
+  for (auto [key, value] : values) {
+    const auto attribute = py::cast<std::string>(key);
+    const auto own = std::ranges::find(definition.attributes, std::string_view(attribute), &AttributeSpec::name);
+    const auto theirs = std::ranges::find(custom->attributes, attribute, &CustomOperation::AttributeOf::name);
+    if (own == definition.attributes.end() && theirs == custom->attributes.end()) {
+      std::string known;
+      for (const auto& one : custom->attributes) known += (known.empty() ? "" : ", ") + one.name;
+      throw GraphError(
+          cat("[", custom->name, "] has no attribute ", attribute, "; it has ", known.empty() ? "none" : known));
+    }
+    const AttributeKind kind = theirs == custom->attributes.end() ? own->kind : theirs->kind;
+    result.set(attribute, to_attribute(custom->name, attribute, kind, value));
+  }
+  return result;
+}
+
+Attributes to_attributes(std::string_view kind, const py::dict& values) {
+  const OperationDefinition& definition = definition_of(kind);
+  if (!definition.complete || !values.contains("operation")) return to_attributes(kind, definition.attributes, values);
+  return to_custom_attributes(definition, values);
 }
 
 Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values) {

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "bindings/bindings.h"
-#include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 #include "mpsgraph/runtime/custom_library.h"
 
@@ -95,25 +94,39 @@ void call_kernel(const Held& function, const CustomSite& site, const std::byte* 
   });
 }
 
-std::string_view word_of(AttributeKind kind) { return name(kind); }
+// As python/mpsgraph/custom/description.py has them.
+constexpr std::pair<AttributeKind, std::string_view> kind_words[] = {{AttributeKind::boolean, "boolean"},
+                                                                     {AttributeKind::integer, "integer"},
+                                                                     {AttributeKind::real, "real"},
+                                                                     {AttributeKind::string, "string"},
+                                                                     {AttributeKind::integers, "integers"}};
+
+std::string_view word_of(AttributeKind kind) {
+  for (const auto& [one, word] : kind_words)
+    if (one == kind) return word;
+  return "";
+}
 
 // (name, kind, default): kinds by their names, no default where it is None.
 CustomOperation::AttributeOf to_attribute_spec(const py::tuple& given) {
   CustomOperation::AttributeOf made{py::cast<std::string>(given[0]), {}, {}};
   const auto kind = py::cast<std::string>(given[1]);
   bool found = false;
-  for (const AttributeKind one : {AttributeKind::boolean, AttributeKind::integer, AttributeKind::real,
-                                  AttributeKind::string, AttributeKind::integers}) {
-    if (word_of(one) != kind) continue;
+  for (const auto& [one, word] : kind_words) {
+    if (word != kind) continue;
     made.kind = one;
     found = true;
   }
   if (!found) throw GraphError(cat("[custom] there is no kind of attribute ", kind));
   if (!given[2].is_none()) {
-    py::dict value;
-    value[given[0]] = given[2];
-    const std::vector<AttributeSpec> specs{required(made.name, made.kind)};
-    made.default_value = *to_attributes("custom", specs, value).find(made.name);
+    const py::object value = given[2];
+    switch (made.kind) {
+      case AttributeKind::boolean: made.default_value = py::cast<bool>(value); break;
+      case AttributeKind::integer: made.default_value = to_size(value, made.name); break;
+      case AttributeKind::real: made.default_value = py::cast<double>(value); break;
+      case AttributeKind::string: made.default_value = py::cast<std::string>(value); break;
+      default: made.default_value = to_dims(value, made.name);
+    }
   }
   return made;
 }
@@ -142,7 +155,7 @@ py::dict description_of(const CustomOperation& operation) {
   result["key"] = operation.key;
   py::list attributes, dtypes;
   for (const auto& spec : operation.attributes)
-    attributes.append(py::make_tuple(spec.name, std::string(name(spec.kind)),
+    attributes.append(py::make_tuple(spec.name, std::string(word_of(spec.kind)),
                                      spec.default_value ? to_object(*spec.default_value) : py::none()));
   for (const auto& taken : operation.dtypes) {
     py::list one;

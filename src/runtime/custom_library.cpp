@@ -224,8 +224,9 @@ std::vector<std::pair<std::string, std::string>> load_custom_library(const std::
   using Describe = const mpsgraph_custom_library* (*)();
   const auto describe = reinterpret_cast<Describe>(dlsym(handle, "mpsgraph_custom_operations"));
   const auto refuse = [&](const auto&... words) {
+    const std::string message = cat("[custom] ", shown, " ", words...);  // of the library's memory, perhaps
     dlclose(handle);
-    throw GraphError(cat("[custom] ", shown, " ", words...));
+    throw GraphError(message);
   };
   if (!describe) refuse("exports no mpsgraph_custom_operations(): see mpsgraph/custom_operation.h");
   const mpsgraph_custom_library* library = describe();

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -118,13 +117,11 @@ print(count, g.run({x: np.float32([1])}, operation(x)).tolist()[0])
 def test_processes_that_want_the_same_compile_it_once(cache):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 6")
     command = [sys.executable, "-c", PROGRAM]
-    started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-        for _ in range(4)
-    ]
-    for process in started:
-        process.stdin.write(text)
-        process.stdin.close()
-    lines = [process.stdout.read().split() for process in started]
-    assert [process.wait(timeout=120) for process in started] == [0] * 4
+    (cache.parent / "source.cpp").write_text(text)
+    started = []
+    for _ in range(4):
+        with open(cache.parent / "source.cpp") as source:
+            started.append(subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, text=True))
+    lines = [process.communicate(timeout=120)[0].split() for process in started]
+    assert [process.returncode for process in started] == [0] * 4
     assert sum(int(count) for count, _ in lines) == 1 and {number for _, number in lines} == {"6.0"}

@@ -95,7 +95,7 @@ def test_every_kind_of_attribute():
     assert results[second].tolist() == [0, 3, 0.1, 0, 0, 0]
     with pytest.raises(mg.GraphError, match="all_kinds.*needs attribute 'real'"):
         operation(x)
-    with pytest.raises(mg.GraphError, match="all_kinds.*attribute count must be"):
+    with pytest.raises(mg.ShapeError, match="all_kinds.*count must be an integer, got 'many'"):
         operation(x, real=1.0, count="many")
     with pytest.raises(mg.GraphError, match="all_kinds.*no attribute size"):
         operation(x, real=1.0, size=3)
@@ -156,8 +156,8 @@ def test_the_headers_halves_round_as_numpy_does(rng):
     bits = rng.integers(0, 2**32, 200_000, dtype=np.uint32)
     ties = (np.arange(2**16, dtype=np.uint32) << 16) | 0x8000  # of bfloat16
     every = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
-    between = np.nextafter(every, np.inf, dtype=np.float32)
     with np.errstate(all="ignore"):
+        between = np.nextafter(every, np.inf, dtype=np.float32)
         middle = ((every.astype(np.float64) + np.roll(every, -1)) / 2).astype(np.float32)
     value = np.concatenate([bits.view(np.float32), ties.view(np.float32), every, between, middle])
     value = value[~np.isnan(value)]
@@ -328,9 +328,9 @@ def test_results_that_nobody_differentiates_arrive_as_zeros(repeat, rng):
 
     def gradient(g):
         seen.append((g.needs, g.attributes, [t.shape for t in g.incoming]))
-        return g.operands[0].graph.reduction_sum(g.incoming[0], axes=2, keep_dimensions=False) + g.incoming[1].graph.expand_dims(
-            g.incoming[1], axes=1
-        )
+        graph = g.operands[0].graph
+        summed = graph.squeeze(graph.reduction_sum(g.incoming[0], axes=2), axes=2)
+        return summed + graph.expand_dims(g.incoming[1], axes=1)
 
     again = mg.custom_operation(
         "repeat", cpu=PAIRS, infer="shapes", attributes={"copies": 2}, gradient=gradient, version="differentiable"
@@ -402,25 +402,26 @@ def test_equal_ones_are_merged_unless_they_have_effects(effect):
     g = mg.Graph()
     x = g.placeholder((1,))
     first, second, unused = counted(x), counted(x), counted(x * 2)
-    executable = g.compile({x: (1,)}, [first, second])
-    assert sum("custom" in name or "counted" in name for name in executable.kernel_names()) == (2 if effect else 1)
+    executable = g.compile({x: (1,)}, [first * 1.5, second * 1.5])
+    assert executable.kernel_names().count(name) == 1
+    assert (second.name in executable.kernel_names()) == effect
     results = executable.run([np.float32([0])])
-    assert [float(r.numpy()[0]) for r in results] == ([1, 2] if effect else [1, 1])
+    assert [float(r.numpy()[0]) for r in results] == ([1.5, 3] if effect else [1.5, 1.5])
     assert unused.name not in executable.kernel_names()
 
 
 def test_within_blocks_of_control_flow(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((4,))
-    (looped,) = g.for_loop(3, [x], lambda i, v: [softshrink(v, lambd=0.25)])
-    chosen = g.if_then_else(g.reduction_sum(x) > 0, lambda: softshrink(x), lambda: -softshrink(-x, lambd=0.75))
+    (looped,) = g.for_(3, initial=[x], body=lambda i, v: softshrink(v, lambd=0.25))
+    (chosen,) = g.if_(g.reduction_sum(x) > 0, lambda: softshrink(x), lambda: -softshrink(-x, lambd=0.75))
     value = rng.normal(size=4).astype(np.float32) * 2
     expected = value
     for _ in range(3):
         expected = shrunk(expected, 0.25)
     for sign in (1, -1):
         v = sign * np.abs(value)
-        result = g.run({x: v}, chosen if isinstance(chosen, mg.Tensor) else chosen[0]).numpy()
+        result = g.run({x: v}, chosen).numpy()
         np.testing.assert_array_equal(result, shrunk(v) if sign > 0 else -shrunk(-v, 0.75))
     np.testing.assert_array_equal(g.run({x: value}, looped).numpy(), expected)
     gradient = g.run({x: value}, g.gradients(looped, [x])[x]).numpy()
@@ -453,7 +454,7 @@ def test_text_and_back(softshrink):
     x = g.placeholder((-1,), name="x")
     softshrink(x, lambd=0.25, name="y")
     text = str(g)
-    assert f'%y = custom(%x) {{effect=false, key="{softshrink.key}", lambd=0.25, operation="softshrink", types=()}}' in text
+    assert f'%y = custom(%x) {{key="{softshrink.key}", lambd=0.25, operation="softshrink"}}' in text
     again = mg.parse(text)
     assert str(again) == text
     feeds = {again.find("x").outputs[0]: np.float32([1, -1])}
@@ -470,8 +471,8 @@ def test_profiles_have_its_name(softshrink):
     y = softshrink(x, name="shrunk")
     with mg.profiler.profile() as profile:
         g.run({x: np.ones(100, np.float32)}, y)
-    kernels = [record for record in profile.records if record.name == "shrunk"]
-    assert kernels and kernels[0].kernel.description == "'softshrink'"
+    (kernel,) = [record.kernel for record in profile.kernels if record.name == "shrunk"]
+    assert (kernel.kind, kernel.implementation) == ("custom", "'softshrink'")
 
 
 def test_feeds_are_shared_and_results_are_the_callers(softshrink):

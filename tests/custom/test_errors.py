@@ -132,12 +132,11 @@ def test_inference_that_gives_no_types(infer, error, words):
 
 
 def test_inference_that_changes_its_mind():
-    answers = iter([(-1,), (-1,), (3, 3)])
-    operation = copying("unsteady", infer=lambda x: mg.TensorType(x.dtype, next(answers, (3, 3))))
+    operation = copying("unsteady", infer=lambda x: mg.TensorType(x.dtype, x.shape if x.shape == (-1,) else (3, 3)))
     g = mg.Graph()
     x = g.placeholder((-1,))
-    with pytest.raises(mg.Error):
-        g.run({x: np.zeros(3, np.float32)}, operation(x) + g.reshape(x, (-1,)))
+    with pytest.raises(mg.ShapeError, match="other types than when the operation was made"):
+        g.run({x: np.zeros(3, np.float32)}, operation(x))
 
 
 def test_without_operands():

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from .. import _core
 from .._checks import checked
 from .._core import DType, Operation, Tensor
-from .._dtypes import DTypeLike, as_dtype
+from .._dtypes import as_dtype
 from .._shown import shown
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
@@ -22,7 +22,7 @@ from .compiling import compiled
 from .description import KINDS, AttributeSpec, Description
 from .sites import CustomGradient, TensorType, derivative, inference, thread_count
 
-DTypes: TypeAlias = DTypeLike | Sequence[DTypeLike] | Sequence[Sequence[DTypeLike]]
+DTypes: TypeAlias = Any  # DTypeLike | Sequence[DTypeLike] | Sequence[Sequence[DTypeLike]]: seen to by dtype_lists
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _VERSION = re.compile(r"[\w.+-]+", re.ASCII)
@@ -267,12 +267,13 @@ def _lists(dtypes: DTypes) -> bool:
 
 def dtype_lists(front: str, dtypes: DTypes) -> list[list[DType]]:
     """What each operand may be; one list for all where no lists were given."""
-    several: Any = [dtypes] if isinstance(dtypes, (str, DType, type)) or not isinstance(dtypes, Sequence) else dtypes
-    lists = several if _lists(dtypes) else [several]
+    several: Any = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Sequence) else dtypes
+    lists = [[one] if isinstance(one, str) or not isinstance(one, Sequence) else one for one in several]
+    lists = lists if _lists(dtypes) else [several]
     try:
         made = [[as_dtype(one) for one in taken] for taken in lists]
-    except TypeError:
-        raise DTypeError(f"{front} dtypes must be element types, or a list of them for each operand") from None
+    except DTypeError as error:
+        raise DTypeError(f"{front} dtypes has {error}") from None
     if not made or not all(made):
         raise DTypeError(f"{front} dtypes is empty: name the element types that the kernels take")
     return made

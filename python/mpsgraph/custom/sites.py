@@ -110,6 +110,8 @@ def derivative(name: str, gradient: Gradient) -> Callable[[Operation, list[Tenso
                 f"[{name}] its gradient gives {len(several)} for {len(operands)} operands: "
                 "give a tensor, or None where it is zero, for each"
             )
+        if any(one is not None and one.graph is not operation.graph for one in several):
+            raise GraphError(f"[{name}] its gradient gives a tensor of another graph")
         return list(several)
 
     return asked

@@ -96,8 +96,7 @@ MTLSize threads_of(const CustomOperation::MetalKernel& kernel, const CustomSite&
   for (const int64_t one : count)
     if (one < 0 || one > INT32_MAX)
       throw ShapeError(cat("[", site.name, "] on device metal: ", site.where, " asks for ", one, " threads"));
-  return MTLSizeMake(static_cast<NSUInteger>(count[0]), static_cast<NSUInteger>(count[1]),
-                     static_cast<NSUInteger>(count[2]));
+  return {static_cast<NSUInteger>(count[0]), static_cast<NSUInteger>(count[1]), static_cast<NSUInteger>(count[2])};
 }
 
 }  // namespace
@@ -157,7 +156,8 @@ void MetalKernel::encode(MetalCommands& commands, const std::vector<runtime::NDA
   const NSUInteger width = std::min<NSUInteger>(threads_.width, most);
   const NSUInteger height = std::min<NSUInteger>(threads_.height, std::max<NSUInteger>(most / width, 1));
   const NSUInteger depth = std::min<NSUInteger>(threads_.depth, std::max<NSUInteger>(most / (width * height), 1));
-  [encoder dispatchThreads:threads_ threadsPerThreadgroup:MTLSizeMake(width, height, depth)];
+  const MTLSize group{width, height, depth};
+  [encoder dispatchThreads:threads_ threadsPerThreadgroup:group];
   [encoder endEncoding];
 }
 

@@ -73,6 +73,13 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
                            c.where));
     types.push_back(c.type(0));
   }
+  const Types& stated = c.attributes.types("types");
+  bool as_stated = stated.empty() || stated.size() == types.size();
+  for (size_t i = 0; as_stated && i < stated.size(); ++i)
+    as_stated = stated[i].dtype == types[i].dtype && compatible(stated[i].shape, types[i].shape);
+  if (!as_stated)
+    throw ShapeError(cat(front, "its inference function gives other types than when the operation was made, for ",
+                         "sizes that are known now", c.where));
   for (size_t i = 0; i < types.size(); ++i) {
     bool sound = !types[i].history && (!types[i].shape.ranked() || types[i].shape.rank() <= max_rank);
     if (types[i].shape.ranked())
