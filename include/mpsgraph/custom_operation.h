@@ -85,12 +85,12 @@ typedef struct mpsgraph_custom_operation {
   const mpsgraph_custom_attribute* attributes;
   size_t attribute_count;
   int32_t operand_count; /* -1: any number */
-  int32_t has_effect;    /* never merged with its like */
+  int32_t has_effect; /* never merged with its like */
   const uint32_t* dtypes; /* what each operand may be, the last for all behind it; NULL: float32 */
   size_t dtype_count;
-  mpsgraph_custom_infer infer;   /* NULL: one result of the first operand's type */
+  mpsgraph_custom_infer infer; /* NULL: one result of the first operand's type */
   mpsgraph_custom_kernel kernel; /* NULL: device cpu refuses it */
-  const char* metal_source;      /* NULL: device metal refuses it */
+  const char* metal_source; /* NULL: device metal refuses it */
   const char* metal_function;
   mpsgraph_custom_threads threads; /* NULL: one for each element of the first result */
   /* NULL, or another operation's name: it takes the incoming gradients and then the operands, and gives a result for
@@ -116,12 +116,12 @@ typedef struct mpsgraph_custom_library {
 MPSGRAPH_CUSTOM_EXPORT const mpsgraph_custom_library* mpsgraph_custom_operations(void);
 
 /* Defines that function, from an array of descriptions. */
-#define MPSGRAPH_CUSTOM_OPERATIONS(array)                                                              \
-  const mpsgraph_custom_library* mpsgraph_custom_operations(void) {                                    \
-    static const mpsgraph_custom_library library = {MPSGRAPH_CUSTOM_INTERFACE_VERSION,                 \
-                                                    sizeof(mpsgraph_custom_operation), (array),        \
+#define MPSGRAPH_CUSTOM_OPERATIONS(array)                                                               \
+  const mpsgraph_custom_library* mpsgraph_custom_operations(void) {                                     \
+    static const mpsgraph_custom_library library = {MPSGRAPH_CUSTOM_INTERFACE_VERSION,                  \
+                                                    sizeof(mpsgraph_custom_operation), (array),         \
                                                     sizeof(array) / sizeof(mpsgraph_custom_operation)}; \
-    return &library;                                                                                   \
+    return &library;                                                                                    \
   }
 
 #ifdef __cplusplus
@@ -209,9 +209,9 @@ constexpr mpsgraph_dtype dtype_of() {
 }
 
 inline const char* name_of(mpsgraph_dtype dtype) {
-  static const char* const names[] = {"float32", "float16", "bfloat16", "float64", "int8",     "int16",     "int32",
-                                      "int64",   "uint8",   "uint16",   "uint32",  "uint64",   "bool",      "complex64",
-                                      "complex128"};
+  static const char* const names[] = {"float32", "float16", "bfloat16", "float64",   "int8",
+                                      "int16",   "int32",   "int64",    "uint8",     "uint16",
+                                      "uint32",  "uint64",  "bool",     "complex64", "complex128"};
   return dtype >= 0 && dtype < 15 ? names[dtype] : "unknown";
 }
 

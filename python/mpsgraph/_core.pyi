@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
@@ -1604,6 +1604,10 @@ class RecurrentInferenceLayer:
     @property
     def layer_count(self) -> int:
         ...
+def amend_custom_operation(name: str, key: str, infer: typing.Any, gradient: typing.Any, threads: typing.Any, guard: bool) -> None:
+    """
+    Functions in Python for one that is registered; None leaves what there is.
+    """
 def apple_gradients(device: typing.Any, feeds: collections.abc.Sequence[Tensor], arrays: collections.abc.Sequence[typing.Any], of: Tensor) -> list[typing.Any]:
     """
     d of / d feeds by the device's own differentiation; None where it gives none.
@@ -1630,6 +1634,10 @@ def copy_count() -> int:
     >>> _ = mg.asarray([1.0, 2.0])
     >>> mg.copy_count() - before
     1
+    """
+def custom_operation_description(name: str, key: str = '') -> dict[str, typing.Any]:
+    """
+    What the registry knows of one; the newest where the key is empty.
     """
 def definitions() -> list[dict[str, typing.Any]]:
     """
@@ -1684,6 +1692,10 @@ def library_version() -> str:
     >>> mg.library_version() == mg.__version__
     True
     """
+def load_custom_library(path: str) -> list[tuple[str, str]]:
+    """
+    Loads a shared library of custom operations and registers them: their names and keys.
+    """
 def memory_statistics() -> dict[str, typing.Any]:
     """
     How much memory is in use, and the most that was since the process began, in bytes.
@@ -1734,6 +1746,10 @@ def profile_session() -> int:
 def quantized(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], tensors: collections.abc.Sequence[tuple[typing.Any, ...]], per_channel: bool) -> PackageContents:
     """
     Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).
+    """
+def register_custom_operation(name: str, key: str, attributes: collections.abc.Sequence[tuple[typing.Any, ...]], dtypes: collections.abc.Sequence[collections.abc.Sequence[typing.Any]], operands: typing.SupportsInt | typing.SupportsIndex, effect: bool, infer: typing.Any, gradient: typing.Any, threads: typing.Any, metal: str | None, function: str, kernel: typing.Any) -> None:
+    """
+    One without a library: its kernel is a function in Python, or Metal's.
     """
 def rnn_matrix_ids() -> list[str]:
     ...

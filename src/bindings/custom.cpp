@@ -176,9 +176,8 @@ py::dict description_of(const CustomOperation& operation) {
 
 void define_custom(py::module_& module) {
   module.def(
-      "load_custom_library",
-      [](const std::string& path) { return runtime::load_custom_library(path); }, py::arg("path"),
-      "Loads a shared library of custom operations and registers them: their names and keys.");
+      "load_custom_library", [](const std::string& path) { return runtime::load_custom_library(path); },
+      py::arg("path"), "Loads a shared library of custom operations and registers them: their names and keys.");
   module.def(
       "amend_custom_operation",
       [](const std::string& name, const std::string& key, const py::object& infer, const py::object& gradient,
@@ -217,21 +216,13 @@ void define_custom(py::module_& module) {
         }
         register_custom_operation(std::move(operation));
       },
-      py::arg("name"), py::arg("key"), py::arg("attributes"), py::arg("dtypes"), py::arg("operands"),
-      py::arg("effect"), py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("metal"),
-      py::arg("function"), py::arg("kernel"), "One without a library: its kernel is a function in Python, or Metal's.");
+      py::arg("name"), py::arg("key"), py::arg("attributes"), py::arg("dtypes"), py::arg("operands"), py::arg("effect"),
+      py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("metal"), py::arg("function"),
+      py::arg("kernel"), "One without a library: its kernel is a function in Python, or Metal's.");
   module.def(
       "custom_operation_description",
       [](const std::string& name, const std::string& key) { return description_of(*custom_operation(name, key)); },
       py::arg("name"), py::arg("key") = "", "What the registry knows of one; the newest where the key is empty.");
-  module.def(
-      "custom_operations",
-      [] {
-        std::vector<std::pair<std::string, std::string>> names;
-        for (const auto& one : custom_operations()) names.emplace_back(one->name, one->key);
-        return names;
-      },
-      "Names and keys of those that are registered, in order.");
 }
 
 }  // namespace mpsgraph::bindings

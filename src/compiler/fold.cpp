@@ -140,8 +140,7 @@ ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
 }
 
 Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
-  if (source.inputs.empty() || !source.blocks.empty() || is_effect(source) || source.outputs.empty())
-    return {};
+  if (source.inputs.empty() || !source.blocks.empty() || is_effect(source) || source.outputs.empty()) return {};
   // Kernels do not know what becomes of indices outside, before pass indices has said it in operations.
   if (source.attributes.has("out_of_range") && !ops::takes_any(source.attributes)) return {};
   std::vector<ConstantPtr> values;

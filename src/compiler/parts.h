@@ -14,18 +14,18 @@
 namespace mpsgraph::compiler {
 
 struct Part {
-  std::optional<Program> program;    // none: `alone` runs
+  std::optional<Program> program;  // none: `alone` runs
   const Operation* alone = nullptr;  // of the whole program's graph
-  std::vector<size_t> operands;      // values that it is fed with
-  std::vector<size_t> results;       // values that its targets are
+  std::vector<size_t> operands;  // values that it is fed with
+  std::vector<size_t> results;  // values that its targets are
 };
 
 struct Parts {
-  std::unique_ptr<Graph> graph;      // of the whole program
+  std::unique_ptr<Graph> graph;  // of the whole program
   std::vector<TensorType> values;
   std::map<size_t, ConstantPtr> constants;  // values that are known
   std::vector<Part> parts;
-  std::vector<size_t> targets;       // the value of each of the program's, no two the same
+  std::vector<size_t> targets;  // the value of each of the program's, no two the same
 };
 
 // Cuts before and behind every operation of the root block for which `alone` says true.

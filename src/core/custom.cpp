@@ -27,7 +27,9 @@ bool is_word(std::string_view text, std::string_view others) {
 }
 
 void check(const CustomOperation& operation) {
-  const auto refuse = [&](const auto&... words) { throw GraphError(cat("[custom] '", operation.name, "': ", words...)); };
+  const auto refuse = [&](const auto&... words) {
+    throw GraphError(cat("[custom] '", operation.name, "': ", words...));
+  };
   if (!is_word(operation.name, ".")) refuse("a name has letters, digits, underscores and dots");
   if (!is_word(operation.key, ".-+")) refuse("its key '", operation.key, "' must be a word");
   if (operation.dtypes.empty()) refuse("it takes no element types");

@@ -44,9 +44,7 @@ class Watched {
   std::vector<std::byte> memory_;
 };
 
-size_t tensor_bytes(const TensorType& type) {
-  return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
-}
+size_t tensor_bytes(const TensorType& type) { return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype); }
 
 void run_watched(const CustomRun& run, const CustomSite& site, const std::byte* const* operands,
                  std::byte* const* results, const CustomLoop& loop) {
@@ -68,8 +66,8 @@ void run_watched(const CustomRun& run, const CustomSite& site, const std::byte* 
   for (size_t i = 0; i < operand_count; ++i) {
     const size_t bytes = tensor_bytes(site.operands[i]);
     if (bytes > 0 && std::memcmp(inputs[i], operands[i], bytes) != 0)
-      throw DeviceError(cat("[", site.name, "] the kernel of ", site.where, " wrote to operand ", i,
-                            ", which it may only read"));
+      throw DeviceError(
+          cat("[", site.name, "] the kernel of ", site.where, " wrote to operand ", i, ", which it may only read"));
   }
   for (size_t i = 0; i < result_count; ++i)
     if (const size_t bytes = tensor_bytes(site.results[i]); bytes > 0) std::memcpy(results[i], outputs[i], bytes);

@@ -105,17 +105,17 @@ CustomRun run_of(mpsgraph_custom_kernel kernel, const std::shared_ptr<const Cust
   const auto in_c = std::make_shared<const SiteInC>(*site);
   return [=](const std::byte* const* operands, std::byte* const* results, const CustomLoop& loop) {
     Engine engine{loop, {}};
-    const mpsgraph_custom_call call{
-        &in_c->c,
-        reinterpret_cast<const void* const*>(operands),
-        reinterpret_cast<void* const*>(results),
-        run_loop,
-        [](const mpsgraph_custom_call* failed, const char* message) {
-          static_cast<Engine*>(failed->engine)->message = message ? message : "";
-        },
-        &engine};
+    const mpsgraph_custom_call call{&in_c->c,
+                                    reinterpret_cast<const void* const*>(operands),
+                                    reinterpret_cast<void* const*>(results),
+                                    run_loop,
+                                    [](const mpsgraph_custom_call* failed, const char* message) {
+                                      static_cast<Engine*>(failed->engine)->message = message ? message : "";
+                                    },
+                                    &engine};
     const std::string failure = failure_of([&] { return kernel(&call); }, engine.message);
-    if (!failure.empty()) throw DeviceError(cat("[", site->name, "] the kernel of ", site->where, " failed: ", failure));
+    if (!failure.empty())
+      throw DeviceError(cat("[", site->name, "] the kernel of ", site->where, " failed: ", failure));
   };
 }
 
@@ -195,7 +195,8 @@ CustomOperation described(const mpsgraph_custom_operation& operation) {
   if (made.dtypes.empty()) made.dtypes = {{DType::float32}};
   made.has_effect = operation.has_effect != 0;
   made.infers_elsewhere = operation.infers_elsewhere != 0;
-  if (const auto infer = operation.infer) made.infer = [infer](const CustomSite& site) { return inferred(infer, site); };
+  if (const auto infer = operation.infer)
+    made.infer = [infer](const CustomSite& site) { return inferred(infer, site); };
   if (const auto kernel = operation.kernel)
     made.kernel = [kernel](const std::shared_ptr<const CustomSite>& site) { return run_of(kernel, site); };
   if (operation.gradient)

@@ -202,7 +202,8 @@ void write_text(const fs::path& path, const std::string& text) {
 }
 
 // The names and keys of the custom operations among those that are written.
-void gather_custom(const Block& block, const std::vector<bool>* wanted, std::set<std::pair<std::string, std::string>>& all) {
+void gather_custom(const Block& block, const std::vector<bool>* wanted,
+                   std::set<std::pair<std::string, std::string>>& all) {
   for (const auto& operation : block.operations) {
     if (wanted && !(*wanted)[static_cast<size_t>(operation->id)]) continue;
     if (operation->is("custom"))
@@ -395,7 +396,8 @@ void require_custom(const fs::path& directory, const Json& manifest) {
     const std::string name = text_member(used, "name"), key = text_member(used, "key");
     if (find_custom_operation(name, key)) continue;
     const bool other = find_custom_operation(name, "") != nullptr;
-    missing += cat(missing.empty() ? "'" : ", '", name, "' with the code '", key, "'", other ? " (other code has that name)" : "");
+    missing += cat(missing.empty() ? "'" : ", '", name, "' with the code '", key, "'",
+                   other ? " (other code has that name)" : "");
   }
   if (!missing.empty())
     throw PackageError(cat(directory.string(), " needs custom operations that this process does not have: ", missing,

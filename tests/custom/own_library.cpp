@@ -1,6 +1,6 @@
 // A library of custom operations as a user builds one: two operations described in C, by hand; links with nothing.
-#include <cmath>
 #include <mpsgraph/custom_operation.h>
+#include <cmath>
 
 using namespace mpsgraph::custom;
 

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                   \
-  do {                                                                             \
-    const mpsgraph_status status_ = (call);                                        \
-    if (status_ != MPSGRAPH_OK) {                                                  \
-      printf("%s: %s\n", #call, mpsgraph_error_message());                         \
-      return 1;                                                                    \
-    }                                                                              \
+#define OK(call)                                           \
+  do {                                                     \
+    const mpsgraph_status status_ = (call);                \
+    if (status_ != MPSGRAPH_OK) {                          \
+      printf("%s: %s\n", #call, mpsgraph_error_message()); \
+      return 1;                                            \
+    }                                                      \
   } while (0)
 
 static double attribute(const mpsgraph_custom_site* site, const char* name) {
@@ -49,8 +49,8 @@ static int32_t scale(const mpsgraph_custom_call* call) {
 }
 
 static const mpsgraph_custom_attribute factor[] = {{"factor", MPSGRAPH_CUSTOM_REAL, 1, 0, 0, NULL, NULL, 0}};
-static const mpsgraph_custom_operation scaling = {"scale", "mine", factor, 1,    1,    0,    NULL, 0, NULL,
-                                                  scale,   NULL,   NULL,   NULL, NULL, 0};
+static const mpsgraph_custom_operation scaling = {"scale", "mine", factor, 1,    1,    0,    NULL, 0,
+                                                  NULL,    scale,  NULL,   NULL, NULL, NULL, 0};
 
 static int run(mpsgraph_graph graph, const float* numbers) {
   mpsgraph_executable executable;

@@ -41,7 +41,9 @@ def difference(f, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
         up, down = x.copy(), x.copy()
         up[i] += step
         down[i] -= step
-        result[i] = (np.sum(f(up), dtype=np.float64) - np.sum(f(down), dtype=np.float64)) / (float(up[i]) - float(down[i]))
+        result[i] = (np.sum(f(up), dtype=np.float64) - np.sum(f(down), dtype=np.float64)) / (
+            float(up[i]) - float(down[i])
+        )
     return result
 
 
@@ -131,7 +133,9 @@ def test_element_types(rng, dtype):
     g = mg.Graph()
     x = g.placeholder((50,), dtype=dtype)
     numbers = mg.DType(dtype).numpy
-    value = rng.integers(0, 50, 50).astype(numbers) if mg.DType(dtype).is_integer else rng.normal(size=50).astype(numbers)
+    value = (
+        rng.integers(0, 50, 50).astype(numbers) if mg.DType(dtype).is_integer else rng.normal(size=50).astype(numbers)
+    )
     np.testing.assert_array_equal(g.run({x: value}, twice(x)).numpy(), value + value)
 
 
@@ -344,7 +348,9 @@ def test_results_that_nobody_differentiates_arrive_as_zeros(repeat, rng):
 
 
 def test_without_a_gradient_derivatives_say_so():
-    operation = mg.custom_operation("constant_like", cpu=SOFTSHRINK.replace("softshrink", "constant_like"), attributes={"lambd": 0.5})
+    operation = mg.custom_operation(
+        "constant_like", cpu=SOFTSHRINK.replace("softshrink", "constant_like"), attributes={"lambd": 0.5}
+    )
     g = mg.Graph()
     x = g.placeholder((2,))
     with pytest.raises(mg.GraphError, match="constant_like.*has no gradient"):
@@ -356,13 +362,19 @@ def test_without_a_gradient_derivatives_say_so():
     [
         (lambda g: [g.incoming[0], None], mg.GraphError, "gives 2 for 1 operands"),
         (lambda g: "none", mg.GraphError, "a tensor or None for each operand, got 'none'"),
-        (lambda g: g.incoming[0].graph.cast(g.incoming[0], mg.float16), mg.ShapeError, r"is float16\[3\], and the operand"),
+        (
+            lambda g: g.incoming[0].graph.cast(g.incoming[0], mg.float16),
+            mg.ShapeError,
+            r"is float16\[3\], and the operand",
+        ),
         (lambda g: g.incoming[0][:2], mg.ShapeError, r"is float32\[2\], and the operand is float32\[3\]"),
         (lambda g: mg.Graph().constant([1.0, 2.0, 3.0]), mg.GraphError, "another graph"),
     ],
 )
 def test_gradients_that_do_not_fit(gradient, error, words):
-    operation = mg.custom_operation("shrunk", cpu=SOFTSHRINK.replace("softshrink", "shrunk"), attributes={"lambd": 0.5}, gradient=gradient)
+    operation = mg.custom_operation(
+        "shrunk", cpu=SOFTSHRINK.replace("softshrink", "shrunk"), attributes={"lambd": 0.5}, gradient=gradient
+    )
     g = mg.Graph()
     x = g.placeholder((3,))
     y = operation(x)
@@ -374,7 +386,9 @@ def test_what_a_gradient_function_raises_is_raised():
     def gradient(g):
         raise KeyError("mine")
 
-    operation = mg.custom_operation("shrunk", cpu=SOFTSHRINK.replace("softshrink", "shrunk"), attributes={"lambd": 0.5}, gradient=gradient)
+    operation = mg.custom_operation(
+        "shrunk", cpu=SOFTSHRINK.replace("softshrink", "shrunk"), attributes={"lambd": 0.5}, gradient=gradient
+    )
     g = mg.Graph()
     x = g.placeholder((3,))
     with pytest.raises(KeyError, match="mine"):
@@ -500,7 +514,9 @@ def test_many_threads_share_the_loop():
       y[0] = begun.size(); y[1] = items; y[2] = least;
     }
     """
-    used = mg.custom_operation("threads_used", cpu="#include <algorithm>\n" + source, infer=lambda x: mg.TensorType(x.dtype, (3,)))
+    used = mg.custom_operation(
+        "threads_used", cpu="#include <algorithm>\n" + source, infer=lambda x: mg.TensorType(x.dtype, (3,))
+    )
     g = mg.Graph()
     x = g.placeholder((10_000,))
     parts, items, least = g.run({x: np.zeros(10_000, np.float32)}, used(x)).tolist()

@@ -1,4 +1,4 @@
-"""Libraries of custom operations: a user's own, those that Python compiles; programs in C, and packages that need them."""
+"""Libraries of custom operations: a user's own, those that Python compiles; programs in C; packages that need them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def own(tmp_path_factory) -> Path:
 
 def python(code: str, *arguments: object) -> str:
     """Runs a program in another process, in which nothing is registered."""
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -90,7 +92,10 @@ def test_gradients_from_python(own, rng):
     [
         ("int nothing;", r"exports no mpsgraph_custom_operations\(\)"),
         ("const void* mpsgraph_custom_operations(void) { return 0; }", "describes nothing"),
-        ("static const unsigned newer[8] = {99}; const void* mpsgraph_custom_operations(void) { return newer; }", "describes nothing|version"),
+        (
+            "static const unsigned newer[8] = {99}; const void* mpsgraph_custom_operations(void) { return newer; }",
+            "describes nothing|version",
+        ),
     ],
 )
 def test_libraries_that_are_none(tmp_path, source, words):
@@ -157,8 +162,12 @@ def test_other_code_of_the_name_is_refused(package):
 
 
 def test_a_version_is_the_authors_word(tmp_path):
-    first = mg.custom_operation("versioned", cpu=SHIFT.replace("shifted", "versioned"), attributes={"by": 1}, version="1.0")
-    again = mg.custom_operation("versioned", cpu=SHIFT.replace("shifted", "versioned") + "// mended", attributes={"by": 1}, version="1.0")
+    first = mg.custom_operation(
+        "versioned", cpu=SHIFT.replace("shifted", "versioned"), attributes={"by": 1}, version="1.0"
+    )
+    again = mg.custom_operation(
+        "versioned", cpu=SHIFT.replace("shifted", "versioned") + "// mended", attributes={"by": 1}, version="1.0"
+    )
     assert first.key == again.key == "1.0" and first.library != again.library
 
 
@@ -184,7 +193,9 @@ def test_shapes_inferred_in_python_are_stated_for_programs_without_it(tmp_path):
         x = g.placeholder((size,), name="x")
         mg.save(tmp_path / f"package{size}", g, {"x": x}, {"y": doubled(x)})
     assert python(LOADED, tmp_path / "package3", doubled.library).splitlines()[-1] == "[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]"
-    program = LOADED.replace("print(mg.load", "try:\n  mg.load").replace(".tolist())", "\nexcept mg.ShapeError as e: print(e)")
+    program = LOADED.replace("print(mg.load", "try:\n  mg.load").replace(
+        ".tolist())", "\nexcept mg.ShapeError as e: print(e)"
+    )
     assert "register it with an inference function" in python(program, tmp_path / "package-1", doubled.library)
 
 

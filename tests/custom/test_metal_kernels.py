@@ -56,9 +56,7 @@ def zero_out() -> mg.CustomOperation:
         "int32_t keep; int32_t operand0_shape[1]; int32_t result0_shape[1];",
         """((int32_t*)buffer(1))[i] = int(i) < arguments.keep ? ((const int32_t*)buffer(0))[i] : 0;""",
     )
-    return mg.custom_operation(
-        "zero_out", cpu=ZERO_OUT, metal=ZERO_OUT_METAL, attributes={"keep": 1}, dtypes=["int32"]
-    )
+    return mg.custom_operation("zero_out", cpu=ZERO_OUT, metal=ZERO_OUT_METAL, attributes={"keep": 1}, dtypes=["int32"])
 
 
 @pytest.fixture(scope="module")

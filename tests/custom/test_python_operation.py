@@ -49,7 +49,9 @@ def test_several_results_and_types():
 
 
 def test_derivatives(rng):
-    operation = mg.python_operation("sine", np.sin, gradient=lambda g: g.incoming[0].graph.cos(g.operands[0]) * g.incoming[0])
+    operation = mg.python_operation(
+        "sine", np.sin, gradient=lambda g: g.incoming[0].graph.cos(g.operands[0]) * g.incoming[0]
+    )
     g = mg.Graph()
     x = g.placeholder((5,))
     value = rng.normal(size=5).astype(np.float32)

@@ -66,7 +66,11 @@ def test_all_parts_are_in_one_command_buffer():
     for _ in range(3):
         expected = np.tanh(2 * (expected + 1))
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5)
-    assert [name for name in executable.kernel_names() if name.startswith("scaled")] == ["scaled", "scaled_1", "scaled_2"]
+    assert [name for name in executable.kernel_names() if name.startswith("scaled")] == [
+        "scaled",
+        "scaled_1",
+        "scaled_2",
+    ]
 
 
 def test_python_waits_for_the_device_and_it_for_python():
@@ -92,7 +96,9 @@ def test_sources_that_do_not_compile(source, words):
 
 def test_what_the_kernel_is_handed():
     """The stand-in refuses an encoding that does not bind what the kernel takes."""
-    two = SCALE.replace("device result0_type* y [[buffer(1)]]", "device float* y [[buffer(1)]], device float* z [[buffer(5)]]")
+    two = SCALE.replace(
+        "device result0_type* y [[buffer(1)]]", "device float* y [[buffer(1)]], device float* z [[buffer(5)]]"
+    )
     with pytest.raises(mg.DeviceError, match="takes a buffer at index 5, and none is bound"):
         run(scaling("two", two))
     swapped = SCALE.replace("constant Arguments& arguments [[buffer(2)]]", "device const float* z [[buffer(2)]]")

@@ -110,7 +110,7 @@ def _kept(index: Path) -> Path | None:
     """The library that an index leads to, if it and the files that it was made of are as they were."""
     try:
         known = json.loads(index.read_text())
-        library = index.parent / known["library"]
+        library: Path = index.parent / known["library"]
         if all(_digest(Path(path)) == digest for path, digest in known["includes"].items()) and library.is_file():
             return library
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -133,7 +133,9 @@ def _compile(name: str, text: str, command: list[str], index: Path) -> Path:
             errors="replace",
         )
         if done.returncode != 0:
-            raise GraphError(f"[{name}] its source does not compile: {shlex.join(command[:1])} says\n" + _shortened(done))
+            raise GraphError(
+                f"[{name}] its source does not compile: {shlex.join(command[:1])} says\n" + _shortened(done)
+            )
         includes = {str(path): _digest(path) for path in _includes(listed, source)}
         # The loader takes a path for a library that it knows: what has changed needs another.
         state = hashlib.sha256(json.dumps(includes, sort_keys=True).encode()).hexdigest()[:8]

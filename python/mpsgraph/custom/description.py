@@ -108,6 +108,4 @@ def _quoted(text: str | None) -> str:
 
 def _escaped(line: str) -> str:
     plain = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", ord("?"): "\\?"}
-    return "".join(
-        plain.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in line.encode()
-    )
+    return "".join(plain.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in line.encode())

@@ -156,12 +156,16 @@ def custom_operation(
     """
     front = f"custom_operation '{name}':"
     if not _NAME.fullmatch(name):
-        raise GraphError(f"custom_operation: a name is letters, digits and underscores, parts with dots, got {shown(name)}")
+        raise GraphError(
+            f"custom_operation: a name is letters, digits and underscores, parts with dots, got {shown(name)}"
+        )
     in_source = function or name.rpartition(".")[2]
     if not _FUNCTION.fullmatch(in_source):
         raise GraphError(f"{front} function must be a name in C++, got {shown(function)}")
     if version is not None and not _VERSION.fullmatch(version):
-        raise GraphError(f"{front} version must be a word of letters, digits, '.', '+', '-' and '_', got {shown(version)}")
+        raise GraphError(
+            f"{front} version must be a word of letters, digits, '.', '+', '-' and '_', got {shown(version)}"
+        )
     if isinstance(infer, str) and (cpu is None or not _FUNCTION.fullmatch(infer)):
         raise GraphError(f"{front} infer names no function in cpu: {shown(infer)}")
     if cpu is None and metal is None:

@@ -57,7 +57,9 @@ def python_operation(
     """
     front = f"python_operation '{name}':"
     if not _NAME.fullmatch(name):
-        raise GraphError(f"python_operation: a name is letters, digits and underscores, parts with dots, got {shown(name)}")
+        raise GraphError(
+            f"python_operation: a name is letters, digits and underscores, parts with dots, got {shown(name)}"
+        )
 
     def called(arrays: list[Any], given: dict[str, Any], types: list[Any], where: str) -> list[Any]:
         results = function(*arrays, **user_attributes(given))

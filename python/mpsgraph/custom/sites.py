@@ -54,7 +54,9 @@ OWN = ("operation", "key", "effect", "types")
 def user_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     """The user's attributes of an operation, lists of ints as tuples."""
     return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items() if name not in OWN
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in attributes.items()
+        if name not in OWN
     }
 
 

@@ -111,8 +111,7 @@ std::string MetalKernel::declarations(const CustomSite& site) {
   return text + "struct Arguments {\n" + (members.empty() ? "  int nothing;\n" : members) + "};\n#line 1\n";
 }
 
-MetalKernel::MetalKernel(MetalDevice& device, const CustomOperation& operation,
-                         std::shared_ptr<const CustomSite> site)
+MetalKernel::MetalKernel(MetalDevice& device, const CustomOperation& operation, std::shared_ptr<const CustomSite> site)
     : device_(device), site_(std::move(site)) {
   const std::string front = cat("[", operation.name, "] ");
   if (!operation.metal)
@@ -129,8 +128,8 @@ MetalKernel::MetalKernel(MetalDevice& device, const CustomOperation& operation,
   NSError* error = nil;
   id<MTLLibrary> library = [device.device newLibraryWithSource:@(text.c_str()) options:nil error:&error];
   if (!library)
-    throw GraphError(cat(front, "its source in Metal's language does not compile: ",
-                         text_of(error.localizedDescription)));
+    throw GraphError(
+        cat(front, "its source in Metal's language does not compile: ", text_of(error.localizedDescription)));
   id<MTLFunction> function = [library newFunctionWithName:@(operation.metal->function.c_str())];
   if (!function)
     throw GraphError(cat(front, "its source in Metal's language has no kernel '", operation.metal->function, "'"));

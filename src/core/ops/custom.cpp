@@ -2,9 +2,9 @@
 //
 // MPSGraph has none: it is an exception from the cap (docs/decisions/0041). The graph knows the name, the key and the
 // user's attributes; the registry knows what they may be, how results are typed, and the derivative.
+#include "mpsgraph/core/custom.h"
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
-#include "mpsgraph/core/custom.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -45,8 +45,8 @@ std::vector<TensorType> stated_types(const InferContext& c, const std::string& f
 }
 
 std::vector<TensorType> infer_custom(const InferContext& c) {
-  const CustomOperationPtr custom = custom_operation(c.attributes.string("operation"), c.attributes.string("key"),
-                                                     c.where);
+  const CustomOperationPtr custom =
+      custom_operation(c.attributes.string("operation"), c.attributes.string("key"), c.where);
   const std::string front = cat("[", custom->name, "] ");
   if (custom->operand_count >= 0 && c.count() != static_cast<size_t>(custom->operand_count))
     throw GraphError(cat(front, "takes ", custom->operand_count, " operands, came ", c.count(), c.where));
@@ -69,8 +69,8 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
     types = custom->infer(site);
   } else {
     if (c.count() == 0)
-      throw GraphError(cat(front, "has no operand that its result could be like: give it an inference function",
-                           c.where));
+      throw GraphError(
+          cat(front, "has no operand that its result could be like: give it an inference function", c.where));
     types.push_back(c.type(0));
   }
   const Types& stated = c.attributes.types("types");
@@ -108,8 +108,8 @@ void d_custom(GradientContext& g) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
     if (&gradients[i]->graph() != &g.graph())
-      throw GraphError(cat(front, "its gradient for operand ", i, " is a tensor of another graph",
-                           g.operation.where()));
+      throw GraphError(
+          cat(front, "its gradient for operand ", i, " is a tensor of another graph", g.operation.where()));
     const TensorType &given = gradients[i]->type, &wanted = g.input(i)->type;
     if (given.dtype != wanted.dtype || !compatible(given.shape, wanted.shape))
       throw ShapeError(cat(front, "its gradient for operand ", i, " is ", given, ", and the operand is ", wanted,

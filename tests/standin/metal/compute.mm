@@ -167,7 +167,8 @@ StandinPipeline* standin_pipeline(id<MTLFunction> function, NSError** error) {
   const auto found = meanings.find(text_of_source(compiled->_name));
   if (found == meanings.end()) {
     report_error(error, [NSString stringWithFormat:@"the stand-in has no meaning for kernel %@: a test defines it by "
-                                                    "standin_define_kernel()", compiled->_name]);
+                                                    "standin_define_kernel()",
+                                                   compiled->_name]);
     return nil;
   }
   StandinPipeline* pipeline = [[StandinPipeline alloc] init];

@@ -106,9 +106,7 @@ void pause_at_random() {
   return [[StandinTexture alloc] initWithDevice:self descriptor:descriptor];
 }
 
-- (id<MTLLibrary>)newLibraryWithSource:(NSString*)source
-                               options:(MTLCompileOptions*)options
-                                 error:(NSError**)error {
+- (id<MTLLibrary>)newLibraryWithSource:(NSString*)source options:(MTLCompileOptions*)options error:(NSError**)error {
   if (options) standin::misuse(@"the stand-in compiles with default options only");
   return standin_library(self, source, error);
 }
