@@ -132,7 +132,7 @@ def draw(path: Path, pictures: dict[str, np.ndarray], learners: dict[str, Learne
     axes = right.subplots()
     for name, learner in learners.items():
         axes.plot(*zip(*learner.curve, strict=True), "o-", markersize=3, label=name)
-    axes.set(xlabel="seconds of learning", ylabel="dB, the view above")
+    axes.set(xlabel="seconds of learning", ylabel="dB, this view")
     axes.legend(frameon=False)
     figure.savefig(path, dpi=90)
 
