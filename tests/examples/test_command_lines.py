@@ -69,6 +69,7 @@ SHORT = {
         ["--text", "files/text.txt", "--steps", 2, "--start", "the", "--length", 9, "--weights", "w.safetensors"],
     ),
     "inception": (None, ["--narrow", 32, "--steps", 1, "--batch", 2]),
+    "nerf": (None, ["--quick"]),
     "object_detector": (None, ["--steps", 2, "--batch", 2]),
     "resnet50": (cifar10, ["--data", "files", "--epochs", 1, "--batch", 50, "--narrow", 16]),
     "text_generation": (
@@ -115,6 +116,8 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "--epochs must be 1" in refused("digits_nodes", "--epochs", 0, within=tmp_path, status=2)
     assert "--steps must be 1" in refused("gan", "--steps", 0, within=tmp_path, status=2)
     assert "--steps must be 1" in refused("diffusion", "--steps", 0, within=tmp_path, status=2)
+    assert "--minutes must be above 0" in refused("nerf", "--minutes", "nan", within=tmp_path, status=2)
+    assert "--size and --views 8" in refused("nerf", "--views", 3, within=tmp_path, status=2)
     assert "--largest must be from 10" in refused("gelu", "--largest", 3, within=tmp_path, status=2)
     assert "--frames must be 1" in refused("two_queues", "--frames", 0, within=tmp_path, status=2)
     for name in ("activity_classifier", "activity_classifier_layers"):
