@@ -8,7 +8,7 @@ from .._optional import require
 require("torch", "torch", "mpsgraph.torch")
 
 from .aten import known_operations  # noqa: E402
-from .backend import Explanation, backend, compile, explain  # noqa: E402
+from .backend import Explanation, backend, compile, explain, explaining  # noqa: E402
 from .trainer import Trainer  # noqa: E402
 
-__all__ = ["Explanation", "Trainer", "backend", "compile", "explain", "known_operations"]
+__all__ = ["Explanation", "Trainer", "backend", "compile", "explain", "explaining", "known_operations"]

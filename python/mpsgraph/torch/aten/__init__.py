@@ -2,18 +2,34 @@
 
 from . import (  # noqa: F401
     attention,
+    bessel,
+    complex_numbers,
+    compositions,
     convolutions,
+    distances,
     elementwise,
+    fourier,
     gathering,
     gradients,
     linear,
     losses,
     normalizations,
+    polynomials,
     pooling,
+    primitives,
     random,
     recurrent,
     reductions,
+    resizing,
+    sampling,
     shapes,
+    sorting,
+    special,
+)
+from .linear_algebra import (  # noqa: F401
+    decompositions,
+    eigenvalues,
+    solutions,
 )
 from ._table import Call, dtype_of, function_of, known_operations
 
