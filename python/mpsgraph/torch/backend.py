@@ -148,6 +148,7 @@ def _read_by(targets: list[Any]) -> set[Any]:
         if tensor not in seen:
             seen.add(tensor)
             waiting += tensor.operation.inputs
+            waiting += [x for check in tensor.operation.control_dependencies for x in check.inputs]
             for block in tensor.operation.blocks:  # what is inside may read tensors from outside
                 waiting += block.results
                 waiting += [x for operation in block.operations for x in operation.inputs]

@@ -47,7 +47,8 @@ def complex_(call: Call, x: Tensor, y: Tensor) -> Tensor:
     return call.g.complex_tensor(x, y)
 
 
-@aten("conj", "_conj", "conj_physical", "resolve_conj", "_conj_copy", "resolve_neg", "_neg_view", "_neg_view_copy")
+@aten("conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj", "_conj_copy", "resolve_neg", "_neg_view",
+      "_neg_view_copy")  # fmt: skip
 def conj(call: Call, x: Tensor) -> Tensor:
     if call.name in ("_neg_view", "_neg_view_copy"):
         return call.g.negative(x)

@@ -57,7 +57,7 @@ BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 def _unary(method: str) -> Callable[..., Tensor]:
     def function(call: Call, x: Tensor) -> Tensor:
-        x = call.cast(x, call.dtype)
+        x = x if method == "absolute" else call.cast(x, call.dtype)  # of complex numbers it is real
         if method == "relu" and not x.dtype.is_float:
             return call.g.maximum(x, 0)
         result: Tensor = getattr(call.g, method)(x)

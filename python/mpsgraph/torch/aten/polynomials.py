@@ -21,6 +21,8 @@ def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done:
     """Of degrees n, from 1 and a polynomial of degree 1; 0 for negative ones. `done` elements need no loop."""
     shape = list((x + n).shape or ())
     x, n, first = (g.broadcast_to(v, shape) for v in (x, n, first))
+    if 0 in shape:
+        return x
     degree = g.truncate(n)
     waits = degree if done is None else g.select(done, full(g, 0, n), degree)
     most = g.reshape(g.reduction_maximum(g.reshape(waits, [-1]), [0]), ())

@@ -182,3 +182,103 @@ def svd(call: Call, a: Tensor, full_matrices: bool = False, compute_uv: bool = T
         none = g.constant(0, [0], a.dtype)
         return _shaped(call, none, values, none)
     return _shaped(call, v if wide else u, values, g.swap_axes(u if wide else v, 1, 2))
+
+
+# --- of matrices that are not symmetric: QR steps to a triangle ---------------------------------------------------------
+def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
+    """A triangle and a unitary basis z with a = z t z^H, of complex matrices: shifted QR steps of a part that shrinks.
+
+    All of a batch step together; a matrix whose rows are done is only turned by what leaves it a triangle.
+    """
+    batch, n, _ = m_.sizes(a)
+    real = "float64" if a.dtype.itemsize == 16 else "float32"
+    epsilon = float(np.finfo(real).eps)
+    rows, columns = m_.rows_of(g, n), m_.columns_of(g, n)
+    below = g.constant((np.arange(n)[None] < np.arange(n)[:, None])[None])
+    identity, limit = m_.eye(g, batch, n, a), 40 * n
+    zero, none = m_.number(g, 0, a), g.constant(0.0, (), real)
+
+    def element(x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return m_.picked(g, g.equal(columns, j), m_.picked(g, g.equal(rows, i), x, 1), 2)
+
+    def step(number: Tensor, last: Tensor, t: Tensor, z: Tensor) -> list[Tensor]:
+        before = g.maximum(last - 1, 0)
+        p, q, r, s = (element(t, i, j) for i in (before, last) for j in (before, last))
+        # Wilkinson's shift: of the last two rows' eigenvalues the one that is nearer to the last element.
+        half = (p - s) * m_.number(g, 0.5, a)
+        root = _complex_root(g, half * half + q * r)
+        away = g.less_than(g.real_part(g.conjugate(half) * root), none)
+        under = half + g.select(away, -root, root)
+        still = g.equal(g.absolute(under), none)
+        shift = s - g.select(still, zero, q * r / g.select(still, m_.number(g, 1, a), under))
+        odd = g.equal(g.modulo(number, 11), 10)
+        shift = g.select(odd, s + g.cast(g.absolute(r), a.dtype), shift)
+        inside = g.cast(g.cast(g.less_than_or_equal_to(rows, last), real), a.dtype)
+        across = g.cast(g.cast(g.less_than_or_equal_to(columns, last), real), a.dtype)
+        part = (t - shift * identity) * inside * across + identity * (m_.number(g, 1, a) - inside)
+        unitary, _ = m_.qr(g, part, True)
+        t = g.matrix_multiplication(g.matrix_multiplication(m_.adjoint(g, unitary), t), unitary)
+        z = g.matrix_multiplication(z, unitary)
+        left = g.reduction_sum(g.select(below, g.absolute(t), none), 2)
+        scale = g.reduction_maximum(g.absolute(t), [1, 2])
+        waits = g.logical_and(g.greater_than(left, scale * epsilon), g.less_than_or_equal_to(rows, last))
+        last = g.reduction_maximum(g.select(waits, rows, g.constant(0, (), "int32")), 1)
+        return [number + 1, last, t, z]
+
+    def goes_on(number: Tensor, last: Tensor, t: Tensor, z: Tensor) -> tuple[Tensor, list[Tensor]]:
+        rest = g.reshape(g.reduction_maximum(g.reshape(last, [-1]), [0]), ())
+        return g.logical_and(g.greater_than(rest, 0), g.less_than(number, limit)), [number, last, t, z]
+
+    start = [g.constant(0, (), "int32"), g.constant(n - 1, [batch, 1, 1], "int32"), a, identity]
+    _, _, t, z = g.while_(start, goes_on, step)
+    return m_.triangle(g, t, False), z
+
+
+def _complex_root(g: Graph, x: Tensor) -> Tensor:
+    """The root with a positive real part."""
+    size = g.absolute(x)
+    real, imaginary = g.real_part(x), g.imaginary_part(x)
+    first = g.square_root(g.maximum((size + real) * 0.5, 0.0))
+    second = g.square_root(g.maximum((size - real) * 0.5, 0.0))
+    return g.complex_tensor(first, g.select(g.less_than(imaginary, 0.0), -second, second))
+
+
+def _vectors_of_triangle(g: Graph, t: Tensor) -> Tensor:
+    """The eigenvectors of upper triangles as columns: each from its own row upwards."""
+    batch, n, _ = m_.sizes(t)
+    rows, columns = m_.rows_of(g, n), m_.columns_of(g, n)
+    one, zero = m_.number(g, 1, t), m_.number(g, 0, t)
+    diagonal = g.reduction_sum(t * m_.eye(g, 1, n, t), 2)
+    across = g.reshape(diagonal, [batch, 1, n])
+    tiny = g.cast(g.reduction_maximum(g.absolute(t), [1, 2]) * 1e-7, t.dtype)
+    start = m_.eye(g, batch, n, t)
+
+    def row(number: Tensor, v: Tensor) -> Tensor:
+        i = g.constant(n - 1, (), "int32") - number
+        here = g.equal(rows, i)
+        of_row = m_.picked(g, here, t, 1)
+        inner = g.select(g.greater_than(columns, i), of_row, zero)
+        sums = g.matrix_multiplication(inner, v)
+        apart = m_.picked(g, g.equal(columns, i), of_row, 2) - across
+        apart = g.select(g.equal(g.absolute(apart), 0.0), g.select(g.equal(g.absolute(tiny), 0.0), one, tiny), apart)
+        found = g.select(g.less_than(i, columns), -sums / apart, v)
+        return g.select(here, found, v)
+
+    return g.for_(n, initial=[start], body=row)[0]
+
+
+@aten("linalg_eig", "_linalg_eigvals")
+def eig(call: Call, a: Tensor) -> Any:
+    g = call.g
+    if m_.empty(a):
+        return nothing(call) if isinstance(call.result, (tuple, list)) else nothing(call)[0]
+    flat = m_.flat(g, a)
+    if not a.dtype.is_complex:
+        flat = g.cast(flat, "complex128" if a.dtype.itemsize == 8 else "complex64")
+    t, z = schur(g, flat)
+    values = g.reduction_sum(t * m_.eye(g, 1, m_.sizes(t)[1], t), 2)
+    if not isinstance(call.result, (tuple, list)):
+        return g.reshape(values, call.shape)
+    vectors = g.matrix_multiplication(z, _vectors_of_triangle(g, t))
+    norm = g.square_root(g.reduction_sum(g.absolute_square(vectors), 1))
+    return _shaped(call, values, vectors / g.cast(norm, vectors.dtype))

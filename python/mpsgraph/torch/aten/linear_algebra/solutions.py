@@ -113,16 +113,13 @@ def solve(call: Call, a: Tensor, b: Tensor, *, left: bool = True, check_errors: 
         return nothing(call)
     vector = len(m_.sizes(b)) == 1 or m_.sizes(b) == m_.sizes(a)[:-1]
     right = g.expand_dims(b, -1) if vector else b
-    turned = _turned(call, a)
-    factors, order, pivots, failed = m_.lu(g, m_.flat(g, g.swap_axes(a, -2, -1) if turned else a))
+    factors, order, pivots, failed = m_.lu(g, m_.flat(g, a))
     wide = g.reshape(factors, m_.sizes(a))
     places = g.reshape(order, [*m_.sizes(a)[:-1], 1])
-    # With the transposed factors a x = b is an adjoint system; x a = b is turned once more.
     if not left:
         right = m_.adjoint(g, right)
     batch, (one, places, right) = _together(call, wide, places, right)
-    adjoint = turned if left else not turned
-    x = lu_solved(call, one, g.reshape(places, m_.sizes(places)[:2]), right, adjoint)
+    x = lu_solved(call, one, g.reshape(places, m_.sizes(places)[:2]), right, not left)
     x = x if left else m_.adjoint(g, x)
     return _shaped(call, x, factors, pivots, failed)
 
