@@ -262,7 +262,8 @@ bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> r
             [](const Extent& a, const Extent& b) { return std::less<>()(a.begin, b.begin); });
   const std::byte *read_to = nullptr, *written_to = nullptr;
   for (const Extent& extent : extents) {
-    if (std::less<>()(extent.begin, written_to) || (extent.written && std::less<>()(extent.begin, read_to))) return true;
+    if (std::less<>()(extent.begin, written_to) || (extent.written && std::less<>()(extent.begin, read_to)))
+      return true;
     const std::byte*& reached = extent.written ? written_to : read_to;
     if (std::less<>()(reached, extent.end)) reached = extent.end;
   }

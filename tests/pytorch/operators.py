@@ -255,10 +255,12 @@ def main() -> int:
             print(f"{kind} {name}: {why[:300]}")
     counts = collections.Counter(kind for _, kind, _ in results)
     captured, drawn = counts.total() - counts["none"], sum(why == DRAWN for _, _, why in results)
-    print(f"{captured} samples that Dynamo captures: {counts['passed']} pass ({counts['passed'] / max(captured, 1):.1%}, "
-          f"of which {drawn} are drawn at random and compared by shape and type), "
-          f"{counts['refused']} refused, {counts['listed']} differ with a reason, {counts['wrong']} wrong; "
-          f"{counts['none']} are none; {time.monotonic() - began:.0f} s")  # fmt: skip
+    share = counts["passed"] / max(captured, 1)
+    print(
+        f"{captured} samples that Dynamo captures: {counts['passed']} pass ({share:.1%}), of which {drawn} are drawn at "
+        f"random and compared by shape and type; {counts['refused']} refused, {counts['listed']} differ with a reason, "
+        f"{counts['wrong']} wrong. {counts['none']} are no samples. {time.monotonic() - began:.0f} s"
+    )
     return 1 if counts["wrong"] or any(part.returncode for part in parts) else 0
 
 

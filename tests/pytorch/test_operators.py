@@ -1,7 +1,8 @@
 """A part of PyTorch's own samples of its operators through the backend; `operators.py` runs and counts all of them."""
 
-import io
 import contextlib
+import io
+import json
 
 import pytest
 
@@ -21,8 +22,6 @@ def outcomes() -> dict[str, tuple[str, str]]:
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         operators.run_part("", EVERY, 0, 1)
-    import json
-
     return {name: (kind, why) for name, kind, why in map(json.loads, text.getvalue().splitlines())}
 
 

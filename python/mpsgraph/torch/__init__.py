@@ -12,4 +12,14 @@ from .backend import Explanation, backend, compile, explain, explaining  # noqa:
 from .steps import CompiledStep, compile_step  # noqa: E402
 from .trainer import Trainer  # noqa: E402
 
-__all__ = ["CompiledStep", "Explanation", "Trainer", "backend", "compile", "compile_step", "explain", "explaining", "known_operations"]
+__all__ = [
+    "CompiledStep",
+    "Explanation",
+    "Trainer",
+    "backend",
+    "compile",
+    "compile_step",
+    "explain",
+    "explaining",
+    "known_operations",
+]

@@ -128,7 +128,7 @@ class _Part(torch.nn.Module):
         targets: list[Any] = []
         for x in found:
             targets.append(g.identity(x) if x in feeds or any(x is t for t in targets) else x)
-        read = _read_by(targets)
+        read = importer.read_by(targets)
         self.executable: Executable = g.compile({f: t for f, t in types.items() if f in read}, targets)
         self.graph = g
         self.places = [feeds[feed] for feed in self.executable.feeds]
@@ -137,22 +137,6 @@ class _Part(torch.nn.Module):
         results = self.executable.run([as_array(inputs[place]) for place in self.places])
         tensors = [as_tensor(array) for array in results]
         return tensors[0] if self.single else tuple(tensors)
-
-
-def _read_by(targets: list[Any]) -> set[Any]:
-    """The tensors that targets depend on."""
-    seen: set[Any] = set()
-    waiting = list(targets)
-    while waiting:
-        tensor = waiting.pop()
-        if tensor not in seen:
-            seen.add(tensor)
-            waiting += tensor.operation.inputs
-            waiting += [x for check in tensor.operation.control_dependencies for x in check.inputs]
-            for block in tensor.operation.blocks:  # what is inside may read tensors from outside
-                waiting += block.results
-                waiting += [x for operation in block.operations for x in operation.inputs]
-    return seen
 
 
 class _Compiled:
@@ -232,7 +216,10 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
     (4, 3)
     """
     compiler = aot_autograd(
-        fw_compiler=_compiled, bw_compiler=_compiled, inference_compiler=_compiled, decompositions=importer.decompositions()
+        fw_compiler=_compiled,
+        bw_compiler=_compiled,
+        inference_compiler=_compiled,
+        decompositions=importer.decompositions(),
     )
     return compiler(module, inputs)  # type: ignore[no-any-return]
 

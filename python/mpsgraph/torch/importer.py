@@ -61,6 +61,22 @@ def build(
     raise UnsupportedError("the graph has no output")
 
 
+def read_by(targets: list[Any]) -> set[Any]:
+    """The tensors that targets depend on."""
+    seen: set[Any] = set()
+    waiting = list(targets)
+    while waiting:
+        tensor = waiting.pop()
+        if tensor not in seen:
+            seen.add(tensor)
+            waiting += tensor.operation.inputs
+            waiting += [x for check in tensor.operation.control_dependencies for x in check.inputs]
+            for block in tensor.operation.blocks:  # what is inside may read tensors from outside
+                waiting += block.results
+                waiting += [x for operation in block.operations for x in operation.inputs]
+    return seen
+
+
 def _is_check(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.name.removeprefix("aten::") in _CHECKS
 
@@ -91,6 +107,7 @@ def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping
     """Adds the operations that a function of PyTorch's calls for arguments with tensors of the graph among them."""
     leaves, form = torch.utils._pytree.tree_flatten((arguments, dict(named)))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+
     def flat(*tensors: torch.Tensor) -> list[Any]:
         given = list(leaves)
         for place, tensor in zip(places, tensors, strict=True):

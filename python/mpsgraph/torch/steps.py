@@ -17,6 +17,7 @@ import torch
 from .._core import Executable, Tensor
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
+from . import importer
 from .exports import Step, loss_of, names_of
 from .optimizers import rule_of, stepped
 from .tensors import as_array, as_tensor
@@ -47,7 +48,12 @@ class CompiledStep:
     """What compile_step gives: called with inputs and labels, it makes one step and gives the loss."""
 
     def __init__(
-        self, module: torch.nn.Module, loss: Callable[..., Any], optimizer: torch.optim.Optimizer, device: Any, seed: int
+        self,
+        module: torch.nn.Module,
+        loss: Callable[..., Any],
+        optimizer: torch.optim.Optimizer,
+        device: Any,
+        seed: int,
     ) -> None:
         if not isinstance(module, torch.nn.Module) or not callable(loss):
             raise GraphError(
@@ -105,20 +111,18 @@ class CompiledStep:
             for options in self.optimizer.param_groups
         ]
         # As in PyTorch, a parameter that the loss does not depend on stays as it is.
-        trained = [name for _, names in groups for name in names if name in values]
+        read = importer.read_by([found.value])
+        groups = [(options, [name for name in names if values.get(name) in read]) for options, names in groups]
+        trained = [name for _, names in groups for name in names]
         gradients = g.gradients(found.value, [values[name] for name in trained])
         for options, names in groups:
             double = any(self._tensors[name].dtype == torch.float64 for name in names)
             rate = g.placeholder((), "float64" if double else "float32", "rate")
             fed[rate] = options
             for name in names:
-                if name not in values or gradients[values[name]] is None:
-                    continue
                 kept = {key: self._state(name, key) for key in self._rule.states(options)}
                 states = {key: fed_by(tensor, f"{name}/{key}") for key, tensor in kept.items()}
-                result, states = stepped(
-                    g, self._rule, options, values[name], gradients[values[name]], rate, states
-                )
+                result, states = stepped(g, self._rule, options, values[name], gradients[values[name]], rate, states)
                 new += [(self._tensors[name], result), *((kept[key], states[key]) for key in kept)]
         types = {feed: (tuple(feed.shape or ()), feed.dtype) for feed in fed}
         executable = g.compile(types, [found.value, *(x for _, x in new)], device=self._device)

@@ -9,7 +9,6 @@ import torch
 
 from .._core import from_dlpack
 
-
 _TOKEN = np.zeros(0, np.float32)
 
 

@@ -16,7 +16,8 @@ from .._core import DeviceGraph, Executable, Operation, Tensor
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..training.step_result import StepResult
-from .exports import Step, loss_of
+from . import importer
+from .exports import Step, loss_of, names_of
 from .optimizers import moved, rule_of
 from .tensors import as_array, as_tensor
 
@@ -67,7 +68,10 @@ class Trainer:
         self.graph = Graph(seed=seed)
         self._on: DeviceGraph = self.graph.on(device)
         self._step = Step(module, loss)
-        self._tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        # Tied ones under their first name.
+        everything = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self._first = names_of(module)
+        self._tensors = {name: everything[name] for name in dict.fromkeys(self._first.values())}
         self._variables: dict[str, Tensor] = {}
         self._states: dict[str, dict[str, Tensor]] = {}
         names = {id(p): name for name, p in module.named_parameters()}
@@ -111,9 +115,11 @@ class Trainer:
         found = loss_of(g, self._step, inputs, labels, lambda name: g.read(self._variable(name)))
         updates = [g.assign(self._variable(name), x) for name, x in found.buffers.items()]
         rates = [g.placeholder((), self._rate_dtype(names), "rate") for names in self._groups]
-        trained = [self._variable(name) for names in self._groups for name in names]
-        gradients = g.gradients(found.value, trained)
-        for names, rate, options in zip(self._groups, rates, self.optimizer.param_groups, strict=True):
+        # As in PyTorch, a parameter that the loss does not depend on stays as it is.
+        read = importer.read_by([found.value])
+        groups = [[name for name in names if self._variable(name) in read] for names in self._groups]
+        gradients = g.gradients(found.value, [self._variables[name] for names in groups for name in names])
+        for names, rate, options in zip(groups, rates, self.optimizer.param_groups, strict=True):
             for name in names:
                 variable = self._variables[name]
                 updates += moved(g, self.rule, options, variable, gradients[variable], rate, self._kept(name, options))
@@ -173,7 +179,8 @@ class Trainer:
         >>> sorted(trainer.state_dict())
         ['bias', 'weight']
         """
-        return {name: self._value(name) for name in self.module.state_dict() if name in self._tensors}
+        first = self._first
+        return {name: self._value(first[name]) for name in self.module.state_dict() if first.get(name) in self._tensors}
 
     def _value(self, name: str) -> torch.Tensor:
         if name not in self._variables:

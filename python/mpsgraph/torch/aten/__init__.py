@@ -26,11 +26,11 @@ from . import (  # noqa: F401
     sorting,
     special,
 )
+from ._table import Call, dtype_of, function_of, known_operations
 from .linear_algebra import (  # noqa: F401
     decompositions,
     eigenvalues,
     solutions,
 )
-from ._table import Call, dtype_of, function_of, known_operations
 
 __all__ = ["Call", "dtype_of", "function_of", "known_operations"]

@@ -17,7 +17,9 @@ def addbmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 @composed("_trilinear")
-def trilinear(a: Any, b: Any, c: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1) -> Any:
+def trilinear(
+    a: Any, b: Any, c: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
+) -> Any:
     """The product of three tensors with axes of size 1 inserted, summed over some axes."""
     wide = []
     for x, places in zip((a, b, c), (expand1, expand2, expand3), strict=True):

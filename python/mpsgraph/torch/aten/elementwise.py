@@ -341,7 +341,9 @@ def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
     zero = g.equal(x, 0.0)
     bits = g.reinterpret_cast(g.select(zero, call.cast(1.0, x.dtype), x), "int32")
     outwards = g.equal(g.greater_than(y, x), g.greater_than(x, 0.0))
-    moved = g.reinterpret_cast(bits + g.select(outwards, g.constant(1, (), "int32"), g.constant(-1, (), "int32")), "float32")
+    moved = g.reinterpret_cast(
+        bits + g.select(outwards, g.constant(1, (), "int32"), g.constant(-1, (), "int32")), "float32"
+    )
     least = g.constant(np.float32(1e-45).reshape(()))
     moved = g.select(zero, g.select(g.greater_than(y, 0.0), least, -least), moved)
     none = g.logical_or(g.is_nan(x), g.is_nan(y))

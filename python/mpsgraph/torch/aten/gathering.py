@@ -115,9 +115,7 @@ def scatter_reduce(
 
 
 @composed("index_reduce")
-def index_reduce(
-    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
-) -> Any:
+def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """A scatter_reduce whose places are the same in each row."""
     if not x.dim():
         x, source, dim = x.reshape(1), source.reshape(1), 0

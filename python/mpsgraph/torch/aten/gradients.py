@@ -123,7 +123,9 @@ def replication_pad_backward(incoming: Any, x: Any, pads: Sequence[int]) -> Any:
         axis, size = x.dim() - 1 - i, x.shape[x.dim() - 1 - i]
         places = torch.clamp(torch.arange(incoming.shape[axis]) - pads[2 * i], 0, size - 1)
         if pads[2 * i] < 0 or pads[2 * i + 1] < 0:
-            places = torch.arange(-min(pads[2 * i], 0), incoming.shape[axis] - min(pads[2 * i], 0)) - max(pads[2 * i], 0)
+            places = torch.arange(-min(pads[2 * i], 0), incoming.shape[axis] - min(pads[2 * i], 0)) - max(
+                pads[2 * i], 0
+            )
             places = torch.clamp(places, 0, size - 1)
         shape = list(incoming.shape)
         shape[axis] = size

@@ -61,7 +61,9 @@ def _chebyshev(g: Graph, x: Tensor, n: Tensor, kind: str) -> Tensor:
         "v": lambda: g.cos((degree + 0.5) * angle) / g.cos(half),
         "w": lambda: g.sin((degree + 0.5) * angle) / g.sin(half),
     }[kind]()
-    found = _recurrence(g, x, n, first, lambda g, k, x, p, q: x * q * 2.0 - p, g.logical_or(by_angle, g.equal(size, 1.0)))
+    found = _recurrence(
+        g, x, n, first, lambda g, k, x, p, q: x * q * 2.0 - p, g.logical_or(by_angle, g.equal(size, 1.0))
+    )
     found = g.select(by_angle, angles, found)
     one = full(g, 1, x)
     right = {"t": one, "u": degree + 1.0, "v": one, "w": degree * 2.0 + 1.0}[kind]

@@ -90,11 +90,12 @@ def averaged(
         return g.reshape(method(x, include_zero_pad_to_average=bool(count_padding and any(pads)), **where), list(sizes))
     steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
     kernels, strides, inner, out = pair(kernel, count), pair(steps, count), shape_of(x)[-count:], list(sizes)[-count:]
-    after = [
-        max((o - 1) * s + k - n - p, 0) for o, s, k, n, p in zip(out, strides, kernels, inner, pads, strict=True)
-    ]
+    after = [max((o - 1) * s + k - n - p, 0) for o, s, k, n, p in zip(out, strides, kernels, inner, pads, strict=True)]
     wide = g.pad(x, [0, 0, *pads], [0, 0, *after])
-    crop = [0, 0, *([0] * count)], [*shape_of(x)[:2], *((o - 1) * s + k for o, s, k in zip(out, strides, kernels, strict=True))]
+    crop = (
+        [0, 0, *([0] * count)],
+        [*shape_of(x)[:2], *((o - 1) * s + k for o, s, k in zip(out, strides, kernels, strict=True))],
+    )
     wide = g.slice(wide, *crop)
     plain = {**where, "padding": [(0, 0)] * len(where["padding"])}
     total = method(wide, **plain) * float(np.prod(kernels))
@@ -115,9 +116,7 @@ def avg_pool(
     count_include_pad: bool = True, divisor_override: Any = None,
 ) -> Tensor:  # fmt: skip
     count = 3 if "3d" in call.name else 2
-    return averaged(
-        call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, call.shape, count
-    )
+    return averaged(call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, call.shape, count)
 
 
 @aten("avg_pool2d_backward", "avg_pool3d_backward")

@@ -189,7 +189,9 @@ def _places(call: Call, sizes: Sequence[int], strides: Sequence[int], offset: in
 
 
 @aten("as_strided", "as_strided_copy")
-def as_strided(call: Call, x: Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None) -> Tensor:
+def as_strided(
+    call: Call, x: Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
+) -> Tensor:
     begin = call.arguments[0].storage_offset() if offset is None else offset
     places = _places(call, sizes, strides, begin)
     return call.g.reshape(call.g.gather(call.g.reshape(x, [-1]), call.g.constant(places), 0), call.shape)
@@ -264,9 +266,7 @@ def diagonal_scatter(call: Call, x: Tensor, source: Tensor, offset: int = 0, dim
 
 
 @aten("diagonal_backward")
-def diagonal_backward(
-    call: Call, incoming: Tensor, sizes: Sequence[int], offset: int, dim1: int, dim2: int
-) -> Tensor:
+def diagonal_backward(call: Call, incoming: Tensor, sizes: Sequence[int], offset: int, dim1: int, dim2: int) -> Tensor:
     return diagonal_scatter(call, filled(call, 0), incoming, offset, dim1, dim2)
 
 

@@ -143,7 +143,9 @@ def searchsorted(
     before = (left <= at) if right or side == "right" else (left < at)
     if given.is_floating_point() and rows.is_floating_point():
         above = torch.isnan(at)
-        before = torch.where(above, ~torch.isnan(left) if not (right or side == "right") else torch.ones_like(before), before)
+        before = torch.where(
+            above, ~torch.isnan(left) if not (right or side == "right") else torch.ones_like(before), before
+        )
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 

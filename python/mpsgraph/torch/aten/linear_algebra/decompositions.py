@@ -119,9 +119,7 @@ def householder_product(call: Call, a: Tensor, factors: Tensor) -> Tensor:
 
 
 @aten("ormqr")
-def ormqr(
-    call: Call, a: Tensor, factors: Tensor, other: Tensor, left: bool = True, transpose: bool = False
-) -> Tensor:
+def ormqr(call: Call, a: Tensor, factors: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     g = call.g
     if m_.empty(a, other):
         return nothing(call)[0]
