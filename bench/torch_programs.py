@@ -1,4 +1,4 @@
-"""Training steps of PyTorch's programs by each way in, and by PyTorch itself: median times of a step, and the first one.
+"""Training steps of PyTorch's programs by each way in, and by PyTorch itself: median times, and the first step's.
 
     .venv-conformance/bin/python bench/torch_programs.py [--rounds 5]   with mpsgraph on the path, as `make test-torch`
 

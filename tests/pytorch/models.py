@@ -1,4 +1,4 @@
-"""Models of torchvision and transformers, small, with random weights, and a batch for each: what the door is held against.
+"""Models of torchvision and transformers, small, with random weights, and a batch for each, which train as in PyTorch.
 
 Both packages are optional: a model whose package is not there is skipped. torchvision's wheels from PyPI hold kernels
 for one version of PyTorch's libraries; where those do not load, its Python runs without them.
@@ -50,7 +50,7 @@ def torchvision() -> Any:
     global _library
     if "torchvision" not in sys.modules and _library is None:
         try:
-            torch.ops.torchvision.nms
+            _ = torch.ops.torchvision.nms
         except AttributeError:
             _library = torch.library.Library("torchvision", "FRAGMENT")
             _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
@@ -295,8 +295,8 @@ def main() -> int:
             found, why = {}, f"{type(cause).__name__}: {str(cause)[:600]}"
         bad += bool(why)
         shown = " ".join(f"{loss:.5f}" for loss in found.get("eager", []))
-        print(f"{name}: {why or 'equal'}; losses {shown}; {found.get('graphs')} graphs, {found.get('seconds', 0):.0f} s",
-              flush=True)  # fmt: skip
+        how = f"{found.get('graphs')} graphs, {found.get('seconds', 0):.0f} s"
+        print(f"{name}: {why or 'equal'}; losses {shown}; {how}", flush=True)
     return bool(bad)
 
 

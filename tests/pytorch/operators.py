@@ -5,8 +5,8 @@
     python tests/pytorch/operators.py --every 20         each twentieth
 
 A sample passes when nothing of it falls to PyTorch, and results and gradients are eager's within the tolerance. It is
-refused when a call falls to PyTorch, which is named with its reason, and wrong else. What Dynamo does not capture whole,
-or PyTorch itself cannot, is no sample. The exit status is not 0 when one is wrong that WRONG does not list.
+refused when a call falls to PyTorch, which is named with its reason, and wrong else. What Dynamo does not capture
+whole, or PyTorch itself cannot, is no sample. The exit status is not 0 when one is wrong that WRONG does not list.
 """
 
 from __future__ import annotations
@@ -257,9 +257,9 @@ def main() -> int:
     captured, drawn = counts.total() - counts["none"], sum(why == DRAWN for _, _, why in results)
     share = counts["passed"] / max(captured, 1)
     print(
-        f"{captured} samples that Dynamo captures: {counts['passed']} pass ({share:.1%}), of which {drawn} are drawn at "
-        f"random and compared by shape and type; {counts['refused']} refused, {counts['listed']} differ with a reason, "
-        f"{counts['wrong']} wrong. {counts['none']} are no samples. {time.monotonic() - began:.0f} s"
+        f"{captured} samples that Dynamo captures: {counts['passed']} pass ({share:.1%}), of which {drawn} are drawn "
+        f"at random and compared by shape and type; {counts['refused']} refused, {counts['listed']} differ with a "
+        f"reason, {counts['wrong']} wrong. {counts['none']} are no samples. {time.monotonic() - began:.0f} s"
     )
     return 1 if counts["wrong"] or any(part.returncode for part in parts) else 0
 

@@ -1,4 +1,4 @@
-"""mpsgraph.torch.compile_step beside PyTorch's own steps: losses, weights and state, which are PyTorch's at all times."""
+"""mpsgraph.torch.compile_step beside PyTorch's own steps: losses, weights and state, which stay PyTorch's."""
 
 import copy
 import doctest

@@ -1,4 +1,4 @@
-"""A training step of PyTorch's as one executable, over PyTorch's own memory: parameters, buffers, the optimizer's state.
+"""A training step of PyTorch's as one executable, over PyTorch's own memory: parameters, buffers, optimizer's state.
 
 They go in as they lie there and come out into memory that takes their place, so that between steps everything is
 PyTorch's: `state_dict`, `load_state_dict`, schedulers, another loop. `Trainer` keeps them here instead, in layouts that
@@ -57,8 +57,8 @@ class CompiledStep:
     ) -> None:
         if not isinstance(module, torch.nn.Module) or not callable(loss):
             raise GraphError(
-                "mpsgraph.torch.compile_step takes a torch.nn.Module, a function (outputs, *labels) and an optimizer of "
-                f"torch.optim, got {type(module).__name__}, {type(loss).__name__} and {type(optimizer).__name__}"
+                "mpsgraph.torch.compile_step takes a torch.nn.Module, a function (outputs, *labels) and an optimizer "
+                f"of torch.optim, got {type(module).__name__}, {type(loss).__name__} and {type(optimizer).__name__}"
             )
         self._rule, self.module, self.optimizer = rule_of(optimizer), module, optimizer
         self._step, self._device, self._seed = Step(module, loss), device, seed

@@ -1,4 +1,4 @@
-"""What is said in PyTorch's own language and belongs to no other file: sums of products, repeats, embeddings in bags."""
+"""What is said in PyTorch's own language and belongs to no other file: sums of products, segments, histograms."""
 
 from __future__ import annotations
 

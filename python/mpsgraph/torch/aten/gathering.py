@@ -163,7 +163,7 @@ def _is_mask(i: Tensor) -> bool:
 
 
 class _Places:
-    """Indices of some axes: those in front by a transposition, vectors for them, and where the result has their axes."""
+    """Indices of some axes: these in front by a transposition, vectors for them, and where the result has them."""
 
     def __init__(self, call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> None:
         g, sizes = call.g, shape_of(x)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..._core import Tensor, int32
 from ._table import Call, aten, shape_of
+from .elementwise import maximum, minimum
 
 Axes = int | Sequence[int] | None
 
@@ -118,6 +119,8 @@ aten("argmin")(_arg("reduction_arg_minimum"))
 
 def _extremum(values: str, places: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: Any = None, keep: bool = False) -> Any:
+        if isinstance(axis, Tensor):  # of two tensors, element by element
+            return (maximum if call.name == "max" else minimum)(call, x, axis)
         if not isinstance(call.result, (tuple, list)):
             return reduced(call, values, x, None)
         if not x.shape:

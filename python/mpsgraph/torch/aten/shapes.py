@@ -232,7 +232,7 @@ def _band(call: Call, inside: Any) -> Tensor:
     return call.g.constant(inside(*np.indices(call.shape[-2:])))
 
 
-# --- diagonals: of the last two axes, once those are moved there --------------------------------------------------------
+# --- diagonals: of the last two axes, once those are moved there ------------------------------------------------------
 def _to_the_end(call: Call, x: Tensor, a: int, b: int) -> tuple[Tensor, list[int]]:
     """With two axes last, and the order that brings them there."""
     rank = len(shape_of(x))

@@ -51,7 +51,7 @@ def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
     return g.select(mask, full(g, instead, x), x)
 
 
-# --- the error function's family ---------------------------------------------------------------------------------------
+# --- the error function's family --------------------------------------------------------------------------------------
 @special("special_erfcx", primitive="erfcx")
 def erfcx(g: Graph, x: Tensor) -> Tensor:
     """exp(x^2) erfc(x)."""
@@ -124,7 +124,7 @@ def log_ndtr(g: Graph, x: Tensor) -> Tensor:
     return g.select(low, far, log1p_of(g, erfc(g, g.maximum(t, -1.0)) * -0.5))
 
 
-# --- the gamma function's family ---------------------------------------------------------------------------------------
+# --- the gamma function's family --------------------------------------------------------------------------------------
 _LOG_SHIFT = math.log(7.5)
 
 

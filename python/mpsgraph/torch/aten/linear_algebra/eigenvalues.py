@@ -184,7 +184,7 @@ def svd(call: Call, a: Tensor, full_matrices: bool = False, compute_uv: bool = T
     return _shaped(call, v if wide else u, values, g.swap_axes(u if wide else v, 1, 2))
 
 
-# --- of matrices that are not symmetric: QR steps to a triangle ---------------------------------------------------------
+# --- of matrices that are not symmetric: QR steps to a triangle -------------------------------------------------------
 def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     """A triangle and a unitary basis z with a = z t z^H, of complex matrices: shifted QR steps of a part that shrinks.
 
