@@ -1,4 +1,4 @@
-// channels_last: channels first becomes channels last around convolutions and pooling of many channels.
+// channels_last: channels first becomes channels last around convolutions and maxima of many channels.
 //
 //   %c = convolution2d(%x, %w) {data_layout="NCHW"}        %t = transpose(%x) {permutation=[0,2,3,1]}
 //   %a = addition(%c, %b)               (%b: [1,C,1,1])    %c = convolution2d(%t, %w) {data_layout="NHWC"}
@@ -11,7 +11,7 @@
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
 // who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
-// convolution or such pooling to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is
+// convolution or such maxima to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is
 // one over two, is an image of one row throughout, [N,1,L,C].
 #include <algorithm>
 #include <array>
@@ -64,10 +64,12 @@ bool may_turn(const Tensor* tensor) {
   return is_image(tensor) || (tensor->type.shape.known() && tensor->type.shape.rank() == 3);
 }
 
-// Pooling that is worth two transpositions of its own: its vectors run over channels, of which it needs a vector's.
+// Maxima that are worth two transpositions of their own: vectors run over channels, of which they need a vector's. Means
+// of windows are not.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
-  if (!is_image_pooling(operation) || !is_image(operation.output())) return false;
+  if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
+    return false;
   const DType dtype = operation.output()->dtype();
   return (dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16) &&
          operation.output()->type.shape.dims()[1] >= enough;

@@ -81,6 +81,39 @@ def test_open_sizes_are_compiled_for_each_that_comes():
         assert compiled(torch.ones(count, 2)).tolist() == [3.0 * count] * 2
 
 
+def test_graphs_that_break_and_sizes_that_are_marked_go_on_here():
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x, scale):
+            y = self.first(x) * scale
+            torch._dynamo.graph_break()
+            return {"y": self.second(y.relu()), "sum": y.sum()}
+
+    module = Broken().double()
+    with mg.torch.explaining() as found:
+        compiled = mg.torch.compile(module)
+        for count in (5, 6, 5):
+            x, scale = torch.randn(count, 3).double().requires_grad_(), torch.tensor(2.0).double()
+            torch._dynamo.mark_dynamic(x, 0)
+            expected, ours = module(x, scale), compiled(x, scale)
+            wanted = [x, *module.parameters()]
+            slopes = [torch.autograd.grad(r["y"].square().sum() + r["sum"], wanted) for r in (ours, expected)]
+            for a, b in zip((*ours.values(), *slopes[0]), (*expected.values(), *slopes[1]), strict=True):
+                torch.testing.assert_close(a, b)
+    assert found.graphs >= 4 and not found.fallen
+
+
+def test_a_singular_matrix_ends_the_run():
+    solve = mg.torch.compile(torch.linalg.solve)
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    torch.testing.assert_close(solve(x, torch.ones(2)), torch.linalg.solve(x, torch.ones(2)))
+    with pytest.raises(mg.CheckError, match=r"torch\.linalg\.solve: a matrix is singular"):
+        solve(torch.ones(2, 2), torch.ones(2))
+
+
 def test_results_are_their_own_memory():
     compiled = mg.torch.compile(lambda x: (x.reshape(-1), x + 1, x + 1))
     x = torch.zeros(2, 2)

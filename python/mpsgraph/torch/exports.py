@@ -16,7 +16,7 @@ from .._core import Tensor
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
 from . import importer
-from .aten import dtype_of
+from .aten import dtype_of, function_of
 from .tensors import as_array
 
 
@@ -114,6 +114,6 @@ def _exported(step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> A
             raise UnsupportedError(f"torch.export cannot follow the module: {error}") from error
         table = torch.export.default_decompositions()
         for operation in list(table):
-            if importer.function_of(operation) is not None:
+            if function_of(operation) is not None:
                 del table[operation]
         return program.run_decompositions({**importer.decompositions(), **table})

@@ -88,7 +88,7 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
         raise UnsupportedError(f"there is no translation of {node.target}")
     metas = torch.fx.node.map_arg(node.args, lambda n: n.meta.get("val"))
     name = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
-    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated)
+    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated, traced)
     try:
         return _as_said(call, function(call, *value_of(node.args), **value_of(node.kwargs)))
     except Error:

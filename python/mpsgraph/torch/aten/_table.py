@@ -98,6 +98,8 @@ class Call:
     """As the call has them, with meta tensors for tensors."""
     differentiated: bool = False
     """Whether the graph derives gradients through it, or PyTorch has derived them."""
+    trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """Adds the operations that a function of PyTorch's calls: the importer's, which stands above this table."""
 
     @property
     def dtype(self) -> DType:
@@ -133,9 +135,9 @@ class Call:
     def traced(self, function: Function, *arguments: Any, **named: Any) -> Any:
         """What a function of PyTorch's gives for these arguments, tensors of the graph among them: it is traced, and
         the operations that it calls are added."""
-        from ..importer import traced
-
-        return traced(self, function, arguments, named)
+        if self.trace is None:
+            self.refuse("cannot be traced here")
+        return self.trace(self, function, arguments, named)
 
     def derived(self, forward: Function, incoming: Tensor, *operands: Tensor) -> list[Tensor]:
         """The gradients of forward(*operands) with respect to each operand, for a gradient that arrives.

@@ -31,7 +31,9 @@ def _where(kernel: Window, stride: Window, padding: Window, dilation: Window, co
     return where | ({"data_layout": "NCHW"} if count == 2 else {})
 
 
-def _largest(call: Call, x: Tensor, windows: tuple[Any, ...], ceil_mode: bool, count: int) -> Tensor:
+def _largest(
+    call: Call, x: Tensor, windows: tuple[Window, Window, Window, Window], ceil_mode: bool, count: int
+) -> Tensor:
     method = call.g.max_pooling4d if count == 3 else call.g.max_pooling2d
     found: Tensor = method(_batched(call, x, count), ceil_mode=ceil_mode, **_where(*windows, count))
     return found
@@ -183,7 +185,8 @@ def adaptive_avg_pool_backward(call: Call, incoming: Tensor, x: Tensor) -> Tenso
 @composed("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(x: Any, size: Sequence[int]) -> Any:
     """Windows of several lengths as rows of one: what a shorter one lacks is its first element again."""
-    count, places = len(size), 0
+    count = len(size)
+    places: Any = 0
     front, inner = x.dim() - count, list(x.shape[-count:])
     for axis, (n, out) in enumerate(zip(inner, size, strict=True)):
         longest = max(-(-(i + 1) * n // out) - i * n // out for i in range(out))
