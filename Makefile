@@ -195,13 +195,19 @@ $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance
 $(TORCH)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 keras==3.15.1 numpy expecttest safetensors
+	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 keras==3.15.1 numpy expecttest safetensors scipy \
+	  transformers==5.24.0 pillow
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps torchvision==0.28.0
 	touch $@
 
 # The doors to PyTorch, in the environment that holds it: a gigabyte, which `make test` does without, saying so.
+# `make test-torch OPERATORS=all` runs all samples of PyTorch's operators instead, `MODELS=all` all models.
+OPERATORS ?=
+MODELS    ?=
 test-torch: build $(TOOLS) $(TORCH)/installed
 	PYTHONPATH=$(PURELIB) $(TOGETHER) \
-	  $(TORCH)/bin/python -m pytest -m "not slow" tests/pytorch
+	  $(TORCH)/bin/python $(if $(OPERATORS),tests/pytorch/operators.py,$(if $(MODELS),tests/pytorch/models.py,\
+	  -m pytest -m "not slow" tests/pytorch))
 
 # The doors to JAX, with libraries over it. `make test-jax HARNESSES=all` runs all of JAX's harnesses instead.
 HARNESSES ?=

@@ -1,4 +1,4 @@
-// channels_last: channels first becomes channels last around convolutions.
+// channels_last: channels first becomes channels last around convolutions and maxima of many channels.
 //
 //   %c = convolution2d(%x, %w) {data_layout="NCHW"}        %t = transpose(%x) {permutation=[0,2,3,1]}
 //   %a = addition(%c, %b)               (%b: [1,C,1,1])    %c = convolution2d(%t, %w) {data_layout="NHWC"}
@@ -11,8 +11,8 @@
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
 // who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
-// convolution to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two,
-// is an image of one row throughout, [N,1,L,C].
+// convolution or such maxima to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is
+// one over two, is an image of one row throughout, [N,1,L,C].
 #include <algorithm>
 #include <array>
 #include <map>
@@ -53,9 +53,26 @@ bool is_image_convolution(const Operation& operation) {
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
 }
 
+bool is_image_pooling(const Operation& operation) {
+  return has_channels_second(operation) &&
+         one_of(operation.kind(), {"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient", "avg_pooling2d_gradient",
+                                   "max_pooling2d_at_maxima"});
+}
+
 bool is_image(const Tensor* tensor) { return tensor->type.shape.known() && tensor->type.shape.rank() == 4; }
 bool may_turn(const Tensor* tensor) {
   return is_image(tensor) || (tensor->type.shape.known() && tensor->type.shape.rank() == 3);
+}
+
+// Maxima that are worth two transpositions of their own: vectors run over channels, of which they need a vector's. Means
+// of windows are not.
+bool is_wide_pooling(const Operation& operation) {
+  constexpr int64_t enough = 8;
+  if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
+    return false;
+  const DType dtype = operation.output()->dtype();
+  return (dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16) &&
+         operation.output()->type.shape.dims()[1] >= enough;
 }
 
 // To integers or back, in steps that are the same for all channels.
@@ -119,13 +136,12 @@ class ChannelsLast {
   // The operation on transposed operands; null when it stays.
   const Operation* follow(Rewriter& r, const Operation& operation) {
     if (is_image_convolution(operation)) return convolution(r, operation);
+    if (is_wide_pooling(operation)) return with_layout(r, operation);
     if (std::none_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) { return follows(in); }))
       return nullptr;
     const std::string_view kind = operation.kind(), family = operation.definition->family;
     const bool by_axes = operation.attributes.has("axes"), by_axis = operation.attributes.has("axis");
-    if (one_of(kind, {"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient", "avg_pooling2d_gradient",
-                      "max_pooling2d_at_maxima"}))
-      return has_channels_second(operation) ? with_layout(r, operation) : nullptr;
+    if (is_image_pooling(operation)) return with_layout(r, operation);
     if (is_along_rows(operation)) {
       const Tensor* same = image(r, operation.input(0), operation.input(0)->type.shape.rank());
       return same->operation->output() == same ? same->operation : nullptr;
@@ -280,7 +296,7 @@ class ChannelsLast {
 void channels_last(Program& program) {
   const Block* root = &program.graph->root();
   const auto begins = [&](const Operation& operation) {
-    return operation.parent == root && is_image_convolution(operation);
+    return operation.parent == root && (is_image_convolution(operation) || is_wide_pooling(operation));
   };
   if (!any_operation(program, begins)) return;
   ChannelsLast pass(*program.graph);

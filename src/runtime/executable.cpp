@@ -2,6 +2,8 @@
 #include "mpsgraph/runtime/executable.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "compiler/program.h"
 #include "core/definition.h"
@@ -239,6 +241,35 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
                          to_string(array.strides()), " and is not contiguous; make a contiguous copy"));
 }
 
+// Whether a result shares memory with a feed or with another result, by one walk over what lies where in memory: feeds
+// may share with each other. All are contiguous.
+bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> results) {
+  struct Extent {
+    const std::byte *begin, *end;
+    bool written;
+  };
+  std::vector<Extent> extents;
+  extents.reserve(inputs.size() + results.size());
+  const auto add = [&](const NDArray& array, bool written) {
+    if (!array.valid() || !array.elements()) return;
+    const auto* begin = static_cast<const std::byte*>(array.data());
+    extents.push_back({begin, begin + static_cast<size_t>(array.elements()) * size_of(array.dtype()), written});
+  };
+  for (const NDArray& array : results) add(array, true);
+  if (extents.empty()) return false;
+  for (const NDArray& array : inputs) add(array, false);
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return std::less<>()(a.begin, b.begin); });
+  const std::byte *read_to = nullptr, *written_to = nullptr;
+  for (const Extent& extent : extents) {
+    if (std::less<>()(extent.begin, written_to) || (extent.written && std::less<>()(extent.begin, read_to)))
+      return true;
+    const std::byte*& reached = extent.written ? written_to : read_to;
+    if (std::less<>()(reached, extent.end)) reached = extent.end;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs, std::vector<NDArray> results) {
@@ -255,16 +286,21 @@ std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs
   results.resize(targets_.size());
   for (size_t i = 0; given && i < results.size(); ++i) {
     if (!results[i].valid()) continue;
-    const std::string target = targets_[i]->name();
     check_type("result", *targets_[i], results[i], target_types_[i]);
-    if (!results[i].writable()) throw DeviceError(cat("[run] result ", target, " is read-only; give a writable array"));
-    for (size_t j = 0; j < inputs.size(); ++j)
-      if (overlap(results[i], inputs[j]))
-        throw DeviceError(cat("[run] result ", target, " shares memory with feed ", feeds_[j].first->name(),
-                              "; give arrays that do not overlap"));
-    for (size_t j = 0; j < i; ++j)
-      if (results[j].valid() && overlap(results[i], results[j]))
-        throw DeviceError(cat("[run] results ", targets_[j]->name(), " and ", target, " share memory"));
+    if (!results[i].writable())
+      throw DeviceError(cat("[run] result ", targets_[i]->name(), " is read-only; give a writable array"));
+  }
+  if (given && results_overlap(inputs, results)) {  // which ones, for the error
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].valid()) continue;
+      for (size_t j = 0; j < inputs.size(); ++j)
+        if (overlap(results[i], inputs[j]))
+          throw DeviceError(cat("[run] result ", targets_[i]->name(), " shares memory with feed ",
+                                feeds_[j].first->name(), "; give arrays that do not overlap"));
+      for (size_t j = 0; j < i; ++j)
+        if (results[j].valid() && overlap(results[i], results[j]))
+          throw DeviceError(cat("[run] results ", targets_[j]->name(), " and ", targets_[i]->name(), " share memory"));
+    }
   }
   for (size_t i = 0; i < results.size(); ++i)
     if (!results[i].valid() && target_types_[i].shape.known())

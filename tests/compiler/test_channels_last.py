@@ -141,9 +141,30 @@ def test_who_fetches_it_gets_it_as_it_was():
     assert kinds(text)["transpose"] == 3, text
 
 
-def test_without_a_convolution_nothing_is_turned():
+def test_without_a_convolution_or_maxima_of_many_channels_nothing_is_turned():
     text, _ = compiled_text(lambda g, x: g.softmax(g.max_pooling2d(x, (2, 2), **FIRST), axis=1))
     assert kinds(text)["transpose"] == 0 and "NCHW" in text
+
+
+def test_maxima_of_many_channels_are_turned_by_themselves():
+    """Its vectors run over channels; beside it no convolution stands."""
+
+    def network(g, x):
+        wide = g.concat([x, x * 2, x - 1, x], 1)
+        pooled = g.max_pooling2d(g.max_pooling2d(wide, (2, 2), **FIRST), (3, 3), strides=1, **FIRST)
+        return g.mean(g.square(pooled), [2, 3])
+
+    text, _ = compiled_text(network)
+    assert "NCHW" not in text and kinds(text)["transpose"] == 1, text  # the means are reshaped
+    found, expected = [], []
+    for options, results in ((None, found), (PLAIN, expected)):
+        g = mg.Graph()
+        x = g.placeholder(IMAGES.shape)
+        y = network(g, x)
+        (slope,) = g.gradients(y, [x]).values()
+        results += [np.array(r) for r in g.compile({x: IMAGES.shape}, [y, slope], options=options).run([IMAGES])]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_branches_keep_their_layout():

@@ -63,14 +63,14 @@ def test_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(name: str, tr
 
 def test_what_has_no_translation_falls_to_pytorch_and_is_named_once():
     def function(x):
-        return torch.special.i1(x * 2) + torch.special.i1(x * 3) * 4
+        return torch.linalg.ldl_factor_ex(x * 2)[0] + torch.linalg.ldl_factor_ex(x * 3)[0] * 4
 
-    x = torch.randn(5)
-    with pytest.warns(UserWarning, match=r"2 of 6 calls .*special_i1\.default \(2\)"):
+    x = torch.eye(3)
+    with pytest.warns(UserWarning, match=r"2 of 6 calls .*linalg_ldl_factor_ex\.default \(2\)"):
         found = mg.torch.compile(function)(x)
     torch.testing.assert_close(found, function(x))
     explained = mg.torch.explain(function, x)
-    assert explained.graphs == 1 and explained.fallen == {"aten.special_i1.default": 2}
+    assert explained.graphs == 1 and explained.fallen == {"aten.linalg_ldl_factor_ex.default": 2}
     assert explained.translated == {"aten.mul.Tensor": 3, "aten.add.Tensor": 1}
     assert "there is no translation" in str(explained)
 
@@ -79,6 +79,39 @@ def test_open_sizes_are_compiled_for_each_that_comes():
     compiled = mg.torch.compile(lambda x: (x * 2).sum(0) + x.shape[0], dynamic=True)
     for count in (3, 4, 5, 3):
         assert compiled(torch.ones(count, 2)).tolist() == [3.0 * count] * 2
+
+
+def test_graphs_that_break_and_sizes_that_are_marked_go_on_here():
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x, scale):
+            y = self.first(x) * scale
+            torch._dynamo.graph_break()
+            return {"y": self.second(y.relu()), "sum": y.sum()}
+
+    module = Broken().double()
+    with mg.torch.explaining() as found:
+        compiled = mg.torch.compile(module)
+        for count in (5, 6, 5):
+            x, scale = torch.randn(count, 3).double().requires_grad_(), torch.tensor(2.0).double()
+            torch._dynamo.mark_dynamic(x, 0)
+            expected, ours = module(x, scale), compiled(x, scale)
+            wanted = [x, *module.parameters()]
+            slopes = [torch.autograd.grad(r["y"].square().sum() + r["sum"], wanted) for r in (ours, expected)]
+            for a, b in zip((*ours.values(), *slopes[0]), (*expected.values(), *slopes[1]), strict=True):
+                torch.testing.assert_close(a, b)
+    assert found.graphs >= 4 and not found.fallen
+
+
+def test_a_singular_matrix_ends_the_run():
+    solve = mg.torch.compile(torch.linalg.solve)
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    torch.testing.assert_close(solve(x, torch.ones(2)), torch.linalg.solve(x, torch.ones(2)))
+    with pytest.raises(mg.CheckError, match=r"torch\.linalg\.solve: a matrix is singular"):
+        solve(torch.ones(2, 2), torch.ones(2))
 
 
 def test_results_are_their_own_memory():

@@ -207,6 +207,27 @@ def test_results_that_share_memory_with_feeds_or_each_other(model: Model):
     model.assert_usable()
 
 
+def test_many_results_are_looked_through_wherever_they_lie(model: Model):
+    """In order, against it, with feeds in between; the error names both of those that share."""
+    g, count = mg.Graph(), 40
+    x = [g.placeholder((4,), name=f"x{i}") for i in range(count)]
+    y = [g.multiplication(v, 2.0, name=f"y{i}") for i, v in enumerate(x)]
+    executable = g.compile(dict.fromkeys(x, (4,)), y)
+    memory = np.zeros(8 * count, np.float32)
+    pieces = [memory[4 * i : 4 * i + 4] for i in range(2 * count)]
+    for feeds, results in ((pieces[0::2], pieces[1::2]), (pieces[:count], pieces[: count - 1 : -1])):
+        for number, feed in enumerate(feeds):
+            feed[:] = number
+        assert [r[0] for r in map(np.array, executable.run(feeds, results))] == [2.0 * i for i in range(count)]
+        assert [float(r[3]) for r in results] == [2.0 * i for i in range(count)]
+    feeds, results = pieces[:count], pieces[count:]
+    assert executable.run([feeds[0]] * count, results)  # feeds may share
+    with pytest.raises(mg.DeviceError, match="results y3 and y17 share memory"):
+        executable.run(feeds, [*results[:17], results[3], *results[18:]])
+    with pytest.raises(mg.DeviceError, match="result y5 shares memory with feed x9; give arrays"):
+        executable.run(feeds, [*results[:5], memory[4 * 9 + 3 : 4 * 9 + 7], *results[6:]])
+
+
 def test_results_for_what_is_no_target(model: Model):
     with pytest.raises(mg.GraphError, match="no targets"):
         model.g.run(model.feeds(), [model.y], results={model.x: np.zeros((4, 3), np.float32)})

@@ -9,7 +9,8 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,8 @@ def _why_not(node: torch.fx.Node) -> str:
     """Why a call cannot be translated; "" where it can."""
     if function_of(node.target) is None:
         return "there is no translation"
+    if any(_depends_on_values(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
+        return "a size depends on values"
     g, given = Graph(), {}
     try:
         for source in node.all_input_nodes:
@@ -85,6 +88,15 @@ def _why_not(node: torch.fx.Node) -> str:
     except Error as error:
         return str(error).splitlines()[0]
     return ""
+
+
+def _depends_on_values(value: Any) -> bool:
+    """Whether a size is known only when the graph has run so far."""
+    return any(
+        isinstance(size, torch.SymInt) and torch.fx.experimental.symbolic_shapes.free_unbacked_symbols(size)
+        for x in torch.utils._pytree.tree_leaves(value)
+        for size in _sizes(x)
+    )
 
 
 def _placeholders(g: Graph, value: Any) -> Any:
@@ -116,7 +128,7 @@ class _Part(torch.nn.Module):
         targets: list[Any] = []
         for x in found:
             targets.append(g.identity(x) if x in feeds or any(x is t for t in targets) else x)
-        read = _read_by(targets)
+        read = importer.read_by(targets)
         self.executable: Executable = g.compile({f: t for f, t in types.items() if f in read}, targets)
         self.graph = g
         self.places = [feeds[feed] for feed in self.executable.feeds]
@@ -125,18 +137,6 @@ class _Part(torch.nn.Module):
         results = self.executable.run([as_array(inputs[place]) for place in self.places])
         tensors = [as_tensor(array) for array in results]
         return tensors[0] if self.single else tuple(tensors)
-
-
-def _read_by(targets: list[Any]) -> set[Any]:
-    """The tensors that targets depend on."""
-    seen: set[Any] = set()
-    waiting = list(targets)
-    while waiting:
-        tensor = waiting.pop()
-        if tensor not in seen:
-            seen.add(tensor)
-            waiting += tensor.operation.inputs
-    return seen
 
 
 class _Compiled:
@@ -205,12 +205,6 @@ def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
     return make_boxed_func(_Compiled(module))  # type: ignore[no-any-return]
 
 
-def _decompositions() -> dict[Any, Any]:
-    """PyTorch's, but for what the table says itself."""
-    table = torch._decomp.core_aten_decompositions()
-    return {operation: rule for operation, rule in table.items() if function_of(operation) is None}
-
-
 def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
     """What `torch.compile(model, backend="mpsgraph")` calls.
 
@@ -222,7 +216,10 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
     (4, 3)
     """
     compiler = aot_autograd(
-        fw_compiler=_compiled, bw_compiler=_compiled, inference_compiler=_compiled, decompositions=_decompositions()
+        fw_compiler=_compiled,
+        bw_compiler=_compiled,
+        inference_compiler=_compiled,
+        decompositions=importer.decompositions(),
     )
     return compiler(module, inputs)  # type: ignore[no-any-return]
 
@@ -242,6 +239,26 @@ def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return compiled
 
 
+@contextmanager
+def explaining() -> Iterator[Explanation]:
+    """What is compiled inside, and what of it falls to PyTorch; without the warning.
+
+    Result: a context manager that gives an Explanation, which grows with each graph that is compiled.
+
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> with mg.torch.explaining() as found:
+    ...     _ = mg.torch.compile(lambda x: x + 1)(torch.ones(2))
+    >>> found.graphs, found.fallen.total()
+    (1, 0)
+    """
+    found = Explanation()
+    _listeners.append(found)
+    try:
+        yield found
+    finally:
+        _listeners.remove(found)
+
+
 def explain(model: Callable[..., Any], *inputs: Any) -> Explanation:
     """What of a model runs here and what falls to PyTorch, forward and backward, by compiling it for these inputs.
 
@@ -251,18 +268,16 @@ def explain(model: Callable[..., Any], *inputs: Any) -> Explanation:
     >>> print(mg.torch.explain(torch.nn.Linear(2, 1), torch.ones(3, 2)))
     2 graphs: 8 calls run in mpsgraph, 0 in PyTorch
     """
-    found = Explanation()
-    _listeners.append(found)
+    torch._dynamo.reset()
     try:
-        torch._dynamo.reset()
-        result = compile(model)(*inputs)
-        first = next((x for x in torch.utils._pytree.tree_leaves(result) if _differentiable(x)), None)
-        if first is not None:
-            wanted = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
-            wanted += [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
-            torch.autograd.grad(first.sum(), wanted, allow_unused=True)
+        with explaining() as found:
+            result = compile(model)(*inputs)
+            first = next((x for x in torch.utils._pytree.tree_leaves(result) if _differentiable(x)), None)
+            if first is not None:
+                wanted = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
+                wanted += [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
+                torch.autograd.grad(first.sum(), wanted, allow_unused=True)
     finally:
-        _listeners.remove(found)
         torch._dynamo.reset()
     return found
 

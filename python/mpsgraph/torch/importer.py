@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from .._core import Tensor
 from ..errors import Error, UnsupportedError
@@ -60,6 +61,22 @@ def build(
     raise UnsupportedError("the graph has no output")
 
 
+def read_by(targets: list[Any]) -> set[Any]:
+    """The tensors that targets depend on."""
+    seen: set[Any] = set()
+    waiting = list(targets)
+    while waiting:
+        tensor = waiting.pop()
+        if tensor not in seen:
+            seen.add(tensor)
+            waiting += tensor.operation.inputs
+            waiting += [x for check in tensor.operation.control_dependencies for x in check.inputs]
+            for block in tensor.operation.blocks:  # what is inside may read tensors from outside
+                waiting += block.results
+                waiting += [x for operation in block.operations for x in operation.inputs]
+    return seen
+
+
 def _is_check(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.name.removeprefix("aten::") in _CHECKS
 
@@ -70,15 +87,45 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
     if function is None:
         raise UnsupportedError(f"there is no translation of {node.target}")
     metas = torch.fx.node.map_arg(node.args, lambda n: n.meta.get("val"))
-    name = str(node.target).split(".")[1]
-    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated)
+    name = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
+    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated, traced)
     try:
-        found = function(call, *value_of(node.args), **value_of(node.kwargs))
+        return _as_said(call, function(call, *value_of(node.args), **value_of(node.kwargs)))
     except Error:
         raise
     except (TypeError, AttributeError, ValueError, IndexError) as error:
         raise UnsupportedError(f"{node.target} is not translated in this form: {error}") from error
-    return _as_said(call, found)
+
+
+def decompositions() -> dict[Any, Any]:
+    """PyTorch's rules that say an operation by others, but for what the table says itself."""
+    table = torch._decomp.decomposition_table
+    return {operation: rule for operation, rule in table.items() if function_of(operation) is None}
+
+
+def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """Adds the operations that a function of PyTorch's calls for arguments with tensors of the graph among them."""
+    leaves, form = torch.utils._pytree.tree_flatten((arguments, dict(named)))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+
+    def flat(*tensors: torch.Tensor) -> list[Any]:
+        given = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            given[place] = tensor
+        positional, keywords = torch.utils._pytree.tree_unflatten(given, form)
+        return list(torch.utils._pytree.tree_leaves(function(*positional, **keywords)))
+
+    with torch.utils._python_dispatch._disable_current_modes():
+        with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+            fakes = [torch.empty(leaves[i].shape, dtype=getattr(torch, str(leaves[i].dtype))) for i in places]
+        module = make_fx(flat, decomposition_table=decompositions())(*fakes)
+    inputs = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    given = dict(zip(inputs, (leaves[i] for i in places), strict=True))
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            given[node.name] = call.g.constant(getattr(module, node.target).numpy())
+    results, _ = build(call.g, module.graph, given, differentiated=call.differentiated)
+    return results if isinstance(call.result, (tuple, list)) else results[0]
 
 
 def _as_said(call: Call, found: Any) -> Any:

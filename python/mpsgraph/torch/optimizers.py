@@ -125,14 +125,22 @@ def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
     return RULES[type(optimizer)]
 
 
+def stepped(
+    g: Graph, rule: Rule, options: Mapping[str, Any], values: Tensor, gradient: Tensor, rate: Tensor, states: States
+) -> tuple[Tensor, States]:
+    """A parameter's values and its state after one step; half-width parameters move in float32."""
+    dtype = values.dtype
+    wide = float32 if dtype.itemsize == 2 else dtype
+    values, slope = (x if x.dtype == wide else g.cast(x, wide) for x in (values, gradient))
+    states = dict(states)
+    result = rule.update(g, options, values, slope, g.cast(rate, wide) if rate.dtype != wide else rate, states)
+    return result if result.dtype == dtype else g.cast(result, dtype), states
+
+
 def moved(
     g: Graph, rule: Rule, options: Mapping[str, Any], variable: Tensor, gradient: Tensor, rate: Tensor, kept: States
 ) -> list[Operation]:
     """The assigns of one step of one parameter, whose state is in the variables `kept`."""
-    dtype = variable.dtype
-    wide = float32 if dtype.itemsize == 2 else dtype
-    values, slope = (x if x.dtype == wide else g.cast(x, wide) for x in (g.read(variable), gradient))
     states = {name: g.read(state) for name, state in kept.items()}
-    result = rule.update(g, options, values, slope, g.cast(rate, wide) if rate.dtype != wide else rate, states)
-    assigns = [g.assign(kept[name], states[name]) for name in kept]
-    return [*assigns, g.assign(variable, result if result.dtype == dtype else g.cast(result, dtype))]
+    result, states = stepped(g, rule, options, g.read(variable), gradient, rate, states)
+    return [*(g.assign(kept[name], states[name]) for name in kept), g.assign(variable, result)]

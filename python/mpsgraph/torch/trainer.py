@@ -6,32 +6,20 @@ them. Parameters, buffers and the optimizer's state live in the graph's variable
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from .._core import DeviceGraph, Executable, Operation, Tensor
-from ..errors import DTypeError, GraphError, UnsupportedError
+from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..training.step_result import StepResult
 from . import importer
-from .aten import dtype_of, function_of
+from .exports import Step, loss_of, names_of
 from .optimizers import moved, rule_of
 from .tensors import as_array, as_tensor
-
-
-class _Step(torch.nn.Module):
-    """What is exported: the loss of a batch."""
-
-    def __init__(self, module: torch.nn.Module, loss: Callable[..., Any]) -> None:
-        super().__init__()
-        self.module, self.loss = module, loss
-
-    def forward(self, inputs: Sequence[Any], labels: Sequence[Any]) -> Any:
-        return self.loss(self.module(*inputs), *labels)
 
 
 class _Built:
@@ -79,8 +67,11 @@ class Trainer:
         self.module, self.loss, self.optimizer, self.device = module, loss, optimizer, device
         self.graph = Graph(seed=seed)
         self._on: DeviceGraph = self.graph.on(device)
-        self._step = _Step(module, loss)
-        self._tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self._step = Step(module, loss)
+        # Tied ones under their first name.
+        everything = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self._first = names_of(module)
+        self._tensors = {name: everything[name] for name in dict.fromkeys(self._first.values())}
         self._variables: dict[str, Tensor] = {}
         self._states: dict[str, dict[str, Tensor]] = {}
         names = {id(p): name for name, p in module.named_parameters()}
@@ -120,55 +111,19 @@ class Trainer:
 
     def _build(self, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> _Built:
         self._refuse_what_is_fixed()
-        program = _exported(self._step, inputs, labels)
-        graph, signature, g = program.graph_module.graph, program.graph_signature, self.graph
-        missing = importer.unmapped(graph)
-        if missing:
-            raise UnsupportedError(
-                f"{len(missing)} of PyTorch's operations have no translation: {', '.join(missing)}. "
-                "torch.compile(model, backend='mpsgraph') leaves them to PyTorch"
-            )
-        parameters = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-        constants = {**program.constants, **dict(self._step.named_buffers())}
-        given: dict[str, Any] = {}
-        feeds: list[Tensor] = []
-        for node in graph.nodes:
-            if node.op != "placeholder":
-                continue
-            if node.name in parameters:
-                given[node.name] = g.read(self._variable(parameters[node.name].removeprefix("module.")))
-            elif node.name in signature.inputs_to_lifted_tensor_constants:
-                constant = constants[signature.inputs_to_lifted_tensor_constants[node.name]]
-                given[node.name] = g.constant(as_array(constant))
-            else:
-                value = node.meta["val"]
-                if not isinstance(value, torch.Tensor):
-                    given[node.name] = value
-                    continue
-                feed = g.placeholder(tuple(value.shape), dtype_of(value.dtype), node.name)
-                given[node.name] = feed
-                feeds.append(feed)
-        outputs, _ = importer.build(g, graph, given, differentiated=True)
-        specs = signature.output_specs
-        found = [x for x, spec in zip(outputs, specs, strict=True) if spec.kind.name in ("USER_OUTPUT", "LOSS_OUTPUT")]
-        if len(found) != 1:
-            raise GraphError(f"the loss must be one number, the function gives {len(found)} results")
-        loss = found[0]
-        if loss.shape != ():
-            raise GraphError(f"the loss must be a number, it has shape {loss.shape}: reduce it")
-        updates = [
-            g.assign(self._variable(spec.target.removeprefix("module.")), x)
-            for x, spec in zip(outputs, specs, strict=True)
-            if spec.kind.name == "BUFFER_MUTATION"
-        ]
+        g = self.graph
+        found = loss_of(g, self._step, inputs, labels, lambda name: g.read(self._variable(name)))
+        updates = [g.assign(self._variable(name), x) for name, x in found.buffers.items()]
         rates = [g.placeholder((), self._rate_dtype(names), "rate") for names in self._groups]
-        trained = [self._variable(name) for names in self._groups for name in names]
-        gradients = g.gradients(loss, trained)
-        for names, rate, options in zip(self._groups, rates, self.optimizer.param_groups, strict=True):
+        # As in PyTorch, a parameter that the loss does not depend on stays as it is.
+        read = importer.read_by([found.value])
+        groups = [[name for name in names if self._variable(name) in read] for names in self._groups]
+        gradients = g.gradients(found.value, [self._variables[name] for names in groups for name in names])
+        for names, rate, options in zip(groups, rates, self.optimizer.param_groups, strict=True):
             for name in names:
                 variable = self._variables[name]
                 updates += moved(g, self.rule, options, variable, gradients[variable], rate, self._kept(name, options))
-        return _Built(feeds, rates, loss, updates)
+        return _Built(found.feeds, rates, found.value, updates)
 
     def _rate_dtype(self, names: list[str]) -> str:
         """float64 for a group that has such a parameter: PyTorch's rates are Python's numbers."""
@@ -224,7 +179,8 @@ class Trainer:
         >>> sorted(trainer.state_dict())
         ['bias', 'weight']
         """
-        return {name: self._value(name) for name in self.module.state_dict() if name in self._tensors}
+        first = self._first
+        return {name: self._value(first[name]) for name in self.module.state_dict() if first.get(name) in self._tensors}
 
     def _value(self, name: str) -> torch.Tensor:
         if name not in self._variables:
@@ -275,21 +231,6 @@ class Trainer:
                 else:
                     value = np.zeros(variable.shape or (), variable.dtype.numpy) if known is None else as_array(known)
                 self.graph.set_variable(variable, value, device=self.device)
-
-
-def _exported(step: torch.nn.Module, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
-    """The forward pass in ATen's operations, functional; what the table lacks is decomposed where that can be."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch's own parts
-        try:
-            program = torch.export.export(step, (inputs, labels))
-        except torch._dynamo.exc.UserError as error:
-            raise UnsupportedError(f"torch.export cannot follow the module: {error}") from error
-        table = torch.export.default_decompositions()
-        for operation in list(table):
-            if function_of(operation) is not None:
-                del table[operation]
-        return program.run_decompositions(table)
 
 
 def _wide(tensor: torch.Tensor) -> Any:

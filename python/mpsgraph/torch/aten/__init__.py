@@ -2,19 +2,35 @@
 
 from . import (  # noqa: F401
     attention,
+    bessel,
+    complex_numbers,
+    compositions,
     convolutions,
+    distances,
     elementwise,
+    fourier,
     gathering,
     gradients,
     linear,
     losses,
     normalizations,
+    polynomials,
     pooling,
+    primitives,
     random,
     recurrent,
     reductions,
+    resizing,
+    sampling,
     shapes,
+    sorting,
+    special,
 )
 from ._table import Call, dtype_of, function_of, known_operations
+from .linear_algebra import (  # noqa: F401
+    decompositions,
+    eigenvalues,
+    solutions,
+)
 
 __all__ = ["Call", "dtype_of", "function_of", "known_operations"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from ..._core import DType, Tensor, float32
@@ -20,6 +21,7 @@ from ...graph import Graph
 
 Function = Callable[..., Any]
 _FUNCTIONS: dict[str, Function] = {}
+_PRIMITIVES: dict[str, Function] = {}
 
 
 def aten(*names: str) -> Callable[[Function], Function]:
@@ -33,11 +35,41 @@ def aten(*names: str) -> Callable[[Function], Function]:
     return enter
 
 
+def prims(*names: str) -> Callable[[Function], Function]:
+    """The same for operations of the namespace prims, which PyTorch's decompositions are made of."""
+
+    def enter(function: Function) -> Function:
+        for name in names:
+            _PRIMITIVES[name] = function
+        return function
+
+    return enter
+
+
+def composed(*names: str) -> Callable[[Function], Function]:
+    """Enters a function that is written in PyTorch's own language: a call is traced, and its operations are added."""
+
+    def enter(function: Function) -> Function:
+        def translated(call: Call, *arguments: Any, **named: Any) -> Any:
+            return call.traced(function, *arguments, **named)
+
+        for name in names:
+            _FUNCTIONS[name] = translated
+        return function
+
+    return enter
+
+
 def function_of(target: Any) -> Function | None:
     """The function of an operation's overload; None where there is none. Those that write into a result have none."""
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or "out" in target._overloadname:
+    if target is torch.ops.higher_order.with_effects:
+        return _FUNCTIONS["with_effects"]
+    if not isinstance(target, torch._ops.OpOverload) or "out" in target._overloadname:
         return None
-    return _FUNCTIONS.get(target._schema.name.removeprefix("aten::"))
+    namespace, _, name = target._schema.name.partition("::")
+    if namespace == "prims":
+        return _PRIMITIVES.get(name)
+    return _FUNCTIONS.get(name) if namespace == "aten" else None
 
 
 def known_operations() -> list[str]:
@@ -66,6 +98,8 @@ class Call:
     """As the call has them, with meta tensors for tensors."""
     differentiated: bool = False
     """Whether the graph derives gradients through it, or PyTorch has derived them."""
+    trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """Adds the operations that a function of PyTorch's calls: the importer's, which stands above this table."""
 
     @property
     def dtype(self) -> DType:
@@ -81,8 +115,15 @@ class Call:
     def cast(self, x: Any, dtype: DType) -> Any:
         """A tensor in a dtype; numbers become constants."""
         if not isinstance(x, Tensor):
-            return self.g.constant(x, (), dtype)
+            return self.number(x, (), dtype)
         return x if x.dtype == dtype else self.g.cast(x, dtype)
+
+    def number(self, value: Any, shape: Sequence[int], dtype: DType) -> Tensor:
+        """A constant, which truth values and integers are converted to as PyTorch does."""
+        if dtype.is_complex:
+            return self.g.constant(np.full(tuple(shape), value, dtype.numpy))
+        kind = float if dtype.is_float else bool if str(dtype) == "bool" else int
+        return self.g.constant(kind(value), tuple(shape), dtype)
 
     def promoted(self, *values: Any) -> list[Any]:
         """Operands in the element type that PyTorch computes them in: that of all arguments together."""
@@ -90,6 +131,22 @@ class Call:
         kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
         _, common = torch._prims_common.elementwise_dtypes(*given, type_promotion_kind=kind)
         return [self.cast(v, dtype_of(common)) for v in values]
+
+    def traced(self, function: Function, *arguments: Any, **named: Any) -> Any:
+        """What a function of PyTorch's gives for these arguments, tensors of the graph among them: it is traced, and
+        the operations that it calls are added."""
+        if self.trace is None:
+            self.refuse("cannot be traced here")
+        return self.trace(self, function, arguments, named)
+
+    def derived(self, forward: Function, incoming: Tensor, *operands: Tensor) -> list[Tensor]:
+        """The gradients of forward(*operands) with respect to each operand, for a gradient that arrives.
+
+        Operands may depend on each other: what is derived are copies, which do not.
+        """
+        copies = [self.g.identity(x) for x in operands]
+        found = self.g.gradients(forward(*copies), copies, start=incoming)
+        return [found[x] for x in copies]
 
     def axis(self, axis: int, rank: int) -> int:
         return axis % max(rank, 1)

@@ -70,13 +70,41 @@ def transposed(
     return g.squeeze(result, 2) if flat else result
 
 
+def weights_gradient(
+    call: Call, incoming: Tensor, x: Tensor, sizes: Sequence[int], stride: Window, padding: Window, dilation: Window,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    """The gradient of `convolved` with respect to its weights, of the given shape."""
+    g, count = call.g, len(sizes) - 2
+    strides, dilations = pair(stride, count), pair(dilation, count)
+    pads = [(p, p) for p in pair(padding, count)]
+    if count == 3:
+        return g.convolution3d_weights_gradient(
+            incoming, x, list(sizes), strides=strides, dilations=dilations, groups=groups, padding=pads,
+            data_layout="NCDHW", weights_layout="OIDHW",
+        )  # fmt: skip
+    flat = count == 1
+    if flat:
+        incoming, x, sizes = g.expand_dims(incoming, 2), g.expand_dims(x, 2), [*sizes[:2], 1, *sizes[2:]]
+        strides, dilations, pads = [1, *strides], [1, *dilations], [(0, 0), *pads]
+    result = g.convolution2d_weights_gradient(
+        incoming, x, list(sizes), strides=strides, dilations=dilations, groups=groups, padding=pads,
+        data_layout="NCHW", weights_layout="OIHW",
+    )  # fmt: skip
+    return g.squeeze(result, 2) if flat else result
+
+
+def batched(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+    """With an axis for a batch of one where there is none."""
+    return x if len(shape_of(x)) == len(shape_of(weight)) else call.g.expand_dims(x, 0)
+
+
 @aten("conv1d", "conv2d", "conv3d")
 def conv(
     call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Window = 1, padding: Any = 0,
     dilation: Window = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    if len(shape_of(x)) != len(shape_of(weight)):
-        call.refuse("without a batch")
+    x = batched(call, x, weight)
     return with_bias(call, convolved(call, x, weight, stride, padding, dilation, groups), bias)
 
 
@@ -85,10 +113,10 @@ def convolution(
     call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Window, padding: Window, dilation: Window,
     turned: bool, output_padding: Window, groups: int,
 ) -> Tensor:  # fmt: skip
-    if len(shape_of(x)) != len(shape_of(weight)):
-        call.refuse("without a batch")
+    alone, x = len(shape_of(x)) != len(shape_of(weight)), batched(call, x, weight)
     if turned:
-        found = transposed(call, x, weight, stride, padding, dilation, groups, call.shape)
+        sizes = [1, *call.shape] if alone else call.shape
+        found = transposed(call, x, weight, stride, padding, dilation, groups, sizes)
     else:
         found = convolved(call, x, weight, stride, padding, dilation, groups)
     return with_bias(call, found, bias)
@@ -99,6 +127,6 @@ def conv_transpose(
     call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Window = 1, padding: Window = 0,
     output_padding: Window = 0, groups: int = 1, dilation: Window = 1,
 ) -> Tensor:  # fmt: skip
-    if len(shape_of(x)) != len(shape_of(weight)):
-        call.refuse("without a batch")
-    return with_bias(call, transposed(call, x, weight, stride, padding, dilation, groups, call.shape), bias)
+    alone, x = len(shape_of(x)) != len(shape_of(weight)), batched(call, x, weight)
+    sizes = [1, *call.shape] if alone else call.shape
+    return with_bias(call, transposed(call, x, weight, stride, padding, dilation, groups, sizes), bias)

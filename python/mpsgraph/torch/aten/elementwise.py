@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..._core import Tensor
+from ...graph import Graph
 from ._table import Call, aten, stopped
 
 # Those that the graph has by another name, computed in the result's element type.
@@ -54,7 +57,7 @@ BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 def _unary(method: str) -> Callable[..., Tensor]:
     def function(call: Call, x: Tensor) -> Tensor:
-        x = call.cast(x, call.dtype)
+        x = x if method == "absolute" else call.cast(x, call.dtype)  # of complex numbers it is real
         if method == "relu" and not x.dtype.is_float:
             return call.g.maximum(x, 0)
         result: Tensor = getattr(call.g, method)(x)
@@ -69,8 +72,11 @@ for _name, _method in UNARY.items():
 
 def _rounding(method: str) -> Callable[..., Tensor]:
     def function(call: Call, x: Tensor, *, decimals: int = 0) -> Tensor:
-        if decimals:
-            call.refuse("with decimals")
+        if decimals and x.dtype.is_float:
+            scale = 10.0 ** abs(decimals)
+            moved = x * scale if decimals > 0 else x / scale
+            moved = getattr(call.g, method)(moved)
+            return moved / scale if decimals > 0 else moved * scale
         return getattr(call.g, method)(x) if x.dtype.is_float else call.g.identity(x)
 
     return function
@@ -132,7 +138,7 @@ for _name, _method in BITWISE.items():
 
 @aten("logical_not")
 def logical_not(call: Call, x: Tensor) -> Tensor:
-    return getattr(call.g, "not")(x) if str(x.dtype) == "bool" else call.g.equal(x, 0)
+    return call.g.not_(x) if str(x.dtype) == "bool" else call.g.equal(x, 0)
 
 
 @aten("bitwise_not")
@@ -140,7 +146,7 @@ def bitwise_not(call: Call, x: Tensor) -> Tensor:
     return logical_not(call, x) if str(x.dtype) == "bool" else call.g.bitwise_not(x)
 
 
-@aten("sign", "sgn")
+@aten("sign")
 def sign(call: Call, x: Tensor) -> Tensor:
     return x if str(x.dtype) == "bool" else call.g.sign(x)
 
@@ -199,11 +205,23 @@ def mul(call: Call, x: Any, y: Any) -> Tensor:
 @aten("div", "true_divide")
 def div(call: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode is not None and not call.dtype.is_float:
-        call.refuse("of integers with a rounding mode")
+        return _whole_ratio(call, call.cast(x, call.dtype), call.cast(y, call.dtype), rounding_mode)
     ratio = call.g.division(*(call.cast(v, call.dtype) for v in (x, y)))
     if rounding_mode == "floor":
         return call.g.floor(ratio)
     return call.g.truncate(ratio) if rounding_mode == "trunc" else ratio
+
+
+def _whole_ratio(call: Call, x: Tensor, y: Tensor, rounding_mode: str) -> Tensor:
+    """What the rest leaves, divided without one."""
+    g = call.g
+    rest = g.floor_modulo(x, y) if rounding_mode == "floor" else g.modulo(x, y)
+    return g.division(x - rest, y)
+
+
+@aten("floor_divide")
+def floor_divide(call: Call, x: Any, y: Any) -> Tensor:
+    return div(call, x, y, rounding_mode="floor")
 
 
 @aten("remainder")
@@ -218,9 +236,9 @@ def fmod(call: Call, x: Any, y: Any) -> Tensor:
 
 @aten("pow")
 def power(call: Call, x: Any, y: Any) -> Tensor:
-    if y == 2 and isinstance(y, (int, float)):
+    if isinstance(y, (int, float)) and y == 2:
         return call.g.square(call.cast(x, call.dtype))
-    if y == 0.5 and isinstance(y, (int, float)):
+    if isinstance(y, (int, float)) and y == 0.5:
         return call.g.square_root(call.cast(x, call.dtype))
     return call.g.power(*(call.cast(v, call.dtype) for v in (x, y)))
 
@@ -283,14 +301,17 @@ def addcdiv(call: Call, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> T
 
 
 # --- numbers that lose their digits in the plain formula --------------------------------------------------------------
-@aten("log1p")
-def log1p(call: Call, x: Tensor) -> Tensor:
+def log1p_of(g: Graph, x: Tensor) -> Tensor:
     """log(u) x / (u - 1) with u = 1 + x as rounded (Kahan): the error of u cancels; x itself where u is 1."""
-    g, x = call.g, call.cast(x, call.dtype)
     u = x + 1.0
     plain = g.logical_or(g.equal(u, 1.0), g.is_infinite(u))
-    rest = g.select(plain, call.cast(1.0, call.dtype), u - 1.0)
+    rest = g.select(plain, g.constant(1.0, (), x.dtype), u - 1.0)
     return g.select(plain, x, g.logarithm(u) * x / rest)
+
+
+@aten("log1p")
+def log1p(call: Call, x: Tensor) -> Tensor:
+    return log1p_of(call.g, call.cast(x, call.dtype))
 
 
 @aten("expm1")
@@ -300,6 +321,45 @@ def expm1(call: Call, x: Tensor) -> Tensor:
     near = g.less_than(g.absolute(x), 1.0)
     half = g.select(near, x * 0.5, call.cast(0.0, call.dtype))
     return g.select(near, g.sinh(half) * g.exponent(half) * 2.0, g.exponent(x) - 1.0)
+
+
+@aten("copysign")
+def copysign(call: Call, x: Any, y: Any) -> Tensor:
+    g = call.g
+    x, y = (call.cast(v, call.dtype) for v in (x, y))
+    size = g.absolute(x)
+    return g.select(g.signbit(y), -size, size)
+
+
+@aten("nextafter")
+def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    """The next number towards another one: the bits, counted from zero on both sides."""
+    g = call.g
+    if x.dtype.name != "float32":
+        call.refuse("of other numbers than float32")
+    x, y = (g.broadcast_to(v, call.shape) for v in (x, y))
+    zero = g.equal(x, 0.0)
+    bits = g.reinterpret_cast(g.select(zero, call.cast(1.0, x.dtype), x), "int32")
+    outwards = g.equal(g.greater_than(y, x), g.greater_than(x, 0.0))
+    moved = g.reinterpret_cast(
+        bits + g.select(outwards, g.constant(1, (), "int32"), g.constant(-1, (), "int32")), "float32"
+    )
+    least = g.constant(np.float32(1e-45).reshape(()))
+    moved = g.select(zero, g.select(g.greater_than(y, 0.0), least, -least), moved)
+    none = g.logical_or(g.is_nan(x), g.is_nan(y))
+    return g.select(none, x + y, g.select(g.equal(x, y), y, moved))
+
+
+@aten("bitwise_left_shift", "__lshift__")
+def left_shift(call: Call, x: Any, y: Any) -> Tensor:
+    x, y = (call.cast(v, call.dtype) for v in (x, y))
+    return call.g.bitwise_left_shift(x, y)
+
+
+@aten("bitwise_right_shift", "__rshift__")
+def right_shift(call: Call, x: Any, y: Any) -> Tensor:
+    x, y = (call.cast(v, call.dtype) for v in (x, y))
+    return call.g.bitwise_right_shift(x, y)
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -370,7 +430,18 @@ def threshold(call: Call, x: Tensor, limit: float, value: float) -> Tensor:
     return call.g.select(call.g.greater_than(x, call.cast(limit, x.dtype)), x, call.cast(value, x.dtype))
 
 
-@aten("softmax", "_softmax", "_safe_softmax")
+@aten("_safe_softmax")
+def safe_softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
+    """Zeros where all of a row is -infinity."""
+    g = call.g
+    found = softmax(call, x, axis)
+    if not x.shape:
+        return found
+    none = g.reduction_and(g.equal(call.cast(x, call.dtype), -math.inf), axis)
+    return g.select(none, call.cast(0.0, call.dtype), found)
+
+
+@aten("softmax", "_softmax")
 def softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
     return call.g.softmax(call.cast(x, call.dtype), axis) if x.shape else call.g.constant(1.0, (), call.dtype)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
-from ..._core import Tensor, int64
-from ._table import Call, aten, shape_of, stopped
+from ..._core import Tensor, bool_, int64
+from ._table import Call, aten, composed, shape_of, stopped
 
 
 def from_front(call: Call, indices: Tensor, size: int) -> Tensor:
@@ -30,16 +32,22 @@ def embedding(
     return call.g.gather(weight, indices, out_of_range="error")
 
 
+def as_vector(call: Call, x: Tensor) -> Tensor:
+    """A number as one of rank 1, for what works along an axis."""
+    return x if x.shape else call.g.reshape(x, [1])
+
+
 @aten("index_select")
 def index_select(call: Call, x: Tensor, axis: int, indices: Tensor) -> Tensor:
-    return call.g.gather(x, indices, axis % max(len(shape_of(x)), 1), out_of_range="error")
+    x, indices = as_vector(call, x), as_vector(call, indices)
+    places = from_front(call, indices, shape_of(x)[axis])
+    return call.g.gather(x, places, axis % len(shape_of(x)), out_of_range="error")
 
 
 @aten("gather")
 def gather(call: Call, x: Tensor, axis: int, indices: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    x, indices = as_vector(call, x), as_vector(call, indices)
     sizes, wanted = shape_of(x), shape_of(indices)
-    if not sizes or not wanted:
-        call.refuse("of a number")
     axis %= len(sizes)
     ends = [size if i == axis else wanted[i] for i, size in enumerate(sizes)]
     part = x if ends == sizes else call.g.slice(x, [0] * len(sizes), ends)
@@ -48,59 +56,175 @@ def gather(call: Call, x: Tensor, axis: int, indices: Tensor, *, sparse_grad: bo
 
 @aten("scatter_add")
 def scatter_add(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor) -> Tensor:
-    return _scattered(call, x, axis, indices, source, "add")
+    return scattered(call, x, axis, indices, source, "add")
 
 
 @aten("scatter")
 def scatter(call: Call, x: Tensor, axis: int, indices: Tensor, source: Any, **named: Any) -> Tensor:
-    if named:
-        call.refuse("with a reduction")
+    mode = {None: "set", "add": "add", "multiply": "mul"}.get(named.get("reduce"))
+    if mode is None:
+        call.refuse(f"with the reduction {named['reduce']}")
     if not isinstance(source, Tensor):
-        source = call.g.constant(source, shape_of(indices), x.dtype)
-    return _scattered(call, x, axis, indices, source, "set")
+        source = call.number(source, shape_of(indices), x.dtype)
+    return scattered(call, x, axis, indices, source, mode)
 
 
-def _scattered(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor, mode: str) -> Tensor:
+def scattered(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor, mode: str) -> Tensor:
+    """Elements put along an axis; where indices are fewer than x has at other axes, into the part that they are of."""
+    g = call.g
+    x, indices, source = (as_vector(call, v) for v in (x, indices, source))
     sizes, places = shape_of(x), shape_of(indices)
-    if not sizes:
-        call.refuse("of a number")
     axis %= len(sizes)
-    if any(i != axis and size != places[i] for i, size in enumerate(sizes)) or shape_of(source) != places:
-        call.refuse("of a part of its axes")
-    return call.g.scatter_along_axis(axis, source, indices, mode, data=x, out_of_range="error")
+    if 0 in places:
+        return x
+    if shape_of(source) != places:
+        source = g.slice(source, [0] * len(places), places)
+    kept = [size if i == axis else places[i] for i, size in enumerate(sizes)]
+    if kept == sizes:
+        return g.scatter_along_axis(axis, source, indices, mode, data=x, out_of_range="error")
+    part = g.slice(x, [0] * len(sizes), kept)
+    part = g.scatter_along_axis(axis, source, indices, mode, data=part, out_of_range="error")
+    inside = np.ones(kept, bool)
+    inside = np.pad(inside, [(0, size - k) for size, k in zip(sizes, kept, strict=True)])
+    wide = g.pad(part, [0] * len(sizes), [size - k for size, k in zip(sizes, kept, strict=True)])
+    return g.select(g.constant(inside), wide, x)
 
 
-def _vectors(call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, list[int]]:
-    """Index vectors for the leading axes, and the shape of what they pick. Refuses masks and gaps."""
-    if any(i is None or str(i.dtype) in ("bool", "uint8") for i in indices):
-        call.refuse("by masks, or by indices of axes that are not the first")
-    sizes = shape_of(x)
-    places = np.broadcast_shapes(*(tuple(shape_of(i)) for i in indices if i is not None))
-    parts = [
-        call.g.broadcast_to(from_front(call, call.cast(i, int64), sizes[axis]), list(places))
-        for axis, i in enumerate(indices)
-        if i is not None
-    ]
-    return call.g.stack(parts, len(places)), list(places)
+MODES = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
 
 
-@aten("index")
+@aten("scatter_reduce")
+def scatter_reduce(
+    call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    g, mode = call.g, MODES[reduce]
+    neutral = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[mode]
+    if not x.dtype.is_float and (mode in ("max", "min") or reduce == "mean"):
+        call.refuse("of integers")
+    indices = as_vector(call, indices)
+    ones = g.constant(1, shape_of(indices), x.dtype)
+    count = scattered(call, g.constant(0, shape_of(x), x.dtype), axis, indices, ones, "add")
+    count = g.reshape(count, shape_of(x))
+    hit = g.greater_than(count, g.constant(0, (), x.dtype))
+    start = x if include_self else g.select(hit, call.cast(neutral, x.dtype), x)
+    found = g.reshape(scattered(call, start, axis, indices, source, mode), shape_of(x))
+    if reduce != "mean":
+        return found
+    count = g.maximum(count + 1.0 if include_self else count, 1.0)
+    return g.select(hit, found / count, x)
+
+
+@composed("index_reduce")
+def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A scatter_reduce whose places are the same in each row."""
+    if not x.dim():
+        x, source, dim = x.reshape(1), source.reshape(1), 0
+        return index_reduce(x, 0, index.reshape(-1), source, reduce, include_self=include_self).reshape(())
+    sizes = [1] * x.dim()
+    sizes[dim] = index.numel()
+    source = source.reshape([index.numel() if i == dim % x.dim() else n for i, n in enumerate(x.shape)])
+    places = index.reshape(sizes).expand(source.shape)
+    reduce = {"mean": "mean", "prod": "prod", "amax": "amax", "amin": "amin"}[reduce]
+    return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+
+
+@composed("put")
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    places = index.reshape(-1)
+    places = torch.where(places < 0, places + x.numel(), places)
+    flat, values = x.reshape(-1), source.reshape(-1)
+    found = flat.scatter_add(0, places, values) if accumulate else flat.scatter(0, places, values)
+    return found.reshape(x.shape)
+
+
+@composed("masked_scatter")
+def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+    """The k-th place of the mask gets the k-th element."""
+    shape = torch.broadcast_shapes(x.shape, mask.shape)
+    x, mask = x.expand(shape), mask.expand(shape)
+    if not source.numel():
+        return x.clone()
+    place = torch.clamp(torch.cumsum(mask.reshape(-1).to(torch.int64), 0) - 1, 0, source.numel() - 1)
+    return torch.where(mask, source.reshape(-1)[place].reshape(shape), x)
+
+
+@composed("masked_scatter_backward")
+def masked_scatter_backward(incoming: Any, mask: Any, sizes: Any) -> Any:
+    mask = mask.expand(incoming.shape).reshape(-1)
+    count = math.prod(sizes)
+    place = torch.cumsum(mask.to(torch.int64), 0) - 1
+    place = torch.where(mask & (place < count), place, count)
+    found = torch.zeros(count + 1, dtype=incoming.dtype).scatter_add(0, place, incoming.reshape(-1))
+    return found[:count].reshape(sizes)
+
+
+def _is_mask(i: Tensor) -> bool:
+    return str(i.dtype) in ("bool", "uint8")
+
+
+class _Places:
+    """Indices of some axes: these in front by a transposition, vectors for them, and where the result has them."""
+
+    def __init__(self, call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> None:
+        g, sizes = call.g, shape_of(x)
+        self.axes = [axis for axis, i in enumerate(indices) if i is not None]
+        given = [i for i in indices if i is not None]
+        if any(_is_mask(i) for i in given):
+            call.refuse("by masks: the size of the result depends on values")
+        self.shape = list(np.broadcast_shapes(*(tuple(shape_of(i)) for i in given)))
+        self.rest = [axis for axis in range(len(sizes)) if axis not in self.axes]
+        self.order = [*self.axes, *self.rest]
+        parts = [
+            g.broadcast_to(from_front(call, call.cast(i, int64), sizes[axis]), self.shape)
+            for axis, i in zip(self.axes, given, strict=True)
+        ]
+        self.vectors = g.stack(parts, len(self.shape))
+        # Axes of indices stand where the first one was if they stood together, and in front if not.
+        together = self.axes == list(range(self.axes[0], self.axes[0] + len(self.axes)))
+        before, count = self.axes[0] if together else 0, len(self.shape)
+        rank = count + len(self.rest)
+        self.out = [*range(count, count + before), *range(count), *range(count + before, rank)]
+        self.back = [*range(before, before + count), *range(before), *range(before + count, rank)]
+
+    def front(self, call: Call, x: Tensor) -> Tensor:
+        return x if self.order == list(range(len(self.order))) else call.g.transpose(x, self.order)
+
+
+@aten("index", "_unsafe_index")
 def index(call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     given = [(axis, i) for axis, i in enumerate(indices) if i is not None]
-    if len(given) == 1 and str(given[0][1].dtype) not in ("bool", "uint8"):
+    if len(given) == 1 and not _is_mask(given[0][1]):
         axis, places = given[0]
         return call.g.gather(x, from_front(call, places, shape_of(x)[axis]), axis, out_of_range="error")
-    return call.g.gather_nd(x, _vectors(call, x, indices)[0], out_of_range="error")
+    at = _Places(call, x, indices)
+    found = call.g.gather_nd(at.front(call, x), at.vectors, out_of_range="error")
+    return found if at.out == list(range(len(at.out))) else call.g.transpose(found, at.out)
 
 
-@aten("index_put")
+@aten("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(
-    call: Call, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+    call: Call, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: Any
 ) -> Tensor:
-    vectors, places = _vectors(call, x, indices)
-    updates = call.g.broadcast_to(values, [*places, *shape_of(x)[len(indices) :]])
+    g = call.g
+    values = call.cast(values, x.dtype)
+    only = [i for i in indices if i is not None]
+    if len(only) == 1 and _is_mask(only[0]) and indices[0] is not None and len(shape_of(values)) == 0:
+        rest = [1] * (len(shape_of(x)) - len(shape_of(only[0])))
+        mask = g.reshape(call.cast(only[0], bool_), [*shape_of(only[0]), *rest])
+        return g.select(mask, x + values if accumulate else values, x)
+    at = _Places(call, x, indices)
+    rest = [shape_of(x)[axis] for axis in at.rest]
+    wide = [*at.shape, *rest]
+    updates = g.broadcast_to(values, [wide[axis] for axis in at.out])
+    if at.out != list(range(len(at.out))):
+        updates = g.transpose(updates, at.back)
     mode = "add" if accumulate else "set"
-    return call.g.scatter_nd(updates, vectors, mode=mode, data=x, out_of_range="error")
+    if str(x.dtype) == "bool":
+        call.refuse("of truth values")
+    found = g.scatter_nd(updates, at.vectors, mode=mode, data=at.front(call, x), out_of_range="error")
+    if at.order == list(range(len(at.order))):
+        return found
+    return g.transpose(found, [at.order.index(axis) for axis in range(len(at.order))])
 
 
 @aten("one_hot")

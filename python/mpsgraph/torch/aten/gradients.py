@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ..._core import Tensor, float32
-from ._table import Call, aten, pair, shape_of
-from .convolutions import Window, convolved, transposed
+from ._table import Call, aten, composed, shape_of
+from .convolutions import Window, convolved, transposed, weights_gradient
 from .gathering import from_front
 
 
@@ -16,36 +18,23 @@ def convolution_backward(
     call: Call, incoming: Tensor, x: Tensor, weight: Tensor, bias_sizes: Any, stride: Window, padding: Window,
     dilation: Window, turned: bool, output_padding: Window, groups: int, wanted: Sequence[bool],
 ) -> list[Tensor | None]:  # fmt: skip
-    g, count = call.g, len(shape_of(weight)) - 2
-    if count != 2 or len(shape_of(x)) != 4:
-        call.refuse("in one or three dimensions")
-    shared: dict[str, Any] = {
-        "strides": pair(stride),
-        "dilations": pair(dilation),
-        "groups": groups,
-        "padding": [(p, p) for p in pair(padding)],
-        "data_layout": "NCHW",
-        "weights_layout": "OIHW",
-    }
+    g, count, sizes = call.g, len(shape_of(weight)) - 2, shape_of(x)
+    if len(sizes) == count + 1:  # no batch
+        incoming, x = g.expand_dims(incoming, 0), g.expand_dims(x, 0)
     to_x = to_weight = to_bias = None
     if wanted[0]:
         if turned:
             to_x = convolved(call, incoming, weight, stride, padding, dilation, groups)
         else:
             to_x = transposed(call, incoming, weight, stride, padding, dilation, groups, shape_of(x))
+        to_x = g.reshape(to_x, sizes)
     if wanted[1]:
         # A transposed convolution's source plays the part of the other's gradient.
         arriving, source = (x, incoming) if turned else (incoming, x)
-        to_weight = g.convolution2d_weights_gradient(arriving, source, shape_of(weight), **shared)
+        to_weight = weights_gradient(call, arriving, source, shape_of(weight), stride, padding, dilation, groups)
     if wanted[2]:
-        to_bias = g.reshape(g.reduction_sum(incoming, [0, 2, 3]), [-1])
+        to_bias = g.reshape(g.reduction_sum(incoming, [0, *range(2, count + 2)]), [-1])
     return [to_x, to_weight, to_bias]
-
-
-def _gradients_of(call: Call, result: Tensor, incoming: Tensor, operands: list[Tensor]) -> list[Tensor]:
-    """What the graph derives itself, with a gradient that arrives."""
-    found = call.g.gradients(result, operands, start=incoming)
-    return [found[x] for x in operands]
 
 
 @aten("native_batch_norm_backward")
@@ -95,43 +84,6 @@ def native_layer_norm_backward(
     return [call.cast(to_x, dtype), to_gamma, summed(incoming) if wanted[2] else None]
 
 
-@aten("max_pool2d_with_indices")
-def max_pool2d_with_indices(
-    call: Call, x: Tensor, kernel: Window, stride: Window = (), padding: Window = 0, dilation: Window = 1,
-    ceil_mode: bool = False,
-) -> list[Tensor]:  # fmt: skip
-    if len(shape_of(x)) != 4:
-        call.refuse("without a batch")
-    values, places = call.g.max_pooling2d_return_indices(
-        x, pair(kernel), pair(stride or kernel), padding=[(p, p) for p in pair(padding)], dilations=pair(dilation),
-        data_layout="NCHW", ceil_mode=ceil_mode, return_indices_mode="global_flatten_2d",
-    )  # fmt: skip
-    return [values, call.g.cast(places, "int64")]
-
-
-@aten("max_pool2d_with_indices_backward")
-def max_pool2d_with_indices_backward(
-    call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, dilation: Window,
-    ceil_mode: bool, indices: Tensor,
-) -> Tensor:  # fmt: skip
-    """From the source: it finds the first largest element of each window again, as the places say."""
-    return call.g.max_pooling2d_gradient(
-        incoming, x, pair(kernel), pair(stride or kernel), padding=[(p, p) for p in pair(padding)],
-        dilations=pair(dilation), data_layout="NCHW", ceil_mode=ceil_mode,
-    )  # fmt: skip
-
-
-@aten("avg_pool2d_backward")
-def avg_pool2d_backward(
-    call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
-) -> Tensor:  # fmt: skip
-    from .pooling import avg_pool2d
-
-    forward = avg_pool2d(call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return _gradients_of(call, forward, incoming, [x])[0]
-
-
 @aten("_softmax_backward_data")
 def softmax_backward(call: Call, incoming: Tensor, result: Tensor, axis: int, dtype: Any) -> Tensor:
     weighed = incoming * result
@@ -162,3 +114,20 @@ def embedding_dense_backward(
 @aten("threshold_backward")
 def threshold_backward(call: Call, incoming: Tensor, x: Tensor, limit: float) -> Tensor:
     return call.g.select(call.g.greater_than(x, call.cast(limit, x.dtype)), incoming, call.cast(0.0, incoming.dtype))
+
+
+@composed("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
+def replication_pad_backward(incoming: Any, x: Any, pads: Sequence[int]) -> Any:
+    """What came to copies of an element is its own: rows that are added along each axis in turn."""
+    for i in range(len(pads) // 2):
+        axis, size = x.dim() - 1 - i, x.shape[x.dim() - 1 - i]
+        places = torch.clamp(torch.arange(incoming.shape[axis]) - pads[2 * i], 0, size - 1)
+        if pads[2 * i] < 0 or pads[2 * i + 1] < 0:
+            places = torch.arange(-min(pads[2 * i], 0), incoming.shape[axis] - min(pads[2 * i], 0)) - max(
+                pads[2 * i], 0
+            )
+            places = torch.clamp(places, 0, size - 1)
+        shape = list(incoming.shape)
+        shape[axis] = size
+        incoming = torch.zeros(shape, dtype=incoming.dtype).index_add(axis, places, incoming)
+    return incoming

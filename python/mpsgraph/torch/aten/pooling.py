@@ -1,54 +1,218 @@
-"""Pooling, with windows and to a size."""
+"""Pooling with windows, in one to three dimensions, with the places of maxima and with its gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
 from ..._core import Tensor
-from ._table import Call, aten, pair, shape_of
+from ._table import Call, aten, composed, pair, shape_of
 
 Window = int | Sequence[int]
 
 
-@aten("max_pool2d")
-def max_pool2d(
+def _batched(call: Call, x: Tensor, count: int) -> Tensor:
+    """With one axis for all in front of the channels, which may have none."""
+    sizes = shape_of(x)
+    return x if len(sizes) == count + 2 else call.g.reshape(x, [1] * (count + 2 - len(sizes)) + sizes)
+
+
+def _where(kernel: Window, stride: Window, padding: Window, dilation: Window, count: int) -> dict[str, Any]:
+    """The graph's arguments for windows; three dimensions are four, with windows of one channel."""
+    steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
+    pads = [(p, p) for p in pair(padding, count)]
+    found = [pair(kernel, count), pair(steps, count), pair(dilation, count)]
+    if count == 3:
+        found, pads = [[1, *each] for each in found], [(0, 0), *pads]
+    where = {"kernel": found[0], "strides": found[1], "dilations": found[2], "padding": pads}
+    return where | ({"data_layout": "NCHW"} if count == 2 else {})
+
+
+def _largest(
+    call: Call, x: Tensor, windows: tuple[Window, Window, Window, Window], ceil_mode: bool, count: int
+) -> Tensor:
+    method = call.g.max_pooling4d if count == 3 else call.g.max_pooling2d
+    found: Tensor = method(_batched(call, x, count), ceil_mode=ceil_mode, **_where(*windows, count))
+    return found
+
+
+@aten("max_pool2d", "max_pool3d")
+def max_pool(
     call: Call, x: Tensor, kernel: Window, stride: Window = (), padding: Window = 0, dilation: Window = 1,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    if len(shape_of(x)) != 4:
-        call.refuse("without a batch")
-    return call.g.max_pooling2d(
-        x, pair(kernel), pair(stride or kernel), padding=[(p, p) for p in pair(padding)], dilations=pair(dilation),
-        data_layout="NCHW", ceil_mode=ceil_mode,
+    count = 3 if "3d" in call.name else 2
+    return call.g.reshape(_largest(call, x, (kernel, stride, padding, dilation), ceil_mode, count), call.shape)
+
+
+@aten("max_pool2d_with_indices", "max_pool3d_with_indices")
+def max_pool_with_indices(
+    call: Call, x: Tensor, kernel: Window, stride: Window = (), padding: Window = 0, dilation: Window = 1,
+    ceil_mode: bool = False,
+) -> list[Tensor]:  # fmt: skip
+    three = "3d" in call.name
+    method = call.g.max_pooling4d_return_indices if three else call.g.max_pooling2d_return_indices
+    count = 3 if three else 2
+    values, places = method(
+        _batched(call, x, count), ceil_mode=ceil_mode, **_where(kernel, stride, padding, dilation, count),
+        return_indices_mode="global_flatten_3d" if three else "global_flatten_2d",
     )  # fmt: skip
+    sizes = [int(size) for size in call.result[0].shape]
+    return [call.g.reshape(values, sizes), call.g.reshape(call.g.cast(places, "int64"), sizes)]
 
 
-@aten("avg_pool2d")
-def avg_pool2d(
+@aten("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
+def max_pool_with_indices_backward(
+    call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, dilation: Window,
+    ceil_mode: bool, indices: Tensor,
+) -> Tensor:  # fmt: skip
+    """From the source: it finds the first largest element of each window again, as the places say."""
+    count = 3 if "3d" in call.name else 2
+    method = call.g.max_pooling4d_gradient if count == 3 else call.g.max_pooling2d_gradient
+    found = method(
+        _batched(call, incoming, count), _batched(call, x, count), ceil_mode=ceil_mode,
+        **_where(kernel, stride, padding, dilation, count),
+    )  # fmt: skip
+    return call.g.reshape(found, call.shape)
+
+
+def averaged(
+    call: Call, x: Tensor, kernel: Window, stride: Window, padding: Window, ceil_mode: bool, count_padding: bool,
+    divisor: Any, sizes: Sequence[int], count: int,
+) -> Tensor:  # fmt: skip
+    """Means of windows. Where PyTorch's count is not the graph's, their sums over counts that are constants."""
+    g, x = call.g, _batched(call, x, count)
+    where = _where(kernel, stride, padding, 1, count)
+    method = g.avg_pooling4d if count == 3 else g.avg_pooling2d
+    pads = pair(padding, count)
+    if divisor is None and not ceil_mode:
+        return g.reshape(method(x, include_zero_pad_to_average=bool(count_padding and any(pads)), **where), list(sizes))
+    steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
+    kernels, strides, inner, out = pair(kernel, count), pair(steps, count), shape_of(x)[-count:], list(sizes)[-count:]
+    after = [max((o - 1) * s + k - n - p, 0) for o, s, k, n, p in zip(out, strides, kernels, inner, pads, strict=True)]
+    wide = g.pad(x, [0, 0, *pads], [0, 0, *after])
+    crop = (
+        [0, 0, *([0] * count)],
+        [*shape_of(x)[:2], *((o - 1) * s + k for o, s, k in zip(out, strides, kernels, strict=True))],
+    )
+    wide = g.slice(wide, *crop)
+    plain = {**where, "padding": [(0, 0)] * len(where["padding"])}
+    total = method(wide, **plain) * float(np.prod(kernels))
+    counts = np.ones(out)
+    for axis in range(count):
+        begin = np.arange(out[axis]) * strides[axis] - pads[axis]
+        end = np.minimum(begin + kernels[axis], inner[axis] + pads[axis])
+        length = end - begin if count_padding else np.minimum(end, inner[axis]) - np.maximum(begin, 0)
+        counts = counts * length.reshape([-1 if i == axis else 1 for i in range(count)])
+    if divisor is not None:
+        counts = np.full(out, divisor)
+    return g.reshape(total * g.constant((1 / counts).astype(x.dtype.numpy)), list(sizes))
+
+
+@aten("avg_pool2d", "avg_pool3d")
+def avg_pool(
     call: Call, x: Tensor, kernel: Window, stride: Window = (), padding: Window = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: Any = None,
 ) -> Tensor:  # fmt: skip
-    if divisor_override is not None:
-        call.refuse("with a divisor of its own")
-    if ceil_mode and count_include_pad and any(pair(padding)):
-        call.refuse("with ceil_mode over padding that counts")
-    if len(shape_of(x)) != 4:
-        call.refuse("without a batch")
-    return call.g.avg_pooling2d(
-        x, pair(kernel), pair(stride or kernel), padding=[(p, p) for p in pair(padding)], data_layout="NCHW",
-        ceil_mode=ceil_mode, include_zero_pad_to_average=bool(count_include_pad and any(pair(padding))),
-    )  # fmt: skip
+    count = 3 if "3d" in call.name else 2
+    return averaged(call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, call.shape, count)
 
 
-@aten("adaptive_avg_pool2d", "_adaptive_avg_pool2d")
-def adaptive_avg_pool2d(call: Call, x: Tensor, size: Window) -> Tensor:
-    *_, height, width = shape_of(x)
-    rows, columns = call.shape[-2:]
-    if rows == columns == 1:
-        return call.g.mean(x, [-2, -1])
-    if height % rows or width % columns:
-        call.refuse("to a size that does not divide the image's")
-    if len(shape_of(x)) != 4:
-        call.refuse("without a batch")
-    return call.g.avg_pooling2d(x, [height // rows, width // columns], data_layout="NCHW")
+@aten("avg_pool2d_backward", "avg_pool3d_backward")
+def avg_pool_backward(
+    call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> Tensor:  # fmt: skip
+    count, sizes = 3 if "3d" in call.name else 2, shape_of(incoming)
+
+    def forward(x: Tensor) -> Tensor:
+        return averaged(call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, sizes, count)
+
+    return call.derived(forward, incoming, x)[0]
+
+
+# --- to a size --------------------------------------------------------------------------------------------------------
+def _shares(inner: int, out: int) -> np.ndarray:
+    """A row for each result, with equal shares of the elements that it is the mean of."""
+    found = np.zeros((out, inner))
+    for i in range(out):
+        begin, end = i * inner // out, -(-(i + 1) * inner // out)
+        found[i, begin:end] = 1 / (end - begin)
+    return found
+
+
+def along(call: Call, x: Tensor, axis: int, matrix: np.ndarray) -> Tensor:
+    """The product with a matrix (results, elements) along an axis."""
+    g, rank = call.g, len(shape_of(x))
+    last = x if axis == rank - 1 else g.swap_axes(x, axis, rank - 1)
+    sizes = shape_of(last)
+    rows = g.reshape(last, [-1, sizes[-1]]) if rank != 2 else last
+    found = g.matrix_multiplication(rows, g.constant(np.ascontiguousarray(matrix.T).astype(x.dtype.numpy)))
+    found = g.reshape(found, [*sizes[:-1], matrix.shape[0]])
+    return found if axis == rank - 1 else g.swap_axes(found, axis, rank - 1)
+
+
+def _adaptive(call: Call, x: Tensor, out: Sequence[int]) -> Tensor:
+    sizes, count = shape_of(x), len(out)
+    if all(size == 1 for size in out):
+        return call.g.mean(x, list(range(-count, 0)))
+    inner = sizes[-count:]
+    if count == 2 and not any(n % o for n, o in zip(inner, out, strict=True)):
+        steps = [n // o for n, o in zip(inner, out, strict=True)]
+        return call.g.avg_pooling2d(_batched(call, x, 2), steps, data_layout="NCHW")
+    for axis in range(-count, 0):
+        if out[axis] != inner[axis]:
+            x = along(call, x, len(sizes) + axis, _shares(inner[axis], out[axis]))
+    return x
+
+
+@aten("adaptive_avg_pool1d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool3d",
+      "_adaptive_avg_pool3d")  # fmt: skip
+def adaptive_avg_pool(call: Call, x: Tensor, size: Window) -> Tensor:
+    count = int(call.name[-2])
+    return call.g.reshape(_adaptive(call, x, call.shape[-count:]), call.shape)
+
+
+@aten("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+def adaptive_avg_pool_backward(call: Call, incoming: Tensor, x: Tensor) -> Tensor:
+    count, sizes = 3 if "3d" in call.name else 2, shape_of(incoming)
+    return call.derived(lambda x: call.g.reshape(_adaptive(call, x, sizes[-count:]), sizes), incoming, x)[0]
+
+
+@composed("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(x: Any, size: Sequence[int]) -> Any:
+    """Windows of several lengths as rows of one: what a shorter one lacks is its first element again."""
+    count = len(size)
+    places: Any = 0
+    front, inner = x.dim() - count, list(x.shape[-count:])
+    for axis, (n, out) in enumerate(zip(inner, size, strict=True)):
+        longest = max(-(-(i + 1) * n // out) - i * n // out for i in range(out))
+        number = torch.arange(out)
+        begins, ends = (number * n // out).unsqueeze(1), ((number * n + n + out - 1) // out).unsqueeze(1)
+        index = begins + torch.arange(longest)
+        index = torch.where(index < ends, index, begins)
+        # Windows are unfolded in place, and their elements go last.
+        at = front + axis
+        x = x.index_select(at, index.reshape(-1)).unflatten(at, (out, longest)).movedim(at + 1, -1)
+        shape = [1] * (2 * count)
+        shape[axis], shape[count + axis] = out, longest
+        places = places * n + index.reshape(shape)
+    flat = x.flatten(-count)
+    place = torch.argmax(flat, -1, keepdim=True)
+    of = places.expand([*size, *x.shape[-count:]]).flatten(-count).expand(flat.shape)
+    return torch.gather(flat, -1, place).squeeze(-1), torch.gather(of, -1, place).squeeze(-1)
+
+
+def _put_back(count: int) -> Any:
+    def function(incoming: Any, x: Any, places: Any) -> Any:
+        flat = torch.zeros_like(x).flatten(-count)
+        return flat.scatter_add(-1, places.flatten(-count), incoming.flatten(-count)).reshape(x.shape)
+
+    return function
+
+
+composed("adaptive_max_pool2d_backward")(_put_back(2))
+composed("adaptive_max_pool3d_backward")(_put_back(3))

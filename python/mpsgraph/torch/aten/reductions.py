@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import Tensor
+from ..._core import Tensor, int32
 from ._table import Call, aten, shape_of
+from .elementwise import maximum, minimum
 
 Axes = int | Sequence[int] | None
 
@@ -65,17 +66,24 @@ aten("all")(_any_or_all("reduction_and"))
 
 @aten("var")
 def var(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any = 1, **_: Any) -> Tensor:
-    if others or isinstance(axes, bool) or not x.shape:
-        call.refuse("in its older form")
+    """NaN or infinite where no degree of freedom is left, as the division says."""
+    if isinstance(axes, bool):  # the older form: whether it is corrected, of everything
+        axes, correction = None, int(axes)
+    elif others and isinstance(others[0], bool):
+        correction = int(others[0])
+    g, x = call.g, call.cast(x, call.dtype)
+    x = x if x.shape else g.reshape(x, [1])
     places = _axes(x, axes)
     count = 1
     for axis in places:
         count *= shape_of(x)[axis]
-    degrees = count - (1 if correction is None else correction)
-    if degrees <= 0:
-        call.refuse("of no degrees of freedom")
-    spread = call.g.reshape(call.g.variance(x, axes=places), call.shape)
-    return spread if degrees == count else spread * (count / degrees)
+    degrees = max(count - (1 if correction is None else correction), 0)
+    if degrees == count:
+        return g.reshape(g.variance(x, axes=places), call.shape)
+    if degrees:
+        return g.reshape(g.variance(x, axes=places), call.shape) * (count / degrees)
+    total = g.reduction_sum(g.square(x - g.mean(x, places)), places)
+    return g.reshape(total, call.shape) / call.cast(0.0, call.dtype)
 
 
 @aten("std")
@@ -111,11 +119,13 @@ aten("argmin")(_arg("reduction_arg_minimum"))
 
 def _extremum(values: str, places: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: Any = None, keep: bool = False) -> Any:
+        if isinstance(axis, Tensor):  # of two tensors, element by element
+            return (maximum if call.name == "max" else minimum)(call, x, axis)
         if not isinstance(call.result, (tuple, list)):
             return reduced(call, values, x, None)
         if not x.shape:
-            call.refuse("of a number with its place")
-        where = getattr(call.g, places)(x, axis)
+            return [x, call.g.constant(0, (), "int64")]
+        where = getattr(call.g, places)(call.cast(x, int32) if str(x.dtype) == "bool" else x, axis)
         found = call.g.gather_along_axis(axis, x, where)
         sizes = list(call.result[0].shape)
         return [call.g.reshape(found, sizes), call.g.reshape(call.g.cast(where, "int64"), sizes)]
@@ -142,6 +152,6 @@ def cumprod(call: Call, x: Tensor, axis: int, **_: Any) -> Tensor:
 @aten("topk")
 def topk(call: Call, x: Tensor, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> list[Tensor]:
     if not x.shape:
-        call.refuse("of a number")
+        return [x, call.g.constant(0, (), "int64")]
     values, places = (call.g.top_k if largest else call.g.bottom_k)(x, k, axis)
     return [values, call.g.cast(places, "int64")]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..._core import Tensor
-from ._table import Call, aten, dtype_of, shape_of
+from ._table import Call, aten, composed, dtype_of, prims, shape_of
 
 
 @aten("view", "_unsafe_view", "reshape", "view_copy", "flatten", "unflatten", "expand_as_view")
@@ -101,7 +102,7 @@ def unbind(call: Call, x: Tensor, axis: int = 0) -> list[Tensor]:
 
 
 @aten("cat", "concat", "concatenate")
-def cat(call: Call, tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+def cat(call: Call, tensors: Sequence[Tensor], axis: int = 0, **_: Any) -> Tensor:
     parts = [call.cast(x, call.dtype) for x in tensors if shape_of(x) != [0]]  # PyTorch leaves empty vectors out
     if not parts:
         return call.cast(tensors[0], call.dtype)
@@ -143,24 +144,71 @@ def constant_pad(call: Call, x: Tensor, pads: Sequence[int], value: float = 0) -
     return call.g.pad(x, left, right, value=value) if any(left + right) else x
 
 
+def filled(call: Call, value: Any) -> Tensor:
+    """A constant of the result's type."""
+    return call.number(value, call.shape, call.dtype)
+
+
 @aten("full", "full_like", "new_full")
 def full(call: Call, *arguments: Any, **_: Any) -> Tensor:
-    return call.g.constant(arguments[-1], call.shape, call.dtype)
+    return filled(call, arguments[-1])
 
 
-@aten("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided")
+@aten("fill")
+def fill(call: Call, x: Tensor, value: Any) -> Tensor:
+    return call.g.broadcast_to(call.cast(value, call.dtype), call.shape)
+
+
+@aten("copy")
+def copy(call: Call, x: Tensor, source: Tensor, *_: Any) -> Tensor:
+    return call.g.broadcast_to(call.cast(source, call.dtype), call.shape)
+
+
+@aten("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided", "_efficientzerotensor",
+      "empty_permuted", "new_empty_strided")  # fmt: skip
 def zeros(call: Call, *_: Any, **__: Any) -> Tensor:
-    return call.g.constant(0, call.shape, call.dtype)
+    return filled(call, 0)
 
 
 @aten("ones", "ones_like", "new_ones")
 def ones(call: Call, *_: Any, **__: Any) -> Tensor:
-    return call.g.constant(1, call.shape, call.dtype)
+    return filled(call, 1)
 
 
 @aten("scalar_tensor")
 def scalar_tensor(call: Call, value: Any, **_: Any) -> Tensor:
-    return call.g.constant(value, (), call.dtype)
+    return filled(call, value)
+
+
+def _places(call: Call, sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
+    """Where in its flat elements a view has its own. Refuses a base whose memory is not in its order."""
+    if not call.arguments[0].is_contiguous():
+        call.refuse("of memory in another order")
+    grid = np.indices(tuple(sizes)).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), int)
+    return (offset + (np.array(strides).reshape(-1, 1) * grid).sum(0)).astype(np.int64)
+
+
+@aten("as_strided", "as_strided_copy")
+def as_strided(
+    call: Call, x: Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
+) -> Tensor:
+    begin = call.arguments[0].storage_offset() if offset is None else offset
+    places = _places(call, sizes, strides, begin)
+    return call.g.reshape(call.g.gather(call.g.reshape(x, [-1]), call.g.constant(places), 0), call.shape)
+
+
+@prims("as_strided")
+def as_strided_of_prims(call: Call, *arguments: Any) -> Tensor:
+    return as_strided(call, *arguments)
+
+
+@prims("as_strided_scatter")
+def as_strided_scatter(
+    call: Call, x: Tensor, source: Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
+) -> Tensor:
+    g, places = call.g, _places(call, sizes, strides, offset or 0)
+    flat = g.scatter(g.reshape(source, [-1]), g.constant(places), 0, "set", data=g.reshape(x, [-1]))
+    return g.reshape(flat, call.shape)
 
 
 @aten("arange")
@@ -182,3 +230,51 @@ def triu(call: Call, x: Tensor, diagonal: int = 0) -> Tensor:
 
 def _band(call: Call, inside: Any) -> Tensor:
     return call.g.constant(inside(*np.indices(call.shape[-2:])))
+
+
+# --- diagonals: of the last two axes, once those are moved there ------------------------------------------------------
+def _to_the_end(call: Call, x: Tensor, a: int, b: int) -> tuple[Tensor, list[int]]:
+    """With two axes last, and the order that brings them there."""
+    rank = len(shape_of(x))
+    order = [axis for axis in range(rank) if axis not in (a % rank, b % rank)] + [a % rank, b % rank]
+    return (x if order == list(range(rank)) else call.g.transpose(x, order)), order
+
+
+def _on_diagonal(rows: int, columns: int, offset: int) -> np.ndarray:
+    """The places of a diagonal in a matrix that is laid out flat."""
+    i, j = np.nonzero(np.eye(rows, columns, offset))
+    return (i * columns + j).astype(np.int32)
+
+
+@aten("diagonal", "diagonal_copy", "linalg_diagonal")
+def diagonal(call: Call, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    g, (last, _) = call.g, _to_the_end(call, x, dim1, dim2)
+    *front, rows, columns = shape_of(last)
+    places = _on_diagonal(rows, columns, offset)
+    return g.gather(g.reshape(last, [*front, rows * columns]), g.constant(places), len(front))
+
+
+@aten("diagonal_scatter")
+def diagonal_scatter(call: Call, x: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    g, (last, order) = call.g, _to_the_end(call, x, dim1, dim2)
+    *front, rows, columns = shape_of(last)
+    places = _on_diagonal(rows, columns, offset)
+    flat = g.reshape(last, [*front, rows * columns])
+    flat = g.scatter(source, g.constant(places), len(front), "set", data=flat)
+    found = g.reshape(flat, [*front, rows, columns])
+    return g.transpose(found, [order.index(axis) for axis in range(len(order))])
+
+
+@aten("diagonal_backward")
+def diagonal_backward(call: Call, incoming: Tensor, sizes: Sequence[int], offset: int, dim1: int, dim2: int) -> Tensor:
+    return diagonal_scatter(call, filled(call, 0), incoming, offset, dim1, dim2)
+
+
+@aten("diag_embed")
+def diag_embed(call: Call, x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    return diagonal_scatter(call, filled(call, 0), x, offset, dim1, dim2)
+
+
+@composed("diag")
+def diag(x: Any, diagonal: int = 0) -> Any:
+    return torch.diag_embed(x, diagonal) if x.dim() == 1 else torch.diagonal_copy(x, diagonal)

@@ -1,0 +1,113 @@
+"""Orthogonal polynomials of a degree that is data: Chebyshev's, Hermite's, Laguerre's, Legendre's.
+
+Their recurrences run as a loop to the largest degree; elements whose own is reached keep what they have. Chebyshev's of
+high degree between -1 and 1 are sines and cosines, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..._core import Tensor
+from ...graph import Graph
+from .special import full, special
+
+Step = Callable[[Graph, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""(graph, degree k from 1 on, x, polynomial of degree k - 1, of degree k): the polynomial of degree k + 1."""
+
+
+def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done: Tensor | None = None) -> Tensor:
+    """Of degrees n, from 1 and a polynomial of degree 1; 0 for negative ones. `done` elements need no loop."""
+    shape = list((x + n).shape or ())
+    x, n, first = (g.broadcast_to(v, shape) for v in (x, n, first))
+    if 0 in shape:
+        return x
+    degree = g.truncate(n)
+    waits = degree if done is None else g.select(done, full(g, 0, n), degree)
+    most = g.reshape(g.reduction_maximum(g.reshape(waits, [-1]), [0]), ())
+    count = g.cast(g.minimum(g.maximum(most, 1.0), 1e6), "int32")
+
+    def body(k: Tensor, p: Tensor, q: Tensor) -> list[Tensor]:
+        number = g.cast(k, x.dtype)
+        runs = g.less_than(number, degree)
+        return [g.select(runs, q, p), g.select(runs, step(g, number, x, p, q), q)]
+
+    ones = g.constant(1, shape, x.dtype)
+    found = g.for_(1, count, 1, initial=[ones, first], body=body)[1]
+    found = g.select(g.less_than(degree, 1.0), ones, found)
+    return g.select(g.less_than(degree, 0.0), full(g, 0, x), found)
+
+
+def _sign(g: Graph, n: Tensor) -> Tensor:
+    """1 for even degrees, -1 for odd ones."""
+    n = g.truncate(n)
+    even = g.equal(g.floor(n * 0.5) * 2.0, n)
+    return g.select(even, full(g, 1, n), full(g, -1, n))
+
+
+def _chebyshev(g: Graph, x: Tensor, n: Tensor, kind: str) -> Tensor:
+    degree = g.truncate(n)
+    first = {"t": x, "u": x * 2.0, "v": x * 2.0 - 1.0, "w": x * 2.0 + 1.0}[kind]
+    size = g.absolute(x)
+    inside = g.less_than(size, 1.0)
+    by_angle = g.logical_and(inside, g.greater_than(degree, 6.0 if kind == "t" else 8.0))
+    bounded = g.select(inside, x, full(g, 0, x))
+    angle = g.acos(bounded)
+    half = angle * 0.5
+    angles = {
+        "t": lambda: g.cos(degree * angle),
+        "u": lambda: g.sin((degree + 1.0) * angle) / g.sin(angle),
+        "v": lambda: g.cos((degree + 0.5) * angle) / g.cos(half),
+        "w": lambda: g.sin((degree + 0.5) * angle) / g.sin(half),
+    }[kind]()
+    found = _recurrence(
+        g, x, n, first, lambda g, k, x, p, q: x * q * 2.0 - p, g.logical_or(by_angle, g.equal(size, 1.0))
+    )
+    found = g.select(by_angle, angles, found)
+    one = full(g, 1, x)
+    right = {"t": one, "u": degree + 1.0, "v": one, "w": degree * 2.0 + 1.0}[kind]
+    left = {"t": one, "u": degree + 1.0, "v": degree * 2.0 + 1.0, "w": one}[kind] * _sign(g, n)
+    edge = g.select(g.greater_than(x, 0.0), right, left)
+    edge = g.select(g.less_than(degree, 0.0), full(g, 0, x), edge)
+    return g.select(g.equal(size, 1.0), edge, found)
+
+
+def _enter(kind: str) -> None:
+    special(f"special_chebyshev_polynomial_{kind}")(lambda g, x, n: _chebyshev(g, x, n, kind))
+    special(f"special_shifted_chebyshev_polynomial_{kind}")(lambda g, x, n: _chebyshev(g, x * 2.0 - 1.0, n, kind))
+
+
+for _kind in "tuvw":
+    _enter(_kind)
+
+
+def _largest(g: Graph, x: Tensor, n: Tensor, found: Tensor) -> Tensor:
+    """Hermite's of a degree beyond which PyTorch says NaN."""
+    limit = 512.0 if x.dtype.itemsize == 8 else 128.0
+    return g.select(g.greater_than(n, limit), full(g, math.nan, x), found)
+
+
+@special("special_hermite_polynomial_h")
+def hermite_h(g: Graph, x: Tensor, n: Tensor) -> Tensor:
+    beyond = g.greater_than(n, 512.0 if x.dtype.itemsize == 8 else 128.0)
+    return _largest(g, x, n, _recurrence(g, x, n, x * 2.0, lambda g, k, x, p, q: (x * q - k * p) * 2.0, beyond))
+
+
+@special("special_hermite_polynomial_he")
+def hermite_he(g: Graph, x: Tensor, n: Tensor) -> Tensor:
+    beyond = g.greater_than(n, 512.0 if x.dtype.itemsize == 8 else 128.0)
+    return _largest(g, x, n, _recurrence(g, x, n, x, lambda g, k, x, p, q: x * q - k * p, beyond))
+
+
+@special("special_laguerre_polynomial_l")
+def laguerre(g: Graph, x: Tensor, n: Tensor) -> Tensor:
+    return _recurrence(g, x, n, 1.0 - x, lambda g, k, x, p, q: ((k * 2.0 + 1.0 - x) * q - k * p) / (k + 1.0))
+
+
+@special("special_legendre_polynomial_p")
+def legendre(g: Graph, x: Tensor, n: Tensor) -> Tensor:
+    found = _recurrence(g, x, n, x, lambda g, k, x, p, q: ((k * 2.0 + 1.0) * x * q - k * p) / (k + 1.0))
+    edge = g.select(g.greater_than(x, 0.0), full(g, 1, x), _sign(g, n))
+    edge = g.select(g.less_than(g.truncate(n), 0.0), full(g, 0, x), edge)
+    return g.select(g.equal(g.absolute(x), 1.0), edge, found)

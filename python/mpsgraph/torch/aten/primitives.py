@@ -1,0 +1,159 @@
+"""Operations of the namespace prims, which PyTorch's own decompositions end in. Most are ATen's under another name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._core import Tensor
+from . import elementwise, reductions, shapes
+from ._table import _FUNCTIONS, Call, prims, shape_of
+
+# Those that take the same arguments as ATen's and mean the same.
+for _name in (
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cat", "ceil", "clone", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1",
+    "floor", "fmod", "ge", "gt", "isfinite", "le", "log", "log10", "log1p", "log2", "lt", "maximum", "minimum", "mul",
+    "ne", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scalar_tensor", "sign", "signbit", "sin", "sinh",
+    "sqrt", "sub", "tan", "tanh", "trunc", "where", "full", "full_like", "empty", "empty_strided", "reshape",
+):  # fmt: skip
+    prims(_name)(_FUNCTIONS[_name])
+
+
+@prims("convert_element_type")
+def convert_element_type(call: Call, x: Tensor, dtype: Any) -> Tensor:
+    return call.cast(x, call.dtype)
+
+
+@prims("view_of", "view_of_dtype", "device_put", "copy_strided")
+def view_of(call: Call, x: Tensor, *_: Any) -> Tensor:
+    return x
+
+
+@prims("collapse_view", "collapse", "split_dim", "squeeze", "empty_permuted")
+def reshaped(call: Call, x: Any, *_: Any, **__: Any) -> Tensor:
+    return call.g.reshape(x, call.shape) if isinstance(x, Tensor) else shapes.zeros(call)
+
+
+@prims("broadcast_in_dim")
+def broadcast_in_dim(call: Call, x: Tensor, shape: Sequence[int], places: Sequence[int]) -> Tensor:
+    sizes = [1] * len(call.shape)
+    for place, size in zip(places, shape_of(x), strict=True):
+        sizes[place] = size
+    return call.g.broadcast_to(call.g.reshape(x, sizes), call.shape)
+
+
+@prims("transpose")
+def transpose(call: Call, x: Tensor, order: Sequence[int]) -> Tensor:
+    return call.g.transpose(x, list(order)) if len(order) > 1 else x
+
+
+@prims("rev")
+def rev(call: Call, x: Tensor, axes: Sequence[int]) -> Tensor:
+    return shapes.flip(call, x, axes)
+
+
+@prims("sum")
+def sum_(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
+    return _over(call, "reduction_sum", call.cast(x, call.dtype), axes)
+
+
+@prims("prod")
+def prod(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
+    return _over(call, "reduction_product", call.cast(x, call.dtype), axes)
+
+
+@prims("amax")
+def amax(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
+    return _over(call, "reduction_maximum_propagate_nan", x, axes)
+
+
+@prims("amin")
+def amin(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
+    return _over(call, "reduction_minimum_propagate_nan", x, axes)
+
+
+def _over(call: Call, method: str, x: Tensor, axes: Sequence[int] | None) -> Tensor:
+    """No axes at all means none here, and every one in ATen."""
+    if axes is not None and not len(axes):
+        return x
+    return reductions.reduced(call, method, x, None if axes is None else list(axes))
+
+
+@prims("var")
+def var(call: Call, x: Tensor, axes: Sequence[int] | None, correction: float = 1, **_: Any) -> Tensor:
+    return reductions.var(call, x, None if axes is None else list(axes), correction=correction)
+
+
+@prims("iota")
+def iota(call: Call, length: int, *, start: int, step: int, **_: Any) -> Tensor:
+    return call.g.constant((start + step * np.arange(length)).astype(call.dtype.numpy), dtype=call.dtype)
+
+
+@prims("fmax")
+def fmax(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    """The number where one of both is NaN."""
+    return _without_nan(call, x, y, elementwise.maximum)
+
+
+@prims("fmin")
+def fmin(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    return _without_nan(call, x, y, elementwise.minimum)
+
+
+def _without_nan(call: Call, x: Tensor, y: Tensor, function: Any) -> Tensor:
+    g, (x, y) = call.g, (call.cast(v, call.dtype) for v in (x, y))
+    found: Tensor = function(call, x, y)
+    if not call.dtype.is_float:
+        return found
+    return g.select(g.is_nan(x), y, g.select(g.is_nan(y), x, found))
+
+
+@prims("cbrt")
+def cbrt(call: Call, x: Tensor) -> Tensor:
+    return call.g.sign(x) * call.g.power(call.g.absolute(x), call.cast(1 / 3, x.dtype))
+
+
+@prims("hypot")
+def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    """Scaled by the larger of both, whose square may be no number."""
+    g, (a, b) = call.g, (call.g.absolute(v) for v in (x, y))
+    most, least = g.maximum(a, b), g.minimum(a, b)
+    plain = g.logical_or(g.equal(most, 0.0), g.is_infinite(most))
+    ratio = g.select(plain, call.cast(0.0, x.dtype), least / g.select(plain, call.cast(1.0, x.dtype), most))
+    return most * g.square_root(g.square(ratio) + 1.0)
+
+
+@prims("frexp")
+def frexp(call: Call, x: Tensor) -> list[Tensor]:
+    """A number in [1/2, 1) and a power of two, from the bits."""
+    g = call.g
+    if x.dtype.name != "float32":
+        call.refuse("of other numbers than float32")
+    small = g.less_than(g.absolute(x), 2.0**-126)
+    normal = g.select(small, x * 2.0**24, x)
+    bits = g.reinterpret_cast(normal, "int32")
+    exponent = g.bitwise_and(g.bitwise_right_shift(bits, 23), 255)
+    mantissa = g.reinterpret_cast(g.bitwise_or(g.bitwise_and(bits, -2139095041), 126 << 23), "float32")
+    plain = g.logical_or(g.equal(x, 0.0), g.equal(exponent, 255))
+    power = exponent - 126 - g.select(small, g.constant(24, (), "int32"), g.constant(0, (), "int32"))
+    return [g.select(plain, x, mantissa), g.select(plain, g.constant(0, (), "int32"), power)]
+
+
+@prims("gcd")
+def gcd(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    g = call.g
+    x, y = (g.broadcast_to(g.absolute(call.cast(v, call.dtype)), call.shape) for v in (x, y))
+
+    def goes_on(a: Tensor, b: Tensor) -> tuple[Tensor, list[Tensor]]:
+        flat = g.reshape(g.not_equal(b, 0), [-1])
+        return g.reshape(g.reduction_or(flat, [0]), ()), [a, b]
+
+    def step(a: Tensor, b: Tensor) -> list[Tensor]:
+        done = g.equal(b, 0)
+        rest = g.modulo(a, g.select(done, call.cast(1, b.dtype), b))
+        return [g.select(done, a, b), g.select(done, b, rest)]
+
+    return g.while_([x, y], goes_on, step)[0]

@@ -1,0 +1,119 @@
+"""The forward pass and the loss of a module, by torch.export, as operations of a graph.
+
+Where parameters and buffers live is the caller's: variables for a trainer, feeds for a step that shares PyTorch's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._core import Tensor
+from ..errors import GraphError, UnsupportedError
+from ..graph import Graph
+from . import importer
+from .aten import dtype_of, function_of
+from .tensors import as_array
+
+
+class Step(torch.nn.Module):
+    """What is exported: the loss of a batch."""
+
+    def __init__(self, module: torch.nn.Module, loss: Callable[..., Any]) -> None:
+        super().__init__()
+        self.module, self.loss = module, loss
+
+    def forward(self, inputs: Sequence[Any], labels: Sequence[Any]) -> Any:
+        return self.loss(self.module(*inputs), *labels)
+
+
+@dataclass
+class Loss:
+    """A loss in a graph: its placeholders in the order of inputs and labels, and what buffers are after it."""
+
+    value: Tensor
+    feeds: list[Tensor]
+    buffers: dict[str, Tensor]
+
+
+def names_of(module: torch.nn.Module) -> dict[str, str]:
+    """Every name of a parameter or buffer, and the first name that the same tensor has."""
+    first: dict[int, str] = {}
+    found = {}
+    for name, tensor in [
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    ]:
+        found[name] = first.setdefault(id(tensor), name)
+    return found
+
+
+def loss_of(
+    g: Graph, step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...], value_of: Callable[[str], Tensor]
+) -> Loss:
+    """Adds the loss of a batch. `value_of` gives the values of a parameter or buffer by its first name.
+
+    Errors: UnsupportedError that names what torch.export cannot follow or the table cannot say; GraphError for what is
+    no loss.
+    """
+    program = _exported(step, inputs, labels)
+    graph, signature = program.graph_module.graph, program.graph_signature
+    missing = importer.unmapped(graph)
+    if missing:
+        raise UnsupportedError(
+            f"{len(missing)} of PyTorch's operations have no translation: {', '.join(missing)}. "
+            "torch.compile(model, backend='mpsgraph') leaves them to PyTorch"
+        )
+    first = names_of(step.module)
+    parameters = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    constants = {**program.constants, **dict(step.named_buffers())}
+    given: dict[str, Any] = {}
+    feeds: list[Tensor] = []
+    for node in graph.nodes:
+        if node.op != "placeholder":
+            continue
+        if node.name in parameters:
+            given[node.name] = value_of(first[parameters[node.name].removeprefix("module.")])
+        elif node.name in signature.inputs_to_lifted_tensor_constants:
+            constant = constants[signature.inputs_to_lifted_tensor_constants[node.name]]
+            given[node.name] = g.constant(as_array(constant))
+        else:
+            value = node.meta["val"]
+            if not isinstance(value, torch.Tensor):
+                given[node.name] = value
+                continue
+            feed = g.placeholder(tuple(value.shape), dtype_of(value.dtype), node.name)
+            given[node.name] = feed
+            feeds.append(feed)
+    outputs, _ = importer.build(g, graph, given, differentiated=True)
+    kinds = [spec.kind.name for spec in signature.output_specs]
+    found = [x for x, kind in zip(outputs, kinds, strict=True) if kind in ("USER_OUTPUT", "LOSS_OUTPUT")]
+    if len(found) != 1:
+        raise GraphError(f"the loss must be one number, the function gives {len(found)} results")
+    if found[0].shape != ():
+        raise GraphError(f"the loss must be a number, it has shape {found[0].shape}: reduce it")
+    buffers = {
+        first[spec.target.removeprefix("module.")]: x
+        for x, spec in zip(outputs, signature.output_specs, strict=True)
+        if spec.kind.name == "BUFFER_MUTATION"
+    }
+    return Loss(found[0], feeds, buffers)
+
+
+def _exported(step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
+    """The forward pass in ATen's operations, functional; what the table lacks is decomposed where that can be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's own parts
+        try:
+            program = torch.export.export(step, (inputs, labels))
+        except (torch._dynamo.exc.UserError, torch._dynamo.exc.Unsupported) as error:
+            raise UnsupportedError(f"torch.export cannot follow the module: {error}") from error
+        table = torch.export.default_decompositions()
+        for operation in list(table):
+            if function_of(operation) is not None:
+                del table[operation]
+        return program.run_decompositions({**importer.decompositions(), **table})

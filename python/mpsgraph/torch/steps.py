@@ -1,0 +1,182 @@
+"""A training step of PyTorch's as one executable, over PyTorch's own memory: parameters, buffers, optimizer's state.
+
+They go in as they lie there and come out into memory that takes their place, so that between steps everything is
+PyTorch's: `state_dict`, `load_state_dict`, schedulers, another loop. `Trainer` keeps them here instead, in layouts that
+its kernels want, and is faster where there are convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._core import Executable, Tensor
+from ..errors import DTypeError, GraphError
+from ..graph import Graph
+from . import importer
+from .exports import Step, loss_of, names_of
+from .optimizers import rule_of, stepped
+from .tensors import as_array, as_tensor
+
+
+@dataclass
+class _Changing:
+    """A tensor of PyTorch's that a step changes, and the memory that takes its new values."""
+
+    tensor: torch.Tensor
+    spare: torch.Tensor
+
+    def exchange(self) -> None:
+        self.tensor.data, self.spare = self.spare, self.tensor.data
+
+
+@dataclass
+class _Built:
+    """The step for one shape of inputs: what it is fed, in the executable's order, and what it changes."""
+
+    executable: Executable
+    sources: list[Any]
+    """For each feed a tensor of PyTorch's, the number of an input, or the options of a group, for its rate."""
+    changing: list[_Changing]
+
+
+class CompiledStep:
+    """What compile_step gives: called with inputs and labels, it makes one step and gives the loss."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        loss: Callable[..., Any],
+        optimizer: torch.optim.Optimizer,
+        device: Any,
+        seed: int,
+    ) -> None:
+        if not isinstance(module, torch.nn.Module) or not callable(loss):
+            raise GraphError(
+                "mpsgraph.torch.compile_step takes a torch.nn.Module, a function (outputs, *labels) and an optimizer "
+                f"of torch.optim, got {type(module).__name__}, {type(loss).__name__} and {type(optimizer).__name__}"
+            )
+        self._rule, self.module, self.optimizer = rule_of(optimizer), module, optimizer
+        self._step, self._device, self._seed = Step(module, loss), device, seed
+        first = names_of(module)
+        everything = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self._tensors = {name: everything[name] for name in set(first.values())}
+        names = {id(tensor): name for name, tensor in self._tensors.items()}
+        for name, tensor in self._tensors.items():
+            if tensor.device.type != "cpu":
+                raise GraphError(f"{name} is on {tensor.device}: move the module to PyTorch's cpu")
+        if any(id(p) not in names for group in optimizer.param_groups for p in group["params"]):
+            raise GraphError("the optimizer has parameters that are not the module's")
+        self._names = names
+        self._counts: dict[str, torch.Tensor] = {}
+        self._built: dict[Any, _Built] = {}
+
+    def _state(self, name: str, key: str) -> torch.Tensor:
+        """A tensor of the optimizer's state, zeros at first. SGD keeps no count: the step's own is here."""
+        parameter = self._tensors[name]
+        kept = self.optimizer.state[parameter]
+        if key == "step" and isinstance(self.optimizer, torch.optim.SGD):
+            begun = float(kept.get("momentum_buffer") is not None)
+            return self._counts.setdefault(name, torch.tensor(begun))
+        if kept.get(key) is None:
+            wide = torch.float64 if parameter.dtype == torch.float64 else torch.float32
+            kept[key] = torch.zeros(()) if key == "step" else torch.zeros(parameter.shape, dtype=wide)
+        found: torch.Tensor = kept[key]
+        return found
+
+    def _build(self, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> _Built:
+        g = Graph(seed=self._seed + len(self._built))
+        fed: dict[Tensor, Any] = {}
+        values: dict[str, Tensor] = {}
+
+        def fed_by(tensor: torch.Tensor, name: str) -> Tensor:
+            feed = g.placeholder(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), name)
+            fed[feed] = tensor
+            return feed
+
+        def value_of(name: str) -> Tensor:
+            if name not in values:
+                values[name] = fed_by(self._tensors[name], name)
+            return values[name]
+
+        found = loss_of(g, self._step, inputs, labels, value_of)
+        fed |= {feed: place for place, feed in enumerate(found.feeds)}
+        new: list[tuple[torch.Tensor, Tensor]] = [(self._tensors[name], x) for name, x in found.buffers.items()]
+        groups = [
+            (options, [self._names[id(p)] for p in options["params"] if p.requires_grad])
+            for options in self.optimizer.param_groups
+        ]
+        # As in PyTorch, a parameter that the loss does not depend on stays as it is.
+        read = importer.read_by([found.value])
+        groups = [(options, [name for name in names if values.get(name) in read]) for options, names in groups]
+        trained = [name for _, names in groups for name in names]
+        gradients = g.gradients(found.value, [values[name] for name in trained])
+        for options, names in groups:
+            double = any(self._tensors[name].dtype == torch.float64 for name in names)
+            rate = g.placeholder((), "float64" if double else "float32", "rate")
+            fed[rate] = options
+            for name in names:
+                kept = {key: self._state(name, key) for key in self._rule.states(options)}
+                states = {key: fed_by(tensor, f"{name}/{key}") for key, tensor in kept.items()}
+                result, states = stepped(g, self._rule, options, values[name], gradients[values[name]], rate, states)
+                new += [(self._tensors[name], result), *((kept[key], states[key]) for key in kept)]
+        types = {feed: (tuple(feed.shape or ()), feed.dtype) for feed in fed}
+        executable = g.compile(types, [found.value, *(x for _, x in new)], device=self._device)
+        changing = [_Changing(tensor, torch.empty(tensor.shape, dtype=tensor.dtype)) for tensor, _ in new]
+        return _Built(executable, [fed[feed] for feed in executable.feeds], changing)
+
+    def __call__(self, inputs: Any, *labels: Any) -> torch.Tensor:
+        """One step. Result: the loss, a tensor without a gradient. Parameters and the optimizer's state have moved."""
+        given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+        tensors = [x for x in (*given, *labels) if isinstance(x, torch.Tensor)]
+        if len(tensors) != len(given) + len(labels):
+            raise DTypeError("inputs and labels are tensors of PyTorch, or a tuple of them: torch.as_tensor(array)")
+        key = tuple((tuple(x.shape), x.dtype) for x in tensors), len(given), self.module.training
+        built = self._built.get(key)
+        if built is None:
+            built = self._built[key] = self._build(given, labels)
+        arrays = []
+        for source, feed in zip(built.sources, built.executable.feeds, strict=True):
+            if isinstance(source, dict):
+                arrays.append(np.array(float(source["lr"]), feed.dtype.numpy))
+            else:
+                arrays.append(as_array(tensors[source] if isinstance(source, int) else source))
+        results = [None, *(as_array(c.spare) for c in built.changing)]
+        loss = built.executable.run(arrays, results)[0]
+        for changing in built.changing:
+            changing.exchange()
+        return as_tensor(loss)
+
+
+def compile_step(
+    module: torch.nn.Module,
+    loss: Callable[..., Any],
+    optimizer: torch.optim.Optimizer,
+    *,
+    device: Any = None,
+    seed: int = 0,
+) -> CompiledStep:
+    """A whole training step as one executable: forward pass, gradients and the optimizer's update.
+
+    step(inputs, *labels) is optimizer.zero_grad(); loss(module(inputs), *labels).backward(); optimizer.step().
+    Args: module, in training mode or not; loss, a function (outputs, *labels) that gives a number; optimizer,
+    torch.optim's SGD, Adam, AdamW or RMSprop; device, None for the default one; seed, of random numbers, which are
+    Philox's. Result: the step; after each call parameters, buffers and the optimizer's state are PyTorch's own tensors
+    with the new values. Errors: UnsupportedError that names the operations which have no translation; GraphError,
+    DTypeError. Source: ours.
+
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> module = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.Adam(module.parameters())
+    >>> step = mg.torch.compile_step(module, torch.nn.functional.mse_loss, optimizer)
+    >>> first = float(step(torch.eye(2), torch.ones(2, 1)))
+    >>> float(step(torch.eye(2), torch.ones(2, 1))) < first
+    True
+    >>> float(optimizer.state[module.weight]["step"])
+    2.0
+    """
+    return CompiledStep(module, loss, optimizer, device, seed)
