@@ -16,12 +16,11 @@ from onnx import ModelProto, helper
 
 from ..._checks import checked
 from ..._core import Tensor
-from ..._dtypes import as_dtype
-from ..._shown import shown
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
+from ...interchange.leaving import Unsaid, as_model, needed, refuse_unsaid, whole_file
 from ...model import Model
-from ...nn.module import Module, is_built, mode_of, unbuilt_copy
+from ...nn.module import Module
 from .._files import LARGEST_FILE
 from . import (  # noqa: F401  enters the writers
     arithmetic,
@@ -33,8 +32,8 @@ from . import (  # noqa: F401  enters the writers
     resize,
     shape,
 )
-from ._graphs import needed, value_info, write_operations
-from ._writer import Unsaid, Writer, refuse_unsaid, written_kinds
+from ._graphs import value_info, write_operations
+from ._writer import Writer, written_kinds
 
 OPSETS = range(18, 24)
 """The versions of ONNX's operators that export can write: reductions take their axes as operands from 18 on."""
@@ -75,7 +74,7 @@ def export(
     """
     if opset not in OPSETS:
         raise UnsupportedError(f"[onnx.export] opset {opset} is not written: {OPSETS[0]} to {OPSETS[-1]} are")
-    whole = _as_model(model, inputs, outputs)
+    whole = as_model(model, inputs, outputs, "onnx.export")
     proto = _proto(whole, opset)
     size = proto.ByteSize()
     if size > LARGEST_FILE:
@@ -85,70 +84,8 @@ def export(
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise UnsupportedError(f"[onnx.export] ONNX's checker refuses what the graph means: {error}") from error
     if path is not None:
-        _write(os.fspath(path), proto.SerializeToString())
+        whole_file(os.fspath(path), proto.SerializeToString())
     return proto
-
-
-def _write(path: str, contents: bytes) -> None:
-    """The whole file, or what was there before."""
-    beside = f"{path}.{os.getpid()}.part"
-    try:
-        with open(beside, "wb") as file:
-            file.write(contents)
-        os.replace(beside, path)
-    finally:
-        if os.path.exists(beside):
-            os.remove(beside)
-
-
-def _as_model(
-    model: Graph | Model | Module, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Tensor] | None
-) -> Model:
-    if isinstance(model, Module):
-        if outputs is not None:
-            raise GraphError("[onnx.export] a module's results are its outputs: give inputs alone")
-        return _module_as_model(model, inputs)
-    if isinstance(model, Model):
-        return Model(
-            model.graph,
-            model.inputs if inputs is None else inputs,
-            model.outputs if outputs is None else outputs,
-            model.parameters,
-        )
-    if outputs is None:
-        raise GraphError("[onnx.export] which outputs? Give tensors by name, or a model")
-    given = {p.name: p for p in model.placeholders} if inputs is None else inputs
-    if inputs is None:
-        used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
-        given = {name: tensor for name, tensor in given.items() if tensor in used}
-    return Model(model, given, outputs)
-
-
-def _module_as_model(module: Module, inputs: Mapping[str, Any] | None) -> Model:
-    """The module in inference mode, built anew with the same values for inputs that are told."""
-    if not inputs:
-        raise GraphError('[onnx.export] a module needs inputs={"x": shape}, -1 for sizes that stay open')
-    graph, copy = Graph(), unbuilt_copy(module)
-    placeholders = {name: _placeholder(graph, name, like) for name, like in inputs.items()}
-    if is_built(module):
-        copy.load_state_dict(module.state_dict())
-    with mode_of(copy, False):
-        result = copy(*placeholders.values())
-    if isinstance(result, Tensor):
-        return Model(graph, placeholders, {"output": result})
-    if isinstance(result, Mapping):
-        return Model(graph, placeholders, dict(result))
-    return Model(graph, placeholders, {f"output_{i}": tensor for i, tensor in enumerate(result)})
-
-
-def _placeholder(graph: Graph, name: str, like: Any) -> Tensor:
-    if isinstance(like, Tensor):
-        return graph.placeholder(like.shape, like.dtype, name)
-    if not isinstance(like, Sequence) or isinstance(like, str):
-        raise GraphError(f"[onnx.export] input '{name}' must be a shape, (shape, dtype) or a tensor, got {shown(like)}")
-    if len(like) == 2 and isinstance(like[0], Sequence):
-        return graph.placeholder(tuple(like[0]), as_dtype(like[1]), name)
-    return graph.placeholder(tuple(like), "float32", name)
 
 
 def _proto(model: Model, opset: int) -> ModelProto:
@@ -167,7 +104,7 @@ def _proto(model: Model, opset: int) -> ModelProto:
             raise GraphError(f"[onnx.export] '{name}' is the name of an input and of an output")
         w.fresh(name)
     write_operations(w, needed(results), model.graph.variable_value, problems)
-    refuse_unsaid(problems)
+    refuse_unsaid(problems, "onnx.export", "ONNX")
     _name_outputs(w, model)
     graph = helper.make_graph(
         w.nodes,

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ._writer import Unsaid, Writer, array_of, type_number, writer_of
+from ...interchange.leaving import Unsaid, array_of
+from ._writer import Writer, type_number, writer_of
 
 _Problem = tuple[Operation, str]
-
-
-def needed(outputs: Iterable[Tensor]) -> list[Operation]:
-    """The operations that the outputs depend on, also through blocks and control dependencies, in creation order."""
-    seen: dict[int, Operation] = {}
-    todo = [tensor.operation for tensor in outputs]
-    while todo:
-        operation = todo.pop()
-        if operation.id in seen:
-            continue
-        seen[operation.id] = operation
-        todo += [tensor.operation for tensor in operation.inputs]
-        todo += operation.control_dependencies
-        for block in operation.blocks:
-            todo += block.operations
-            todo += [tensor.operation for tensor in block.results]
-    inside = {o.id for operation in seen.values() for block in operation.blocks for o in block.operations}
-    return [seen[number] for number in sorted(seen) if number not in inside]
 
 
 def write_operations(

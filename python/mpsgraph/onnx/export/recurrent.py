@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ._writer import Unsaid, Writer, required_shape, writes
+from ...interchange.leaving import Unsaid, required_shape
+from ._writer import Writer, writes
 
 _ACTIVATIONS = {
     "relu": ("Relu", 0.0, 0.0),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, type_number, writes
+from ...interchange.leaving import Unsaid, attribute, axis_of, required_shape
+from ._writer import Writer, type_number, writes
 
 _REDUCTIONS = {
     "reduction_sum": "ReduceSum",

@@ -14,7 +14,7 @@ from .. import _core
 from .._core import Operation, Tensor
 from ..errors import UnsupportedError
 from ..graph import Graph
-from ._registry import Undecided
+from .undecided import Undecided
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()

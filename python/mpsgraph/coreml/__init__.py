@@ -1,0 +1,112 @@
+"""Core ML models in and out: `mpsgraph.coreml.load(path)`, `mpsgraph.coreml.export(model, path)`.
+
+ML Programs (`.mlpackage`) and the older neural networks (`.mlmodel`) become graphs. Files are read here, without a
+package of others; coremltools (`pip install mpsgraph[coreml]`) is needed to write them. MIL's operations stand one file
+a group in mil/, the layers of neural networks in layers/, which say them in MIL's operations.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks import checked
+from ..errors import GraphError, UnsupportedError
+from ..interchange.deferred import Built, DeferredModel
+from ..interchange.undecided import Trainable, Undecided
+from ..model import Model
+from . import mil  # noqa: F401  enters the operations
+from ._files import Blobs, read_model
+from ._table import known_operations
+from ._values import Values
+from ._wire import Message
+from .interface import labels_of, require_no_state
+from .program import Program, body_of, missing_operations
+
+NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+
+
+@checked
+def load(
+    path: str | os.PathLike[str],
+    *,
+    function: str | None = None,
+    trainable: Trainable = True,
+    values: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """A model from a Core ML package or file.
+
+    Inputs keep their names and their open sizes, outputs their names. Constants of floating point and of more than one
+    element become variables, the model's parameters, where convolutions, products, recurrent layers, normalizations,
+    lookups, prelu, +, -, * or / take weights; all others constants. Weights that are stored small (integers with
+    scales, palettes, masks) are made whole. Images are arrays of 0 to 255, (1, channels, height, width) in programs,
+    channels in the order that the model states. A classifier gives each label's place among its classes, and the scores
+    as one array; `model.classes` has the labels, by output.
+    Args: path of an .mlpackage folder or an .mlmodel file; function, of a package with several, by default the one that
+    the model names, or "main"; trainable, which weights become variables: all, none, names, or a function of the name;
+    values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
+    Result: a Model, as mpsgraph.onnx.load gives. When values of inputs decide shapes, it is built at its first run.
+    Errors: GraphError for what is no Core ML model, is damaged or makes no sense; UnsupportedError that names all
+    operations that are missing, with their places, and for models of other kinds, compiled ones, and those that keep
+    states; ShapeError, DTypeError.
+    Source: the formats of Apple's coremltools, https://github.com/apple/coremltools/tree/main/mlmodel/format.
+
+    >>> import pathlib
+    >>> folder = pathlib.Path("tests/data/coreml")  # doctest: +SKIP
+    >>> mg.coreml.load(folder / "digits.mlpackage").outputs  # doctest: +SKIP
+    """
+    model, folder = read_model(path)
+    held = model.which("Type")
+    if held in NETWORKS:
+        raise UnsupportedError("not yet")
+    if held != "mlProgram":
+        raise UnsupportedError(f"[coreml] {path} holds a {held or 'model of a kind'} that is no graph of tensors")
+    build = _of_program(model, folder, function, trainable)
+    given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
+    given_shapes = dict(shapes or {})
+
+    def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Built:
+        return build({**given_values, **more_values}, {**given_shapes, **more_shapes})
+
+    names = [named.name for named in build.inputs]
+    for name in [*given_values, *given_shapes]:
+        if name not in names:
+            raise GraphError(f"[coreml] the model has no input '{name}'; it has {', '.join(map(repr, names))}")
+    try:
+        done = built({}, {})
+    except Undecided as undecided:
+        free = [name for name in names if name not in given_values]
+        return DeferredModel(built, free, build.outputs, undecided)
+    made = Model(done.graph, done.inputs, done.outputs, done.parameters)
+    made.classes = done.classes
+    return made
+
+
+class _of_program:
+    def __init__(self, model: Message, folder: Any, name: str | None, trainable: Trainable) -> None:
+        functions = model.mlProgram.entries("functions")
+        name = name or model.description.defaultFunctionName or "main"
+        if name not in functions:
+            raise GraphError(f"[coreml] the model has no function '{name}'; it has {', '.join(map(repr, functions))}")
+        described = [f for f in model.description.functions if f.name == name]
+        require_no_state(model, described[0] if described else None)
+        self.function = functions[name]
+        missing = missing_operations(body_of(self.function))
+        if missing:
+            raise UnsupportedError(
+                f"[coreml] {len(missing)} operation{'s' * (len(missing) > 1)} of the model are not known here: "
+                + ", ".join(missing)
+            )
+        self.inputs, self.outputs = self.function.inputs, list(body_of(self.function).outputs)
+        self._values, self._trainable = Values(Blobs(folder)), trainable
+
+    def __call__(self, values: Any, shapes: Any) -> Built:
+        return Program(self.function, self._values, self._trainable, values, shapes).run()
+
+
+__all__ = ["DeferredModel", "Model", "known_operations", "load"]
+_ = (Callable, labels_of)
