@@ -8,7 +8,8 @@ a group in mil/, the layers of neural networks in layers/, which say them in MIL
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from ._files import Blobs, read_model
 from ._table import known_operations
 from ._values import Values
 from ._wire import Message
-from .interface import labels_of, require_no_state
+from .interface import require_no_state
+from .layers import known_layers
+from .network import Network, missing_layers
 from .program import Program, body_of, missing_operations
 
 NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
@@ -61,18 +64,25 @@ def load(
     """
     model, folder = read_model(path)
     held = model.which("Type")
-    if held in NETWORKS:
-        raise UnsupportedError("not yet")
-    if held != "mlProgram":
-        raise UnsupportedError(f"[coreml] {path} holds a {held or 'model of a kind'} that is no graph of tensors")
-    build = _of_program(model, folder, function, trainable)
+    if held not in (*NETWORKS, "mlProgram"):
+        raise UnsupportedError(
+            f"[coreml] {os.fspath(path)} holds a {held or 'model of an unknown kind'}: ML Programs and neural networks "
+            "are read here"
+        )
+    build: _OfProgram | _OfNetwork
+    if held == "mlProgram":
+        build = _OfProgram(model, folder, function, trainable)
+    elif function is None:
+        build = _OfNetwork(model, folder, trainable)
+    else:
+        raise GraphError(f"[coreml] a {held} has no functions, so no '{function}'")
     given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
     given_shapes = dict(shapes or {})
 
     def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Built:
         return build({**given_values, **more_values}, {**given_shapes, **more_shapes})
 
-    names = [named.name for named in build.inputs]
+    names = build.inputs
     for name in [*given_values, *given_shapes]:
         if name not in names:
             raise GraphError(f"[coreml] the model has no input '{name}'; it has {', '.join(map(repr, names))}")
@@ -86,27 +96,46 @@ def load(
     return made
 
 
-class _of_program:
-    def __init__(self, model: Message, folder: Any, name: str | None, trainable: Trainable) -> None:
+class _OfProgram:
+    """Builds a function of an ML Program, as often as is asked for."""
+
+    def __init__(self, model: Message, folder: Path, name: str | None, trainable: Trainable) -> None:
         functions = model.mlProgram.entries("functions")
         name = name or model.description.defaultFunctionName or "main"
         if name not in functions:
             raise GraphError(f"[coreml] the model has no function '{name}'; it has {', '.join(map(repr, functions))}")
         described = [f for f in model.description.functions if f.name == name]
         require_no_state(model, described[0] if described else None)
-        self.function = functions[name]
-        missing = missing_operations(body_of(self.function))
-        if missing:
-            raise UnsupportedError(
-                f"[coreml] {len(missing)} operation{'s' * (len(missing) > 1)} of the model are not known here: "
-                + ", ".join(missing)
-            )
-        self.inputs, self.outputs = self.function.inputs, list(body_of(self.function).outputs)
+        self._function = functions[name]
+        block = body_of(self._function)
+        _require_known(missing_operations(block), "operation")
+        self.inputs, self.outputs = [named.name for named in self._function.inputs], list(block.outputs)
         self._values, self._trainable = Values(Blobs(folder)), trainable
 
-    def __call__(self, values: Any, shapes: Any) -> Built:
-        return Program(self.function, self._values, self._trainable, values, shapes).run()
+    def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
+        return Program(self._function, self._values, self._trainable, values, shapes).run()
 
 
-__all__ = ["DeferredModel", "Model", "known_operations", "load"]
-_ = (Callable, labels_of)
+class _OfNetwork:
+    """Builds a neural network, as often as is asked for."""
+
+    def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:
+        require_no_state(model, None)
+        _require_known(missing_layers(getattr(model, str(model.which("Type")))), "layer")
+        self.inputs = [feature.name for feature in model.description.input]
+        self.outputs = [feature.name for feature in model.description.output]
+        self._model, self._values, self._trainable = model, Values(Blobs(folder)), trainable
+
+    def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
+        return Network(self._model, self._values, self._trainable, values, shapes).run()
+
+
+def _require_known(missing: Sequence[str], what: str) -> None:
+    if missing:
+        raise UnsupportedError(
+            f"[coreml] {len(missing)} {what}{'s' * (len(missing) > 1)} of the model are not known here: "
+            + ", ".join(missing)
+        )
+
+
+__all__ = ["DeferredModel", "Model", "known_layers", "known_operations", "load"]

@@ -41,7 +41,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Message, Path]:
         raise GraphError(f"[coreml] {file} cannot be read: {error}") from error
     model = Message("Model", memoryview(data))
     if model.specificationVersion < 1 or not (model.which("Type") or model.unknown()):
-        raise GraphError(f"[coreml] {file} is truncated or no Core ML model: it has no version, or no model of any kind")
+        raise GraphError(
+            f"[coreml] {file} is truncated or no Core ML model: it has no version, or no model of any kind"
+        )
     return model, file.parent
 
 

@@ -139,7 +139,7 @@ def bits_of(data: np.ndarray, bits: int, count: int, name: str, signed: bool = F
         raise GraphError(f"[coreml] '{name}', {count} numbers of {bits} bits, has {data.size} bytes")
     each = np.unpackbits(data, bitorder="little")[: count * bits].reshape(count, bits)
     numbers = np.packbits(each, axis=1, bitorder="little")[:, 0]
-    return (numbers.astype(np.int8) ^ 8) - 8 if signed else numbers  # type: ignore[no-any-return]
+    return (numbers.astype(np.int8) ^ 8) - 8 if signed else numbers
 
 
 def _known_dims(kind: Message, name: str) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def messages() -> dict[str, dict[str, Field]]:
         number, name, kind, *more = words
         oneof = next((word[1:] for word in more if word[0] == "="), "")
         kind, _, listed = kind.partition(":")
-        names = dict((int(n), text) for n, text in (pair.split("=") for pair in listed.split(",") if pair))
+        names = {int(n): text for n, text in (pair.split("=") for pair in listed.split(",") if pair)}
         fields[name] = Field(int(number), name, kind, "repeated" in more, oneof, names)
     return found
 
@@ -76,6 +76,11 @@ class Message:
         """Which of several is there; None when none is, or one that is not known here."""
         found = [f.name for f in self._fields.values() if f.oneof == oneof and f.number in self._raw]
         return found[-1] if found else None
+
+    def held(self, oneof: str) -> Message:
+        """The message which of several is there; this one when none is."""
+        name = self.which(oneof)
+        return self.field(name) if name else self
 
     def unknown(self) -> list[int]:
         """The numbers of fields that are there and not known here."""

@@ -31,16 +31,15 @@ class InOperation(Exception):
         self.error = error
 
 
-class Program:
-    """One import of one function, with some inputs' values or shapes given."""
+class Importing:
+    """What an import of a program and one of a network have in common: the graph, its names, its constants."""
 
     def __init__(
         self,
-        function: Message,
         values: Values,
-        trainable: Trainable = True,
-        given: Mapping[str, np.ndarray] | None = None,
-        shapes: Mapping[str, Sequence[int]] | None = None,
+        trainable: Trainable,
+        given: Mapping[str, np.ndarray] | None,
+        shapes: Mapping[str, Sequence[int]] | None,
     ) -> None:
         self.graph = Graph()
         self.inputs: dict[str, Tensor] = {}
@@ -48,38 +47,10 @@ class Program:
         self.parameters: dict[str, Tensor] = {}
         self.classes: dict[str, list[Any]] = {}
         self._classes_of: dict[Tensor, list[Any]] = {}
-        self._function, self._values, self._trains = function, values, chooser(trainable)
+        self._values, self._trains = values, chooser(trainable)
         self._given, self._shapes = dict(given or {}), dict(shapes or {})
-        self._scopes: list[dict[str, Value]] = [{}]
         self._constants: list[dict[int, tuple[Fixed, Tensor]]] = [{}]
         self._known = Known(self.graph, self.inputs)
-        self._done = 0
-
-    def run(self) -> Program:
-        """Builds the graph. Errors: Undecided, and those of the operations."""
-        block = body_of(self._function)
-        try:
-            for named in self._function.inputs:
-                self._scopes[-1][named.name] = self._input(named)
-            for name, value in zip(block.outputs, self._run_block(block), strict=True):
-                self.outputs[name] = self.tensor(value)
-        except InOperation as inside:
-            raise inside.error from inside.__cause__
-        finally:
-            self.graph.place = None
-        self.classes = {name: self._classes_of[y] for name, y in self.outputs.items() if y in self._classes_of}
-        return self
-
-    def _input(self, named: Message) -> Tensor:
-        name, kind = named.name, named.type
-        if kind.which("type") != "tensorType":
-            raise UnsupportedError(f"[coreml] input '{name}' is a {shown_type(kind)}, and no tensor")
-        dtype = dtype_of(kind.tensorType.dataType, f"input '{name}'")
-        if name in self._given:
-            return self.graph.constant(self._given[name], dtype=dtype)
-        shape = self._shapes.get(name, dims_of(kind.tensorType))
-        self.inputs[name] = self.graph.placeholder(shape, dtype, name)
-        return self.inputs[name]
 
     # --- what operations ask for -------------------------------------------------------------------------------------
 
@@ -88,7 +59,7 @@ class Program:
         if isinstance(value, Tensor):
             return value
         if isinstance(value, TensorList):
-            raise UnsupportedError(f"a list of tensors stands where a tensor is wanted")
+            raise UnsupportedError("a list of tensors stands where a tensor is wanted")
         if value.variable is not None:
             return value.variable
         for made in self._constants:
@@ -122,14 +93,8 @@ class Program:
         self._classes_of[tensor] = list(labels)
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
-        """The results of a block, its operations added where the graph is being built now."""
-        if len(block.inputs) != len(given):
-            raise GraphError(f"a block of {len(block.inputs)} inputs is given {len(given)}")
-        self._scopes.append({named.name: value for named, value in zip(block.inputs, given, strict=True)})
-        try:
-            return self._run_block(block)
-        finally:
-            self._scopes.pop()
+        """The results of a block; networks have none."""
+        raise GraphError("a block of operations in a network")
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -140,7 +105,60 @@ class Program:
         finally:
             self._constants.pop()
 
+
+class Program(Importing):
+    """One import of one function, with some inputs' values or shapes given."""
+
+    def __init__(
+        self,
+        function: Message,
+        values: Values,
+        trainable: Trainable = True,
+        given: Mapping[str, np.ndarray] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(values, trainable, given, shapes)
+        self._function = function
+        self._scopes: list[dict[str, Value]] = [{}]
+        self._done = 0
+
+    def run(self) -> Program:
+        """Builds the graph. Errors: Undecided, and those of the operations."""
+        block = body_of(self._function)
+        try:
+            for named in self._function.inputs:
+                self._scopes[-1][named.name] = self._input(named)
+            for name, value in zip(block.outputs, self._run_block(block), strict=True):
+                self.outputs[name] = self.tensor(value)
+        except InOperation as inside:
+            raise inside.error from inside.__cause__
+        finally:
+            self.graph.place = None
+        self.classes = {name: self._classes_of[y] for name, y in self.outputs.items() if y in self._classes_of}
+        return self
+
+    def _input(self, named: Message) -> Tensor:
+        name, kind = named.name, named.type
+        if kind.which("type") != "tensorType":
+            raise UnsupportedError(f"[coreml] input '{name}' is a {shown_type(kind)}, and no tensor")
+        dtype = dtype_of(kind.tensorType.dataType, f"input '{name}'")
+        if name in self._given:
+            return self.graph.constant(self._given[name], dtype=dtype)
+        shape = self._shapes.get(name, dims_of(kind.tensorType))
+        self.inputs[name] = self.graph.placeholder(shape, dtype, name)
+        return self.inputs[name]
+
     # --- operations --------------------------------------------------------------------------------------------------
+
+    def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
+        """The results of a block, its operations added where the graph is being built now."""
+        if len(block.inputs) != len(given):
+            raise GraphError(f"a block of {len(block.inputs)} inputs is given {len(given)}")
+        self._scopes.append({named.name: value for named, value in zip(block.inputs, given, strict=True)})
+        try:
+            return self._run_block(block)
+        finally:
+            self._scopes.pop()
 
     def _run_block(self, block: Message) -> list[Value]:
         for operation in block.operations:

@@ -64,10 +64,11 @@ def blockwise_shift_scale(call: Call) -> Results:
 
 
 def _shifted(call: Call, data: np.ndarray, name: str) -> np.ndarray:
-    numbers = data.astype(np.float32)
+    numbers: np.ndarray = data.astype(np.float32)
     if not call.has(name):
         return numbers
-    return numbers - _spread(_array(call, name).value.astype(np.float32), data.shape, name)
+    moved: np.ndarray = numbers - _spread(_array(call, name).value.astype(np.float32), data.shape, name)
+    return moved
 
 
 @mil("constexpr_lut_to_dense")
@@ -101,9 +102,9 @@ def _looked_up(places: np.ndarray, palette: np.ndarray, axis: int | None) -> np.
     return np.asarray(moved.reshape([*places.shape[:axis], -1, *places.shape[axis + 1 :]]))
 
 
-def _flags(call: Call) -> np.ndarray:
+def _flags(call: Call, name: str = "mask") -> np.ndarray:
     """The mask as bools of the whole shape."""
-    mask = _array(call, "mask")
+    mask = _array(call, name)
     if call.has("shape"):
         shape = call.ints("shape")
         return bits_of(mask.value.reshape(-1), 1, math.prod(shape), "mask").reshape(shape).astype(bool)
@@ -127,7 +128,7 @@ def sparse_to_dense(call: Call) -> Results:
 @mil("constexpr_lut_to_sparse")
 def lut_to_sparse(call: Call) -> Results:
     """The mask as it is, and the elements that it has, from palettes a block of the whole."""
-    flags, palette = _flags(call), _array(call, "lut")
+    flags, palette = _flags(call, "indices_mask"), _array(call, "lut")
     axis = call.integer("vector_axis", None)
     places = _filled(flags, _array(call, "indices_nonzero_data").value)
     whole = _looked_up(places, palette.value, axis)
@@ -140,12 +141,11 @@ def lut_to_sparse(call: Call) -> Results:
 @mil("constexpr_sparse_blockwise_shift_scale")
 def sparse_blockwise_shift_scale(call: Call) -> Results:
     """The mask of the data as it is, and scale (data - offset) of the elements that it has."""
-    held = _array(call, "data_mask")
-    flags = np.asarray(held.value.astype(bool))
+    flags = _flags(call, "data_mask")
     data = _filled(flags, _array(call, "nonzero_data").value)
     scale, kind = _float(call, "scale")
     whole = _shifted(call, data, "offset") * _spread(scale, data.shape, "scale")
-    return [Fixed(held.value, "UINT1"), _whole(whole[flags], kind)]
+    return [Fixed(flags.astype(np.uint8), "UINT1"), _whole(whole[flags], kind)]
 
 
 @mil("constexpr_cast")

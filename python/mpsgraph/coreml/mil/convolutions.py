@@ -109,15 +109,15 @@ def conv_transpose(call: Call) -> Results:
     how: dict[str, Any] = {
         "strides": [*lead, *strides],
         "dilations": [*lead, *dilations],
-        "padding": tuple([*[(0, 0) for _ in lead], *padding]),
+        "padding": (*[(0, 0) for _ in lead], *padding),
         "groups": groups,
     }
     if count in (1, 2):
-        layouts = {"data_layout": "NCHW", "weights_layout": "OIHW"}
-        y = g.convolution2d_data_gradient(planar(call, x), planar(call, w), shape, **layouts, **how)
+        how |= {"data_layout": "NCHW", "weights_layout": "OIHW"}
+        y = g.convolution2d_data_gradient(planar(call, x), planar(call, w), shape, **how)
     elif count == 3:
-        layouts = {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
-        y = g.convolution3d_data_gradient(x, w, shape, **layouts, **how)
+        how |= {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
+        y = g.convolution3d_data_gradient(x, w, shape, **how)
     else:
         call.refuse(f"over {count} spatial axes")
     behind = [max(0, -a) for a in after]

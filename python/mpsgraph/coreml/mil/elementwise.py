@@ -139,7 +139,7 @@ def dequantize(call: Call) -> Results:
 def _steps(call: Call, x: Tensor) -> tuple[Tensor, Tensor | int, int | None]:
     scale = call.tensor("scale")
     zero = call.optional("zero_point")
-    axis = call.integer("axis", None)
+    axis: int | None = call.integer("axis", None)
     if call.rank(scale) == 0:
         axis = None
     elif axis is None:

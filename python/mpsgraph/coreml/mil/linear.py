@@ -92,10 +92,7 @@ def classify(call: Call) -> Results:
     rank = call.rank(scores)
     flat = scores if rank == 1 else g.reshape(scores, [-1])
     best = g.squeeze(g.reduction_arg_maximum(flat, 0), [0])
-    if len(call.results) > 1 and isinstance(call.importer, object):
-        labels = [v.item() if isinstance(v, np.generic) else v for v in classes]
-        call.importer.enter_classes(best, labels)
-        call.importer.enter_classes(flat, labels)
-    return [best, g.identity(flat)] if flat is scores else [best, flat]
-
-
+    same = g.identity(flat)
+    for tensor in (best, same):
+        call.importer.enter_classes(tensor, [v.item() if isinstance(v, np.generic) else v for v in classes])
+    return [best, same]

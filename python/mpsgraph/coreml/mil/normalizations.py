@@ -25,8 +25,8 @@ def _normalized(call: Call, x: Tensor, axes: list[int], gamma: Tensor | None, be
 
     def of(x: Tensor) -> Tensor:
         mean = g.mean(x, axes)
-        more = [None if t is None else call.cast(t, x.dtype) for t in (gamma, beta)]
-        return g.normalization(x, mean, g.variance(x, mean, axes), *more, epsilon)
+        scale, shift = (None if t is None else call.cast(t, x.dtype) for t in (gamma, beta))
+        return g.normalization(x, mean, g.variance(x, mean, axes), scale, shift, epsilon)
 
     return call.widely(x, of)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..._core import Tensor, float32
 from .._table import Call, Results, mil
@@ -93,5 +94,5 @@ def reduce_arg(call: Call) -> Results:
 
 @mil("cumsum")
 def cumsum(call: Call) -> Results:
-    how = {"exclusive": call.flag("exclusive", False), "reverse": call.flag("reverse", False)}
+    how: dict[str, Any] = {"exclusive": call.flag("exclusive", False), "reverse": call.flag("reverse", False)}
     return call.widely(call.tensor("x"), lambda x: call.g.cumulative_sum(x, call.integer("axis", 0), **how))

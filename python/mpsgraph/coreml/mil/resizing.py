@@ -6,6 +6,8 @@ on centres, ALIGN_CORNERS with corners on corners, OFFSET_CORNERS half a step in
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..._core import Tensor, float32
@@ -39,11 +41,11 @@ def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) ->
                 raise call.undecided_shape(size)
             if size == 1 and call.size(images, axis) > 1:
                 images = _middle(call, images, axis)
-    size = call.joined(sizes)
+    shape = call.joined(sizes)
     if mode in _ALIGNED:
-        return g.resize_bilinear(images, size, False, True, "NCHW")
+        return g.resize_bilinear(images, shape, False, True, "NCHW")
     if mode in ("DEFAULT", "UNALIGN_CORNERS"):
-        return g.resize_bilinear(images, size, mode == "UNALIGN_CORNERS", False, "NCHW")
+        return g.resize_bilinear(images, shape, mode == "UNALIGN_CORNERS", False, "NCHW")
     if mode != "OFFSET_CORNERS":
         call.refuse(f"in sampling mode {mode!r}")
     new = [s if isinstance(s, int) else _undecided(call, s) for s in sizes]
@@ -146,7 +148,12 @@ def _sampled(call: Call, x: Tensor, places: Tensor, normalized: bool) -> Tensor:
     if outside not in _OUTSIDE or mode not in ("bilinear", "nearest"):
         call.refuse(f"with sampling mode {mode!r} and padding {outside!r}")
     value = call.number("padding_value", 0.0)
-    how = {"layout": "NCHW", "normalize_coordinates": normalized, "align_corners": aligned, "sampling_mode": mode}
+    how: dict[str, Any] = {
+        "layout": "NCHW",
+        "normalize_coordinates": normalized,
+        "align_corners": aligned,
+        "sampling_mode": mode,
+    }
     return g.sample_grid(
         x, call.cast(places, x.dtype), padding_mode=_OUTSIDE[outside], constant_value=value,
         nearest_rounding_mode="round_to_even" if mode == "nearest" else None, **how,
@@ -179,5 +186,3 @@ def affine(call: Call) -> Results:
     if call.dims(matrix)[0] == 1 and call.dims(x)[0] != 1:
         places = g.broadcast_to(places, call.joined([call.dim(x, 0), height, width, 2]))
     return call.widely(x, lambda x: _sampled(call, x, places, True))
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from ..._core import Tensor, int32
@@ -69,7 +68,8 @@ def flatten2d(call: Call) -> Results:
 
 @mil("concat")
 def concat(call: Call) -> Results:
-    parts = call.tensors("values")
+    """Numbers of rank 0 become a vector."""
+    parts = [x if call.rank(x) else call.g.reshape(x, [1]) for x in call.tensors("values")]
     return call.g.concat(parts, call.integer("axis"), call.flag("interleave", False))
 
 
@@ -257,5 +257,3 @@ def list_write(call: Call) -> Results:
     else:
         places, value = g.reshape(call.tensor("index"), [1]), g.expand_dims(value, [0])
     return TensorList(g.scatter(value, places, 0, "set", data=_list(call), out_of_range="error"))
-
-

@@ -15,7 +15,7 @@ def _bits(flags: Any) -> int:
     return sum(1 << i for i, flag in enumerate(np.asarray(flags).reshape(-1)) if flag)
 
 
-def _range(call: Call, x: Tensor) -> tuple[list[Any], dict[str, int]]:
+def _range(call: Call, x: Tensor) -> tuple[list[Any], dict[str, Any]]:
     """Starts, ends, strides and masks, as the graph's slices take them."""
     g, rank = call.g, call.rank(x)
     strides = call.ints("stride", [1] * rank)
