@@ -80,7 +80,7 @@ _core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, distributed, nn, nngraph, onnx, optim, profiler, training
+    from . import coreml, data, distributed, nn, nngraph, onnx, optim, profiler, training
     from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
     from . import torch as torch
     from .model import Model
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "checkpoint": "training.checkpoint",
+    "coreml": "coreml",
     "data": "data",
     "distributed": "distributed",
     "jax": "jax",
