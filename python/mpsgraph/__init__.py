@@ -170,6 +170,7 @@ __all__ = [
     "complex64",
     "complex128",
     "copy_count",
+    "coreml",
     "data",
     "distributed",
     "float16",

@@ -88,8 +88,8 @@ IMAGES = {
     ),
     "mean pooling": (
         lambda b: b.add_pooling(
-            "p", 3, 2, 2, 1, "AVERAGE", "VALID", "x", "y", exclude_pad_area=False, padding_top=1, padding_bottom=1, padding_left=1,
-            padding_right=1,
+            "p", 3, 2, 2, 1, "AVERAGE", "VALID", "x", "y", exclude_pad_area=False, padding_top=1,
+            padding_bottom=1, padding_left=1, padding_right=1,
         ),
         F.avg_pool2d(t(np.pad(X, ((0, 0), (0, 0), (1, 1), (1, 1)))), (3, 2), (2, 1)),
     ),
@@ -366,7 +366,8 @@ def test_lookups_and_scatters(tmp_path):
         {
             "g": A[:, index], "e": embedded.T[index], "o": one_hot, "t": values, "ti": places,
             "w": np.where(I != 0, c2, I), "k": np.concatenate([A, A], 1), "s": np.stack([A, A], 1), "p1": A[..., :1],
-            "p2": A[..., 1:], "m": A @ A.transpose(0, 2, 1), "l": np.tile(c2, (2, 1)), "u": np.cumsum(A[:, ::-1], 1)[:, ::-1] - A,
+            "p2": A[..., 1:], "m": A @ A.transpose(0, 2, 1), "l": np.tile(c2, (2, 1)),
+            "u": np.cumsum(A[:, ::-1], 1)[:, ::-1] - A,
             "d": np.pad(A, ((0, 1), (2, 0), (0, 0)), constant_values=2.0),
         },
         add,

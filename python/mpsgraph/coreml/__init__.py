@@ -24,6 +24,7 @@ from ._files import Blobs, read_model
 from ._table import known_operations
 from ._values import Values
 from ._wire import Message
+from .export import export, exported_operations
 from .interface import require_no_state
 from .layers import known_layers
 from .network import Network, missing_layers
@@ -138,4 +139,4 @@ def _require_known(missing: Sequence[str], what: str) -> None:
         )
 
 
-__all__ = ["DeferredModel", "Model", "known_layers", "known_operations", "load"]
+__all__ = ["DeferredModel", "Model", "export", "exported_operations", "known_layers", "known_operations", "load"]
