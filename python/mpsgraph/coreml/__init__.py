@@ -104,7 +104,9 @@ class _OfProgram:
         functions = model.mlProgram.entries("functions")
         name = name or model.description.defaultFunctionName or "main"
         if name not in functions:
-            raise GraphError(f"[coreml] the model has no function '{name}'; it has {', '.join(map(repr, functions))}")
+            raise GraphError(
+                f"[coreml] the model has no function '{name}'; it has {', '.join(map(repr, sorted(functions)))}"
+            )
         described = [f for f in model.description.functions if f.name == name]
         require_no_state(model, described[0] if described else None)
         self._function = functions[name]

@@ -147,3 +147,50 @@ def pooling4d(w: Writer, op: Operation) -> Var:
     forth = [0, 1 + channel, *(1 + i for i in kept)]
     y = w.turned(_pool(w, op, w.turned(x, forth), kept), _back(forth))
     return y if rank == 5 else w.mb.squeeze(x=y, axes=[0])
+
+
+@writes("im_to_col")
+def im_to_col(w: Writer, op: Operation) -> Var:
+    """conv with weights that pick one element of the window each."""
+    source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
+    channels = required_shape(op.inputs[0])[source[1]]
+    if channels < 1:
+        raise Unsaid("the channels must be known")
+    height, width = _ints(op, "kernel", [0, 1])
+    taps = height * width
+    pick = np.tile(np.eye(taps, dtype=dtype.numpy).reshape(taps, 1, height, width), (channels, 1, 1, 1))
+    columns = w.mb.conv(
+        x=w.turned(w[op.inputs[0]], source), weight=pick, groups=channels, strides=_ints(op, "strides", [0, 1]),
+        dilations=_ints(op, "dilations", [0, 1]), pad_type="custom", pad=[int(v) for v in op.attributes["padding"]],
+    )  # fmt: skip
+    columns = w.mb.reshape(x=columns, shape=[0, channels, taps, -1])
+    if str(op.attributes["data_layout"]) == "NCHW":
+        return w.mb.reshape(x=columns, shape=[0, channels * taps, -1])
+    return w.mb.reshape(x=w.turned(columns, [0, 3, 2, 1]), shape=[0, -1, channels * taps])
+
+
+@writes("col_to_im")
+def col_to_im(w: Writer, op: Operation) -> Var:
+    """conv_transpose with weights that put one element of the window each: the transpose of im_to_col."""
+    source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
+    channels, *size = (shape[axis] for axis in source[1:])
+    if min(channels, *size) < 1:
+        raise Unsaid("the images' size and channels must be known")
+    kernel, strides, dilations = (_ints(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
+    pads, taps = [int(v) for v in op.attributes["padding"]], kernel[0] * kernel[1]
+    room = [size[i] + pads[2 * i] + pads[2 * i + 1] - (kernel[i] - 1) * dilations[i] - 1 for i in (0, 1)]
+    places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
+    columns = w[op.inputs[0]]
+    if str(op.attributes["data_layout"]) != "NCHW":  # n, place, (tap, c)
+        apart = w.mb.reshape(x=columns, shape=[0, places[0] * places[1], taps, channels])
+        columns = w.turned(apart, [0, 3, 2, 1])
+    columns = w.mb.reshape(x=columns, shape=[-1, taps, *places])  # each channel an image of its own
+    put = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, *kernel)
+    images = w.mb.conv_transpose(
+        x=columns, weight=put, strides=strides, dilations=dilations, pad_type="custom", pad=pads
+    )
+    outside = [n % stride for n, stride in zip(room, strides, strict=True)]
+    if any(outside):
+        zero = w.number(0, op.inputs[0].dtype)
+        images = w.mb.pad(x=images, pad=[0, outside[0], 0, outside[1]], constant_val=zero)
+    return w.turned(w.mb.reshape(x=images, shape=[-1, channels, *size]), _back(source))

@@ -137,22 +137,25 @@ def reverse(w: Writer, op: Operation) -> Var:
 
 @writes("pad")
 def pad(w: Writer, op: Operation) -> Var:
-    """pad, in the modes that MIL has; of the last axes alone that have a border."""
+    """pad, in the modes that MIL has; the axes with a border that is no constant are brought behind, and back."""
     mode, x = op.attributes["mode"], w[op.inputs[0]]
     if mode not in _MODES:
         raise Unsaid(f"MIL's pad has no mode like '{mode}'")
     pairs = list(zip(*([int(v) for v in op.attributes[side]] for side in ("left", "right")), strict=True))
-    first = next((axis for axis, pair in enumerate(pairs) if pair != (0, 0)), None)
-    if first is None:
+    wide = [axis for axis, pair in enumerate(pairs) if pair != (0, 0)]
+    if not wide:
         return w.mb.identity(x=x)
     if any(v < 0 for pair in pairs for v in pair):
         raise Unsaid("borders that are cut")
-    flat = [v for pair in pairs[first:] for v in pair]
-    if _MODES[mode] != "constant" and len(flat) > 4:
-        raise Unsaid(f"MIL's pad has the mode '{mode}' for the last two axes")
-    value = op.attributes["value"] if mode == "constant" else 0
-    numbers = {"constant_val": w.number(value, op.inputs[0].dtype)} if _MODES[mode] == "constant" else {}
-    return w.mb.pad(x=x, pad=flat, mode=_MODES[mode], **numbers)
+    if _MODES[mode] == "constant":
+        value = w.number(op.attributes["value"] if mode == "constant" else 0, op.inputs[0].dtype)
+        return w.mb.pad(x=x, pad=[v for pair in pairs[wide[0] :] for v in pair], constant_val=value)
+    if len(wide) > 2 or len(pairs) < 2:
+        raise Unsaid(f"MIL's pad has the mode '{mode}' for two axes")
+    last = wide if len(wide) == 2 else [next(axis for axis in range(len(pairs)) if axis not in wide), *wide]
+    forth = [axis for axis in range(len(pairs)) if axis not in last] + last
+    y = w.mb.pad(x=w.turned(x, forth), pad=[v for axis in last for v in pairs[axis]], mode=_MODES[mode])
+    return w.turned(y, [forth.index(axis) for axis in range(len(pairs))])
 
 
 @writes("tile")
