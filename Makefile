@@ -20,6 +20,7 @@
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
 #   make test-jax      JAX's programs likewise (tests/jax_and_xla), a part of JAX's own harnesses among them; not a part
+#   make test-coreml   Core ML models beside PyTorch (tests/coreml), where coremltools is installed for it; not a part
 #   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
 #   make test-swift    the Swift package and its tests, where Swift 6 is installed; not a part
 #
@@ -45,6 +46,7 @@ TORCH   := .venv-conformance
 SITE    := .venv-docs
 JAX     := .venv-jax
 MPI     := .venv-distributed
+COREML  := .venv-coreml
 RANDOM  ?=
 
 BIN := $(VENV)/bin
@@ -59,8 +61,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-distributed test-swift test-slow test-systems bench \
-        conformance lint format stubs docs site sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-coreml test-distributed test-swift test-slow \
+        test-systems bench conformance lint format stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -211,6 +213,17 @@ $(JAX)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
 	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax flatbuffers
+	touch $@
+
+# Core ML models, in an environment with coremltools, whose numpy (older than 2.4, which it needs) goes first.
+test-coreml: build $(TOOLS) $(COREML)/installed
+	PYTHONPATH=$$($(COREML)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'):$(PURELIB) $(TOGETHER) \
+	  $(COREML)/bin/python -m pytest -m "not slow" tests/coreml
+
+$(COREML)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  coremltools==9.0 torch==2.13.0 "numpy<2.4" scikit-learn
 	touch $@
 
 # Several processes that train together, in an environment with MPI. Each computes with one thread.

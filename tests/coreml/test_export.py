@@ -8,6 +8,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness.exported_layers import LAYERS, built, values_like
+from harness.pages import ROOT, blocks, run
 from mpsgraph import nn
 
 ct = pytest.importorskip("coremltools", reason="coremltools is not installed: make test-coreml")
@@ -47,4 +48,51 @@ def test_layers(make, shapes, sizes, dtype, tmp_path, request):
         np.testing.assert_allclose(back(*arrays).numpy(), wanted, rtol=1e-4, atol=1e-5)
 
 
-_ = nn
+def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((4,), "float32", "x")
+    whole = g.cast(x, "int32")
+    outputs = {"a": g.division(whole, 2), "b": g.bitwise_population_count(whole)}
+    with pytest.raises(mg.UnsupportedError, match="2 operations cannot be said in MIL") as error:
+        mg.coreml.export(g, tmp_path / "net.mlpackage", outputs=outputs)
+    assert "divides integers towards zero" in str(error.value) and "bitwise_population_count" in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_and_targets(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((4,), "float32", "x")
+    path = tmp_path / "net.mlpackage"
+    with pytest.raises(mg.GraphError, match="letters, digits and _"):
+        mg.coreml.export(g, path, inputs={"x.1": x}, outputs={"y": x * 2})
+    with pytest.raises(mg.GraphError, match="one of iOS15, iOS16, iOS17, iOS18"):
+        mg.coreml.export(g, path, outputs={"y": x * 2}, target="iOS12")
+    with pytest.raises(mg.GraphError, match=r"NAME\.mlpackage"):
+        mg.coreml.export(g, tmp_path / "net.onnx", outputs={"y": x * 2})
+    path.mkdir()
+    with pytest.raises(mg.GraphError, match="no Core ML package that could be replaced"):
+        mg.coreml.export(g, path, outputs={"y": x * 2})
+    assert [p.name for p in tmp_path.iterdir()] == ["net.mlpackage"] and not list(path.iterdir())
+
+
+def test_a_package_is_replaced_and_models_keep_their_weights(tmp_path):
+    """A trained module goes out, comes back, trains on, and goes out again over the first file."""
+    path, x = tmp_path / "net.mlpackage", np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    module = nn.Sequential(nn.Linear(5), nn.Tanh(), nn.Linear(2))
+    module(mg.Graph().placeholder((-1, 4)))
+    mg.coreml.export(module, path, inputs={"x": (-1, 4)})
+    model = mg.coreml.load(path)
+    assert sorted(tuple(v.shape) for v in model.parameters.values()) == [(2,), (2, 5), (5,), (5, 4)]
+    before = model(x).numpy()
+    for variable in model.parameters.values():
+        model.graph.set_variable(variable, model.graph.variable_value(variable) * 0.5)
+    after = model(x).numpy()
+    mg.coreml.export(model, path)
+    np.testing.assert_allclose(mg.coreml.load(path)(x).numpy(), after, rtol=1e-5, atol=1e-6)
+    assert np.abs(after - before).max() > 0.01
+
+
+def test_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run([block for block in blocks(ROOT / "docs" / "coreml.md") if block.language == "python"])
+    assert (tmp_path / "net.mlpackage" / "Manifest.json").is_file()

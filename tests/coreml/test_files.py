@@ -196,3 +196,10 @@ def test_what_can_be_read_is_listed():
     assert {"conv", "lstm", "constexpr_lut_to_dense"} <= set(mg.coreml.known_operations())
     assert {"convolution", "uniDirectionalLSTM"} <= set(mg.coreml.known_layers())
     assert "scaled_dot_product_attention" in mg.coreml.exported_operations()
+
+
+@pytest.mark.parametrize("mark", ["operations", "layers"])
+def test_the_page_lists_what_can_be_read(mark, repository):
+    page = (repository / "docs" / "coreml.md").read_text()
+    listed = page.partition(f"<!-- {mark} -->\n")[2].partition("\n<!-- end -->")[0]
+    assert listed.replace("`", "").split(", ") == getattr(mg.coreml, f"known_{mark}")()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import checked
+from .._shown import shown
 from ..errors import GraphError, UnsupportedError
 from ..interchange.deferred import Built, DeferredModel
 from ..interchange.undecided import Trainable, Undecided
@@ -59,9 +60,13 @@ def load(
     states; ShapeError, DTypeError.
     Source: the formats of Apple's coremltools, https://github.com/apple/coremltools/tree/main/mlmodel/format.
 
-    >>> import pathlib
-    >>> folder = pathlib.Path("tests/data/coreml")  # doctest: +SKIP
-    >>> mg.coreml.load(folder / "digits.mlpackage").outputs  # doctest: +SKIP
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "relu.mlmodel"
+    >>> network = "0804121e0a0d0a01781a082a06080210a08004520d0a01791a082a06080210a08004"  # an input x, an output y,
+    >>> network += "a21f150a110a0472656c751201781a017992080252002801"  # a layer between them
+    >>> _ = file.write_bytes(bytes.fromhex(network))
+    >>> mg.coreml.load(file)(np.float32([-1, 2])).tolist()
+    [0.0, 2.0]
     """
     model, folder = read_model(path)
     held = model.which("Type")
@@ -76,7 +81,7 @@ def load(
     elif function is None:
         build = _OfNetwork(model, folder, trainable)
     else:
-        raise GraphError(f"[coreml] a {held} has no functions, so no '{function}'")
+        raise GraphError(f"[coreml] a {held} has no functions, so no {shown(function)}")
     given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
     given_shapes = dict(shapes or {})
 
@@ -86,7 +91,7 @@ def load(
     names = build.inputs
     for name in [*given_values, *given_shapes]:
         if name not in names:
-            raise GraphError(f"[coreml] the model has no input '{name}'; it has {', '.join(map(repr, names))}")
+            raise GraphError(f"[coreml] the model has no input {shown(name)}; it has {', '.join(map(repr, names))}")
     try:
         done = built({}, {})
     except Undecided as undecided:

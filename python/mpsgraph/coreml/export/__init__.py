@@ -15,6 +15,7 @@ from typing import Any
 from ..._checks import checked
 from ..._core import Operation, Tensor
 from ..._optional import require
+from ..._shown import shown
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
 from ...interchange.leaving import Unsaid, as_model, needed, refuse_unsaid
@@ -54,9 +55,9 @@ def export(
     """
     target_name = next((name for name in TARGETS if name.lower() == target.lower()), None)
     if target_name is None:
-        raise GraphError(f"[coreml.export] target {target!r}: one of {', '.join(TARGETS)} is wanted")
+        raise GraphError(f"[coreml.export] target {shown(target)}: one of {', '.join(TARGETS)} is wanted")
     if not os.fspath(path).endswith(".mlpackage"):
-        raise GraphError(f"[coreml.export] {os.fspath(path)!r}: an ML Program is a folder called NAME.mlpackage")
+        raise GraphError(f"[coreml.export] {shown(os.fspath(path))}: an ML Program is a folder called NAME.mlpackage")
     require("coremltools", "coreml", "mpsgraph.coreml.export")
     whole = as_model(model, inputs, outputs, "coreml.export")
     _require_names(whole)
@@ -67,7 +68,7 @@ def _require_names(model: Model) -> None:
     for what, names in (("input", model.inputs), ("output", model.outputs)):
         for name in names:
             if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-                raise GraphError(f"[coreml.export] {what} '{name}': Core ML's names are letters, digits and _")
+                raise GraphError(f"[coreml.export] {what} {shown(name)}: Core ML's names are letters, digits and _")
     both = sorted(set(model.inputs) & set(model.outputs))
     if both:
         raise GraphError(f"[coreml.export] '{both[0]}' is the name of an input and of an output")
