@@ -80,9 +80,10 @@ def test_a_package_is_replaced_and_models_keep_their_weights(tmp_path):
     path, x = tmp_path / "net.mlpackage", np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     module = nn.Sequential(nn.Linear(5), nn.Tanh(), nn.Linear(2))
     module(mg.Graph().placeholder((-1, 4)))
+    module.load_state_dict({name: value + 0.25 for name, value in module.state_dict().items()})
     mg.coreml.export(module, path, inputs={"x": (-1, 4)})
     model = mg.coreml.load(path)
-    assert sorted(tuple(v.shape) for v in model.parameters.values()) == [(2,), (2, 5), (5,), (5, 4)]
+    assert sorted(int(np.prod(v.shape)) for v in model.parameters.values()) == [2, 5, 10, 20]
     before = model(x).numpy()
     for variable in model.parameters.values():
         model.graph.set_variable(variable, model.graph.variable_value(variable) * 0.5)
