@@ -21,6 +21,7 @@
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
 #   make test-jax      JAX's programs likewise (tests/jax_and_xla), a part of JAX's own harnesses among them; not a part
 #   make test-onnxruntime  exported ONNX files in ONNX Runtime (tests/onnx_runtime), likewise; not a part
+#   make test-coreml   Core ML models beside PyTorch (tests/coreml), where coremltools is installed for it; not a part
 #   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
 #   make test-swift    the Swift package and its tests, where Swift 6 is installed; not a part
 #
@@ -47,6 +48,7 @@ SITE    := .venv-docs
 JAX     := .venv-jax
 MPI     := .venv-distributed
 ORT     := .venv-onnxruntime
+COREML  := .venv-coreml
 RANDOM  ?=
 
 BIN := $(VENV)/bin
@@ -61,7 +63,7 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-distributed test-swift test-slow \
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-distributed test-swift test-slow \
         test-systems bench conformance lint format stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
@@ -229,6 +231,17 @@ test-onnxruntime: build $(TOOLS) $(ORT)/installed
 $(ORT)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet onnxruntime==1.32.0
+	touch $@
+
+# Core ML models, in an environment with coremltools, whose numpy (older than 2.4, which it needs) goes first.
+test-coreml: build $(TOOLS) $(COREML)/installed
+	PYTHONPATH=$$($(COREML)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'):$(PURELIB) $(TOGETHER) \
+	  $(COREML)/bin/python -m pytest -m "not slow" tests/coreml
+
+$(COREML)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  coremltools==9.0 torch==2.13.0 "numpy<2.4" scikit-learn
 	touch $@
 
 # Several processes that train together, in an environment with MPI. Each computes with one thread.

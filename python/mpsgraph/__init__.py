@@ -80,7 +80,7 @@ _core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
+    from . import coreml, custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
     from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
     from . import torch as torch
     from .custom import CustomOperation, TensorType, custom_operation, load_custom_operations, python_operation
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "checkpoint": "training.checkpoint",
+    "coreml": "coreml",
     "custom": "custom",
     "CustomOperation": "custom.operation",
     "custom_operation": "custom.operation",
@@ -179,6 +180,7 @@ __all__ = [
     "complex64",
     "complex128",
     "copy_count",
+    "coreml",
     "custom",
     "custom_operation",
     "data",

@@ -75,8 +75,8 @@ class EntryPoint:
 
 def public_modules() -> dict[str, Any]:
     """The package, and the modules of it that people name, by these names."""
-    names = ("nn", "nn.losses", "nn.metrics", "nn.initialisers", "optim", "data", "onnx", "checkpoint", "profiler")
-    more = ("random", "mixed_precision")
+    names = ("nn", "nn.losses", "nn.metrics", "nn.initialisers", "optim", "data", "coreml", "onnx", "checkpoint")
+    more = ("profiler", "random", "mixed_precision")
     return {"": mg} | {name: importlib.import_module(f"mpsgraph.{name}") for name in names + more}
 
 

@@ -65,6 +65,9 @@ UNSEEN = {
     "History.plot": "needs a picture's axes",
     "profiler.Profile.plot": "needs a picture's axes",
     "onnx.known_operators": "takes nothing",
+    "coreml.export": "needs coremltools; coreml/ exports where it is",
+    **dict.fromkeys((f"coreml.known_{kind}" for kind in ("layers", "operations")), "takes nothing"),
+    "coreml.exported_operations": "likewise",
     "data.read_mnist": "takes a directory, as read_cifar10",
 }
 

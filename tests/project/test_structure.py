@@ -28,7 +28,7 @@ def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
 def text_files() -> list[Path]:
     """Everything that people wrote: the folders and files of the repository's root that are not build products."""
     made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-docs", ".venv-jax"}
-    made |= {".venv-distributed", ".venv-onnxruntime", "demo-output"}
+    made |= {".venv-distributed", ".venv-onnxruntime", ".venv-coreml", "demo-output"}
     suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
     result = []
     for top in ROOT.iterdir():
@@ -313,7 +313,8 @@ ROOMS = [
     ["mpsgraph"],  # the package's own names
     ["torch", "jax"],
     ["packages"],
-    ["onnx", "training"],
+    ["coreml", "onnx", "training"],
+    ["interchange"],
     ["distributed", "precision.layer_precision"],  # measures layers, so above them
     ["custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],

@@ -18,14 +18,15 @@ except ImportError as error:
     raise ImportError("mpsgraph.onnx reads files with the package onnx: pip install mpsgraph[onnx]") from error
 
 from .._checks import checked
+from ..interchange.deferred import DeferredModel
+from ..interchange.undecided import Trainable, Undecided
 from ..model import Model
 from . import ops  # noqa: F401  enters the operators
-from ._deferred import DeferredModel
 from ._files import ModelLike, Tensors, read_model, sense
 from ._functions import Functions
-from ._registry import Undecided, known_operators
+from ._registry import known_operators
 from .export import export
-from .importer import Importer, Trainable, build_assuming
+from .importer import Importer, build_assuming
 
 
 @checked

@@ -3,7 +3,7 @@
 `@operator("Relu", upto=14)` enters a function that makes a graph's operations of a node, for every version of the
 operator up to the one named: a newer one is not understood and is refused. What a function needs to know while the
 graph is built (a shape, axes, a count) it asks for with `value`; when that depends on what the model will be fed with,
-the question ends the import, and the model is built anew when it is run (see deferred.py).
+the question ends the import, and the model is built anew when it is run (see interchange/deferred.py).
 
 No attribute is ignored in silence: `lowered` refuses a node with one that its function neither asked for nor declared
 to be without effect, unless it has its default.
@@ -11,7 +11,7 @@ to be without effect, unless it has its default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar, overload
@@ -19,9 +19,11 @@ from typing import Any, Protocol, TypeAlias, TypeVar, overload
 import numpy as np
 
 from .. import _core
-from .._core import DType, Tensor, int64
+from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
+from ..interchange.sizes import Sizes
+from ..interchange.undecided import Undecided
 from ._files import dtype_of
 from ._standard import REQUIRED
 
@@ -92,18 +94,6 @@ class TensorSequence:
     tensors: tuple[Tensor, ...]
 
 
-class Undecided(Exception):
-    """Building needs the values or the shapes of inputs that are not known before the model is run."""
-
-    def __init__(self, values: Iterable[str] = (), shapes: Iterable[str] = ()) -> None:
-        self.values, self.shapes = frozenset(values), frozenset(shapes)
-        super().__init__(f"values of {sorted(self.values)}, shapes of {sorted(self.shapes)}")
-
-
-class ValueOfLoop(UnsupportedError):
-    """Building needs a value that changes from one iteration to the next."""
-
-
 class InNode(Exception):
     """Carries an error that already says in which node it arose."""
 
@@ -150,7 +140,7 @@ class Import(Protocol):
         """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
 
 
-class Node:
+class Node(Sizes):
     """One node: its operands, its attributes, and the graph that its operations go to."""
 
     def __init__(
@@ -298,77 +288,6 @@ class Node:
         """An attribute that names an element type."""
         return dtype_of(self.attribute(name, default) if default is not None else self.attribute(name), f"'{name}'")
 
-    # --- shapes ----------------------------------------------------------------------------------------------------
-
-    def dims(self, x: Tensor) -> tuple[int, ...]:
-        """x's sizes, -1 where one is not known. Undecided when not even the rank is."""
-        if x.shape is None:
-            raise self.importer.undecided_shape(x)
-        return x.shape
-
-    def rank(self, x: Tensor) -> int:
-        """How many axes x has. Undecided when that is not known yet."""
-        return len(self.dims(x))
-
-    def shape(self, x: Tensor) -> tuple[int, ...]:
-        """x's shape, all of it known. Undecided when it is not."""
-        if x.shape is None or min(x.shape, default=0) < 0:
-            raise self.importer.undecided_shape(x)
-        return x.shape
-
-    def dim(self, x: Tensor, axis: int) -> int | Tensor:
-        """x's size along an axis; as an int64 tensor of one element and rank 1 when only a run knows it."""
-        axis = self.axis(x, axis)
-        known = self.dims(x)[axis]
-        return known if known >= 0 else self.g.cast(self.g.slice(self.g.shape_of(x), [axis], [axis + 1]), int64)
-
-    def joined(self, sizes: Iterable[int | Tensor]) -> list[int] | Tensor:
-        """A shape of ints and of tensors as `dim` gives them, for operations that take either."""
-        parts = list(sizes)
-        known = [part for part in parts if not isinstance(part, Tensor)]
-        if len(known) == len(parts):
-            return known
-        made = [part if isinstance(part, Tensor) else self.g.constant([part], dtype=int64) for part in parts]
-        return self.g.concat(made, 0)
-
-    def reshape(self, x: Tensor, sizes: Iterable[int | Tensor]) -> Tensor:
-        """x in a shape as `joined` takes it, of which one may be -1."""
-        parts = list(sizes)
-        unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
-        if len(unknown) == 1 and not any(isinstance(part, int) and part == -1 for part in parts):
-            parts[unknown[0]] = -1  # what is left
-        return self.g.reshape(x, self.joined(parts))
-
-    def product(self, sizes: Iterable[int | Tensor]) -> int | Tensor:
-        """Sizes multiplied."""
-        result: int | Tensor = 1
-        for size in sizes:
-            if isinstance(result, int) and isinstance(size, int):
-                result *= size
-            else:
-                first = result if isinstance(result, Tensor) else self.g.constant([result], dtype=int64)
-                result = self.g.multiplication(first, size)
-        return result
-
-    def size(self, x: Tensor, axis: int) -> int:
-        """x's size along an axis, known. Undecided when it is not."""
-        dims = self.dims(x)
-        if not -len(dims) <= axis < len(dims):
-            raise ShapeError(f"axis {axis} must lie in {-len(dims)}..{len(dims) - 1}: the operand is {dims}")
-        if dims[axis] < 0:
-            raise self.importer.undecided_shape(x)
-        return dims[axis]
-
-    def axis(self, x: Tensor, axis: int) -> int:
-        """An axis counted from the front. ShapeError when x has no such axis."""
-        rank = self.rank(x)
-        if not -rank <= axis < max(rank, 1):
-            raise ShapeError(f"axis {axis} must lie in {-rank}..{rank - 1}: the operand is {x.shape}")
-        return axis % rank if rank else 0
-
-    def axes(self, x: Tensor, axes: Iterable[int]) -> list[int]:
-        """Axes counted from the front, each once."""
-        result = [self.axis(x, a) for a in axes]
-        if len(set(result)) != len(result):
-            raise ShapeError(f"an axis stands twice in {tuple(axes)}")
-        return result
+    def undecided_shape(self, x: Tensor) -> Undecided:
+        """The exception for a tensor whose shape has to be known."""
+        return self.importer.undecided_shape(x)

@@ -17,15 +17,15 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
+from ..interchange.known import Known
+from ..interchange.undecided import Trainable, Undecided, chooser
 from ._description import Rebuilt, constants_in, description_of
 from ._files import Tensors, input_type, sense
 from ._functions import Functions
-from ._known import Known
-from ._registry import InNode, Node, TensorSequence, Undecided, lowered
+from ._registry import InNode, Node, TensorSequence, lowered
 from ._weights import buffers_of, states_of, weights_in_constants
 from .export import written_kinds
 
-Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
 Assumptions: TypeAlias = "Callable[[int], bool | None]"  # by the number of the axis, in the order of the nodes
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
 
@@ -73,7 +73,7 @@ class Importer:
         self.classes: dict[str, list[Any]] = {}  # by output: what a classifier's columns or numbers stand for
         self._classes_of: dict[Tensor, list[Any]] = {}
         self._model, self._tensors, self._functions = model, tensors, functions
-        self._trains = _chooser(trainable)
+        self._trains = chooser(trainable)
         self._values, self._shapes = dict(values or {}), dict(shapes or {})
         self._scopes: list[Scope] = []  # innermost last; a function's hides those before it
         self._first_visible = [0]
@@ -417,12 +417,3 @@ def described(proto: NodeProto) -> str:
     """A node for people: its operator, and its name or its first result."""
     name = proto.name or next((o for o in proto.output if o), "")
     return f"{proto.op_type} '{name}'"
-
-
-def _chooser(trainable: Trainable) -> Callable[[str], bool]:
-    if callable(trainable):
-        return trainable
-    if isinstance(trainable, bool):
-        return lambda name: trainable
-    names = frozenset(trainable)
-    return lambda name: name in names

@@ -1,7 +1,8 @@
 """The `mpsgraphtool` command: models in files, without a program around them.
 
 convert writes a package from another format; inspect tells what a model is; run and bench run it; optimize and quantize
-write it anew, as inference wants it. A model is a package or an ONNX file. Each command is a file of this room.
+write it anew, as inference wants it. A model is a package, an ONNX file or a Core ML model. Each command is a file of
+this room.
 """
 
 from __future__ import annotations

@@ -14,8 +14,10 @@ PLATFORMS = ("macOS", "iOS", "tvOS", "visionOS")
 
 def add_to(commands: Any) -> None:
     """The command's options."""
-    command = commands.add_parser("convert", help="write a package of an ONNX file")
-    command.add_argument("--onnx", type=Path, required=True, metavar="MODEL", help="an ONNX file")
+    command = commands.add_parser("convert", help="write a package of an ONNX file or a Core ML model")
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument("--onnx", type=Path, metavar="MODEL", help="an ONNX file")
+    source.add_argument("--coreml", type=Path, metavar="MODEL", help="a .mlpackage or .mlmodel of Core ML")
     command.add_argument("--output", type=Path, default=Path("."), metavar="DIR", help="where (default .)")
     command.add_argument("--name", metavar="NAME", help="of the package, without .mpsgraph (default: the model's)")
     command.add_argument("--fixed", action="store_true", help="weights become constants, which cannot be trained")
@@ -32,8 +34,10 @@ def convert(options: argparse.Namespace) -> Path:
     apples = options.target_platform is not None
     if options.minimum_os and not apples:
         raise UnsupportedError("--minimum-os is for --target-platform: our own packages run on every system")
-    model = models.from_onnx(options.onnx, options, trainable=not options.fixed and not apples)
-    name = options.name or options.onnx.stem
+    source: Path = options.onnx or options.coreml
+    read = models.from_onnx if options.onnx else models.from_coreml
+    model = read(source, options, trainable=not options.fixed and not apples)
+    name = options.name or source.stem
     path: Path = options.output / f"{name}.{'mpsgraphpackage' if apples else 'mpsgraph'}"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not apples:

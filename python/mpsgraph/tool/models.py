@@ -14,16 +14,16 @@ from ..errors import Error, ShapeError, UnsupportedError
 from ..model import Model
 
 if TYPE_CHECKING:
-    from ..onnx import DeferredModel
+    from ..interchange.deferred import DeferredModel
 
 
 def add_model(command: argparse.ArgumentParser) -> None:
     """The argument that names the model."""
-    command.add_argument("model", type=Path, metavar="MODEL", help="a package, or an ONNX file")
+    command.add_argument("model", type=Path, metavar="MODEL", help="a package, an ONNX file, or a Core ML model")
 
 
 def add_cases(command: argparse.ArgumentParser) -> None:
-    """The options that say of which sizes and values an ONNX file's inputs are."""
+    """The options that say of which sizes and values the inputs of other formats' models are."""
     command.add_argument(
         "--shape", type=pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an input, -1: any size"
     )
@@ -33,9 +33,11 @@ def add_cases(command: argparse.ArgumentParser) -> None:
 
 
 def opened(options: argparse.Namespace) -> Model:
-    """The model that the command line names. Errors: those of mpsgraph.load and mpsgraph.onnx.load."""
+    """The model that the command line names. Errors: those of load of mpsgraph, mpsgraph.onnx and mpsgraph.coreml."""
     if options.model.suffix == ".onnx":
         return from_onnx(options.model, options, trainable=False)
+    if options.model.suffix in (".mlpackage", ".mlmodel"):
+        return from_coreml(options.model, options, trainable=False)
     from ..packages import load
 
     return load(options.model)
@@ -45,11 +47,25 @@ def from_onnx(path: Path, options: argparse.Namespace, trainable: bool) -> Model
     """A model from an ONNX file; UnsupportedError, with the options that help, where its inputs decide its graph."""
     from .. import onnx
 
-    values = {name: np.array(integers(text, f"--value {name}"), np.int64) for name, text in options.value}
-    model = onnx.load(path, trainable=trainable, shapes=shapes(options), values=values)
+    model = onnx.load(path, trainable=trainable, shapes=shapes(options), values=_values(options))
     if isinstance(model, onnx.DeferredModel):
         raise UnsupportedError(_what_is_missing(model))
     return model
+
+
+def from_coreml(path: Path, options: argparse.Namespace, trainable: bool) -> Model:
+    """A model of Core ML; UnsupportedError, with the options that help, where its inputs decide its graph."""
+    from .. import coreml
+
+    model = coreml.load(path, trainable=trainable, shapes=shapes(options), values=_values(options))
+    if isinstance(model, coreml.DeferredModel):
+        raise UnsupportedError(_what_is_missing(model))
+    return model
+
+
+def _values(options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """Those that were given, by input."""
+    return {name: np.array(integers(text, f"--value {name}"), np.int64) for name, text in options.value}
 
 
 def _what_is_missing(model: DeferredModel) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
@@ -18,6 +18,7 @@ from ..._checks import checked
 from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
+from ...interchange.leaving import Unsaid, needed, refuse_unsaid, whole_file
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -38,9 +39,9 @@ from . import (  # noqa: F401  enters the writers
     shape,
     slicing,
 )
-from ._graphs import needed, remove_unused, value_info, write_operations
+from ._graphs import remove_unused, value_info, write_operations
 from ._modules import module_as_model, nodes_as_model
-from ._writer import Unsaid, Writer, refuse_unsaid, written_kinds
+from ._writer import Writer, written_kinds
 from .control_flow import assigned_variables
 
 OPSETS = range(18, 24)
@@ -99,20 +100,8 @@ def export(
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise UnsupportedError(f"[onnx.export] ONNX's checker refuses what the graph means: {error}") from error
     if path is not None:
-        _write(os.fspath(path), proto.SerializeToString())
+        whole_file(os.fspath(path), proto.SerializeToString())
     return proto
-
-
-def _write(path: str, contents: bytes) -> None:
-    """The whole file, or what was there before."""
-    beside = f"{path}.{os.getpid()}.part"
-    try:
-        with open(beside, "wb") as file:
-            file.write(contents)
-        os.replace(beside, path)
-    finally:
-        if os.path.exists(beside):
-            os.remove(beside)
 
 
 def _as_model(
@@ -165,7 +154,7 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
     states = assigned_variables(operations)
     w.states = dict.fromkeys(states, "")
     write_operations(w, operations, model.graph.variable_value, problems)
-    refuse_unsaid(problems)
+    refuse_unsaid(problems, "onnx.export", "ONNX")
     kept = {v.name: w.fresh(f"{v.name}_next") for v in states}
     infos += [value_info(v.name, v) for v in states]
     outputs = {**model.outputs, **{kept[v.name]: v for v in states}}

@@ -9,30 +9,10 @@ import numpy as np
 from onnx import GraphProto, NodeProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ._writer import NO_WORD, Unsaid, Writer, array_of, type_number, writer_of
+from ...interchange.leaving import Unsaid, array_of
+from ._writer import NO_WORD, Writer, type_number, writer_of
 
 _Problem = tuple[Operation, str]
-
-
-def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
-    """The operations that the outputs depend on, also through blocks and control dependencies, in creation order.
-
-    updates: target operations, which are needed, too.
-    """
-    seen: dict[int, Operation] = {}
-    todo = [*(tensor.operation for tensor in outputs), *updates]
-    while todo:
-        operation = todo.pop()
-        if operation.id in seen:
-            continue
-        seen[operation.id] = operation
-        todo += [tensor.operation for tensor in operation.inputs]
-        todo += operation.control_dependencies
-        for block in operation.blocks:
-            todo += block.operations
-            todo += [tensor.operation for tensor in block.results]
-    inside = {o.id for operation in seen.values() for block in operation.blocks for o in block.operations}
-    return [seen[number] for number in sorted(seen) if number not in inside]
 
 
 def write_operations(

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
-from ...errors import UnsupportedError
+from ...interchange.leaving import Unsaid, known_array, required_shape
 from .._files import type_of
 
 Names: TypeAlias = "str | list[str]"
@@ -34,10 +34,6 @@ NO_WORD = {
     "hamming_distance": "ONNX does not count bits",
 }
 """Reasons why kinds of operations cannot be written, where more can be said than that there is no operator."""
-
-
-class Unsaid(Exception):
-    """What an operation does that ONNX has no word for; `export` gathers them and raises one UnsupportedError."""
 
 
 def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
@@ -67,11 +63,6 @@ def type_number(dtype: DType) -> int:
     if number is None:
         raise Unsaid(f"ONNX's operators do not take {dtype}")
     return number
-
-
-def array_of(operation: Operation) -> np.ndarray:
-    """The elements of a constant; bfloat16 as its bits."""
-    return np.asarray(operation.attributes["value"].numpy())
 
 
 class Writer:
@@ -242,48 +233,3 @@ def _tensor_proto(name: str, value: np.ndarray, number: int | None) -> TensorPro
     number = helper.np_dtype_to_tensor_dtype(value.dtype) if number is None else number
     little = value.astype(value.dtype.newbyteorder("<"), copy=False)
     return helper.make_tensor(name, number, value.shape, little.tobytes(), raw=True)
-
-
-def required_shape(tensor: Tensor) -> tuple[int, ...]:
-    """A tensor's sizes. Unsaid when its rank is unknown."""
-    if tensor.shape is None:
-        raise Unsaid(f"the rank of '{tensor.name}' must be known")
-    return tuple(tensor.shape)
-
-
-def known_array(tensor: Tensor) -> np.ndarray | None:
-    """The elements of a constant; None for all else."""
-    return array_of(tensor.operation) if tensor.operation.kind == "constant" else None
-
-
-def attribute(operation: Operation, key: str, place: int = 1) -> Any:
-    """An attribute that may have come as an int tensor, operand `place`. Unsaid when only a run knows it."""
-    if len(operation.inputs) <= place:
-        return operation.attributes[key]
-    known = known_array(operation.inputs[place])
-    if known is None:
-        raise Unsaid(f"'{key}' is computed in the run; ONNX wants it in the file")
-    return known.reshape(-1).tolist() if known.ndim else known.item()
-
-
-def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
-    """An axis, counted from the front where the rank is known."""
-    axis = attribute(operation, key, place)
-    axis = int(axis[0] if isinstance(axis, list) else axis)
-    rank = len(required_shape(operation.inputs[0]))
-    return axis + rank if axis < 0 else axis
-
-
-def refuse_unsaid(problems: Sequence[tuple[Operation, str]]) -> None:
-    """One UnsupportedError that names every operation that cannot be exported."""
-    if not problems:
-        return
-    lines = []
-    for operation, why in problems:
-        where = f", built at {operation.location}" if operation.location else ""
-        lines.append(f"  {operation.kind} '{operation.name}'{where}: {why}")
-    raise UnsupportedError(
-        f"[onnx.export] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be said in ONNX:\n"
-        + "\n".join(lines)
-        + "\nExport outputs that do not depend on them, or save the model as a package (mpsgraph.save)"
-    )

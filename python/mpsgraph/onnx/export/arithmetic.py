@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, writes
+from ...interchange.leaving import Unsaid
+from ._writer import Writer, writes
 
 _SAME_MEANING = {
     "identity": "Identity",

@@ -13,8 +13,9 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ._graphs import branch, inlined, needed, value_info, write_operations
-from ._writer import Unsaid, Writer, known_array, writes
+from ...interchange.leaving import Unsaid, known_array, needed
+from ._graphs import branch, inlined, value_info, write_operations
+from ._writer import Writer, writes
 
 _NO_AXES = np.zeros(0, np.int64)
 

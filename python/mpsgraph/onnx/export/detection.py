@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, writes
+from ...interchange.leaving import Unsaid
+from ._writer import Writer, writes
 
 _LARGEST = 2**31 - 1
 

@@ -10,7 +10,8 @@ import numpy as np
 from onnx import TensorProto
 
 from ..._core import Operation, Tensor
-from ._writer import Unsaid, Writer, axis_of, known_array, required_shape, writes
+from ...interchange.leaving import Unsaid, axis_of, known_array, required_shape
+from ._writer import Writer, writes
 
 _REDUCTIONS = {"set": None, "add": "add", "sub": "add", "mul": "mul", "div": "mul", "min": "min", "max": "max"}
 

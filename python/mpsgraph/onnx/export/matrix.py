@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, known_array, required_shape, writes
+from ...interchange.leaving import Unsaid, known_array, required_shape
+from ._writer import Writer, writes
 
 
 @writes("matrix_multiplication")

@@ -6,7 +6,8 @@ The state that a graph keeps of its own generator has no place in the file.
 from __future__ import annotations
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, known_array, type_number, writes
+from ...interchange.leaving import Unsaid, known_array
+from ._writer import Writer, type_number, writes
 
 
 @writes("random")

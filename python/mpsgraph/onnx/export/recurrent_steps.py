@@ -9,7 +9,8 @@ from __future__ import annotations
 from onnx import helper
 
 from ..._core import Operation, Tensor
-from ._writer import Writer, required_shape, type_number
+from ...interchange.leaving import required_shape
+from ._writer import Writer, type_number
 
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "hard_sigmoid": "HardSigmoid"}
 _LSTM_GATES = ["input", "forget", "cell", "output"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, writes
+from ...interchange.leaving import Unsaid, attribute, axis_of, required_shape
+from ._writer import Writer, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}
 _END = np.iinfo(np.int64).max

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, attribute, known_array, required_shape, writes
+from ...interchange.leaving import Unsaid, attribute, known_array, required_shape
+from ._writer import Writer, writes
 
 _END = np.iinfo(np.int64).max
 

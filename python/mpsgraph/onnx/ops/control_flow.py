@@ -14,8 +14,9 @@ from onnx import numpy_helper
 
 from ..._core import Tensor, bool_, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
+from ...interchange.undecided import Undecided, ValueOfLoop
 from .._files import input_type
-from .._registry import InNode, Node, Results, Undecided, ValueOfLoop, operator
+from .._registry import InNode, Node, Results, operator
 from ._compose import cast
 from .reductions import reversed_along
 

@@ -10,8 +10,9 @@ from onnx import TensorProto
 from ..._core import DType, Tensor, float32, float64
 from ...errors import DTypeError, GraphError
 from ...graph import Graph
+from ...interchange.undecided import Undecided
 from .._files import dtype_of
-from .._registry import Node, Results, Undecided, operator
+from .._registry import Node, Results, operator
 from ._compose import cast, folded, in_dtype, in_float32
 
 Unary = Callable[[Graph, Tensor], Tensor]

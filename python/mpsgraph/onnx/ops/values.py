@@ -9,7 +9,8 @@ import numpy as np
 
 from ..._core import Tensor, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, Undecided, operator
+from ...interchange.undecided import Undecided
+from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
 
 MOST_ELEMENTS = 2**31  # of a value that is made from numbers in the file

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,14 +16,26 @@ from .._checks import refuse
 from .._core import NDArray, Operation, Tensor
 from ..errors import GraphError, UnsupportedError
 from ..model import Model
-from ._registry import Undecided
+from .undecided import Undecided
 
 if TYPE_CHECKING:
     from ..graph import Graph
-    from .importer import Importer
 
 MOST_KEPT = 16  # built models
-Build = "Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Importer]"
+
+
+class Built(Protocol):
+    """What an import gives."""
+
+    graph: Graph
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    parameters: dict[str, Tensor]
+    classes: dict[str, list[Any]]
+
+
+Build: TypeAlias = Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Built]
+"""Builds the model with these values of inputs as constants, and with these shapes of others."""
 
 
 class DeferredModel(Model):
@@ -39,7 +51,7 @@ class DeferredModel(Model):
 
     def __init__(
         self,
-        build: Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Importer],
+        build: Build,
         inputs: Sequence[str],
         outputs: Sequence[str],
         undecided: Undecided,
@@ -75,7 +87,7 @@ class DeferredModel(Model):
                 built = self._build(values, shapes)
             except Undecided as more:
                 if more.values <= self._by_value and more.shapes <= self._by_shape:
-                    raise UnsupportedError("[onnx] shapes depend on values that only a run gives") from more
+                    raise UnsupportedError("shapes depend on values that only a run gives") from more
                 self._by_value |= more.values
                 self._by_shape |= more.shapes
                 continue

@@ -14,7 +14,7 @@ from .. import _core
 from .._core import Operation, Tensor
 from ..errors import UnsupportedError
 from ..graph import Graph
-from ._registry import Undecided, ValueOfLoop
+from .undecided import Undecided, ValueOfLoop
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()

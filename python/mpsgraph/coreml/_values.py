@@ -1,0 +1,160 @@
+"""What ML Programs hold while a graph is built: types, and constants of all element types, packed ones of few bits too.
+
+A constant is a numpy array (bfloat16 as its bits), a string, a list or a dictionary. Types that numpy has not (int4,
+uint1, uint2, uint3, uint4, uint6) are unpacked into a byte an element.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core import DType, Tensor
+from ..errors import GraphError, UnsupportedError
+from ._files import Blobs
+from ._wire import Message
+
+MOST_ELEMENTS = 2**40
+_NAMES = {
+    "BOOL": "bool", "FLOAT16": "float16", "FLOAT32": "float32", "FLOAT64": "float64", "BFLOAT16": "bfloat16",
+    "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8", "UINT16": "uint16",
+    "UINT32": "uint32", "UINT64": "uint64",
+}  # fmt: skip
+_BITS = {"INT4": 4, "UINT1": 1, "UINT2": 2, "UINT3": 3, "UINT4": 4, "UINT6": 6}
+
+
+@dataclass
+class Fixed:
+    """A constant: its contents, and the tensors that stand for it once somebody has used it as one."""
+
+    value: Any  # an array, a string, a list or a dictionary
+    kind: str  # of the elements, as MIL names it
+    name: str = ""
+    variable: Tensor | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """Its dtype here; of few bits, that of the bytes it is unpacked into."""
+        if self.kind in _BITS:
+            return DType("int8" if self.kind == "INT4" else "uint8")
+        return dtype_of(self.kind, f"'{self.name}'")
+
+
+def dtype_of(kind: str, what: str) -> DType:
+    """Our dtype for MIL's name of one."""
+    if kind not in _NAMES:
+        raise UnsupportedError(f"[coreml] {what} is {kind.lower()}, an element type that mpsgraph does not have")
+    return DType(_NAMES[kind])
+
+
+def dims_of(tensor: Message) -> tuple[int, ...] | None:
+    """A tensor type's sizes, -1 where one is open; None when not even their number is known."""
+    dims: list[int] = []
+    for dimension in tensor.dimensions:
+        if dimension.which("dimension") == "constant":
+            dims.append(int(dimension.constant.size))
+        elif dimension.field("unknown").variadic:
+            return None
+        else:
+            dims.append(-1)
+    return tuple(dims)
+
+
+def shown_type(kind: Message) -> str:
+    """A type for people."""
+    if kind.which("type") != "tensorType":
+        return str(kind.which("type") or "of no type").removesuffix("Type")
+    return f"{kind.tensorType.dataType.lower()}{list(dims_of(kind.tensorType) or ())}"
+
+
+class Values:
+    """Reads constants of one model."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def read(self, proto: Message, name: str = "") -> Fixed:
+        """What a Value says. Errors: GraphError, UnsupportedError."""
+        if proto.which("value") == "blobFileValue":
+            return self._of_blob(proto, name)
+        kind = proto.type.which("type")
+        immediate = proto.immediateValue
+        if kind == "tensorType":
+            return self._of_tensor(proto.type.tensorType, immediate.tensor, name)
+        if immediate.which("value") in ("list", "tuple"):
+            held = immediate.list if immediate.which("value") == "list" else immediate.tuple
+            return Fixed([self.read(v).value for v in held.values], "LIST", name)
+        if immediate.which("value") == "dictionary":
+            pairs = [(self.read(p.key).value, self.read(p.value).value) for p in immediate.dictionary.values]
+            return Fixed({str(key): value for key, value in pairs}, "DICTIONARY", name)
+        raise GraphError(f"[coreml] the value '{name}' is of no kind that is known here")
+
+    def _of_tensor(self, kind: Message, tensor: Message, name: str) -> Fixed:
+        dims, element = _known_dims(kind, name), kind.dataType
+        held = tensor.which("value")
+        if element == "STRING":
+            texts = list(tensor.strings.values)
+            return Fixed(texts if dims else "".join(texts[:1]), element, name)
+        if held == "bytes":
+            return Fixed(unpacked(np.frombuffer(tensor.bytes.values, np.uint8), element, dims, name), element, name)
+        values = getattr(tensor, held).values if held else np.empty(0)
+        storage = _storage(element, name)
+        if storage.kind in "iu" and values.size:
+            limits = np.iinfo(storage)
+            if int(values.min()) < limits.min or int(values.max()) > limits.max:
+                raise GraphError(f"[coreml] '{name}' has values that {element.lower()} cannot hold")
+        array = np.asarray(values).astype(storage)
+        if array.size == 1 and math.prod(dims) > 1:
+            array = np.broadcast_to(array, (math.prod(dims),))  # one element stands for all
+        return Fixed(_shaped(array, dims, name), element, name)
+
+    def _of_blob(self, proto: Message, name: str) -> Fixed:
+        kind = proto.type.tensorType
+        stored, data = self._blobs.read(proto.blobFileValue.fileName, proto.blobFileValue.offset)
+        alike = {"BOOL": "UINT8"}
+        if stored not in (kind.dataType, alike.get(kind.dataType)):
+            raise GraphError(f"[coreml] '{name}' is {kind.dataType.lower()}; its blob holds {stored.lower()}")
+        return Fixed(unpacked(np.asarray(data), kind.dataType, _known_dims(kind, name), name), kind.dataType, name)
+
+
+def unpacked(data: np.ndarray, kind: str, dims: tuple[int, ...], name: str) -> np.ndarray:
+    """An array of bytes as they stand in files: little-endian, few bits packed from the lowest on."""
+    count = math.prod(dims)
+    if kind in _BITS and data.size != count:
+        return bits_of(data, _BITS[kind], count, name, kind == "INT4").reshape(dims)
+    storage = np.dtype(np.int8 if kind == "INT4" else np.uint8) if kind in _BITS else _storage(kind, name)
+    if data.size != count * storage.itemsize:
+        raise GraphError(f"[coreml] '{name}' {dims} of {kind.lower()} has {data.size} bytes")
+    if data.ctypes.data % storage.itemsize:
+        data = data.copy()
+    return np.asarray(data).view(storage).reshape(dims)
+
+
+def bits_of(data: np.ndarray, bits: int, count: int, name: str, signed: bool = False) -> np.ndarray:
+    """`count` numbers of so many bits each, one byte a number."""
+    if data.size != -(-count * bits // 8):
+        raise GraphError(f"[coreml] '{name}', {count} numbers of {bits} bits, has {data.size} bytes")
+    each = np.unpackbits(data, bitorder="little")[: count * bits].reshape(count, bits)
+    numbers = np.packbits(each, axis=1, bitorder="little")[:, 0]
+    return (numbers.astype(np.int8) ^ 8) - 8 if signed else numbers
+
+
+def _known_dims(kind: Message, name: str) -> tuple[int, ...]:
+    dims = dims_of(kind)
+    if dims is None or min(dims, default=0) < 0 or len(dims) > 16 or math.prod(dims) > MOST_ELEMENTS:
+        raise GraphError(f"[coreml] '{name}' has the shape {dims}, which no constant can have")
+    return dims
+
+
+def _storage(kind: str, name: str) -> np.dtype[Any]:
+    dtype = str(dtype_of(kind, f"'{name}'"))
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype).newbyteorder("<")
+
+
+def _shaped(array: np.ndarray, dims: tuple[int, ...], name: str) -> np.ndarray:
+    if array.size != math.prod(dims):
+        raise GraphError(f"[coreml] '{name}' {dims} has {array.size} elements")
+    return array.reshape(dims)

@@ -1,0 +1,196 @@
+"""Convolutions, plain, depthwise and transposed, and pools.
+
+MIL has the channels in front, in sources and weights: other layouts are turned before and back behind, and coremltools'
+passes leave out what undoes itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core import Operation
+from ...interchange.leaving import Unsaid, required_shape
+from ._writer import Var, Writer, writes
+
+_STYLES = {"TF_SAME": "same", "ONNX_SAME_LOWER": "same_lower", "TF_VALID": "valid", "EXPLICIT": "custom"}
+
+
+def _to_front(layout: str) -> list[int]:
+    """The permutation from a layout ('NHWC', 'HWIO', …) to one with N (or O) and C (or I) in front."""
+    front = "OI" if "O" in layout else "NC"
+    return [layout.index(letter) for letter in [*front, *(c for c in layout if c not in front)]]
+
+
+def _back(permutation: list[int]) -> list[int]:
+    return [permutation.index(axis) for axis in range(len(permutation))]
+
+
+def _layout(op: Operation, count: int) -> str:
+    layout = str(op.attributes.get("data_layout", "NHWC"))
+    return layout if len(layout) == count + 2 else {2: "NHWC", 3: "NDHWC"}[count]
+
+
+def _ints(op: Operation, key: str, axes: list[int]) -> list[int]:
+    values = [int(v) for v in op.attributes[key]]
+    return [values[axis] for axis in axes]
+
+
+def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
+    style = str(op.attributes["padding_style"])
+    if style not in _STYLES:
+        raise Unsaid(f"MIL has no padding style like {style}")
+    if style != "EXPLICIT":
+        return {"pad_type": _STYLES[style]}
+    pairs = [int(v) for v in op.attributes["padding"]]
+    return {"pad_type": "custom", "pad": [pairs[2 * axis + end] for axis in axes for end in (0, 1)]}
+
+
+def _weight(w: Writer, x: Var, permutation: list[int]) -> Any:
+    """Weights with their outputs and inputs in front: of known ones the numbers, which MIL wants."""
+    turned = w.turned(x, permutation)
+    return turned if turned.val is None else np.ascontiguousarray(turned.val)
+
+
+@writes("convolution2d", "convolution3d")
+def convolution(w: Writer, op: Operation) -> Var:
+    """conv."""
+    count = 2 if op.kind == "convolution2d" else 3
+    source, axes = _to_front(_layout(op, count)), list(range(count))
+    weight = _weight(w, w[op.inputs[1]], _to_front(str(op.attributes["weights_layout"])))
+    y = w.mb.conv(
+        x=w.turned(w[op.inputs[0]], source), weight=weight, strides=_ints(op, "strides", axes),
+        dilations=_ints(op, "dilations", axes), groups=int(op.attributes["groups"]), **_padding(op, axes),
+    )  # fmt: skip
+    return w.turned(y, _back(source))
+
+
+@writes("depthwise_convolution2d")
+def depthwise(w: Writer, op: Operation) -> Var:
+    """conv with a group for each channel: weights (h, w, C, M) become (C M, 1, h, w)."""
+    source, layout = _to_front(_layout(op, 2)), str(op.attributes["weights_layout"])
+    channels, height, width = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
+    numbers = w.known(w.turned(w[op.inputs[1]], [layout.index(letter) for letter in "IOHW"]), "the weights")
+    y = w.mb.conv(
+        x=w.turned(w[op.inputs[0]], source), weight=numbers.reshape(-1, 1, height, width), groups=channels,
+        strides=_ints(op, "strides", [0, 1]), dilations=_ints(op, "dilations", [0, 1]), **_padding(op, [0, 1]),
+    )  # fmt: skip
+    return w.turned(y, _back(source))
+
+
+@writes("convolution_transpose2d", "convolution2d_data_gradient", "convolution3d_data_gradient")
+def transposed(w: Writer, op: Operation) -> Var:
+    """conv_transpose of what the windows reach, cut or with zeros behind, so that the stated size is there."""
+    count = 3 if op.kind.startswith("convolution3d") else 2
+    source, order = _to_front(_layout(op, count)), _to_front(str(op.attributes["weights_layout"]))
+    axes = list(range(count))
+    strides, dilations = _ints(op, "strides", axes), _ints(op, "dilations", axes)
+    weight = w.known(w.turned(w[op.inputs[1]], order), "the weights")
+    given = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
+    wanted = [required_shape(op.outputs[0])[axis] for axis in source[2:]]
+    if min(*given, *wanted) < 0:
+        raise Unsaid("the sizes of the planes must be known")
+    style = str(op.attributes["padding_style"])
+    stated = _padding(op, axes).get("pad", [0] * (2 * count))
+    pads, behind = [], []
+    for i in axes:
+        full = (given[i] - 1) * strides[i] + (weight.shape[2 + i] - 1) * dilations[i] + 1
+        total = max(full - wanted[i], 0)
+        before = {"TF_SAME": total // 2, "ONNX_SAME_LOWER": total - total // 2}.get(style, stated[2 * i])
+        after = full - before - wanted[i]
+        pads += [before, max(after, 0)]
+        behind.append(max(-after, 0))
+    y = w.mb.conv_transpose(
+        x=w.turned(w[op.inputs[0]], source), weight=np.ascontiguousarray(weight), strides=strides, dilations=dilations,
+        groups=int(op.attributes["groups"]), pad_type="custom", pad=pads,
+    )  # fmt: skip
+    if any(behind):
+        y = w.mb.pad(x=y, pad=[v for n in behind for v in (0, n)], constant_val=w.number(0, op.inputs[0].dtype))
+    return w.turned(y, _back(source))
+
+
+def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
+    if any(step != 1 for step in _ints(op, "dilations", axes)):
+        raise Unsaid("MIL's pools have no dilations")
+    how = {"kernel_sizes": _ints(op, "kernel", axes), "strides": _ints(op, "strides", axes), **_padding(op, axes)}
+    ceil = bool(op.attributes["ceil_mode"]) and how["pad_type"] in ("valid", "custom")
+    if ceil:
+        how["ceil_mode"] = True
+    if op.kind.startswith("max"):
+        return w.mb.max_pool(x=x, **how)
+    counted = bool(op.attributes["include_zero_pad_to_average"])
+    if counted and ceil:
+        raise Unsaid("padding that counts, and windows beyond it")
+    return w.mb.avg_pool(x=x, exclude_padding_from_average=not counted, **how)
+
+
+@writes("max_pooling2d", "avg_pooling2d")
+def pooling2d(w: Writer, op: Operation) -> Var:
+    """max_pool and avg_pool."""
+    source = _to_front(_layout(op, 2))
+    return w.turned(_pool(w, op, w.turned(w[op.inputs[0]], source), [0, 1]), _back(source))
+
+
+@writes("max_pooling4d", "avg_pooling4d")
+def pooling4d(w: Writer, op: Operation) -> Var:
+    """Pools over three of the last four axes; the fourth, without windows, is that of channels."""
+    rank = len(required_shape(op.inputs[0]))
+    kernel, strides, padding = (_ints(op, key, list(range(n))) for key, n in (("kernel", 4), ("strides", 4),
+                                                                             ("padding", 8)))  # fmt: skip
+    still = [i for i in range(4) if kernel[i] == strides[i] == 1 and not any(padding[2 * i : 2 * i + 2])]
+    if rank not in (4, 5) or not still:
+        raise Unsaid("MIL's pools go over three axes at most")
+    channel = still[-1]
+    kept = [i for i in range(4) if i != channel]
+    x = w[op.inputs[0]] if rank == 5 else w.spread(w[op.inputs[0]], [0])
+    forth = [0, 1 + channel, *(1 + i for i in kept)]
+    y = w.turned(_pool(w, op, w.turned(x, forth), kept), _back(forth))
+    return y if rank == 5 else w.mb.squeeze(x=y, axes=[0])
+
+
+@writes("im_to_col")
+def im_to_col(w: Writer, op: Operation) -> Var:
+    """conv with weights that pick one element of the window each."""
+    source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
+    channels = required_shape(op.inputs[0])[source[1]]
+    if channels < 1:
+        raise Unsaid("the channels must be known")
+    height, width = _ints(op, "kernel", [0, 1])
+    taps = height * width
+    pick = np.tile(np.eye(taps, dtype=dtype.numpy).reshape(taps, 1, height, width), (channels, 1, 1, 1))
+    columns = w.mb.conv(
+        x=w.turned(w[op.inputs[0]], source), weight=pick, groups=channels, strides=_ints(op, "strides", [0, 1]),
+        dilations=_ints(op, "dilations", [0, 1]), pad_type="custom", pad=[int(v) for v in op.attributes["padding"]],
+    )  # fmt: skip
+    columns = w.mb.reshape(x=columns, shape=[0, channels, taps, -1])
+    if str(op.attributes["data_layout"]) == "NCHW":
+        return w.mb.reshape(x=columns, shape=[0, channels * taps, -1])
+    return w.mb.reshape(x=w.turned(columns, [0, 3, 2, 1]), shape=[0, -1, channels * taps])
+
+
+@writes("col_to_im")
+def col_to_im(w: Writer, op: Operation) -> Var:
+    """conv_transpose with weights that put one element of the window each: the transpose of im_to_col."""
+    source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
+    channels, *size = (shape[axis] for axis in source[1:])
+    if min(channels, *size) < 1:
+        raise Unsaid("the images' size and channels must be known")
+    kernel, strides, dilations = (_ints(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
+    pads, taps = [int(v) for v in op.attributes["padding"]], kernel[0] * kernel[1]
+    room = [size[i] + pads[2 * i] + pads[2 * i + 1] - (kernel[i] - 1) * dilations[i] - 1 for i in (0, 1)]
+    places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
+    columns = w[op.inputs[0]]
+    if str(op.attributes["data_layout"]) != "NCHW":  # n, place, (tap, c)
+        apart = w.mb.reshape(x=columns, shape=[0, places[0] * places[1], taps, channels])
+        columns = w.turned(apart, [0, 3, 2, 1])
+    columns = w.mb.reshape(x=columns, shape=[-1, taps, *places])  # each channel an image of its own
+    put = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, *kernel)
+    images = w.mb.conv_transpose(
+        x=columns, weight=put, strides=strides, dilations=dilations, pad_type="custom", pad=pads
+    )
+    outside = [n % stride for n, stride in zip(room, strides, strict=True)]
+    if any(outside):
+        zero = w.number(0, op.inputs[0].dtype)
+        images = w.mb.pad(x=images, pad=[0, outside[0], 0, outside[1]], constant_val=zero)
+    return w.turned(w.mb.reshape(x=images, shape=[-1, channels, *size]), _back(source))

@@ -1,0 +1,218 @@
+"""Element-wise arithmetic, comparisons, logic; activations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..._core import Operation
+from ...interchange.leaving import Unsaid, known_array, required_shape
+from ._writer import Var, Writer, type_name, writes
+
+_UNARY = {
+    "identity": "identity", "exponent": "exp", "exponent_base2": "exp2", "square_root": "sqrt", "absolute": "abs",
+    "sign": "sign", "ceil": "ceil", "floor": "floor", "rint": "round", "sin": "sin", "cos": "cos", "tan": "tan",
+    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asin": "asin", "acos": "acos", "atan": "atan", "atanh": "atanh",
+    "erf": "erf", "square": "square", "absolute_square": "square", "not": "logical_not", "relu": "relu",
+    "sigmoid": "sigmoid",
+}  # fmt: skip
+_BINARY = {
+    "addition": "add", "subtraction": "sub", "multiplication": "mul", "power": "pow", "minimum": "minimum",
+    "maximum": "maximum", "minimum_with_nan_propagation": "minimum", "maximum_with_nan_propagation": "maximum",
+    "equal": "equal", "not_equal": "not_equal", "less_than": "less", "less_than_or_equal_to": "less_equal",
+    "greater_than": "greater", "greater_than_or_equal_to": "greater_equal", "logical_and": "logical_and",
+    "logical_or": "logical_or", "logical_xor": "logical_xor", "floor_modulo": "mod",
+}  # fmt: skip
+_FLAGS = ("logical_and", "logical_or", "logical_xor", "logical_nand", "logical_nor", "logical_xnor", "not")
+
+
+def _is_float(op: Operation, place: int = 0) -> bool:
+    return type_name(op.inputs[place].dtype) in ("fp32", "fp16")
+
+
+def _require_flags(op: Operation) -> None:
+    if op.kind in _FLAGS and str(op.inputs[0].dtype) != "bool":
+        raise Unsaid(f"MIL's logic takes flags, the operands are {op.inputs[0].dtype}")
+
+
+@writes(*_UNARY)
+def unary(w: Writer, op: Operation) -> Var:
+    """Operations that MIL has under another name."""
+    _require_flags(op)
+    x, name = w[op.inputs[0]], _UNARY[op.kind]
+    if not _is_float(op) and name not in ("identity", "abs", "sign", "square", "logical_not"):
+        raise Unsaid(f"MIL's {name} takes floats, the operand is {op.inputs[0].dtype}")
+    return getattr(w.mb, name)(x=x)
+
+
+@writes(*_BINARY)
+def binary(w: Writer, op: Operation) -> Var:
+    """Operations of two that MIL has under another name."""
+    _require_flags(op)
+    x, y = w.all(op)
+    if str(op.inputs[0].dtype) == "bool" and op.kind not in _FLAGS:
+        x, y = (w.mb.cast(x=v, dtype="int32") for v in (x, y))
+    return getattr(w.mb, _BINARY[op.kind])(x=x, y=y)
+
+
+@writes("logical_nand", "logical_nor", "logical_xnor")
+def negated(w: Writer, op: Operation) -> Var:
+    """What MIL has only the opposite of."""
+    _require_flags(op)
+    opposite = {"logical_nand": "logical_and", "logical_nor": "logical_or", "logical_xnor": "logical_xor"}[op.kind]
+    x, y = w.all(op)
+    return w.mb.logical_not(x=getattr(w.mb, opposite)(x=x, y=y))
+
+
+@writes("division")
+def division(w: Writer, op: Operation) -> Var:
+    """real_div; whole numbers are divided by none of MIL's as here, towards zero."""
+    if not _is_float(op):
+        raise Unsaid("divides integers towards zero")
+    x, y = w.all(op)
+    return w.mb.real_div(x=x, y=y)
+
+
+@writes("division_no_nan")
+def division_no_nan(w: Writer, op: Operation) -> Var:
+    """0 where the divisor is 0."""
+    x, y = w.all(op)
+    zero = w.number(0, op.inputs[0].dtype)
+    return w.mb.select(cond=w.mb.equal(x=y, y=zero), a=zero, b=w.mb.real_div(x=x, y=y))
+
+
+@writes("negative")
+def negative(w: Writer, op: Operation) -> Var:
+    """-1 x."""
+    return w.mb.mul(x=w[op.inputs[0]], y=w.number(-1, op.inputs[0].dtype))
+
+
+@writes("reciprocal")
+def reciprocal(w: Writer, op: Operation) -> Var:
+    """1 / x."""
+    return w.mb.real_div(x=w.number(1, op.inputs[0].dtype), y=w[op.inputs[0]])
+
+
+@writes("reciprocal_square_root", "reverse_square_root")
+def reciprocal_square_root(w: Writer, op: Operation) -> Var:
+    """rsqrt, to which nothing is added."""
+    return w.mb.rsqrt(x=w[op.inputs[0]], epsilon=w.number(0, op.inputs[0].dtype))
+
+
+@writes("logarithm", "logarithm_base2", "logarithm_base10")
+def logarithm(w: Writer, op: Operation) -> Var:
+    """log, to which nothing is added, over that of the base."""
+    dtype = op.inputs[0].dtype
+    y = w.mb.log(x=w[op.inputs[0]], epsilon=w.number(0, dtype))
+    base = {"logarithm": None, "logarithm_base2": 2.0, "logarithm_base10": 10.0}[op.kind]
+    return w.mb.mul(x=y, y=w.number(1 / math.log(base), dtype)) if base else y
+
+
+@writes("exponent_base10")
+def exponent_base10(w: Writer, op: Operation) -> Var:
+    """e^(x ln 10)."""
+    return w.mb.pow(x=w.number(10, op.inputs[0].dtype), y=w[op.inputs[0]])
+
+
+@writes("asinh", "acosh")
+def arcs(w: Writer, op: Operation) -> Var:
+    """log(x + sqrt(x² ± 1)), of asinh with the sign in front."""
+    mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
+    one, nothing = w.number(1 if op.kind == "asinh" else -1, dtype), w.number(0, dtype)
+    size = mb.abs(x=x) if op.kind == "asinh" else x
+    y = mb.log(x=mb.add(x=size, y=mb.sqrt(x=mb.add(x=mb.square(x=x), y=one))), epsilon=nothing)
+    return mb.mul(x=mb.sign(x=x), y=y) if op.kind == "asinh" else y
+
+
+@writes("is_nan", "is_infinite", "is_finite")
+def is_finite(w: Writer, op: Operation) -> Var:
+    """By comparisons, which are false of NaN."""
+    mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
+    if op.kind == "is_nan":
+        return mb.not_equal(x=x, y=x)
+    compare = mb.equal if op.kind == "is_infinite" else mb.less
+    return compare(x=mb.abs(x=x), y=w.number(math.inf, dtype))
+
+
+@writes("truncate", "round")
+def towards_zero(w: Writer, op: Operation) -> Var:
+    """sign(x) floor(|x|), for halves away from zero of |x| + 1/2."""
+    mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
+    size = mb.abs(x=x)
+    size = mb.add(x=size, y=w.number(0.5, dtype)) if op.kind == "round" else size
+    return mb.mul(x=mb.sign(x=x), y=mb.floor(x=size))
+
+
+@writes("modulo")
+def modulo(w: Writer, op: Operation) -> Var:
+    """a - b trunc(a / b), of the dividend's sign."""
+    if not _is_float(op):
+        raise Unsaid("has a rest of the dividend's sign; MIL's is of the divisor's")
+    mb, (a, b) = w.mb, w.all(op)
+    rest = mb.mod(x=mb.abs(x=a), y=mb.abs(x=b))
+    return mb.mul(x=mb.sign(x=a), y=rest)
+
+
+@writes("clamp")
+def clamp(w: Writer, op: Operation) -> Var:
+    """clip by known numbers, else minimum and maximum."""
+    low, high = (known_array(tensor) for tensor in op.inputs[1:])
+    if _is_float(op) and all(v is not None and v.shape == () and np.isfinite(v) for v in (low, high)):
+        dtype = op.inputs[0].dtype
+        alpha, beta = w.number(low.item(), dtype), w.number(high.item(), dtype)  # type: ignore[union-attr]
+        return w.mb.clip(x=w[op.inputs[0]], alpha=alpha, beta=beta)
+    x, a, b = w.all(op)
+    return w.mb.minimum(x=w.mb.maximum(x=x, y=a), y=b)
+
+
+@writes("select")
+def select(w: Writer, op: Operation) -> Var:
+    """select."""
+    condition, a, b = w.all(op)
+    return w.mb.select(cond=condition, a=a, b=b)
+
+
+@writes("cast")
+def cast(w: Writer, op: Operation) -> Var:
+    """cast; to flags, what is not zero."""
+    x, wanted = w[op.inputs[0]], type_name(op.outputs[0].dtype)
+    if type_name(op.inputs[0].dtype) == wanted:
+        return w.mb.identity(x=x)
+    return w.mb.cast(x=x, dtype=wanted)
+
+
+@writes("leaky_relu")
+def leaky_relu(w: Writer, op: Operation) -> Var:
+    """leaky_relu by a known number, else a choice."""
+    mb, (x, slope) = w.mb, w.all(op)
+    known = known_array(op.inputs[1])
+    if known is not None and known.shape == ():
+        return mb.leaky_relu(x=x, alpha=w.number(known.item(), op.inputs[0].dtype))
+    zero = w.number(0, op.inputs[0].dtype)
+    return mb.select(cond=mb.less(x=x, y=zero), a=mb.mul(x=x, y=slope), b=x)
+
+
+@writes("softmax", "log_softmax")
+def softmax(w: Writer, op: Operation) -> Var:
+    """softmax; its logarithm, as x less the logarithm of the sum."""
+    x, axis = w[op.inputs[0]], int(op.attributes["axis"])
+    if op.kind == "softmax":
+        return w.mb.softmax(x=x, axis=axis)
+    return w.mb.sub(x=x, y=w.mb.reduce_log_sum_exp(x=x, axes=[axis], keep_dims=True))
+
+
+@writes("softmax_cross_entropy")
+def softmax_cross_entropy(w: Writer, op: Operation) -> Var:
+    """-sum of labels log(softmax), its sum or mean over the losses."""
+    mb, (x, labels) = w.mb, w.all(op)[:2]
+    rank = len(required_shape(op.inputs[0]))
+    axis = int(op.attributes["axis"]) if "axis" in op.attributes else rank - 1
+    logs = mb.sub(x=x, y=mb.reduce_log_sum_exp(x=x, axes=[axis], keep_dims=True))
+    losses = mb.mul(x=mb.reduce_sum(x=mb.mul(x=labels, y=logs), axes=[axis], keep_dims=True),
+                    y=w.number(-1, op.inputs[0].dtype))  # fmt: skip
+    kind = op.attributes["reduction"]
+    if kind == "none":
+        return losses
+    whole = mb.reduce_sum if kind == "sum" else mb.reduce_mean
+    return whole(x=losses, keep_dims=False)

@@ -1,0 +1,111 @@
+"""Matrix products, attention, lookups, one-hot vectors, bands, quantization."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._core import Operation
+from ...interchange.leaving import Unsaid, attribute, axis_of, known_array, required_shape
+from ._writer import Var, Writer, type_name, writes
+
+
+@writes("matrix_multiplication")
+def matrix_multiplication(w: Writer, op: Operation) -> Var:
+    """matmul, of floats."""
+    if type_name(op.inputs[0].dtype) not in ("fp32", "fp16"):
+        raise Unsaid(f"MIL multiplies matrices of floats, these are {op.inputs[0].dtype}")
+    x, y = w.all(op)
+    return w.mb.matmul(x=x, y=y)
+
+
+@writes("scaled_dot_product_attention")
+def attention(w: Writer, op: Operation) -> Var:
+    """softmax(scale Q Kᵀ + mask) V, with zeros for a query without keys."""
+    if op.attributes["dropout"] > 0:
+        raise Unsaid("drops weights at random: export the model in inference mode")
+    mb, dtype = w.mb, op.inputs[0].dtype
+    query, key, value, *mask = w.all(op)
+    scaled = mb.mul(x=query, y=w.number(float(op.attributes["scale"]), dtype))
+    scores = mb.matmul(x=scaled, y=key, transpose_y=True)
+    if op.attributes["causal"]:
+        rows, columns = required_shape(op.inputs[0])[-2], required_shape(op.inputs[1])[-2]
+        if min(rows, columns) < 0:
+            raise Unsaid("is causal, so the numbers of queries and keys must be known")
+        behind = np.where(np.arange(columns) > np.arange(rows)[:, None], -math.inf, 0.0)
+        scores = mb.add(x=scores, y=w.constant(behind.astype(dtype.numpy), dtype, "causal"))
+    if mask:
+        scores = mb.add(x=scores, y=mask[0])
+    weights = mb.softmax(x=scores, axis=-1)
+    if mask:  # where all scores are -infinity there is no soft-max
+        largest = mb.reduce_max(x=scores, axes=[-1], keep_dims=True)
+        none = mb.equal(x=largest, y=w.number(-math.inf, dtype))
+        weights = mb.select(cond=none, a=w.number(0, dtype), b=weights)
+    return mb.matmul(x=weights, y=value)
+
+
+def _inside(w: Writer, op: Operation, axis: int) -> Any:
+    """The indices, held inside where the operation clips; indices outside are the system's own error elsewhere."""
+    indices, rule = w[op.inputs[1]], op.attributes["out_of_range"]
+    if rule == "error":
+        return indices
+    size, known = required_shape(op.inputs[0])[axis], known_array(op.inputs[1])
+    if known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size)):
+        return indices
+    if rule == "zeros":
+        raise Unsaid("gives zeros for indices outside (out_of_range='zeros'): use 'error' or 'clip'")
+    if size < 0:
+        raise Unsaid("clips indices along an axis whose size must be known")
+    return w.mb.minimum(x=w.mb.maximum(x=indices, y=np.int32(0)), y=np.int32(size - 1))
+
+
+@writes("gather")
+def gather(w: Writer, op: Operation) -> Var:
+    """gather."""
+    axis, batch = axis_of(op, place=9), int(op.attributes["batch_dimensions"])
+    more = {"batch_dims": batch} if batch else {}
+    return w.mb.gather(x=w[op.inputs[0]], indices=_inside(w, op, axis), axis=axis, **more)
+
+
+@writes("gather_along_axis")
+def gather_along_axis(w: Writer, op: Operation) -> Var:
+    """gather_along_axis."""
+    axis = axis_of(op, place=2)
+    return w.mb.gather_along_axis(x=w[op.inputs[0]], indices=_inside(w, op, axis), axis=axis)
+
+
+@writes("gather_nd")
+def gather_nd(w: Writer, op: Operation) -> Var:
+    """gather_nd."""
+    if op.attributes["out_of_range"] != "error":
+        raise Unsaid(f"indices outside: out_of_range='{op.attributes['out_of_range']}'")
+    batch = int(op.attributes["batch_dimensions"])
+    more = {"batch_dims": batch} if batch else {}
+    return w.mb.gather_nd(x=w[op.inputs[0]], indices=w[op.inputs[1]], **more)
+
+
+@writes("one_hot")
+def one_hot(w: Writer, op: Operation) -> Var:
+    """One number where the class is and another elsewhere, by comparison: classes outside are nowhere."""
+    if op.attributes["out_of_range"] != "zeros":
+        raise Unsaid(f"one-hot vectors with out_of_range='{op.attributes['out_of_range']}'")
+    rank = len(required_shape(op.outputs[0]))
+    axis, depth, dtype = int(op.attributes["axis"]) % rank, int(op.attributes["depth"]), op.outputs[0].dtype
+    classes = np.arange(depth, dtype=np.int32).reshape([-1 if i == axis else 1 for i in range(rank)])
+    found = w.mb.equal(x=w.spread(w[op.inputs[0]], [axis]), y=classes)
+    on, off = (op.attributes[key] for key in ("on_value", "off_value"))
+    if type_name(dtype) == "bool":
+        return found if on and not off else w.mb.logical_not(x=found)
+    if (on, off) == (1, 0):
+        return w.mb.cast(x=found, dtype=type_name(dtype))
+    return w.mb.select(cond=found, a=w.number(on, dtype), b=w.number(off, dtype))
+
+
+@writes("band_part")
+def band_part(w: Writer, op: Operation) -> Var:
+    """band_part."""
+    lower, upper = (attribute(op, key, 1 + i) for i, key in enumerate(("num_lower", "num_upper")))
+    edges = [int(v[0] if isinstance(v, list) else v) for v in (lower, upper)]
+    return w.mb.band_part(x=w[op.inputs[0]], lower=edges[0], upper=edges[1])

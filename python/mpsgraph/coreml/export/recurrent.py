@@ -1,0 +1,150 @@
+"""Recurrent layers, whose weights must be known: MIL has other orders of gates, and no directions but of lstm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core import Operation, Tensor
+from ...interchange.leaving import Unsaid, required_shape
+from ._writer import Var, Writer, writes
+
+_NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": "sigmoid_hard", "none": "linear"}
+
+
+class _Layer:
+    """The operands of a recurrent operation, as MIL's take them: known weights, a direction each."""
+
+    def __init__(self, w: Writer, op: Operation, order: list[int], optional: list[str]) -> None:
+        self.w, self.op, self.order = w, op, order
+        a, operands = op.attributes, iter(op.inputs)
+        self.source, recurrent = next(operands), next(operands)
+        self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
+        if "mask" in self.given or a["training"]:
+            raise Unsaid("a mask for each step, or gates for training: export the model in inference mode")
+        self.directions, self.hidden = 2 if a["bidirectional"] else 1, required_shape(recurrent)[-1]
+        self.recurrent = w.known(w[recurrent], "the weights").reshape(self.directions, -1, self.hidden)
+        self.rows = self.recurrent.shape[1]
+
+    def ordered(self, x: np.ndarray) -> np.ndarray:
+        """Gates along the first axis in MIL's order."""
+        parts = np.split(x, len(self.order), 0)
+        return np.ascontiguousarray(np.concatenate([parts[gate] for gate in self.order], 0))
+
+    def part(self, key: str, i: int) -> np.ndarray | None:
+        """A bias of direction i."""
+        if key not in self.given:
+            return None
+        whole = self.w.known(self.w[self.given[key]], "the weights")
+        return np.asarray(whole.reshape(self.directions, -1)[i])
+
+    def weights(self, i: int, back: str = "") -> dict[str, Any]:
+        """Weights and bias of direction i."""
+        if "input_weight" in self.given:
+            whole = self.w.known(self.w[self.given["input_weight"]], "the weights")
+            inner = whole.reshape(self.directions, self.rows, -1)[i]
+        else:  # the source has the products already
+            inner = np.eye(self.directions * self.rows, dtype=self.recurrent.dtype)[i * self.rows : (i + 1) * self.rows]
+        result = {f"weight_ih{back}": self.ordered(inner), f"weight_hh{back}": self.ordered(self.recurrent[i])}
+        bias = self.part("bias", i)
+        return result if bias is None else {**result, f"bias{back}": self.ordered(bias)}
+
+    def state(self, key: str, width: int) -> Var:
+        """(batch, width), zeros when none is given."""
+        w, batch = self.w, required_shape(self.source)[1]
+        if key in self.given:
+            return w[self.given[key]]
+        zero = w.number(0, self.source.dtype)
+        if batch >= 0:
+            return np.full((batch, width), zero)
+        size = w.mb.slice_by_index(x=w.mb.shape(x=w[self.source]), begin=[1], end=[2])
+        return w.mb.fill(shape=w.mb.concat(values=[size, np.array([width], np.int32)], axis=0), value=zero)
+
+
+def _activations(op: Operation, *keys: str) -> list[str]:
+    return [_NAMES[str(op.attributes[key])] for key in keys]
+
+
+@writes("lstm")
+def lstm(w: Writer, op: Operation) -> Var:
+    """lstm, of which MIL has the state of each step and the cell of the last."""
+    a = op.attributes
+    optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
+    # ours: input, forget, cell, output, or input, cell, forget, output; MIL's: input, forget, output, cell
+    layer = _Layer(w, op, [0, 2, 3, 1] if a["forget_gate_last"] else [0, 1, 3, 2], optional)
+    if "peephole" in layer.given:
+        raise Unsaid("looks into the cell with all gates (peephole)")
+    if a["produce_cell"]:
+        raise Unsaid("gives the cells of all steps (produce_cell); MIL's lstm has the last one")
+    gates = _activations(op, "input_gate_activation", "forget_gate_activation", "output_gate_activation")
+    if len(set(gates)) > 1:
+        raise Unsaid("gates with different activations")
+    both = layer.directions == 2
+    weights = layer.weights(0) | (layer.weights(1, "_back") if both else {})
+    width = layer.directions * layer.hidden
+    cell, outer = _activations(op, "cell_gate_activation", "activation")
+    return w.mb.lstm(
+        x=w[layer.source], initial_h=layer.state("initial_state", width),
+        initial_c=layer.state("initial_cell", width), **weights, output_sequence=True,
+        direction="bidirectional" if both else "reverse" if a["reverse"] else "forward",
+        recurrent_activation=gates[0], cell_activation=cell, activation=outer,
+    )[0]  # fmt: skip
+
+
+def _each_way(layer: _Layer, run: Any) -> Var:
+    """A layer's results, of both directions one behind the other. Args: run, makes those of one direction."""
+    w = layer.w
+    if layer.directions == 1:
+        way = "reverse" if layer.op.attributes["reverse"] else "forward"
+        return run(0, way, layer.state("initial_state", layer.hidden))
+    whole = layer.state("initial_state", 2 * layer.hidden)
+    if isinstance(whole, np.ndarray):
+        states = list(np.split(whole, 2, 1))
+    else:
+        states = list(w.mb.split(x=whole, num_splits=2, axis=1))
+    results = [run(i, way, states[i]) for i, way in enumerate(("forward", "reverse"))]
+    return w.mb.concat(values=results, axis=2)
+
+
+@writes("gru")
+def gru(w: Writer, op: Operation) -> Var:
+    """gru, with the reset in front of the product, or from iOS18 on behind it."""
+    a = op.attributes
+    optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
+    # ours: update, reset, output, or reset, update, output; MIL's: reset, output, update
+    layer = _Layer(w, op, [0, 2, 1] if a["reset_gate_first"] else [1, 2, 0], optional)
+    inner, other, outer = _activations(op, *(f"{gate}_gate_activation" for gate in ("update", "reset", "output")))
+    if a["flip_z"] or inner != other:
+        raise Unsaid("an update gate the other way round (flip_z), or gates with different activations")
+    if a["reset_after"] and w.target < 18:
+        raise Unsaid('resets behind the product (reset_after), which begins with target="iOS18"')
+
+    def run(i: int, way: str, state: Var) -> Var:
+        operands = layer.weights(i)
+        if a["reset_after"]:  # one bias of the input, one of the state
+            own, hidden = layer.part("secondary_bias", i), layer.hidden
+            zeros = np.zeros(3 * hidden, layer.recurrent.dtype)
+            seen = zeros if own is None else layer.ordered(np.concatenate([zeros[: 2 * hidden], own]))
+            operands |= {"input_bias": operands.get("bias", zeros), "bias": seen, "reset_after": True}
+        return w.mb.gru(
+            x=w[layer.source], initial_h=state, direction=way, output_sequence=True, recurrent_activation=inner,
+            activation=outer, **operands,
+        )[0]  # fmt: skip
+
+    return _each_way(layer, run)
+
+
+@writes("single_gate_rnn")
+def rnn(w: Writer, op: Operation) -> Var:
+    """rnn."""
+    layer = _Layer(w, op, [0], ["input_weight", "bias", "initial_state", "mask"])
+    (outer,) = _activations(op, "activation")
+
+    def run(i: int, way: str, state: Var) -> Var:
+        return w.mb.rnn(
+            x=w[layer.source], initial_h=state, direction=way, output_sequence=True, activation=outer,
+            **layer.weights(i),
+        )[0]  # fmt: skip
+
+    return _each_way(layer, run)

@@ -1,0 +1,83 @@
+"""Images in other sizes, and sampled at coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core import Operation
+from ...interchange.leaving import Unsaid, known_array, required_shape
+from ._writer import Var, Writer, writes
+
+_ROUNDED = ("round_prefer_ceil", "round_prefer_floor")
+
+
+@writes("resize_bilinear", "resize_nearest")
+def resize(w: Writer, op: Operation) -> Var:
+    """resize_bilinear and resize_nearest_neighbor, to known sizes."""
+    a, size = op.attributes, known_array(op.inputs[1])
+    layout, rank = str(a["layout"]), len(required_shape(op.inputs[0]))
+    if size is None or layout not in ("NHWC", "NCHW", "HWC", "CHW"):
+        raise Unsaid("the sizes must be known, and those of height and width")
+    plane = [layout.index(letter) for letter in "HW"]
+    forth = [axis for axis in range(rank) if axis not in plane] + plane
+    x = w.turned(w[op.inputs[0]], forth)
+    height, width = (int(v) for v in size.reshape(-1))
+    targets = {"target_size_height": height, "target_size_width": width}
+    old = [required_shape(op.inputs[0])[axis] for axis in plane]
+    centred = _is_centred(op, old, [height, width])
+    if op.kind == "resize_nearest":
+        _require_floor(op, centred, old, [height, width])
+        y = w.mb.resize_nearest_neighbor(x=x, **targets)
+    else:
+        mode = "STRICT_ALIGN_CORNERS" if a["align_corners"] else "UNALIGN_CORNERS" if centred else "DEFAULT"
+        y = w.mb.resize_bilinear(x=x, sampling_mode=mode, **targets)
+    return w.turned(y, [forth.index(axis) for axis in range(rank)])
+
+
+def _is_centred(op: Operation, old: list[int], new: list[int]) -> bool:
+    """Are centres on centres? Unsaid for scales that are not those of the sizes, and for other offsets."""
+    if len(op.inputs) <= 2:
+        return bool(op.attributes["center_result"])
+    scale, offset = (known_array(tensor) for tensor in op.inputs[2:4])
+    if scale is None or offset is None or not np.allclose(scale * old, new, rtol=1e-6) or min(old) < 1:
+        raise Unsaid("scales of its own, which are not those of the sizes")
+    for centred, shift in ((True, 0.5), (False, 0.0)):
+        if np.allclose(offset, shift * (scale - 1), rtol=0, atol=1e-7):
+            return centred
+    raise Unsaid("offsets of its own")
+
+
+def _require_floor(op: Operation, centred: bool, old: list[int], new: list[int]) -> None:
+    """Unsaid unless an element i is that at floor(i old / new), which is all that MIL has."""
+    rounding = op.attributes["nearest_rounding_mode"]
+    whole = min(old) > 0 and all(n % o == 0 for o, n in zip(old, new, strict=True))
+    fits = whole and rounding in _ROUNDED if centred else rounding == "floor"
+    if op.attributes["align_corners"] or not fits:
+        raise Unsaid("MIL's nearest element is that at floor(i old / new)")
+
+
+_OUTSIDE = {"zero": "constant", "constant": "constant", "clamp_to_edge": "border", "reflect": "reflection",
+            "symmetric": "symmetric"}  # fmt: skip
+
+
+@writes("sample_grid")
+def sample_grid(w: Writer, op: Operation) -> Var:
+    """resample."""
+    a = op.attributes
+    if a["padding_mode"] not in _OUTSIDE or a["relative_coordinates"]:
+        raise Unsaid(f"samples outside by '{a['padding_mode']}', or at relative coordinates")
+    nearest = a["sampling_mode"] == "nearest"
+    if nearest and a["nearest_rounding_mode"] != "round_to_even":
+        raise Unsaid("MIL's resample rounds halves to even")
+    if not a["normalize_coordinates"] and not a["align_corners"]:
+        raise Unsaid("coordinates in elements that are not their centres")
+    source, grid = w.all(op)
+    last = a["layout"] == "NHWC"
+    value = float(a["constant_value"]) if a["padding_mode"] == "constant" else 0.0
+    y = w.mb.resample(
+        x=w.turned(source, [0, 3, 1, 2]) if last else source, coordinates=grid,
+        sampling_mode="nearest" if nearest else "bilinear", padding_mode=_OUTSIDE[a["padding_mode"]],
+        padding_value=w.number(value, op.inputs[0].dtype), align_corners=bool(a["align_corners"]),
+        coordinates_mode="normalized_minus_one_to_one" if a["normalize_coordinates"] else "unnormalized",
+    )  # fmt: skip
+    return w.turned(y, [0, 2, 3, 1]) if last else y

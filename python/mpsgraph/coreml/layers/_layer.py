@@ -1,0 +1,170 @@
+"""The table of layers, and one layer of a network as its function sees it.
+
+`@layer("innerProduct")` enters a function that makes a layer's results. `Layer.mil` runs one of MIL's operations on
+tensors, constants and numbers, so that what both formats mean is written once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from ..._core import Tensor, float32, int32
+from ...errors import GraphError, UnsupportedError
+from ...interchange.sizes import Sizes
+from ...interchange.undecided import Undecided
+from .._table import Call, Import, Value, function_of
+from .._values import Fixed
+from .._wire import Message
+
+Function: TypeAlias = "Callable[[Layer], Tensor | Sequence[Tensor]]"
+_FUNCTIONS: dict[str, Function] = {}
+
+
+def layer(*kinds: str) -> Callable[[Function], Function]:
+    """Enters the function of one kind of layer or of several."""
+
+    def enter(function: Function) -> Function:
+        for kind in kinds:
+            _FUNCTIONS[kind] = function
+        return function
+
+    return enter
+
+
+def layer_function(kind: str) -> Function | None:
+    """The function of a kind of layer; None when there is none."""
+    return _FUNCTIONS.get(kind)
+
+
+def known_layers() -> list[str]:
+    """The kinds of layers of neural networks that can be read.
+
+    >>> "innerProduct" in mg.coreml.known_layers()
+    True
+    """
+    return sorted(_FUNCTIONS)
+
+
+class Layer(Sizes):
+    """One layer: its parameters, its operands, and the graph that its operations go to."""
+
+    def __init__(self, importer: Import, kind: str, name: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
+        self.importer, self.kind, self.name, self.p, self.xs, self.results = importer, kind, name, p, list(xs), results
+        self.g = importer.graph
+
+    @property
+    def x(self) -> Tensor:
+        """The first operand. GraphError when there is none."""
+        if not self.xs:
+            raise GraphError("a layer without an input")
+        return self.xs[0]
+
+    def refuse(self, why: str) -> NoReturn:
+        """UnsupportedError with the layer's kind."""
+        raise UnsupportedError(f"a layer {self.kind} {why}")
+
+    def undecided_shape(self, x: Tensor) -> Undecided:
+        """The exception for a tensor whose shape has to be known."""
+        return self.importer.undecided_shape(x)
+
+    # --- MIL -------------------------------------------------------------------------------------------------------
+
+    def several(self, op: str, count: int, **operands: Any) -> list[Tensor]:
+        """The results of one of MIL's operations. Operands: tensors, constants, numbers, words, lists of ints."""
+        function = function_of(op)
+        assert function is not None, op
+        given = {name: self._values(value) for name, value in operands.items() if value is not None}
+        call = Call(self.importer, op, given, [(None, None)] * count)
+        made = function(call)
+        call.require_all_asked()
+        found = [made] if isinstance(made, Tensor) else list(made)  # type: ignore[arg-type]
+        return [self.importer.tensor(value) for value in found]
+
+    def mil(self, op: str, **operands: Any) -> Tensor:
+        """The result of one of MIL's operations that has one."""
+        return self.several(op, 1, **operands)[0]
+
+    def _values(self, value: Any) -> list[Value]:
+        if isinstance(value, (Tensor, Fixed)):
+            return [value]
+        if isinstance(value, str):
+            return [Fixed(value, "STRING")]
+        if isinstance(value, list) and value and isinstance(value[0], Tensor):
+            return list(value)
+        array = np.asarray(value)
+        kinds = {"b": "BOOL", "i": "INT32", "u": "INT32", "f": "FLOAT32"}
+        kind = kinds[array.dtype.kind] if array.size else "INT32"
+        return [Fixed(array.astype({"BOOL": bool, "INT32": np.int32, "FLOAT32": np.float32}[kind]), kind)]
+
+    # --- weights ---------------------------------------------------------------------------------------------------
+
+    def weight(self, proto: Message, shape: Sequence[int], part: str, axis: int = 0) -> Fixed:
+        """Weights of a shape, whole: floats, halves, or integers with a palette or with scales, one or one an index of
+        axis."""
+        name = f"{self.name}.{part}"
+        count = math.prod(shape)
+        if proto.has("float16Value"):
+            numbers = np.frombuffer(proto.float16Value, "<f2").astype(np.float32)
+        elif proto.has("rawValue") or proto.has("int8RawValue"):
+            return Fixed(self._of_integers(proto, list(shape), name, axis), "FLOAT32", name)
+        else:
+            numbers = proto.floatValue
+        if numbers.size != count:
+            raise GraphError(f"'{name}' {tuple(shape)} has {numbers.size} elements")
+        return Fixed(np.asarray(numbers).reshape(list(shape)), "FLOAT32", name)
+
+    def _of_integers(self, proto: Message, shape: list[int], name: str, axis: int) -> np.ndarray:
+        held, count = proto.quantization, math.prod(shape)
+        if proto.has("int8RawValue"):
+            integers = np.frombuffer(proto.int8RawValue, np.int8)
+        else:
+            bits, data = int(held.numberOfBits), np.frombuffer(proto.rawValue, np.uint8)
+            if not 1 <= bits <= 8 or data.size != -(-count * bits // 8):
+                raise GraphError(f"'{name}', {count} numbers of {bits} bits, has {data.size} bytes")
+            each = np.unpackbits(data)[: count * bits].reshape(count, bits)  # from the highest bit on
+            integers = each @ (1 << np.arange(bits)[::-1])
+        if integers.size != count:
+            raise GraphError(f"'{name}' {tuple(shape)} has {integers.size} elements")
+        if held.which("QuantizationType") == "lookupTableQuantization":
+            table = held.lookupTableQuantization.floatValue
+            return np.asarray(table)[integers].reshape(shape)
+        if held.which("QuantizationType") != "linearQuantization":
+            raise GraphError(f"'{name}' holds integers, and no word of what they mean")
+        scale, bias = (np.asarray(v, np.float32) for v in (held.linearQuantization.scale, held.linearQuantization.bias))
+        along = [-1 if i == axis else 1 for i in range(len(shape))]
+        spread = [v.reshape(along) if v.size > 1 else v for v in (scale, bias)]
+        whole = integers.reshape(shape).astype(np.float32) * spread[0]
+        return whole + spread[1] if bias.size else whole
+
+    def optional_weight(self, name: str, shape: Sequence[int], part: str) -> Fixed | None:
+        """Weights that may be missing."""
+        return self.weight(getattr(self.p, name), shape, part) if self.p.has(name) else None
+
+    # --- shapes ----------------------------------------------------------------------------------------------------
+
+    def ints(self, x: Tensor) -> Tensor:
+        """Numbers that are indices or sizes, which networks have as floats."""
+        return self.cast(x, int32)
+
+    def cast(self, x: Tensor, dtype: Any) -> Tensor:
+        """x in another dtype, or itself."""
+        return x if x.dtype == dtype else self.g.cast(x, dtype)
+
+    def floats(self, x: Tensor) -> Tensor:
+        """x as what networks compute in."""
+        return self.cast(x, float32)
+
+    def of_planes(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """function on (batch, channels, height, width), into which all axes before the last three go."""
+        rank = self.rank(x)
+        if rank == 4:
+            return function(x)
+        if rank < 3:
+            self.refuse(f"on an operand {x.shape}; it wants channels, height and width")
+        lead: list[int | Tensor] = [self.dim(x, i) for i in range(rank - 3)]
+        y = function(self.reshape(x, [self.product(lead), *(self.dim(x, i) for i in (-3, -2, -1))]))
+        return self.reshape(y, [*lead, *(self.dim(y, i) for i in (1, 2, 3))])

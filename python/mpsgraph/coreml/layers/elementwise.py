@@ -1,0 +1,139 @@
+"""Arithmetic, comparisons and activations."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from ..._core import Tensor
+from ._layer import Layer, layer
+
+_UNARY = ("ceil", "floor", "sign", "round", "exp2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+          "atanh", "erf")  # fmt: skip
+_BINARY = {
+    "modBroadcastable": "mod", "minBroadcastable": "minimum", "maxBroadcastable": "maximum", "addBroadcastable": "add",
+    "powBroadcastable": "pow", "divideBroadcastable": "real_div", "floorDivBroadcastable": "floor_div",
+    "multiplyBroadcastable": "mul", "subtractBroadcastable": "sub", "max": "maximum", "min": "minimum",
+    "logicalOr": "logical_or", "logicalXor": "logical_xor", "logicalAnd": "logical_and",
+}  # fmt: skip
+_COMPARED = {
+    "equal": "equal", "notEqual": "not_equal", "lessThan": "less", "lessEqual": "less_equal",
+    "greaterThan": "greater", "greaterEqual": "greater_equal",
+}  # fmt: skip
+
+
+@layer(*_UNARY)
+def unary(n: Layer) -> Tensor:
+    return n.mil(n.kind, x=n.x)
+
+
+@layer("asinh", "acosh")
+def arcs(n: Layer) -> Tensor:
+    x = n.floats(n.x)
+    return n.g.asinh(x) if n.kind == "asinh" else n.g.acosh(x)
+
+
+@layer("logicalNot")
+def logical_not(n: Layer) -> Tensor:
+    return n.mil("equal", x=n.floats(n.x), y=0.0)
+
+
+@layer(*_BINARY)
+def binary(n: Layer) -> Tensor:
+    return reduce(lambda a, b: n.mil(_BINARY[n.kind], x=a, y=b), n.xs)
+
+
+@layer(*_COMPARED)
+def compared(n: Layer) -> Tensor:
+    return n.mil(_COMPARED[n.kind], x=n.x, y=n.xs[1] if len(n.xs) > 1 else float(n.p.alpha))
+
+
+@layer("add", "multiply")
+def sums(n: Layer) -> Tensor:
+    """Of all inputs; of a single one, with a number."""
+    op = "add" if n.kind == "add" else "mul"
+    if len(n.xs) == 1:
+        return n.mil(op, x=n.x, y=float(n.p.alpha))
+    return reduce(lambda a, b: n.mil(op, x=a, y=b), n.xs)
+
+
+@layer("average")
+def average(n: Layer) -> Tensor:
+    return n.mil("mul", x=reduce(lambda a, b: n.mil("add", x=a, y=b), n.xs), y=1.0 / len(n.xs))
+
+
+@layer("unary")
+def unary_function(n: Layer) -> Tensor:
+    """A function of scale x + shift."""
+    kind, epsilon = n.p.type, float(n.p.epsilon) or 1e-6
+    x = n.floats(n.x)
+    if n.p.scale not in (0.0, 1.0):
+        x = n.mil("mul", x=x, y=float(n.p.scale))
+    if n.p.shift:
+        x = n.mil("add", x=x, y=float(n.p.shift))
+    if kind in ("RSQRT", "INVERSE"):
+        return n.mil(kind.lower(), x=x, epsilon=epsilon)
+    if kind == "POWER":
+        return n.mil("pow", x=x, y=float(n.p.alpha))
+    if kind == "THRESHOLD":
+        return n.mil("threshold", x=x, alpha=float(n.p.alpha))
+    if kind not in ("SQRT", "EXP", "LOG", "ABS"):
+        n.refuse(f"of the function {kind}")
+    return n.mil(kind.lower(), x=x)
+
+
+@layer("clip")
+def clip(n: Layer) -> Tensor:
+    return n.mil("clip", x=n.x, alpha=float(n.p.minVal), beta=float(n.p.maxVal))
+
+
+@layer("clampedReLU")
+def clamped_relu(n: Layer) -> Tensor:
+    return n.mil("clamped_relu", x=n.x, alpha=float(n.p.alpha), beta=float(n.p.beta))
+
+
+@layer("gelu")
+def gelu(n: Layer) -> Tensor:
+    return n.mil("gelu", x=n.x, mode=n.p.mode)
+
+
+@layer("whereBroadcastable")
+def where(n: Layer) -> Tensor:
+    condition, a, b = n.xs
+    return n.mil("select", cond=n.mil("not_equal", x=condition, y=0.0), a=a, b=b)
+
+
+@layer("copy")
+def copy(n: Layer) -> Tensor:
+    return n.g.identity(n.x)
+
+
+_PLAIN = {"ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "softsign": "softsign", "softplus": "softplus"}
+_WITH_NUMBERS = {
+    "linear": "linear_activation", "leakyReLU": "leaky_relu", "thresholdedReLU": "thresholded_relu",
+    "scaledTanh": "scaled_tanh", "sigmoidHard": "sigmoid_hard", "ELU": "elu",
+}  # fmt: skip
+_WITH_BETA = ("linear", "scaledTanh", "sigmoidHard")
+
+
+@layer("activation")
+def activation(n: Layer) -> Tensor:
+    kind = n.p.which("NonlinearityType") or "nothing"
+    if kind in _PLAIN:
+        return n.mil(_PLAIN[kind], x=n.x)
+    held = n.p.held("NonlinearityType")
+    if kind in _WITH_NUMBERS:
+        beta = float(held.beta) if kind in _WITH_BETA else None
+        return n.mil(_WITH_NUMBERS[kind], x=n.x, alpha=float(held.alpha), beta=beta)
+    if kind not in ("PReLU", "parametricSoftplus"):
+        n.refuse(f"of {kind}")
+    channels = n.size(n.x, -3)
+
+    def slopes(name: str) -> Tensor:
+        proto = getattr(held, name)
+        shape = [1, 1, 1] if proto.floatValue.size == 1 else [channels, 1, 1]
+        return n.importer.weight(n.weight(proto, shape, name), True)
+
+    if kind == "PReLU":
+        return n.g.leaky_relu(n.floats(n.x), slopes("alpha"))
+    inner = n.mil("softplus", x=n.mil("mul", x=n.x, y=slopes("beta")))
+    return n.mil("mul", x=inner, y=slopes("alpha"))

@@ -1,0 +1,127 @@
+"""Products, embeddings, lookups and scatters, orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..._core import Tensor
+from ._layer import Layer, layer
+
+
+@layer("innerProduct")
+def inner_product(n: Layer) -> Tensor:
+    """Of rank 4 and 5 the last three axes are one vector."""
+    p, rank = n.p, n.rank(n.x)
+    given, out = int(p.inputChannels), int(p.outputChannels)
+    w = n.weight(p.weights, [out, given], "weight")
+    bias = n.weight(p.bias, [out], "bias") if p.hasBias else None
+    if rank < 4:
+        return n.mil("linear", x=n.x, weight=w, bias=bias)
+    lead: list[int | Tensor] = [n.dim(n.x, i) for i in range(rank - 3)]
+    y = n.mil("linear", x=n.reshape(n.x, [*lead, given]), weight=w, bias=bias)
+    return n.reshape(y, [*lead, out, 1, 1])
+
+
+def _embedded(n: Layer, indices: Tensor, words: int, width: int) -> Tensor:
+    """Rows of the table, which files hold with a column for each word."""
+    w = n.g.transpose(n.importer.weight(n.weight(n.p.weights, [width, words], "weight"), True), [1, 0])
+    y = n.g.gather(w, n.ints(indices), 0, out_of_range="error")
+    return n.mil("add", x=y, y=n.importer.weight(n.weight(n.p.bias, [width], "bias"), True)) if n.p.hasBias else y
+
+
+@layer("embedding")
+def embedding(n: Layer) -> Tensor:
+    """(…, 1, 1, 1) to (…, width, 1, 1)."""
+    lead: list[int | Tensor] = [n.dim(n.x, i) for i in range(n.rank(n.x) - 3)]
+    width = int(n.p.outputChannels)
+    y = _embedded(n, n.reshape(n.x, lead), int(n.p.inputDim), width)
+    return n.reshape(y, [*lead, width, 1, 1])
+
+
+@layer("embeddingND")
+def embedding_nd(n: Layer) -> Tensor:
+    """(…, 1) to (…, width)."""
+    return _embedded(n, n.g.squeeze(n.x, [-1]), int(n.p.vocabSize), int(n.p.embeddingSize))
+
+
+@layer("batchedMatmul")
+def batched_matmul(n: Layer) -> Tensor:
+    p = n.p
+    if len(n.xs) > 1:
+        return n.mil("matmul", x=n.x, y=n.xs[1], transpose_x=bool(p.transposeA), transpose_y=bool(p.transposeB))
+    given, out = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
+    w = n.weight(p.weights, [out, given], "weight")  # column by column
+    return n.mil("linear", x=n.x, weight=w, bias=n.weight(p.bias, [out], "bias") if p.hasBias else None)
+
+
+@layer("dot")
+def dot(n: Layer) -> Tensor:
+    g, (a, b) = n.g, n.xs
+    product = g.reduction_sum(g.multiplication(a, b), [-3])
+    if not n.p.cosineSimilarity:
+        return product
+    one, other = (g.reduction_sum(g.square(x), [-3]) for x in (a, b))
+    return g.multiplication(product, g.reciprocal_square_root(g.multiplication(one, other)))
+
+
+@layer("gather")
+def gather(n: Layer) -> Tensor:
+    return n.mil("gather", x=n.x, indices=n.ints(n.xs[1]), axis=int(n.p.axis))
+
+
+@layer("gatherND")
+def gather_nd(n: Layer) -> Tensor:
+    return n.mil("gather_nd", x=n.x, indices=n.ints(n.xs[1]))
+
+
+@layer("gatherAlongAxis")
+def gather_along_axis(n: Layer) -> Tensor:
+    return n.mil("gather_along_axis", x=n.x, indices=n.ints(n.xs[1]), axis=int(n.p.axis))
+
+
+def _scatter_mode(n: Layer) -> str:
+    return str(n.p.mode).removeprefix("SCATTER_").lower()
+
+
+@layer("scatter")
+def scatter(n: Layer) -> Tensor:
+    data, indices, updates = n.xs
+    how = {"axis": int(n.p.axis), "mode": _scatter_mode(n)}
+    return n.mil("scatter", data=data, indices=n.ints(indices), updates=updates, **how)
+
+
+@layer("scatterND")
+def scatter_nd(n: Layer) -> Tensor:
+    data, indices, updates = n.xs
+    return n.mil("scatter_nd", data=data, indices=n.ints(indices), updates=updates, mode=_scatter_mode(n))
+
+
+@layer("scatterAlongAxis")
+def scatter_along_axis(n: Layer) -> Tensor:
+    data, indices, updates = n.xs
+    how = {"axis": int(n.p.axis), "mode": _scatter_mode(n)}
+    return n.mil("scatter_along_axis", data=data, indices=n.ints(indices), updates=updates, **how)
+
+
+@layer("oneHot")
+def one_hot(n: Layer) -> Tensor:
+    p = n.p
+    how = {"on_value": float(p.onValue), "off_value": float(p.offValue)}
+    return n.mil("one_hot", indices=n.ints(n.x), one_hot_vector_size=int(p.oneHotVectorSize), axis=int(p.axis), **how)
+
+
+@layer("topK")
+def top_k(n: Layer) -> Sequence[Tensor]:
+    k = n.ints(n.xs[1]) if len(n.xs) > 1 else int(n.p.K)
+    values, places = n.several("topk", 2, x=n.x, k=k, axis=int(n.p.axis), ascending=bool(n.p.useBottomK))
+    return [values, n.floats(places)][: n.results]
+
+
+@layer("argSort")
+def arg_sort(n: Layer) -> Tensor:
+    return n.mil("argsort", x=n.x, axis=int(n.p.axis), ascending=not n.p.descending)
+
+
+@layer("whereNonZero")
+def where_non_zero(n: Layer) -> Tensor:
+    return n.mil("non_zero", x=n.x)

@@ -1,0 +1,268 @@
+"""Shapes and axes: the older layers of rank 5, and those of any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..._core import Tensor
+from ...errors import ShapeError
+from .._wire import Message
+from ._layer import Layer, layer
+
+
+def _list(values: Any) -> list[int]:
+    return [int(v) for v in values]
+
+
+@layer("flatten")
+def flatten(n: Layer) -> Tensor:
+    """(…, C, H, W) to (…, C H W, 1, 1)."""
+    x = n.x
+    lead: list[int | Tensor] = [n.dim(x, i) for i in range(n.rank(x) - 3)]
+    count = n.product(n.dim(x, i) for i in (-3, -2, -1))
+    if n.p.mode == "CHANNEL_LAST":
+        x = _channels_last(n, x)
+    return n.reshape(x, [*lead, count, 1, 1])
+
+
+def _channels_last(n: Layer, x: Tensor) -> Tensor:
+    rank = n.rank(x)
+    return n.g.transpose(x, [*range(rank - 3), rank - 2, rank - 1, rank - 3])
+
+
+@layer("reshape")
+def reshape(n: Layer) -> Tensor:
+    """To (Seq, 1, C, H, W), the data taken in the order of channels first or last."""
+    x, target = n.x, _list(n.p.targetShape)
+    if n.rank(x) != 5 or len(target) not in (3, 4):
+        raise ShapeError(f"a layer reshape takes rank 5 and a target of 3 or 4 sizes, got {x.shape} and {target}")
+    lead = [n.dim(x, 0), n.dim(x, 1)] if len(target) == 3 else [target[0], n.dim(x, 1)]
+    channels, height, width = target[-3:]
+    if n.p.mode != "CHANNEL_LAST":
+        return n.reshape(x, [*lead, channels, height, width])
+    y = n.reshape(_channels_last(n, x), [*lead, height, width, channels])
+    return n.g.transpose(y, [0, 1, 4, 2, 3])
+
+
+@layer("permute")
+def permute(n: Layer) -> Tensor:
+    """Of sequence, channels, height and width; the batch stays."""
+    places = [0, 2, 3, 4]
+    order = [places[axis] for axis in (_list(n.p.axis) or [0, 1, 2, 3])]
+    return n.g.transpose(n.x, [order[0], 1, *order[1:]])
+
+
+@layer("transpose")
+def transpose(n: Layer) -> Tensor:
+    return n.mil("transpose", x=n.x, perm=_list(n.p.axes))
+
+
+@layer("concat")
+def concat(n: Layer) -> Tensor:
+    return n.mil("concat", values=n.xs, axis=-5 if n.p.sequenceConcat else -3)
+
+
+@layer("concatND")
+def concat_nd(n: Layer) -> Tensor:
+    return n.mil("concat", values=n.xs, axis=int(n.p.axis), interleave=bool(n.p.interleave))
+
+
+@layer("stack")
+def stack(n: Layer) -> Tensor:
+    return n.mil("stack", values=n.xs, axis=int(n.p.axis))
+
+
+@layer("split")
+def split(n: Layer) -> Sequence[Tensor]:
+    count = int(n.p.nOutputs) or n.results
+    return n.several("split", count, x=n.x, num_splits=count, axis=-3)
+
+
+@layer("splitND")
+def split_nd(n: Layer) -> Sequence[Tensor]:
+    sizes = _list(n.p.splitSizes)
+    how = {"split_sizes": sizes} if sizes else {"num_splits": int(n.p.numSplits)}
+    return n.several("split", n.results, x=n.x, axis=int(n.p.axis), **how)
+
+
+@layer("sequenceRepeat")
+def sequence_repeat(n: Layer) -> Tensor:
+    reps = [1] * n.rank(n.x)
+    reps[-5] = int(n.p.nRepetitions) or 1
+    return n.mil("tile", x=n.x, reps=reps)
+
+
+@layer("tile")
+def tile(n: Layer) -> Tensor:
+    return n.mil("tile", x=n.x, reps=n.ints(n.xs[1]) if len(n.xs) > 1 else _list(n.p.reps))
+
+
+_SLICED = {"CHANNEL_AXIS": -3, "HEIGHT_AXIS": -2, "WIDTH_AXIS": -1}
+
+
+@layer("slice")
+def slice_(n: Layer) -> Tensor:
+    rank = n.rank(n.x)
+    axis = rank + _SLICED[n.p.axis]
+    begin, end, stride = [0] * rank, [0] * rank, [1] * rank
+    begin[axis], end[axis], stride[axis] = int(n.p.startIndex), int(n.p.endIndex), int(n.p.stride) or 1
+    mask = [i != axis for i in range(rank)]
+    return n.mil("slice_by_index", x=n.x, begin=begin, end=end, stride=stride, begin_mask=mask, end_mask=mask)
+
+
+def _masks(p: Message) -> dict[str, Any]:
+    found = {"begin_mask": p.beginMasks, "end_mask": p.endMasks, "squeeze_mask": p.squeezeMasks}
+    return {name: [bool(v) for v in values] for name, values in found.items() if values.size}
+
+
+@layer("sliceStatic")
+def slice_static(n: Layer) -> Tensor:
+    p = n.p
+    how = {"begin": _list(p.beginIds), "end": _list(p.endIds), "stride": _list(p.strides)}
+    return n.mil("slice_by_index", x=n.x, **how, **_masks(p))
+
+
+@layer("sliceDynamic")
+def slice_dynamic(n: Layer) -> Tensor:
+    p, more = n.p, [n.ints(x) for x in n.xs[1:]]
+    names = ("begin", "end", "stride", "begin_mask", "end_mask", "squeeze_mask")
+    given: dict[str, Any] = {"end": _list(p.endIds), "stride": _list(p.strides), **_masks(p)}
+    given |= dict(zip(names, more, strict=False))
+    return n.mil("slice_by_index", x=n.x, **{name: v for name, v in given.items() if isinstance(v, Tensor) or len(v)})
+
+
+@layer("sliceBySize")
+def slice_by_size(n: Layer) -> Tensor:
+    """size elements along an axis from the second input on."""
+    g, axis = n.g, n.axis(n.x, int(n.p.axis))
+    places = g.addition(g.reshape(n.ints(n.xs[1]), [1]), g.coordinate_along_axis(0, [int(n.p.size)]))
+    return g.gather(n.x, places, axis, out_of_range="error")
+
+
+@layer("slidingWindows")
+def sliding_windows(n: Layer) -> Tensor:
+    how = {"axis": int(n.p.axis), "size": int(n.p.windowSize), "stride": int(n.p.step) or 1}
+    return n.mil("sliding_windows", x=n.x, **how)
+
+
+@layer("reverse")
+def reverse(n: Layer) -> Tensor:
+    return n.mil("reverse", x=n.x, axes=[i for i, turned in enumerate(n.p.reverseDim) if turned])
+
+
+@layer("reverseSeq")
+def reverse_seq(n: Layer) -> Tensor:
+    how = {"seq_axis": int(n.p.sequenceAxis), "batch_axis": int(n.p.batchAxis)}
+    return n.mil("reverse_sequence", x=n.x, lengths=n.ints(n.xs[1]), **how)
+
+
+# --- any rank ---------------------------------------------------------------------------------------------------------
+@layer("squeeze")
+def squeeze(n: Layer) -> Tensor:
+    return n.mil("squeeze", x=n.x, axes=None if n.p.squeezeAll else _list(n.p.axes))
+
+
+@layer("expandDims")
+def expand_dims(n: Layer) -> Tensor:
+    return n.mil("expand_dims", x=n.x, axes=_list(n.p.axes))
+
+
+@layer("flattenTo2D")
+def flatten_to_2d(n: Layer) -> Tensor:
+    return n.mil("flatten2d", x=n.x, axis=int(n.p.axis))
+
+
+@layer("reshapeStatic", "rankPreservingReshape")
+def reshape_static(n: Layer) -> Tensor:
+    return n.mil("reshape", x=n.x, shape=_list(n.p.targetShape))
+
+
+@layer("reshapeDynamic")
+def reshape_dynamic(n: Layer) -> Tensor:
+    return n.mil("reshape", x=n.x, shape=n.ints(n.xs[1]))
+
+
+@layer("reshapeLike")
+def reshape_like(n: Layer) -> Tensor:
+    like = n.xs[1]
+    return n.reshape(n.x, [n.dim(like, axis) for axis in range(n.rank(like))])
+
+
+@layer("broadcastToStatic")
+def broadcast_static(n: Layer) -> Tensor:
+    return n.g.broadcast_to(n.x, _list(n.p.targetShape))
+
+
+@layer("broadcastToDynamic")
+def broadcast_dynamic(n: Layer) -> Tensor:
+    return n.g.broadcast_to(n.x, n.ints(n.xs[1]))
+
+
+@layer("broadcastToLike")
+def broadcast_like(n: Layer) -> Tensor:
+    like = n.xs[1]
+    return n.g.broadcast_to(n.x, n.joined(n.dim(like, axis) for axis in range(n.rank(like))))
+
+
+@layer("getShape")
+def get_shape(n: Layer) -> Tensor:
+    return n.mil("shape", x=n.x)
+
+
+@layer("fillStatic")
+def fill_static(n: Layer) -> Tensor:
+    return n.mil("fill", shape=_list(n.p.targetShape), value=float(n.p.value))
+
+
+@layer("fillDynamic")
+def fill_dynamic(n: Layer) -> Tensor:
+    return n.mil("fill", shape=n.ints(n.x), value=float(n.p.value))
+
+
+@layer("fillLike")
+def fill_like(n: Layer) -> Tensor:
+    return n.mil("fill_like", ref_tensor=n.x, value=float(n.p.value))
+
+
+@layer("loadConstant", "loadConstantND")
+def load_constant(n: Layer) -> Tensor:
+    """The older gives rank 5."""
+    shape = _list(n.p.shape)
+    fixed = n.weight(n.p.data, [1, 1, *shape] if n.kind == "loadConstant" else shape, "data")
+    return n.importer.weight(fixed, True)
+
+
+@layer("rangeStatic")
+def range_static(n: Layer) -> Tensor:
+    return n.mil("range_1d", start=float(n.p.startValue), end=float(n.p.endValue), step=float(n.p.stepSizeValue))
+
+
+@layer("rangeDynamic")
+def range_dynamic(n: Layer) -> Tensor:
+    start = n.xs[1] if len(n.xs) > 1 else float(n.p.startValue)
+    step = n.xs[2] if len(n.xs) > 2 else float(n.p.stepSizeValue)
+    return n.mil("range_1d", start=start, end=n.x, step=step)
+
+
+@layer("constantPad")
+def constant_pad(n: Layer) -> Tensor:
+    if len(n.xs) > 1 or n.p.padToGivenOutputSizeMode:
+        n.refuse("whose amounts are an input, or sizes of the result")
+    return n.mil("pad", x=n.x, pad=_list(n.p.padAmounts), mode="constant", constant_val=float(n.p.value))
+
+
+@layer("matrixBandPart")
+def matrix_band_part(n: Layer) -> Tensor:
+    return n.mil("band_part", x=n.x, lower=int(n.p.numLower), upper=int(n.p.numUpper))
+
+
+@layer("lowerTriangular", "upperTriangular")
+def triangular(n: Layer) -> Tensor:
+    """What lies above, or below, the diagonal k is zero."""
+    g, rank, k, x = n.g, n.rank(n.x), int(n.p.k), n.x
+    rows, columns = (n.size(x, i) for i in (-2, -1))
+    row, column = g.coordinate_along_axis(0, [rows, columns]), g.coordinate_along_axis(1, [rows, columns])
+    reach = g.subtraction(column, row)
+    kept = g.less_than_or_equal_to(reach, k) if n.kind == "lowerTriangular" else g.greater_than_or_equal_to(reach, k)
+    return g.select(g.reshape(kept, [*[1] * (rank - 2), rows, columns]), x, 0.0)

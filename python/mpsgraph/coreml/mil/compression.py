@@ -1,0 +1,157 @@
+"""Weights that are stored small, made whole while the graph is built: integers with scales, palettes, masks.
+
+The results are constants like any other, in the type that the program computes in.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...errors import GraphError
+from .._table import Call, Results, mil
+from .._values import Fixed, bits_of
+
+
+def _float(call: Call, name: str) -> tuple[np.ndarray, str]:
+    """A parameter of floating point in float32, and its kind."""
+    held = call.operand(name)
+    if not isinstance(held, Fixed) or held.kind not in ("FLOAT16", "FLOAT32"):
+        raise GraphError(f"the parameter '{name}' must be a constant of float16 or float32")
+    return held.value.astype(np.float32), held.kind
+
+
+def _array(call: Call, name: str) -> Fixed:
+    held = call.operand(name)
+    if not isinstance(held, Fixed) or not isinstance(held.value, np.ndarray):
+        raise GraphError(f"the parameter '{name}' must be a constant")
+    return held
+
+
+def _whole(numbers: np.ndarray, kind: str) -> Fixed:
+    return Fixed(np.ascontiguousarray(numbers).astype(np.float16 if kind == "FLOAT16" else np.float32), kind)
+
+
+@mil("constexpr_affine_dequantize")
+def affine_dequantize(call: Call) -> Results:
+    data = _array(call, "quantized_data").value.astype(np.float32)
+    scale, kind = _float(call, "scale")
+    zero, axis = _array(call, "zero_point").value.astype(np.float32), call.integer("axis")
+
+    def along(parameter: np.ndarray) -> np.ndarray:
+        return parameter.reshape([-1 if i == axis % data.ndim else 1 for i in range(data.ndim)])
+
+    return _whole((data - (along(zero) if zero.ndim else zero)) * (along(scale) if scale.ndim else scale), kind)
+
+
+def _spread(blocks: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Each number as often as there are elements of its block, along every axis."""
+    if blocks.ndim != len(shape) or any(b < 1 or n % b for n, b in zip(shape, blocks.shape, strict=True)):
+        raise GraphError(f"{what} {blocks.shape} does not divide data {shape} into blocks")
+    for axis, n in enumerate(shape):
+        if blocks.shape[axis] not in (1, n):
+            blocks = np.repeat(blocks, n // blocks.shape[axis], axis)
+    return blocks
+
+
+@mil("constexpr_blockwise_shift_scale")
+def blockwise_shift_scale(call: Call) -> Results:
+    """scale (data - offset), with a scale and an offset for each block."""
+    data = _array(call, "data").value
+    scale, kind = _float(call, "scale")
+    return _whole(_shifted(call, data, "offset") * _spread(scale, data.shape, "scale"), kind)
+
+
+def _shifted(call: Call, data: np.ndarray, name: str) -> np.ndarray:
+    numbers: np.ndarray = data.astype(np.float32)
+    if not call.has(name):
+        return numbers
+    moved: np.ndarray = numbers - _spread(_array(call, name).value.astype(np.float32), data.shape, name)
+    return moved
+
+
+@mil("constexpr_lut_to_dense")
+def lut_to_dense(call: Call) -> Results:
+    """Palettes. With a shape one for all, its places packed; else one a block, of numbers or of vectors."""
+    indices, palette = _array(call, "indices"), _array(call, "lut")
+    if call.has("shape"):
+        shape = call.ints("shape")
+        bits = int(math.log2(palette.value.size))
+        places = bits_of(indices.value.reshape(-1), bits, math.prod(shape), "indices")
+        return Fixed(palette.value[places].reshape(shape), palette.kind)
+    axis = call.integer("vector_axis", None)
+    return Fixed(_looked_up(indices.value, palette.value, axis), palette.kind)
+
+
+def _looked_up(places: np.ndarray, palette: np.ndarray, axis: int | None) -> np.ndarray:
+    if palette.ndim != places.ndim + 2:
+        raise GraphError(f"a palette {palette.shape} for places {places.shape}")
+    groups, count = palette.shape[:-2], palette.shape[-2]
+    number = np.arange(math.prod(groups)).reshape(groups)
+    which = _spread(number, places.shape, "the palette")
+    if places.size and int(places.max()) >= count:
+        raise GraphError(f"a place {int(places.max())} in a palette of {count}")
+    found = palette.reshape(-1, count, palette.shape[-1])[np.broadcast_to(which, places.shape), places]
+    if found.shape[-1] == 1:
+        return np.asarray(found[..., 0])
+    if axis is None:
+        raise GraphError("a palette of vectors without vector_axis")
+    axis %= places.ndim
+    moved = np.moveaxis(found, -1, axis + 1)
+    return np.asarray(moved.reshape([*places.shape[:axis], -1, *places.shape[axis + 1 :]]))
+
+
+def _flags(call: Call, name: str = "mask") -> np.ndarray:
+    """The mask as bools of the whole shape."""
+    mask = _array(call, name)
+    if call.has("shape"):
+        shape = call.ints("shape")
+        return bits_of(mask.value.reshape(-1), 1, math.prod(shape), "mask").reshape(shape).astype(bool)
+    return np.asarray(mask.value.astype(bool))
+
+
+def _filled(flags: np.ndarray, values: np.ndarray) -> np.ndarray:
+    if int(flags.sum()) != values.size:
+        raise GraphError(f"a mask with {int(flags.sum())} places for {values.size} elements")
+    whole = np.zeros(flags.shape, values.dtype)
+    whole[flags] = values.reshape(-1)
+    return whole
+
+
+@mil("constexpr_sparse_to_dense")
+def sparse_to_dense(call: Call) -> Results:
+    held = _array(call, "nonzero_data")
+    return Fixed(_filled(_flags(call), held.value), held.kind)
+
+
+@mil("constexpr_lut_to_sparse")
+def lut_to_sparse(call: Call) -> Results:
+    """The mask as it is, and the elements that it has, from palettes a block of the whole."""
+    flags, palette = _flags(call, "indices_mask"), _array(call, "lut")
+    axis = call.integer("vector_axis", None)
+    places = _filled(flags, _array(call, "indices_nonzero_data").value)
+    whole = _looked_up(places, palette.value, axis)
+    if whole.shape != flags.shape:
+        width = palette.value.shape[-1]
+        flags = np.repeat(flags, width, (axis or 0) % flags.ndim)
+    return [Fixed(flags.astype(np.uint8), "UINT1"), Fixed(whole[flags], palette.kind)]
+
+
+@mil("constexpr_sparse_blockwise_shift_scale")
+def sparse_blockwise_shift_scale(call: Call) -> Results:
+    """The mask of the data as it is, and scale (data - offset) of the elements that it has."""
+    flags = _flags(call, "data_mask")
+    data = _filled(flags, _array(call, "nonzero_data").value)
+    scale, kind = _float(call, "scale")
+    whole = _shifted(call, data, "offset") * _spread(scale, data.shape, "scale")
+    return [Fixed(flags.astype(np.uint8), "UINT1"), _whole(whole[flags], kind)]
+
+
+@mil("constexpr_cast")
+def constexpr_cast(call: Call) -> Results:
+    held, name = _array(call, "source_val"), call.text("output_dtype")
+    kind = {"fp16": "FLOAT16", "fp32": "FLOAT32"}.get(name)
+    if kind is None:
+        call.refuse(f"to {name}")
+    return _whole(held.value.astype(np.float32), kind)

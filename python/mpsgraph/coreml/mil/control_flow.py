@@ -1,0 +1,57 @@
+"""Branches and loops: a condition that is known is decided while the graph is built, all others by the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..._core import Tensor, bool_
+from ...errors import GraphError
+from ...interchange.undecided import Undecided
+from .._table import Call, Results, TensorList, Value, mil
+
+
+@mil("cond")
+def cond(call: Call) -> Results:
+    g, condition = call.g, call.tensor("pred")
+    if len(call.blocks) != 2:
+        raise GraphError(f"{len(call.blocks)} branches")
+    try:
+        return call.importer.block(call.blocks[0 if call.flag("pred") else 1], [])
+    except Undecided:
+        if condition.shape is None:
+            raise
+
+    def branch(i: int) -> list[Tensor]:
+        with call.importer.scope():
+            return [call.importer.tensor(value) for value in call.importer.block(call.blocks[i], [])]
+
+    made = g.if_(g.reshape(call.cast(condition, bool_), ()), lambda: branch(0), lambda: branch(1))
+    return list(made)
+
+
+@mil("while_loop")
+def while_loop(call: Call) -> Results:
+    """Lists are carried as the tensors that they are."""
+    g = call.g
+    if len(call.blocks) != 2 or not call.has("loop_vars"):
+        raise GraphError("a loop of a condition and a body is wanted, over values that it carries")
+    given = call.operands["loop_vars"]
+    lists = [isinstance(value, TensorList) for value in given]
+
+    def opened(tensors: Sequence[Tensor]) -> list[Value]:
+        return [TensorList(t) if is_list else t for t, is_list in zip(tensors, lists, strict=True)]
+
+    def plain(values: Sequence[Value]) -> list[Tensor]:
+        return [v.tensor if isinstance(v, TensorList) else call.importer.tensor(v) for v in values]
+
+    def before(*carried: Tensor) -> tuple[Tensor, list[Tensor]]:
+        with call.importer.scope():
+            (goes_on,) = plain(call.importer.block(call.blocks[0], opened(carried)))
+            return g.reshape(call.cast(goes_on, bool_), ()), list(carried)
+
+    def after(*carried: Tensor) -> list[Tensor]:
+        with call.importer.scope():
+            made = plain(call.importer.block(call.blocks[1], opened(carried)))
+            return [call.cast(t, c.dtype) for t, c in zip(made, carried, strict=True)]
+
+    return opened(list(g.while_(plain(given), before, after)))

@@ -1,0 +1,147 @@
+"""Element-wise arithmetic, comparisons, logic, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..._core import DType, Tensor, bool_, float32
+from .._table import Call, Results, mil
+
+_UNARY = {
+    "abs": "absolute", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
+    "cosh": "cosh", "erf": "erf", "exp": "exponent", "exp2": "exponent_base2", "floor": "floor", "identity": "identity",
+    "logical_not": "not_", "relu": "relu", "round": "rint", "sigmoid": "sigmoid", "sign": "sign", "sin": "sin",
+    "sinh": "sinh", "sqrt": "square_root", "square": "square", "tan": "tan", "tanh": "tanh",
+}  # fmt: skip
+_BINARY = {
+    "add": "addition", "equal": "equal", "greater": "greater_than", "greater_equal": "greater_than_or_equal_to",
+    "less": "less_than", "less_equal": "less_than_or_equal_to", "logical_and": "logical_and",
+    "logical_or": "logical_or", "logical_xor": "logical_xor", "maximum": "maximum_with_nan_propagation",
+    "minimum": "minimum_with_nan_propagation", "mod": "floor_modulo", "mul": "multiplication",
+    "not_equal": "not_equal", "pow": "power", "sub": "subtraction",
+}  # fmt: skip
+_LOGICAL = ("logical_and", "logical_or", "logical_xor")
+_TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
+SMALLEST = 1.2e-38  # what is added to numbers and is less is nothing: programs take subnormal numbers for zero
+
+
+@mil(*_UNARY)
+def unary(call: Call) -> Results:
+    method: Callable[[Tensor], Tensor] = getattr(call.g, _UNARY[call.op])
+    x = call.tensor("x")
+    if x.dtype.is_float or call.op in ("abs", "identity", "logical_not", "sign", "square", "relu"):
+        return method(x)
+    return call.cast(method(call.cast(x, float32)), x.dtype)  # round and ceil of integers are themselves
+
+
+@mil(*_BINARY)
+def binary(call: Call) -> Results:
+    x, y = together(call, "x", "y")
+    if call.op in _LOGICAL:
+        x, y = call.cast(x, bool_), call.cast(y, bool_)
+    made: Tensor = getattr(call.g, _BINARY[call.op])(x, y)
+    return made
+
+
+def together(call: Call, *names: str) -> list[Tensor]:
+    """Operands in one element type: that of the floats among them, else of the widest integer."""
+    given = [call.weight(name) for name in names]
+    common = max((x.dtype for x in given), key=lambda dtype: (dtype.is_float, dtype.itemsize, str(dtype) != "bool"))
+    return [call.cast(x, common) for x in given]
+
+
+@mil("real_div")
+def real_div(call: Call) -> Results:
+    x, y = together(call, "x", "y")
+    if x.dtype.is_float:
+        return call.g.division(x, y)
+    return call.g.division(call.cast(x, float32), call.cast(y, float32))
+
+
+@mil("floor_div")
+def floor_div(call: Call) -> Results:
+    g = call.g
+    x, y = together(call, "x", "y")
+    if x.dtype.is_float:
+        return g.floor(g.division(x, y))
+    return g.division(g.subtraction(x, g.floor_modulo(x, y)), y)  # without remainder, so exact
+
+
+def raised(call: Call, x: Tensor, default: float) -> Tensor:
+    """x plus the parameter epsilon."""
+    epsilon = call.number("epsilon", default)
+    return call.g.addition(x, epsilon) if abs(epsilon) >= SMALLEST else x
+
+
+@mil("log")
+def log(call: Call) -> Results:
+    return call.widely(call.tensor("x"), lambda x: call.g.logarithm(raised(call, x, 1e-45)))
+
+
+@mil("rsqrt")
+def rsqrt(call: Call) -> Results:
+    return call.widely(call.tensor("x"), lambda x: call.g.reciprocal_square_root(raised(call, x, 1e-12)))
+
+
+@mil("inverse")
+def inverse(call: Call) -> Results:
+    return call.widely(call.tensor("x"), lambda x: call.g.reciprocal(raised(call, x, 1e-4)))
+
+
+@mil("clip")
+def clip(call: Call) -> Results:
+    return call.g.clamp(call.tensor("x"), call.number("alpha"), call.number("beta"))
+
+
+@mil("threshold")
+def threshold(call: Call) -> Results:
+    x, alpha = together(call, "x", "alpha")
+    return call.g.maximum_with_nan_propagation(x, alpha)
+
+
+@mil("select")
+def select(call: Call) -> Results:
+    a, b = together(call, "a", "b")
+    return call.g.select(call.cast(call.tensor("cond"), bool_), a, b)
+
+
+@mil("cast")
+def cast(call: Call) -> Results:
+    """Towards zero, to bool what is not zero."""
+    name = call.text("dtype")
+    if name == "string":
+        call.refuse("to strings, which mpsgraph does not have")
+    return converted(call, call.tensor("x"), DType(_TYPES.get(name, name)))
+
+
+def converted(call: Call, x: Tensor, dtype: DType) -> Tensor:
+    """x as another element type."""
+    if dtype == bool_ and x.dtype != bool_:
+        return call.g.not_equal(x, call.g.constant(0, dtype=x.dtype))
+    return call.cast(x, dtype)
+
+
+@mil("quantize")
+def quantize(call: Call) -> Results:
+    x = call.tensor("input")
+    call.has("output_dtype")
+    scale, zero, axis = _steps(call, x)
+    return call.g.quantize(x, scale, zero, dtype=call.text("output_dtype"), axis=axis)
+
+
+@mil("dequantize")
+def dequantize(call: Call) -> Results:
+    x = call.tensor("input")
+    scale, zero, axis = _steps(call, x)
+    return call.g.dequantize(x, scale, zero, dtype=scale.dtype, axis=axis)
+
+
+def _steps(call: Call, x: Tensor) -> tuple[Tensor, Tensor | int, int | None]:
+    scale = call.tensor("scale")
+    zero = call.optional("zero_point")
+    axis: int | None = call.integer("axis", None)
+    if call.rank(scale) == 0:
+        axis = None
+    elif axis is None:
+        call.refuse("has a vector of scales and no axis")
+    return scale, 0 if zero is None else zero, axis

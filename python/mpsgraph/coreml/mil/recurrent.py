@@ -1,0 +1,134 @@
+"""Recurrent layers, by the graph's own. MIL's gates stand in other orders: input, forget, output, cell; reset, output,
+update. Peepholes, which in Core ML let the output gate see the new cell, and clipped cells are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core import Tensor
+from .._table import Call, Results, mil
+
+_ACTIVATIONS = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "sigmoid_hard": "hard_sigmoid", "linear": "none"}
+_LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # where each gate of ours stands among MIL's
+
+
+def _activation(call: Call, name: str, default: str) -> str:
+    found = call.text(name, default)
+    if found not in _ACTIVATIONS:
+        call.refuse(f"with the activation {found!r}")
+    return _ACTIVATIONS[found]
+
+
+def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
+    """The gates along the first axis in our order."""
+    if order == tuple(sorted(order)):
+        return x
+    gates = call.g.split(x, len(order), 0)
+    return call.g.concat([gates[i] for i in order], 0)
+
+
+def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
+    """Weights and biases, those of the second direction behind those of the first."""
+    g, result = call.g, dict[str, Any]()
+    for ours, theirs in (("input_weight", "weight_ih"), ("recurrent_weight", "weight_hh"), ("bias", "bias")):
+        if ours == "bias" and not call.has("bias"):
+            if both and call.has("bias_back"):
+                call.refuse("has a bias in one direction only")
+            continue
+        parts = [ordered(call, call.weight(theirs), order)]
+        if both:
+            parts.append(ordered(call, call.weight(f"{theirs}_back"), order))
+        stacked = both and ours == "recurrent_weight"
+        result[ours] = g.stack(parts, 0) if stacked else g.concat(parts, 0) if both else parts[0]
+    return result
+
+
+def _results(call: Call, histories: list[Tensor], direction: str) -> list[Tensor]:
+    """All steps, or the last alone; and what each state is at the end."""
+    g, whole = call.g, call.flag("output_sequence", False)
+
+    def last(history: Tensor) -> Tensor:
+        if direction != "bidirectional":
+            return g.slice_axis(history, 0, 0 if direction == "reverse" else -1, 1)
+        forward, backward = g.split(history, 2, 2)
+        return g.concat([g.slice_axis(forward, 0, -1, 1), g.slice_axis(backward, 0, 0, 1)], 2)
+
+    ends = [last(history) for history in histories]
+    first = histories[0] if whole else ends[0]
+    return [first, *(g.squeeze(end, [0]) for end in ends)]
+
+
+def _direction(call: Call, *allowed: str) -> str:
+    direction = call.text("direction", "forward")
+    if direction not in allowed:
+        call.refuse(f"in the direction {direction!r}")
+    return direction
+
+
+@mil("lstm")
+def lstm(call: Call) -> Results:
+    direction = _direction(call, "forward", "reverse", "bidirectional")
+    for name in ("peephole", "peephole_back"):
+        if call.has(name):
+            call.refuse("with peepholes")
+    if call.has("clip"):
+        call.refuse("with a clipped cell")
+    gates = _activation(call, "recurrent_activation", "sigmoid")
+    made = call.g.lstm(
+        call.tensor("x"),
+        **_operands(call, _LSTM, direction == "bidirectional"),
+        initial_state=call.tensor("initial_h"),
+        initial_cell=call.tensor("initial_c"),
+        reverse=direction == "reverse",
+        bidirectional=direction == "bidirectional",
+        produce_cell=True,
+        input_gate_activation=gates,
+        forget_gate_activation=gates,
+        output_gate_activation=gates,
+        cell_gate_activation=_activation(call, "cell_activation", "tanh"),
+        activation=_activation(call, "activation", "tanh"),
+    )
+    return _results(call, made, direction)
+
+
+@mil("gru")
+def gru(call: Call) -> Results:
+    """With reset_after as PyTorch's, the biases of the input and of the state apart; else as in the paper."""
+    g, direction, after = call.g, _direction(call, "forward", "reverse"), call.flag("reset_after", False)
+    gates = _activation(call, "recurrent_activation", "sigmoid")
+    operands = _operands(call, _GRU, False)
+    more = call.optional_weight("input_bias")
+    if more is not None:
+        more = ordered(call, more, _GRU)
+    if after and "bias" in operands:
+        update, reset, output = g.split(operands.pop("bias"), 3, 0)
+        operands["secondary_bias"] = output
+        seen = g.concat([update, reset, g.multiplication(output, 0.0)], 0)
+        operands["bias"] = seen if more is None else g.addition(seen, more)
+    elif more is not None:
+        operands["bias"] = g.addition(operands["bias"], more) if "bias" in operands else more
+    (history,) = g.gru(
+        call.tensor("x"),
+        **operands,
+        initial_state=call.tensor("initial_h"),
+        reverse=direction == "reverse",
+        reset_after=after,
+        update_gate_activation=gates,
+        reset_gate_activation=gates,
+        output_gate_activation=_activation(call, "activation", "tanh"),
+    )
+    return _results(call, [history], direction)
+
+
+@mil("rnn")
+def rnn(call: Call) -> Results:
+    direction = _direction(call, "forward", "reverse")
+    (history,) = call.g.single_gate_rnn(
+        call.tensor("x"),
+        **_operands(call, _RNN, False),
+        initial_state=call.tensor("initial_h"),
+        activation=_activation(call, "activation", "tanh"),
+        reverse=direction == "reverse",
+    )
+    return _results(call, [history], direction)

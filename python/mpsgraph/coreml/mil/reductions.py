@@ -1,0 +1,98 @@
+"""Reductions along axes, cumulative sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..._core import Tensor, float32
+from .._table import Call, Results, mil
+
+
+def _axes(call: Call, x: Tensor) -> list[int]:
+    axes = call.ints("axes", None)
+    return list(range(call.rank(x))) if axes is None else call.axes(x, axes)
+
+
+def reduced(call: Call, of: Callable[[Tensor, list[int]], Tensor]) -> Tensor:
+    """A reduction; its axes disappear unless they are to be kept. Of half types in float32."""
+    x = call.tensor("x")
+    axes = _axes(call, x)
+    y = call.widely(x, lambda x: of(x, axes)) if axes else of(x, axes)
+    return y if call.flag("keep_dims", False) or not axes else call.g.squeeze(y, axes)
+
+
+@mil("reduce_sum")
+def reduce_sum(call: Call) -> Results:
+    return reduced(call, call.g.reduction_sum)
+
+
+@mil("reduce_mean")
+def reduce_mean(call: Call) -> Results:
+    def of(x: Tensor, axes: list[int]) -> Tensor:
+        return call.g.mean(x, axes) if x.dtype.is_float else call.g.mean(call.cast(x, float32), axes)
+
+    return reduced(call, of)
+
+
+@mil("reduce_max")
+def reduce_max(call: Call) -> Results:
+    return reduced(call, call.g.reduction_maximum_propagate_nan)
+
+
+@mil("reduce_min")
+def reduce_min(call: Call) -> Results:
+    return reduced(call, call.g.reduction_minimum_propagate_nan)
+
+
+@mil("reduce_prod")
+def reduce_prod(call: Call) -> Results:
+    return reduced(call, call.g.reduction_product)
+
+
+@mil("reduce_sum_square")
+def reduce_sum_square(call: Call) -> Results:
+    return reduced(call, lambda x, axes: call.g.reduction_sum(call.g.square(x), axes))
+
+
+@mil("reduce_l1_norm")
+def reduce_l1_norm(call: Call) -> Results:
+    return reduced(call, lambda x, axes: call.g.reduction_sum(call.g.absolute(x), axes))
+
+
+@mil("reduce_l2_norm")
+def reduce_l2_norm(call: Call) -> Results:
+    g = call.g
+    return reduced(call, lambda x, axes: g.square_root(g.reduction_sum(g.square(x), axes)))
+
+
+@mil("reduce_log_sum")
+def reduce_log_sum(call: Call) -> Results:
+    return reduced(call, lambda x, axes: call.g.logarithm(call.g.reduction_sum(x, axes)))
+
+
+@mil("reduce_log_sum_exp")
+def reduce_log_sum_exp(call: Call) -> Results:
+    g = call.g
+
+    def of(x: Tensor, axes: list[int]) -> Tensor:
+        largest = g.reduction_maximum_propagate_nan(x, axes)
+        finite = g.select(g.is_finite(largest), largest, 0.0)
+        total = g.reduction_sum(g.exponent(g.subtraction(x, finite)), axes)
+        return g.addition(g.logarithm(total), finite)
+
+    return reduced(call, of)
+
+
+@mil("reduce_argmax", "reduce_argmin")
+def reduce_arg(call: Call) -> Results:
+    g, x, axis = call.g, call.tensor("x"), call.integer("axis", -1)
+    call.has("output_dtype")  # the program says it of the result, too
+    y = g.reduction_arg_maximum(x, axis) if call.op == "reduce_argmax" else g.reduction_arg_minimum(x, axis)
+    return y if call.flag("keep_dims", False) else g.squeeze(y, [axis])
+
+
+@mil("cumsum")
+def cumsum(call: Call) -> Results:
+    how: dict[str, Any] = {"exclusive": call.flag("exclusive", False), "reverse": call.flag("reverse", False)}
+    return call.widely(call.tensor("x"), lambda x: call.g.cumulative_sum(x, call.integer("axis", 0), **how))

@@ -1,0 +1,201 @@
+"""Importer of the older neural networks: walks a model's layers in order and lets each one's function add to one graph.
+
+Networks without exact shapes see all inputs as (sequence, batch, channels, height, width); their outputs come back in
+the shape that the model states, or without the ones in front. Everything is computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import Tensor, float32, int32, int64
+from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ..interchange.undecided import Trainable
+from ._values import Values
+from ._wire import Message
+from .interface import labels_of
+from .layers import Layer, layer_function
+from .program import Importing, InOperation
+
+
+class Network(Importing):
+    """One import of one network, with some inputs' values or shapes given."""
+
+    def __init__(
+        self,
+        model: Message,
+        values: Values,
+        trainable: Trainable = True,
+        given: Mapping[str, np.ndarray] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(values, trainable, given, shapes)
+        self._model, self._kind = model, str(model.which("Type"))
+        self._network: Message = getattr(model, self._kind)
+        self._exact = self._network.arrayInputShapeMapping == "EXACT_ARRAY_MAPPING"
+        self._tensors: dict[str, Tensor] = {}
+
+    def run(self) -> Network:
+        """Builds the graph. Errors: Undecided, and those of the layers."""
+        try:
+            for feature in self._model.description.input:
+                self._tensors[feature.name] = self._feature(feature)
+            for proto in self._network.layers:
+                self._run_layer(proto)
+        except InOperation as inside:
+            raise inside.error from inside.__cause__
+        finally:
+            self.graph.place = None
+        self._name_outputs()
+        return self
+
+    # --- inputs ------------------------------------------------------------------------------------------------------
+
+    def _feature(self, feature: Message) -> Tensor:
+        kind, name = feature.type.which("Type"), feature.name
+        if kind == "imageType":
+            return self._image(name, feature.type.imageType)
+        if kind != "multiArrayType":
+            raise UnsupportedError(f"[coreml] input '{name}' is a {kind}, and neither an array nor an image")
+        held = feature.type.multiArrayType
+        stated = _array_shape(held)
+        dtype = int32 if held.dataType == "INT32" else float32
+        shape = list(self._shapes.get(name, stated))
+        x = self._placeholder(name, shape, dtype)
+        x = x if x.dtype == float32 else self.graph.cast(x, float32)
+        return x if self._exact else self._five(x, len(stated), name)
+
+    def _placeholder(self, name: str, shape: Sequence[int], dtype: Any) -> Tensor:
+        if name in self._given:
+            return self.graph.constant(self._given[name], dtype=dtype)
+        self.inputs[name] = self.graph.placeholder(shape, dtype, name)
+        return self.inputs[name]
+
+    def _five(self, x: Tensor, stated: int, name: str) -> Tensor:
+        """(sequence, batch, channels, height, width) of channels, of an image, or of a sequence of either."""
+        rank = len(x.shape or ())
+        if rank == 5:
+            return x
+        if rank == 1:
+            return self.graph.expand_dims(x, [0, 1, 3, 4])
+        if rank == 3 and stated == 3:
+            return self.graph.expand_dims(x, [0, 1])
+        if rank == 3 and stated == 1:  # steps, batch, channels
+            return self.graph.expand_dims(x, [3, 4])
+        raise ShapeError(
+            f"[coreml] input '{name}' is {x.shape}: channels, (channels, height, width) or all of (sequence, batch, "
+            "channels, height, width) are wanted; for a stated vector also (sequence, batch, channels)"
+        )
+
+    def _image(self, name: str, held: Message) -> Tensor:
+        """(1, channels, height, width) of 0 to 255, scaled and moved as the network wants it."""
+        g, colour = self.graph, held.colorSpace
+        channels = 1 if colour.startswith("GRAYSCALE") else 3
+        sizes = [-1, -1] if held.which("SizeFlexibility") else [int(held.height), int(held.width)]
+        x = self._placeholder(name, self._shapes.get(name, [1, channels, *sizes]), float32)
+        for step in self._network.preprocessing:
+            if step.featureName not in ("", name):
+                continue
+            if step.has("meanImage"):
+                mean = step.meanImage.meanImage.reshape(1, channels, *sizes)
+                x = g.subtraction(x, g.constant(np.asarray(mean, np.float32)))
+            if step.has("scaler"):
+                s = step.scaler
+                by_colour = [s.redBias, s.greenBias, s.blueBias]
+                biases = [s.grayBias] if channels == 1 else by_colour[::-1] if colour == "BGR" else by_colour
+                scaled = g.multiplication(x, float(s.channelScale)) if s.has("channelScale") else x
+                x = g.addition(scaled, g.constant(np.array(biases, np.float32).reshape(1, -1, 1, 1)))
+        exact = self._network.imageInputShapeMapping == "RANK4_IMAGE_MAPPING"
+        return x if exact else g.expand_dims(x, [0])
+
+    # --- layers ------------------------------------------------------------------------------------------------------
+
+    def _run_layer(self, proto: Message) -> None:
+        kind = proto.which("layer") or "of no kind"
+        place = described(proto)
+        try:
+            self.graph.place = place
+            function = layer_function(kind)
+            if function is None:
+                raise UnsupportedError(f"there is no translation of a layer {kind}")
+            xs = [self._tensor_named(name) for name in proto.input]
+            made = function(Layer(self, kind, proto.name, getattr(proto, kind), xs, len(proto.output)))
+            found = [made] if isinstance(made, Tensor) else list(made)
+            if len(found) != len(proto.output):
+                raise GraphError(f"{len(proto.output)} outputs are named, and {len(found)} are made")
+            self._tensors.update(zip(proto.output, found, strict=True))
+        except Error as error:
+            text = str(error)
+            raise InOperation(error if place in text else type(error)(f"[coreml] {place}: {text}")) from error
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+            kind = type(error).__name__
+            raise InOperation(GraphError(f"[coreml] {place} makes no sense: {kind}: {error}")) from error
+
+    def _tensor_named(self, name: str) -> Tensor:
+        if name not in self._tensors:
+            raise GraphError(f"'{name}' is used and is neither an input nor the output of a layer before")
+        return self._tensors[name]
+
+    # --- outputs -----------------------------------------------------------------------------------------------------
+
+    def _name_outputs(self) -> None:
+        description = self._model.description
+        label = description.predictedFeatureName if self._kind == "neuralNetworkClassifier" else ""
+        scores = description.predictedProbabilitiesName if label else ""
+        if label:
+            self._classify(label, scores)
+        for feature in description.output:
+            if feature.name not in (label, scores):
+                self.outputs[feature.name] = self._output(feature)
+
+    def _output(self, feature: Message) -> Tensor:
+        g = self.graph
+        x = self._tensor_named(feature.name)
+        x = x if x.dtype == float32 else g.cast(x, float32)
+        if feature.type.which("Type") == "imageType" or self._exact or x.shape is None:
+            return x
+        stated = [int(v) for v in feature.type.multiArrayType.shape]
+        if stated and min(x.shape, default=0) >= 0 and np.prod(stated) == np.prod(x.shape):
+            return g.reshape(x, stated)
+        return g.squeeze(x, [0, 1]) if len(x.shape) == 5 and x.shape[:2] == (1, 1) else x
+
+    def _classify(self, label: str, scores: str) -> None:
+        """The best class by its place among the classes, and the scores as one vector."""
+        g, held = self.graph, self._network
+        layers = held.layers
+        name = held.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")
+        y = self._tensor_named(name)
+        flat = g.reshape(y if y.dtype == float32 else g.cast(y, float32), [-1])
+        best = g.cast(g.squeeze(g.reduction_arg_maximum(flat, 0), [0]), int64)
+        labels = labels_of(held)
+        self.outputs[label] = best
+        self.classes[label] = labels
+        if scores:
+            self.outputs[scores] = flat
+            self.classes[scores] = labels
+
+
+def described(proto: Message) -> str:
+    """A layer for people: its kind, and its name."""
+    return f"{proto.which('layer') or 'unknown'} '{proto.name}'"
+
+
+def missing_layers(network: Message) -> list[str]:
+    """The layers that have no function, with their names."""
+    return [described(proto) for proto in network.layers if layer_function(proto.which("layer") or "") is None]
+
+
+def _array_shape(held: Message) -> list[int]:
+    """An array's sizes, -1 for those that may differ."""
+    stated = [int(v) for v in held.shape]
+    flexible = held.which("ShapeFlexibility")
+    if flexible == "shapeRange":
+        ranges = [(int(r.lowerBound), int(r.upperBound)) for r in held.shapeRange.sizeRanges]
+        return [low if low == high else -1 for low, high in ranges]
+    if flexible == "enumeratedShapes":
+        shapes = [[int(v) for v in s.shape] for s in held.enumeratedShapes.shapes]
+        return [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True)]
+    return stated

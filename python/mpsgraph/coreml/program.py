@@ -1,0 +1,271 @@
+"""Importer of ML Programs: walks a function's operations in order and lets each one's function add to one graph.
+
+Before anything is built all operations are looked up, so that those that are missing are named together. What a program
+says of its results is held against what the graph has: an element type is cast to, a shape that differs is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .._core import DType, Tensor
+from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ..graph import Graph
+from ..interchange.known import Known
+from ..interchange.undecided import Trainable, Undecided, chooser
+from ._table import Call, TensorList, Value, function_of
+from ._values import Fixed, Values, dims_of, dtype_of, shown_type
+from ._wire import Message
+
+MOST_OPERATIONS = 300_000
+
+
+class InOperation(Exception):
+    """Carries an error that already says in which operation it arose."""
+
+    def __init__(self, error: Error) -> None:
+        self.error = error
+
+
+class Importing:
+    """What an import of a program and one of a network have in common: the graph, its names, its constants."""
+
+    def __init__(
+        self,
+        values: Values,
+        trainable: Trainable,
+        given: Mapping[str, np.ndarray] | None,
+        shapes: Mapping[str, Sequence[int]] | None,
+    ) -> None:
+        self.graph = Graph()
+        self.inputs: dict[str, Tensor] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.parameters: dict[str, Tensor] = {}
+        self.classes: dict[str, list[Any]] = {}
+        self._classes_of: dict[Tensor, list[Any]] = {}
+        self._values, self._trains = values, chooser(trainable)
+        self._given, self._shapes = dict(given or {}), dict(shapes or {})
+        self._constants: list[dict[int, tuple[Fixed, Tensor]]] = [{}]
+        self._known = Known(self.graph, self.inputs)
+
+    # --- what operations ask for -------------------------------------------------------------------------------------
+
+    def tensor(self, value: Value) -> Tensor:
+        """A value as a tensor; a constant becomes one of the graph."""
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, TensorList):
+            raise UnsupportedError("a list of tensors stands where a tensor is wanted")
+        if value.variable is not None:
+            return value.variable
+        for made in self._constants:
+            if id(value) in made:
+                return made[id(value)][1]
+        if not isinstance(value.value, np.ndarray):
+            raise UnsupportedError(f"'{value.name}' is a {value.kind.lower()} and no tensor")
+        tensor = self.graph.constant(value.value, dtype=value.dtype, name=value.name or None)
+        self._constants[-1][id(value)] = value, tensor
+        self._known.enter(tensor, value.value)
+        return tensor
+
+    def weight(self, fixed: Fixed, trained: bool) -> Tensor:
+        """A constant as a variable: of floating point, of more than one element, and wanted by its name."""
+        wanted = fixed.variable is None and isinstance(fixed.value, np.ndarray) and fixed.value.size > 1
+        if wanted and fixed.dtype.is_float and fixed.name and self._trains(fixed.name):
+            fixed.variable = self.graph.variable(fixed.value, fixed.dtype, fixed.name, trained)
+            self.parameters[fixed.name] = fixed.variable
+        return self.tensor(fixed)
+
+    def value_of(self, tensor: Tensor) -> np.ndarray:
+        """A tensor's elements. Undecided when they depend on inputs."""
+        return self._known.value_of(tensor)
+
+    def undecided_shape(self, tensor: Tensor) -> Undecided:
+        """The exception for a tensor whose shape has to be known."""
+        return self._known.undecided_shape(tensor)
+
+    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
+        """What the numbers of a classifier stand for."""
+        self._classes_of[tensor] = list(labels)
+
+    def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
+        """The results of a block; networks have none."""
+        raise GraphError("a block of operations in a network")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """While the graph builds a block: constants that are made in it are of no use outside."""
+        self._constants.append({})
+        try:
+            yield
+        finally:
+            self._constants.pop()
+
+
+class Program(Importing):
+    """One import of one function, with some inputs' values or shapes given."""
+
+    def __init__(
+        self,
+        function: Message,
+        values: Values,
+        trainable: Trainable = True,
+        given: Mapping[str, np.ndarray] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(values, trainable, given, shapes)
+        self._function = function
+        self._scopes: list[dict[str, Value]] = [{}]
+        self._done = 0
+
+    def run(self) -> Program:
+        """Builds the graph. Errors: Undecided, and those of the operations."""
+        block = body_of(self._function)
+        try:
+            for named in self._function.inputs:
+                self._scopes[-1][named.name] = self._input(named)
+            for name, value in zip(block.outputs, self._run_block(block), strict=True):
+                self.outputs[name] = self.tensor(value)
+        except InOperation as inside:
+            raise inside.error from inside.__cause__
+        finally:
+            self.graph.place = None
+        self.classes = {name: self._classes_of[y] for name, y in self.outputs.items() if y in self._classes_of}
+        return self
+
+    def _input(self, named: Message) -> Tensor:
+        name, kind = named.name, named.type
+        if kind.which("type") != "tensorType":
+            raise UnsupportedError(f"[coreml] input '{name}' is a {shown_type(kind)}, and no tensor")
+        dtype = dtype_of(kind.tensorType.dataType, f"input '{name}'")
+        if name in self._given:
+            return self.graph.constant(self._given[name], dtype=dtype)
+        shape = self._shapes.get(name, dims_of(kind.tensorType))
+        self.inputs[name] = self.graph.placeholder(shape, dtype, name)
+        return self.inputs[name]
+
+    # --- operations --------------------------------------------------------------------------------------------------
+
+    def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
+        """The results of a block, its operations added where the graph is being built now."""
+        if len(block.inputs) != len(given):
+            raise GraphError(f"a block of {len(block.inputs)} inputs is given {len(given)}")
+        self._scopes.append({named.name: value for named, value in zip(block.inputs, given, strict=True)})
+        try:
+            return self._run_block(block)
+        finally:
+            self._scopes.pop()
+
+    def _run_block(self, block: Message) -> list[Value]:
+        for operation in block.operations:
+            self._done += 1
+            if self._done > MOST_OPERATIONS:
+                raise GraphError(f"[coreml] the program has more than {MOST_OPERATIONS} operations")
+            place = described(operation)
+            try:
+                self.graph.place = place
+                self._run(operation)
+            except Error as error:
+                text = str(error)
+                raise InOperation(error if place in text else type(error)(f"[coreml] {place}: {text}")) from error
+            except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+                kind = type(error).__name__
+                raise InOperation(GraphError(f"[coreml] {place} makes no sense: {kind}: {error}")) from error
+        return [self._lookup(name) for name in block.outputs]
+
+    def _lookup(self, name: str) -> Value:
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        raise GraphError(f"'{name}' is used and is neither an input nor the result of an operation before")
+
+    def _run(self, operation: Message) -> None:
+        if operation.type == "const":
+            name = operation.outputs[0].name
+            self._scopes[-1][name] = self._values.read(operation.entries("attributes")["val"], name)
+            return
+        function = function_of(operation.type)
+        if function is None:
+            raise UnsupportedError(f"there is no translation of {operation.type}")
+        operands = {key: list(self._bound(key, a)) for key, a in operation.entries("inputs").items()}
+        for key, proto in operation.entries("attributes").items():
+            if key != "name":
+                operands[key] = [self._values.read(proto, key)]
+        results = [_stated(named) for named in operation.outputs]
+        call = Call(self, operation.type, operands, results, list(operation.blocks))
+        made = function(call)
+        call.require_all_asked()
+        found = [made] if isinstance(made, (Tensor, Fixed, TensorList)) else list(made)
+        if len(found) != len(results):
+            raise GraphError(f"{len(results)} results are named, and {len(found)} are made")
+        for named, value, (dtype, dims) in zip(operation.outputs, found, results, strict=True):
+            if isinstance(value, Fixed):
+                value.name = named.name
+            elif isinstance(value, Tensor):
+                value = self._as_stated(value, dtype, dims)
+            self._scopes[-1][named.name] = value
+
+    def _bound(self, key: str, argument: Message) -> Iterable[Value]:
+        for binding in argument.arguments:
+            if binding.which("binding") == "value":
+                yield self._values.read(binding.value, key)
+            else:
+                yield self._lookup(binding.name)
+
+    def _as_stated(self, x: Tensor, dtype: DType | None, dims: tuple[int, ...] | None) -> Tensor:
+        """A result as the program says it is."""
+        if x.shape is not None and dims is not None:
+            fits = len(dims) == len(x.shape) and all(
+                a == b or min(a, b) < 0 for a, b in zip(dims, x.shape, strict=True)
+            )
+            if not fits:
+                raise ShapeError(f"the result has the shape {x.shape}, and {dims} in the program")
+        if dtype is None or x.dtype == dtype:
+            return x
+        cast = self.graph.cast(x, dtype)
+        if x in self._classes_of:
+            self._classes_of[cast] = self._classes_of[x]
+        return cast
+
+
+def _stated(named: Message) -> tuple[DType | None, tuple[int, ...] | None]:
+    """The dtype and the shape of a result; None for what is no tensor of numbers."""
+    kind = named.type
+    if kind.which("type") != "tensorType" or kind.tensorType.dataType in ("STRING", "UNUSED_TYPE"):
+        return None, None
+    if kind.tensorType.dataType not in _READ:
+        return None, dims_of(kind.tensorType)
+    return dtype_of(kind.tensorType.dataType, f"'{named.name}'"), dims_of(kind.tensorType)
+
+
+_READ = ("BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16",
+         "UINT32", "UINT64")  # fmt: skip
+
+
+def described(operation: Message) -> str:
+    """An operation for people: its kind, and its first result."""
+    return f"{operation.type} '{operation.outputs[0].name if operation.outputs else ''}'"
+
+
+def body_of(function: Message) -> Message:
+    """A function's block: that of the operator set it is written in."""
+    blocks = function.entries("block_specializations")
+    if not blocks:
+        raise GraphError("[coreml] a function without a body")
+    return blocks.get(function.opset) or next(iter(blocks.values()))  # type: ignore[no-any-return]
+
+
+def missing_operations(block: Message) -> list[str]:
+    """Those that have no function, in the block and in the blocks inside, with their places."""
+    found: list[str] = []
+    todo = [block]
+    while todo:
+        for operation in todo.pop().operations:
+            todo.extend(operation.blocks)
+            if operation.type != "const" and function_of(operation.type) is None:
+                found.append(described(operation))
+    return found

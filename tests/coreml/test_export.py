@@ -1,0 +1,99 @@
+"""Every layer of docs/layers.md as an ML Program: MIL's own inference consents, coremltools reads it, and back again.
+
+Core ML computes on Apple's systems alone; so numbers are those of our own import, which the other files of this room
+hold against PyTorch.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.exported_layers import LAYERS, built, values_like
+from harness.pages import ROOT, blocks, run
+from mpsgraph import nn
+
+ct = pytest.importorskip("coremltools", reason="coremltools is not installed: make test-coreml")
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns of others
+
+# What MIL has no word for, by the test's name, with what the error must say.
+UNSAID = {
+    "ConvTranspose1d": "sizes of the planes must be known",
+    "ConvTranspose2d": "sizes of the planes must be known",
+    "ConvTranspose2d-same": "sizes of the planes must be known",
+    "ConvTranspose3d": "sizes of the planes must be known",
+}
+
+
+@pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
+def test_layers(make, shapes, sizes, dtype, tmp_path, request):
+    module, state = built(make, shapes, dtype)
+    path = tmp_path / "net.mlpackage"
+    inputs = {f"x{i}": (shape, dtype) for i, shape in enumerate(shapes)}
+    name = request.node.callspec.id
+    if name in UNSAID:
+        with pytest.raises(mg.UnsupportedError, match=UNSAID[name]):
+            mg.coreml.export(module, path, inputs=inputs)
+        assert not list(tmp_path.iterdir())
+        return
+    mg.coreml.export(module, path, inputs=inputs, target="iOS18")
+    ct.models.MLModel(str(path), skip_model_load=True)
+    back = mg.coreml.load(path)
+    assert [tuple(t.shape) for t in back.inputs.values()] == [tuple(s) for s in shapes], "open sizes stay open"
+    graph, twin = mg.Graph(), make().eval()
+    placeholders = [graph.placeholder(shape, dtype) for shape in shapes]
+    twin.load_state_dict(state)
+    result = twin(*placeholders)
+    for size, batch in zip(sizes, (2, 3), strict=False):
+        arrays = values_like(shapes, size, dtype, batch)
+        wanted = graph.run(dict(zip(placeholders, arrays, strict=True)), result).numpy()
+        np.testing.assert_allclose(back(*arrays).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((4,), "float32", "x")
+    whole = g.cast(x, "int32")
+    outputs = {"a": g.division(whole, 2), "b": g.bitwise_population_count(whole)}
+    with pytest.raises(mg.UnsupportedError, match="2 operations cannot be said in MIL") as error:
+        mg.coreml.export(g, tmp_path / "net.mlpackage", outputs=outputs)
+    assert "divides integers towards zero" in str(error.value) and "bitwise_population_count" in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_and_targets(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((4,), "float32", "x")
+    path = tmp_path / "net.mlpackage"
+    with pytest.raises(mg.GraphError, match="letters, digits and _"):
+        mg.coreml.export(g, path, inputs={"x.1": x}, outputs={"y": x * 2})
+    with pytest.raises(mg.GraphError, match="one of iOS15, iOS16, iOS17, iOS18"):
+        mg.coreml.export(g, path, outputs={"y": x * 2}, target="iOS12")
+    with pytest.raises(mg.GraphError, match=r"NAME\.mlpackage"):
+        mg.coreml.export(g, tmp_path / "net.onnx", outputs={"y": x * 2})
+    path.mkdir()
+    with pytest.raises(mg.GraphError, match="no Core ML package that could be replaced"):
+        mg.coreml.export(g, path, outputs={"y": x * 2})
+    assert [p.name for p in tmp_path.iterdir()] == ["net.mlpackage"] and not list(path.iterdir())
+
+
+def test_a_package_is_replaced_and_models_keep_their_weights(tmp_path):
+    """A trained module goes out, comes back, trains on, and goes out again over the first file."""
+    path, x = tmp_path / "net.mlpackage", np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    module = nn.Sequential(nn.Linear(5), nn.Tanh(), nn.Linear(2))
+    module(mg.Graph().placeholder((-1, 4)))
+    module.load_state_dict({name: value + 0.25 for name, value in module.state_dict().items()})
+    mg.coreml.export(module, path, inputs={"x": (-1, 4)})
+    model = mg.coreml.load(path)
+    assert sorted(int(np.prod(v.shape)) for v in model.parameters.values()) == [2, 5, 10, 20]
+    before = model(x).numpy()
+    for variable in model.parameters.values():
+        model.graph.set_variable(variable, model.graph.variable_value(variable) * 0.5)
+    after = model(x).numpy()
+    mg.coreml.export(model, path)
+    np.testing.assert_allclose(mg.coreml.load(path)(x).numpy(), after, rtol=1e-5, atol=1e-6)
+    assert np.abs(after - before).max() > 0.01
+
+
+def test_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run([block for block in blocks(ROOT / "docs" / "coreml.md") if block.language == "python"])
+    assert (tmp_path / "net.mlpackage" / "Manifest.json").is_file()

@@ -1,0 +1,205 @@
+"""Core ML files without coremltools: stored models beside what PyTorch made of them, damaged files, the command.
+
+tests/data/make_coreml.py has written the files.
+"""
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from mpsgraph import tool
+from mpsgraph.coreml._wire import Message, messages
+
+FOLDER = Path(__file__).parents[1] / "data" / "coreml"
+EXPECTED = np.load(FOLDER / "expected.npz")
+FILES = {"image": "image.mlpackage", "steps": "steps.mlpackage", "older": "older.mlmodel"}
+
+
+def of(name):
+    return EXPECTED[f"{name}.x"], EXPECTED[f"{name}.y"]
+
+
+@pytest.mark.parametrize("name", ["image", "steps"])
+@pytest.mark.both_devices
+def test_programs(name):
+    """Open sizes, an LSTM in both directions, 4-bit weights in palettes and in blocks."""
+    model = mg.coreml.load(FOLDER / FILES[name])
+    x, y = of(name)
+    assert list(model.inputs) == ["x"] and list(model.outputs) == ["y"]
+    assert -1 in model.inputs["x"].shape
+    np.testing.assert_allclose(model(x).numpy(), y, rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_that_classifies_images():
+    model = mg.coreml.load(FOLDER / FILES["older"])
+    x, y = of("older")
+    results = model.run({"image": x})
+    np.testing.assert_allclose(results["scores"].numpy(), y, rtol=1e-4, atol=1e-5)
+    assert model.classes["label"][results["label"].item()] == "abcde"[y.argmax()]
+    assert model.classes["scores"] == list("abcde")
+
+
+def test_weights_are_parameters_where_they_are_wanted():
+    x, y = of("steps")
+    model = mg.coreml.load(FOLDER / FILES["steps"])
+    assert model.parameters and set(model.graph.trainable_variables) == set(model.parameters.values())
+    name = next(iter(model.parameters))
+    assert list(mg.coreml.load(FOLDER / FILES["steps"], trainable=[name]).parameters) == [name]
+    fixed = mg.coreml.load(FOLDER / FILES["steps"], trainable=False)
+    assert not fixed.parameters
+    np.testing.assert_allclose(fixed(x).numpy(), y, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_and_values_of_inputs(tmp_path):
+    x, y = of("steps")
+    model = mg.coreml.load(FOLDER / FILES["steps"], shapes={"x": x.shape})
+    assert model.inputs["x"].shape == x.shape
+    assert not mg.coreml.load(FOLDER / FILES["steps"], values={"x": x}).inputs
+    with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x'"):
+        mg.coreml.load(FOLDER / FILES["steps"], shapes={"z": (1,)})
+    model.save(tmp_path / "steps.mpsgraph")
+    np.testing.assert_allclose(mg.load(tmp_path / "steps.mpsgraph")(x).numpy(), y, rtol=1e-4, atol=1e-5)
+
+
+def test_the_command(tmp_path, capsys):
+    x, y = of("image")
+    source = str(FOLDER / FILES["image"])
+    assert tool.main(["convert", "--coreml", source, "--output", str(tmp_path), "--name", "net"]) == 0
+    np.testing.assert_allclose(mg.load(tmp_path / "net.mpsgraph")(x).numpy(), y, rtol=1e-4, atol=1e-5)
+    assert tool.main(["inspect", source]) == 0
+    assert "float32[-1, 3, -1, -1]" in capsys.readouterr().out
+    np.save(tmp_path / "x.npy", x)
+    assert tool.main(["run", source, "--input", f"x={tmp_path / 'x.npy'}", "--output", str(tmp_path)]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), y, rtol=1e-4, atol=1e-5)
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+def copied(tmp_path, name="image"):
+    return Path(shutil.copytree(FOLDER / FILES[name], tmp_path / FILES[name]))
+
+
+def test_files_that_are_missing_or_none(tmp_path):
+    with pytest.raises(mg.GraphError, match="cannot be read"):
+        mg.coreml.load(tmp_path / "no.mlmodel")
+    with pytest.raises(mg.GraphError, match="no Core ML package"):
+        mg.coreml.load(tmp_path)
+    (tmp_path / "text.mlmodel").write_text("no model")
+    with pytest.raises(mg.GraphError, match="damaged|no Core ML model"):
+        mg.coreml.load(tmp_path / "text.mlmodel")
+    (tmp_path / "empty.mlmodel").write_bytes(b"")
+    with pytest.raises(mg.GraphError, match="no Core ML model"):
+        mg.coreml.load(tmp_path / "empty.mlmodel")
+    with pytest.raises(mg.UnsupportedError, match="compiled for one system"):
+        mg.coreml.load(tmp_path / "net.mlmodelc")
+
+
+def test_a_manifest_leads_nowhere_else(tmp_path):
+    package = copied(tmp_path)
+    manifest = json.loads((package / "Manifest.json").read_text())
+    for entry in manifest["itemInfoEntries"].values():
+        entry["path"] = "../../../elsewhere"
+    (package / "Manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(mg.GraphError, match="must lie in"):
+        mg.coreml.load(package)
+    (package / "Manifest.json").write_text("{}")
+    with pytest.raises(mg.GraphError, match="makes no sense"):
+        mg.coreml.load(package)
+
+
+def test_blobs_are_checked(tmp_path):
+    package = copied(tmp_path)
+    file = package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:200])
+    with pytest.raises(mg.GraphError, match="outside of the file|makes no sense"):
+        mg.coreml.load(package)
+    file.write_bytes(struct.pack("<II", 1, 1) + whole[8:])
+    with pytest.raises(mg.GraphError, match="no file of weights of version 2"):
+        mg.coreml.load(package)
+    file.unlink()
+    with pytest.raises(mg.GraphError, match="cannot be read"):
+        mg.coreml.load(package)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_bytes_end_in_an_error_or_a_model(name, tmp_path):
+    """Never in another exception: bytes are changed and files cut, one place each time."""
+    rng = np.random.default_rng(0)
+    source = FOLDER / FILES[name]
+    inner = source if source.is_file() else source / "Data" / "com.apple.CoreML" / "model.mlmodel"
+    whole = inner.read_bytes()
+    target = tmp_path / "net.mlmodel"
+    if source.is_dir():
+        shutil.copytree(inner.parent / "weights", tmp_path / "weights")
+    refused = 0
+    for i in range(150):
+        data = bytearray(whole)
+        place = int(rng.integers(0, len(data)))
+        if i % 3:
+            data[place] ^= int(rng.integers(1, 256))
+        else:
+            del data[place:]
+        target.write_bytes(bytes(data))
+        try:
+            mg.coreml.load(target)
+        except mg.Error:
+            refused += 1
+    assert refused > 50
+
+
+def message(*fields):
+    """A message of (number, bytes, a message or an int)."""
+
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+    made = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            made += varint(number << 3) + varint(value)
+        else:
+            made += varint(number << 3 | 2) + varint(len(value)) + value
+    return made
+
+
+def test_all_missing_operations_are_named_and_other_models_refused(tmp_path):
+    operations = [message((1, kind), (3, message((1, result)))) for kind, result in ((b"warp", b"a"), (b"fold", b"b"))]
+    block = message((2, b"b"), *((3, operation) for operation in operations))
+    function = message((2, b"CoreML7"), (3, message((1, b"CoreML7"), (2, block))))
+    program = message((1, 1), (2, message((1, b"main"), (2, function))))
+    file = tmp_path / "net.mlmodel"
+    file.write_bytes(message((1, 8), (2, b""), (502, program)))
+    with pytest.raises(mg.UnsupportedError, match="2 operations of the model are not known here: warp 'a', fold 'b'"):
+        mg.coreml.load(file)
+    file.write_bytes(message((1, 1), (2, b""), (300, b"")))
+    with pytest.raises(mg.UnsupportedError, match="holds a glmRegressor"):
+        mg.coreml.load(file)
+    file.write_bytes(message((1, 99), (2, b""), (4000, b"")))
+    with pytest.raises(mg.UnsupportedError, match="model of an unknown kind"):
+        mg.coreml.load(file)
+
+
+def test_messages_are_read_as_they_are_written():
+    whole = message((1, b"x"), (3, message((5, message((1, 2), (1, 300), (2, 65568))))))
+    feature = Message("FeatureDescription", memoryview(whole))
+    assert feature.name == "x" and feature.type.which("Type") == "multiArrayType"
+    assert feature.type.multiArrayType.shape.tolist() == [2, 300]
+    assert feature.type.multiArrayType.dataType == "FLOAT32" and not feature.type.isOptional
+    assert {"Model", "MIL.Operation", "NeuralNetworkLayer"} <= set(messages())
+
+
+def test_what_can_be_read_is_listed():
+    assert {"conv", "lstm", "constexpr_lut_to_dense"} <= set(mg.coreml.known_operations())
+    assert {"convolution", "uniDirectionalLSTM"} <= set(mg.coreml.known_layers())
+    assert "scaled_dot_product_attention" in mg.coreml.exported_operations()
+
+
+@pytest.mark.parametrize("mark", ["operations", "layers"])
+def test_the_page_lists_what_can_be_read(mark, repository):
+    page = (repository / "docs" / "coreml.md").read_text()
+    listed = page.partition(f"<!-- {mark} -->\n")[2].partition("\n<!-- end -->")[0]
+    assert listed.replace("`", "").split(", ") == getattr(mg.coreml, f"known_{mark}")()
