@@ -10,7 +10,8 @@ import mpsgraph as mg
 import numpy as np
 import onnx
 import pytest
-from harness.exports import LAYERS, built, listed, values_like, what_outputs_need, without_description
+from harness.exported_layers import LAYERS, built, values_like
+from harness.exports import listed, what_outputs_need, without_description
 from onnx.reference import ReferenceEvaluator
 
 

@@ -7,6 +7,7 @@ import harness.exports as exports
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.exported_layers import LAYERS, built, values_like
 
 # ONNX Runtime is no requirement of these tests: `make test-onnxruntime` has an environment with it.
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: make test-onnxruntime")
@@ -40,9 +41,9 @@ def test_layers_with_what_they_are_told(name, opset):
 
 
 @pytest.mark.parametrize("opset", (18, 20, 23))
-@pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), exports.LAYERS)
+@pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
 def test_layers_alone(make, shapes, sizes, dtype, opset):
-    module, state = exports.built(make, shapes, dtype)
+    module, state = built(make, shapes, dtype)
     inputs = {f"x{i}": (shape, dtype) for i, shape in enumerate(shapes)}
     running = session(mg.onnx.export(module, opset=opset, inputs=inputs))
     graph, twin = mg.Graph(), make().eval()
@@ -50,7 +51,7 @@ def test_layers_alone(make, shapes, sizes, dtype, opset):
     twin.load_state_dict(state)
     result = twin(*placeholders)
     for size, batch in zip(sizes, (2, 3), strict=False):
-        arrays = exports.values_like(shapes, size, dtype, batch)
+        arrays = values_like(shapes, size, dtype, batch)
         wanted = graph.run(dict(zip(placeholders, arrays, strict=True)), result).numpy()
         found = results_of(running, {f"x{i}": array for i, array in enumerate(arrays)})
         np.testing.assert_allclose(found["output"], wanted, rtol=1e-5, atol=1e-5)

@@ -23,7 +23,7 @@ from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
 from ..interchange.sizes import Sizes
-from ..interchange.undecided import Undecided
+from ..interchange.undecided import Undecided, ValueOfLoop
 from ._files import dtype_of
 from ._standard import REQUIRED
 
