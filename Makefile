@@ -235,8 +235,8 @@ $(ORT)/installed:
 
 # Core ML models, in an environment with coremltools, whose numpy (older than 2.4, which it needs) goes first.
 test-coreml: build $(TOOLS) $(COREML)/installed
-	PYTHONPATH=$$($(COREML)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'):$(PURELIB) $(TOGETHER) \
-	  $(COREML)/bin/python -m pytest -m "not slow" tests/coreml
+	own=$$($(COREML)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  PYTHONPATH=$$own:$(PURELIB) $(TOGETHER) $(COREML)/bin/python -m pytest -m "not slow" tests/coreml
 
 $(COREML)/installed:
 	$(PYTHON) -m venv $(@D)

@@ -24,7 +24,6 @@ def of(name):
 
 
 @pytest.mark.parametrize("name", ["image", "steps"])
-@pytest.mark.both_devices
 def test_programs(name):
     """Open sizes, an LSTM in both directions, 4-bit weights in palettes and in blocks."""
     model = mg.coreml.load(FOLDER / FILES[name])

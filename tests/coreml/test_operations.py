@@ -319,3 +319,18 @@ def test_what_is_refused_says_what_and_where(tmp_path):
 
     with pytest.raises(mg.UnsupportedError, match="lstm 'lstm_0_0': lstm with peepholes"):
         results_here(tmp_path, make, {"x": numbers(2, 1, 3), "h": numbers(1, 4), "c": numbers(1, 4)}, "iOS16")
+
+
+def test_random_numbers(tmp_path):
+    """Of their distributions, whatever the numbers are."""
+
+    def make(x):
+        uniform = mb.random_uniform(shape=[4000], low=2.0, high=4.0)
+        normal = mb.random_normal(shape=[4000], mean=1.0, stddev=3.0, seed=7)
+        flags = mb.random_bernoulli(shape=[4000], prob=0.25)
+        return [mb.add(x=v, y=x) for v in (uniform, normal, flags)]
+
+    uniform, normal, flags = results_here(tmp_path, make, {"x": np.zeros(1, np.float32)}, "iOS16")
+    assert uniform.min() >= 2 and uniform.max() < 4 and abs(uniform.mean() - 3) < 0.05
+    assert abs(normal.mean() - 1) < 0.2 and abs(normal.std() - 3) < 0.2
+    assert set(flags.tolist()) == {0.0, 1.0} and abs(flags.mean() - 0.25) < 0.03
