@@ -44,14 +44,13 @@ class Lowerer {
 
   // The images of the graph and what comes of them, in the graph that all sizes of images share.
   runtime::PackageContents model(const std::vector<TensorType>& types) {
+    modelling_ = true;
     feed_images(types);
     read_parameters();
     for (const FilterPtr& filter : graph_.filters()) {
       if (loads_on_demand(*filter)) hold(*filter);
       lower(*filter, {});
     }
-    if (!result_.seeds.empty())
-      throw UnsupportedError("[NNGraph] filters that draw random numbers have their states fed, which a model has not");
     runtime::PackageContents contents{state_.graph, {}, {}, {}, {}};
     const auto add = [](runtime::NamedTensors& tensors, const ImageNode& image, std::string_view what, Tensor* tensor) {
       const std::string name = image.handle.empty() ? std::string(what) : image.handle;
@@ -255,6 +254,9 @@ class Lowerer {
       };
     }
     l.seed = [this, &filter] {
+      if (modelling_)
+        throw UnsupportedError(cat("[", filter.title(),
+                                   "] draws random numbers by a state that is fed; a model has none", filter.where()));
       result_.seeds.push_back(filter.attributes().integer("seed"));
       seed_feeds_.push_back(placeholder({DType::int32, Shape{7}}));
       return seed_feeds_.back();
@@ -445,6 +447,7 @@ class Lowerer {
   std::map<const FilterNode*, std::vector<std::pair<std::string, Tensor*>>> left_;  // of states that are given out
   std::vector<Operation*> operations_;
   size_t lowered_count_ = 0, part_feeds_ = 0;
+  bool modelling_ = false;
   Part part_;
   std::vector<Feed> part_parameters_;
   std::map<const Tensor*, size_t> numbers_;  // of the values that go between parts

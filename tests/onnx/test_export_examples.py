@@ -5,8 +5,10 @@ from __future__ import annotations
 import mpsgraph as mg
 import numpy as np
 import pytest
+import safetensors.numpy
 from harness.exported_examples import EXAMPLES
 from harness.exports import listed, what_outputs_need, without_description
+from mpsgraph import nngraph as ng
 
 
 @pytest.mark.parametrize("make", EXAMPLES)
@@ -28,3 +30,37 @@ def test_examples(make):
             scale = 1e-5 * max(1, np.abs(wanted).max())
             for found in (same, close):
                 np.testing.assert_allclose(found[name].numpy(), wanted, rtol=1e-5, atol=scale, err_msg=name)
+
+
+def test_networks_of_nodes_whose_weights_are_loaded_when_their_turn_comes(tmp_path):
+    weights = np.random.default_rng(0).normal(size=(4, 3, 3, 2)).astype(np.float32)
+    safetensors.numpy.save_file({"w": weights}, tmp_path / "w.safetensors")
+    descriptor = ng.ConvolutionDescriptor(3, 3, 2, 4)
+    source = ng.StoredWeights(tmp_path / "w.safetensors", descriptor, "w")
+    node = ng.ConvolutionNode(ng.ImageNode("images"), source)
+    graph = ng.NNGraph(None, ng.NeuronReLUNode(node.result_image).result_image)
+    x = np.random.default_rng(1).normal(size=(2, 6, 5, 2)).astype(np.float32)
+    back = mg.onnx.load(mg.onnx.export(graph, inputs={"images": (-1, 6, 5, 2)}))
+    np.testing.assert_allclose(back(x).numpy(), graph(x).numpy(), rtol=1e-5, atol=1e-5)
+    bytes_of = (np.abs(x) * 50).astype(np.uint8)
+    back = mg.onnx.load(mg.onnx.export(graph, inputs={"images": ((-1, 6, 5, 2), "uint8")}))
+    np.testing.assert_allclose(back(bytes_of).numpy(), graph(bytes_of).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_networks_of_nodes_that_are_no_model():
+    source = ng.TrainableConvolution(ng.ConvolutionDescriptor(3, 3, 2, 4), optimizer=ng.Adam(0.1))
+    node = ng.ConvolutionNode(ng.ImageNode("x"), source)
+    inference = ng.NNGraph(None, node.result_image)
+    with pytest.raises(mg.errors.GraphError, match="needs inputs="):
+        mg.onnx.export(inference)
+    with pytest.raises(mg.errors.ShapeError, match="only the first may be -1"):
+        mg.onnx.export(inference, inputs={"x": (-1, -1, 5, 2)})
+    with pytest.raises(mg.errors.GraphError, match="takes 1 batches of source images, came 2"):
+        mg.onnx.export(inference, inputs={"x": (-1, 6, 5, 2), "y": (-1, 6, 5, 2)})
+    loss = ng.LossNode(node.result_image, ng.LossDescriptor("mean_squared_error"))
+    (last,) = loss.training_graph(None)
+    with pytest.raises(mg.errors.GraphError, match="inference graph"):
+        mg.onnx.export(ng.NNGraph(None, last.result_image), inputs={"x": (-1, 6, 5, 2)})
+    dropped = ng.NNGraph(None, ng.DropoutNode(node.result_image, 0.5, 1).result_image)
+    with pytest.raises(mg.errors.UnsupportedError, match="random"):
+        mg.onnx.export(dropped, inputs={"x": (-1, 6, 5, 2)})
