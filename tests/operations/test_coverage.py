@@ -141,7 +141,7 @@ OF_FAMILIES = {n: m for n, m in public_methods().items() if ".ops." in m.__modul
 
 def test_every_operation_has_a_method():
     names = {method_name(name) for name in PUBLIC}
-    assert names - set(OF_FAMILIES) == set()
+    assert names - set(OF_FAMILIES) == {"custom"}, "which functions of its own make: mg.custom_operation"
 
 
 @pytest.mark.parametrize("name", sorted(public_methods()))
