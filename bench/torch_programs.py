@@ -57,7 +57,7 @@ def programs() -> dict[str, Callable[[], tuple[Any, Any, Any, Any]]]:
 
         def forward(self, x: Any) -> Any:
             y = self.words(x) + self.places(torch.arange(x.shape[1]))
-            return self.head(self.blocks(y, self.mask)).transpose(1, 2)
+            return self.head(self.blocks(y, self.mask, is_causal=True)).transpose(1, 2)
 
     def transformer() -> Any:
         return Words(), entropy, torch.randint(0, 256, (4, 64)), torch.randint(0, 256, (4, 64))

@@ -64,8 +64,8 @@ bool may_turn(const Tensor* tensor) {
   return is_image(tensor) || (tensor->type.shape.known() && tensor->type.shape.rank() == 3);
 }
 
-// Maxima that are worth two transpositions of their own: vectors run over channels, of which they need a vector's. Means
-// of windows are not.
+// Maxima that are worth two transpositions of their own: vectors run over channels, of which they need a vector's.
+// Means of windows are not.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
   if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))

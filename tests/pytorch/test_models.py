@@ -7,7 +7,7 @@ import pytest
 
 # PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
 pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
-import models
+from pytorch import models
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

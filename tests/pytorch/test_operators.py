@@ -9,7 +9,7 @@ import pytest
 # PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 pytest.importorskip("expecttest", reason="PyTorch's own tests need expecttest: make test-torch")
-import operators  # noqa: E402
+from pytorch import operators  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -27,8 +27,9 @@ def outcomes() -> dict[str, tuple[str, str]]:
 
 def test_samples_run_here_and_agree(outcomes):
     assert {name: why for name, (kind, why) in outcomes.items() if kind == "wrong"} == {}
-    passed = sum(kind == "passed" for kind, _ in outcomes.values())
-    assert passed >= 0.97 * sum(kind != "none" for kind, _ in outcomes.values()) and passed >= 25
+    kinds = [kind for kind, _ in outcomes.values()]
+    # What is refused is listed with its reason, or it would be wrong; few of a part are.
+    assert kinds.count("passed") >= 25 and kinds.count("refused") <= 3, outcomes
 
 
 @pytest.mark.parametrize("name", ["linalg.solve.0", "special.airy_ai.0", "nn.functional.grid_sample.1", "cumprod.1"])

@@ -94,6 +94,9 @@ def test_what_cannot_be_stepped_is_refused():
         step(torch.ones(4, 2))
     with pytest.raises(mg.DTypeError, match="tensors of PyTorch"):
         step(np.ones((4, 2), np.float32))
+    by_value = mg.torch.compile_step(module, lambda y: y.sum() if y.sum() > 0 else -y.sum(), sgd)
+    with pytest.raises(mg.UnsupportedError, match="torch.export cannot follow the module"):
+        by_value(torch.ones(4, 2))
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 

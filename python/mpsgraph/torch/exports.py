@@ -104,13 +104,21 @@ def loss_of(
     return Loss(found[0], feeds, buffers)
 
 
+# What torch.export says of programs whose course or sizes depend on values, or that it cannot trace.
+_CANNOT = (
+    torch._dynamo.exc.UserError,
+    torch._dynamo.exc.Unsupported,
+    torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
+)
+
+
 def _exported(step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
     """The forward pass in ATen's operations, functional; what the table lacks is decomposed where that can be."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch's own parts
         try:
             program = torch.export.export(step, (inputs, labels))
-        except (torch._dynamo.exc.UserError, torch._dynamo.exc.Unsupported) as error:
+        except _CANNOT as error:
             raise UnsupportedError(f"torch.export cannot follow the module: {error}") from error
         table = torch.export.default_decompositions()
         for operation in list(table):

@@ -45,7 +45,21 @@ class _Built:
 
 
 class CompiledStep:
-    """What compile_step gives: called with inputs and labels, it makes one step and gives the loss."""
+    """What compile_step gives: called with inputs and labels, it makes one step and gives the loss.
+
+    step(inputs, *labels): inputs, a tensor of PyTorch, or a tuple of what the module takes; labels, what the loss takes
+    behind the outputs. Each new shape is exported and compiled once. Result: the loss, a tensor without a gradient.
+
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> module = torch.nn.Linear(2, 1, bias=False)
+    >>> step = mg.torch.compile_step(module, lambda y: y.sum(), torch.optim.SGD(module.parameters(), lr=1.0))
+    >>> isinstance(step, mg.torch.CompiledStep)
+    True
+    >>> before = module.weight.detach().clone()
+    >>> _ = step(torch.ones(1, 2))
+    >>> (before - module.weight.detach()).tolist()
+    [[1.0, 1.0]]
+    """
 
     def __init__(
         self,
