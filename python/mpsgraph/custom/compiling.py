@@ -34,8 +34,8 @@ def cache_directory() -> Path:
 
     Whatever is in it may be deleted; it is made again when it is needed.
 
-    >>> mg.custom.cache_directory().name
-    'custom'
+    >>> mg.custom.cache_directory().is_absolute()
+    True
     """
     if wish := os.environ.get("MPSGRAPH_CUSTOM_CACHE"):
         return Path(wish)

@@ -28,11 +28,18 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _VERSION = re.compile(r"[\w.+-]+", re.ASCII)
 
 
+@checked
 class CustomOperation:
     """An operation of one's own: called with tensors it adds itself to their graph.
 
     It is what `custom_operation`, `python_operation` and `load_custom_operations` give. `name` and `key` are what
     graphs and packages know it by; `library` is the file that a program in C or C++ can load, None without one.
+
+    >>> shifted = mg.python_operation("shifted", lambda x, by: x + np.float32(by), attributes={"by": 1.0})
+    >>> g = mg.Graph()
+    >>> y = shifted(g.constant([1.0, 2.0]), by=0.5, name="y")
+    >>> y.name, g.run({}, y).tolist(), shifted.library
+    ('y', [1.5, 2.5], None)
     """
 
     def __init__(self, name: str, key: str, infer: Callable[..., Any] | None = None, library: Path | None = None):
@@ -217,6 +224,11 @@ def load_custom_operations(
     Args: path of the library, which stays loaded; gradients, functions of a CustomGradient by an operation's name, for
     those whose derivative is a composition; guard, as `custom_operation`. Result: CustomOperations by name. Errors:
     GraphError for a file that is no such library.
+
+    >>> source = "void nothing(mpsgraph::custom::Call& call) { call.result<float>(0)[0] = 0; }"
+    >>> compiled = mg.custom_operation("nothing", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
+    >>> mg.load_custom_operations(compiled.library)["nothing"].key == compiled.key
+    True
     """
     library = Path(os.fspath(path))
     if not library.is_file():

@@ -35,6 +35,16 @@ class CustomGradient:
 
     It gives a tensor for each operand, or None where the derivative is zero. For an operation of one operand the tensor
     alone will do.
+
+    >>> def gradient(g: mg.custom.CustomGradient) -> mg.Tensor:
+    ...     return g.incoming[0] * g.attributes["by"]
+    >>> scaled = mg.python_operation(
+    ...     "scaled", lambda x, by: x * np.float32(by), attributes={"by": 2.0}, gradient=gradient
+    ... )
+    >>> g = mg.Graph()
+    >>> x = g.constant([1.0, 5.0])
+    >>> g.run({}, g.gradients(scaled(x, by=3.0), [x])[x]).tolist()
+    [3.0, 3.0]
     """
 
     operation: Operation
