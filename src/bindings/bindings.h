@@ -157,7 +157,7 @@ void define_package(py::module_& module);
 
 void define_nngraph(py::module_& module);
 
-// --- runtime (runtime.cpp, custom.cpp, executables.cpp, probes.cpp) ---------------------------------------------------
+// --- runtime (runtime.cpp, custom.cpp, executables.cpp, probes.cpp) --------------------------------------------------
 
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);

@@ -176,7 +176,7 @@ def test_what_a_kernel_throws_ends_the_run():
 def test_what_a_part_of_a_loop_throws():
     operation = copying(
         "thrower_within",
-        'call.parallel_for(9999, 1, [](int64_t begin, int64_t) { if (begin > 10) throw std::runtime_error("within"); });',
+        'call.parallel_for(9999, 1, [](int64_t begin, int64_t) { if (begin > 9) throw std::logic_error("within"); });',
     )
     with pytest.raises(mg.DeviceError, match="within"):
         run(operation)

@@ -187,8 +187,8 @@ def test_no_trace_of_a_machine():
 
 def test_links_between_pages_lead_somewhere():
     pages = [p for p in text_files() if p.suffix == ".md"]
-    texts = {page: re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL) for page in pages}
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", texts[page])]
+    plain = {page: re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL) for page in pages}
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", plain[page])]
     assert links and [(relative(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
