@@ -80,13 +80,12 @@ class Learner:
         self.trainer = mg.Trainer(field, "mse", optimizer, (), seed=seed)
         self.rng = np.random.default_rng(seed)
 
-    def learn(self, rays: np.ndarray, colours: np.ndarray, seconds: float) -> None:
-        """Trains for some seconds on rays and their colours, drawn at random."""
+    def learn(self, rays: np.ndarray, colours: np.ndarray, until: float) -> None:
+        """Trains on rays and their colours, drawn at random, until so many seconds are spent; the last step ends."""
         start = time.perf_counter() - self.spent
-        end = self.spent + seconds
 
         def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            while self.spent < end:
+            while self.spent < until:
                 drawn = self.rng.integers(len(rays), size=RAYS)
                 yield rays[drawn], colours[drawn]
                 self.spent = time.perf_counter() - start
@@ -111,9 +110,9 @@ def train(learners: dict[str, Learner], views: list, held_out: list, seconds: fl
     for learner in learners.values():
         learner.trainer.train_step(rays[:RAYS], colours[:RAYS]).wait()  # compiles, before time counts
     turns = math.ceil(seconds / TURN)
-    for _ in range(turns):
+    for turn in range(1, turns + 1):
         for learner in learners.values():
-            learner.learn(rays, colours, seconds / turns)
+            learner.learn(rays, colours, seconds * turn / turns)
             learner.curve.append((learner.spent, decibels(learner.shown(held_out[0][0]), held_out[0][1])))
         told = (f"{name} {learner.curve[-1][1]:.1f} dB" for name, learner in learners.items())
         print(f"{learner.spent:.0f} of {seconds:.0f} s: {', '.join(told)}", file=sys.stderr)

@@ -193,5 +193,4 @@ def test_in_as_many_steps_the_tables_show_more(monkeypatch: pytest.MonkeyPatch):
         loss = learner.trainer.fit(((rays[i], colours[i]) for i in drawn), progress=False).loss
         assert np.mean(loss[-10:]) < 0.4 * loss[0]
         found[name] = nerf.decibels(learner.shown(held_out), true)
-    print(found)
     assert found["tables"] > 17 and found["tables"] > found["waves"] + 1
