@@ -1,4 +1,4 @@
-/* What the C programs of these tests say when something is not as it must be, and end with. */
+// What the C programs of these tests say when something is not as it must be, and end with.
 #ifndef MPSGRAPH_TESTS_C_INTERFACE_CHECKS_H
 #define MPSGRAPH_TESTS_C_INTERFACE_CHECKS_H
 
