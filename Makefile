@@ -63,8 +63,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-distributed test-swift test-slow \
-        test-systems bench conformance lint format stubs docs site sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-distributed test-swift \
+        test-slow test-systems bench conformance lint format stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 

@@ -1,5 +1,5 @@
-# Writes HEADER: engine_identity, the version and a checksum of the sources that LIST names, one a line. Called by a rule
-# that depends on them.
+# Writes HEADER: engine_identity, the version and a checksum of the sources that LIST names, one a line. A rule that
+# depends on them calls it.
 file(STRINGS ${LIST} files)
 set(sums "")
 foreach(file IN LISTS files)
