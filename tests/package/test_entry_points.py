@@ -32,6 +32,7 @@ TRAINERS = "is what a trainer calls, with what it has checked"
 # What is called by nobody, or is checked elsewhere.
 UNSEEN = {
     "StepResult": "is what train_step gives",
+    "CustomOperation": "is what custom_operation gives",
     "nn.Module.forward": "is for subclasses to write",
     "mixed_precision.in_float32": "a decorator of the package's own losses",
     "mixed_precision.rounded_once": "likewise, of its activations",
