@@ -33,8 +33,9 @@ PROGRAMS = (
 def programs() -> dict[str, Callable[[], tuple[Any, Any, Any, Any]]]:
     """By name: what makes a module, its loss, inputs and labels."""
     import torch
+    from torch import nn
 
-    nn, entropy = torch.nn, torch.nn.functional.cross_entropy
+    entropy = nn.functional.cross_entropy
 
     def perceptron() -> Any:
         layers = [nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)]

@@ -175,6 +175,14 @@ def _sizes(value: Any) -> list[Any]:
 
 def _partitioned(module: torch.fx.GraphModule) -> Callable[..., Any]:
     """The graph with what can be translated as parts of ours, and the rest as it is."""
+    for node in list(module.graph.nodes):  # sizes that are known by now
+        known = node.meta.get("val")
+        if node.op == "call_function" and isinstance(known, (bool, int, float)):
+            for user in list(node.users):
+                user.args, user.kwargs = torch.fx.node.map_arg(
+                    (user.args, user.kwargs), lambda n, node=node, known=known: known if n is node else n
+                )
+            module.graph.erase_node(node)
     support = _Translated()
     calls = [n for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
     fallen = Counter(str(n.target) for n in calls if not support.is_node_supported({}, n))
