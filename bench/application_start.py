@@ -47,8 +47,9 @@ def lenet() -> mg.Model:
         *(nn.Conv2d(6, 5, padding="TF_SAME"), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Flatten(), nn.Linear(120), nn.ReLU(), nn.Linear(84), nn.ReLU(), nn.Linear(10)),
     )
-    images = mg.Graph().placeholder((-1, 28, 28, 1), name="images")
-    return mg.Model(images.graph, {"images": images}, {"scores": layers.eval()(images)})
+    graph = mg.Graph()
+    images = graph.placeholder((-1, 28, 28, 1), name="images")
+    return mg.Model(graph, {"images": images}, {"scores": layers.eval()(images)})
 
 
 @dataclass
