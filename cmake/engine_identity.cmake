@@ -1,4 +1,4 @@
-# Writes HEADER: engine_identity, the version and a checksum of the sources that LIST names, one a line. A rule that
+# Writes SOURCE: engine_identity, the version and a checksum of the sources that LIST names, one a line. A rule that
 # depends on them calls it.
 file(STRINGS ${LIST} files)
 set(sums "")
@@ -8,5 +8,5 @@ foreach(file IN LISTS files)
 endforeach()
 string(SHA256 sum "${sums}")
 string(SUBSTRING ${sum} 0 16 sum)
-file(WRITE ${HEADER} "#pragma once\n\nnamespace mpsgraph::cpu {\n\n"
-  "inline constexpr const char* engine_identity = \"mpsgraph ${VERSION}, ${sum}\";\n\n}  // namespace mpsgraph::cpu\n")
+file(WRITE ${SOURCE} "namespace mpsgraph::cpu {\n\n"
+  "extern const char* const engine_identity = \"mpsgraph ${VERSION}, ${sum}\";\n\n}  // namespace mpsgraph::cpu\n")

@@ -11,10 +11,12 @@
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
-#include "engine_identity.h"
 #include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::cpu {
+
+extern const char* const engine_identity;  // cmake/engine_identity.cmake
+
 namespace {
 
 constexpr size_t block_bytes = size_t{8} << 20, line = 64;
