@@ -77,10 +77,6 @@ def test_prepare_says_whom_it_fits(tmp_path, capsys):
     x = g.placeholder((-1, 8, 8, 64), name="x")
     y = g.convolution2d(x, g.variable(np.ones((3, 3, 64, 64), np.float32)), padding="TF_SAME")
     mg.Model(g, {"x": x}, {"y": y}).optimize_for_inference().save(tmp_path / "c.mpsgraph")
-    if mg.Device.default().name != "cpu":
-        assert tool(["prepare", str(tmp_path / "c.mpsgraph"), "--shape", "x=1,8,8,64"]) == 1
-        assert "makes nothing" in capsys.readouterr().err
-        return
     assert tool(["prepare", str(tmp_path / "c.mpsgraph"), "--shape", "x=1,8,8,64"]) == 0
     said = capsys.readouterr().out
     assert "1 weights" in said and mg.library_version() in said

@@ -171,6 +171,14 @@ def test_variables_are_not_prepared(tmp_path):
         mg.prepare(tmp_path / "net", device="cpu")
 
 
+def test_a_device_that_makes_nothing_says_so(package):
+    others = [name for name in mg.Device.names() if name != "cpu"]
+    for name in others:
+        with pytest.raises(mg.UnsupportedError, match=f"device {name} makes nothing"):
+            mg.prepare(package, SHAPES, device=name)
+    assert not (package / "prepared").exists()
+
+
 def test_what_is_asked_wrongly(package, tmp_path):
     with pytest.raises(mg.GraphError, match="no input 'picture'; it has 'images'"):
         mg.prepare(package, {"picture": (1, 12, 12, 64)})

@@ -81,6 +81,6 @@ def quantize(options: argparse.Namespace) -> str:
 
 
 def prepare_package(options: argparse.Namespace) -> str:
-    """See mpsgraph.prepare. Result: what was written, and whom it fits."""
-    made = prepare(options.model, models.shapes(options))
+    """See mpsgraph.prepare; for the processor, which alone has such forms. Result: what was written, whom it fits."""
+    made = prepare(options.model, models.shapes(options), device="cpu")
     return f"{made.file}: {made.constants} weights, {made.bytes / 1e6:.1f} MB\n  for {made.made_for}"
