@@ -127,7 +127,8 @@ def arguments_of(made: ShowsArguments) -> Iterator[str]:
     given = made._arguments
     if given is None:
         return
-    signature = inspect.signature(type(made))
+    # Of a class, Python 3.11.2 gives the signature of __new__.
+    signature = inspect.signature(made.__init__)  # type: ignore[misc]
     try:
         bound = signature.bind(*given.positional, **given.named)
     except TypeError:  # of a subclass that takes them otherwise

@@ -104,7 +104,8 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
 class Preparation(NamedTuple):
     """What `mpsgraph.prepare` wrote: the file, whom it fits (engine and processor), how many constants, their bytes.
 
-    >>> mg.packages.Preparation(Path("net.mpsgraph/prepared/cpu-0.safetensors"), "a processor", 53, 1 << 20).constants
+    >>> from mpsgraph.packages import Preparation
+    >>> Preparation("net.mpsgraph/prepared/cpu-0.safetensors", "a processor", constants=53, bytes=1 << 20).constants
     53
     """
 

@@ -26,7 +26,7 @@ SIZES = {
     "few_channels_of_pixels_that_no_window_sees": (3, (23, 11), 3, (2, 2), 40, {"strides": 4}),
     "few_outputs": (40, (9, 9), 48, (3, 3), 5, {"padding": "TF_SAME"}),
     "four_pixels_of_one_image": (1, (2, 2), 64, (3, 3), 96, {"padding": "TF_SAME"}),
-    "more_rows_than_a_tile": (3, (5, 4), 32, (3, 3), 70, {"padding": "TF_SAME"}),
+    "more_rows_than_a_tile": (2, (5, 4), 32, (3, 3), 70, {"padding": "TF_SAME"}),
     "panels_one_by_one": (24, (2, 3), 256, (3, 3), 256, {"padding": "TF_SAME"}),
     "slices_and_parts_of_sums": (3, (14, 14), 40, (5, 5), 64, {"padding": "TF_SAME"}),
     "rows_that_lie_alike": (4, (8, 8), 64, (1, 1), 96, {}),

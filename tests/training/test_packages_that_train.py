@@ -333,8 +333,8 @@ def test_old_packages_load_and_new_ones_say_what_they_are(tmp_path):
 
 def test_the_page_runs():
     page = Path(__file__).parents[2] / "docs" / "packages.md"
-    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    exec(compile(block, str(page), "exec"), {})
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile("\n".join(blocks), str(page), "exec"), {})
 
 
 def test_a_package_that_lies_in_the_repository_goes_on_training():
