@@ -15,6 +15,17 @@ from jax import lax
 from jax import numpy as jnp
 
 from ..._core import Tensor
+from ...interchange.series import (
+    BERNOULLI,
+    ERFC_P,
+    ERFC_Q,
+    ERFC_R,
+    ERFC_S,
+    INVERSE_FAR,
+    INVERSE_NEAR,
+    LANCZOS,
+    LANCZOS_BASE,
+)
 from ._table import Equation, primitive
 
 Function = Callable[..., Any]
@@ -52,26 +63,6 @@ def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
     return x * b0 - b1 + x.dtype.type(coefficients[0])
 
 
-# Rational approximations of erfc(x) exp(x^2) from 1 to 8 and above, of the Cephes library.
-_ERFC_P = (
-    2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0, 4.86371970985681366614e1,
-    1.96520832956077098242e2, 5.26445194995477358631e2, 9.34528527171957607540e2, 1.02755188689515710272e3,
-    5.57535335369399327526e2,
-)  # fmt: skip
-_ERFC_Q = (
-    1.0, 1.32281951154744992508e1, 8.67072140885989742329e1, 3.54937778887819891062e2, 9.75708501743205489753e2,
-    1.82390916687909736289e3, 2.24633760818710981792e3, 1.65666309194161350182e3, 5.57535340817727675546e2,
-)  # fmt: skip
-_ERFC_R = (
-    5.64189583547755073984e-1, 1.27536670759978104416e0, 5.01905042251180477414e0, 6.16021097993053585195e0,
-    7.40974269950448939160e0, 2.97886665372100240670e0,
-)  # fmt: skip
-_ERFC_S = (
-    1.0, 2.26052863220117276590e0, 9.39603524938001434673e0, 1.20489539808096656605e1, 1.70814450747565897222e1,
-    9.60896809063285878198e0, 3.36907645100081516050e0,
-)  # fmt: skip
-
-
 @_special("erfc")
 def erfc(x: Any) -> Any:
     """1 - erf(x), without what that loses for large x."""
@@ -81,31 +72,20 @@ def erfc(x: Any) -> Any:
     high = lax.reduce_precision(clamped, *((11, 25) if x.dtype.itemsize == 8 else (8, 11)))
     scale = jnp.exp(-high * high) * jnp.exp((high - clamped) * (high + clamped))
     bounded = jnp.minimum(clamped, 30)
-    middle = _polynomial(bounded, _ERFC_P) / _polynomial(bounded, _ERFC_Q)
-    far = _polynomial(bounded, _ERFC_R) / _polynomial(bounded, _ERFC_S)
+    middle = _polynomial(bounded, ERFC_P) / _polynomial(bounded, ERFC_Q)
+    far = _polynomial(bounded, ERFC_R) / _polynomial(bounded, ERFC_S)
     tail = scale * jnp.where(clamped < 8, middle, far)
     tail = jnp.where(size > 30, jnp.zeros_like(x), tail)
     outside = jnp.where(x < 0, 2 - tail, tail)
     return jnp.where(size < 1, 1 - lax.erf(x), jnp.where(x != x, x, outside))
 
 
-# M. Giles, Approximating the erfinv function: polynomials of w = -log(1 - x^2), below 5 and above.
-_INVERSE_NEAR = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
-    0.246640727, 1.50140941,
-)  # fmt: skip
-_INVERSE_FAR = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
-    1.00167406, 2.83297682,
-)  # fmt: skip
-
-
 @_special("erf_inv")
 def erf_inv(x: Any) -> Any:
     """Giles's approximation; in float64 with two steps of Halley's behind it."""
     w = -jnp.log1p(-x * x)
-    near = _polynomial(jnp.minimum(w, 5) - 2.5, _INVERSE_NEAR)
-    far = _polynomial(jnp.sqrt(jnp.clip(w, 5, 40)) - 3, _INVERSE_FAR)
+    near = _polynomial(jnp.minimum(w, 5) - 2.5, INVERSE_NEAR)
+    far = _polynomial(jnp.sqrt(jnp.clip(w, 5, 40)) - 3, INVERSE_FAR)
     found = jnp.where(w < 5, near, far) * x
     if x.dtype.itemsize == 8:
         for _ in range(3):
@@ -117,13 +97,6 @@ def erf_inv(x: Any) -> Any:
     return jnp.where(jnp.abs(x) == 1, x * np.inf, jnp.where(jnp.abs(x) > 1, jnp.nan, found))
 
 
-# Lanczos's approximation of the gamma function, g = 7.
-_LANCZOS_BASE = 0.99999999999980993227684700473478
-_LANCZOS = (
-    676.520368121885098567009190444019, -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
-    -176.61502916214059906584551354, 12.507343278686904814458936853, -0.13857109526572011689554707,
-    9.984369578019570859563e-6, 1.50563273514931155834e-7,
-)  # fmt: skip
 _LOG_SHIFT = math.log(7.5)
 
 
@@ -132,8 +105,8 @@ def lgamma(x: Any) -> Any:
     """log |gamma(x)|; below 1/2 by reflection."""
     reflected = x < 0.5
     z = jnp.where(reflected, -x, x - 1)
-    total = jnp.full_like(x, _LANCZOS_BASE)
-    for number, c in enumerate(_LANCZOS):
+    total = jnp.full_like(x, LANCZOS_BASE)
+    for number, c in enumerate(LANCZOS):
         total = total + x.dtype.type(c) / (z + (number + 1))
     log_t = _LOG_SHIFT + jnp.log1p(z / 7.5)
     found = math.log(2 * math.pi) / 2 + (z + 0.5 - (z + 7.5) / log_t) * log_t + jnp.log(total)
@@ -148,8 +121,8 @@ def digamma(x: Any) -> Any:
     """The derivative of log gamma(x); below 1/2 by reflection, NaN at 0, -1, -2, …"""
     reflected = x < 0.5
     z = jnp.where(reflected, -x, x - 1)
-    top, bottom = jnp.zeros_like(x), jnp.full_like(x, _LANCZOS_BASE)
-    for number, c in enumerate(_LANCZOS):
+    top, bottom = jnp.zeros_like(x), jnp.full_like(x, LANCZOS_BASE)
+    for number, c in enumerate(LANCZOS):
         place = z + (number + 1)
         top = top - x.dtype.type(c) / (place * place)
         bottom = bottom + x.dtype.type(c) / place
@@ -192,13 +165,6 @@ def bessel_i1e(x: Any) -> Any:
     return jnp.sign(x) * jnp.where(size <= 8, near, far)
 
 
-# B_2k / (2k)!, for Euler and Maclaurin's formula.
-_BERNOULLI = (
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
-    -3617 / 10670622842880000,
-)  # fmt: skip
-
-
 @_special("zeta")
 def zeta(s: Any, q: Any) -> Any:
     """Hurwitz's zeta function, the sum of (q + n)^-s, for s > 1: some terms and Euler and Maclaurin's formula."""
@@ -208,7 +174,7 @@ def zeta(s: Any, q: Any) -> Any:
     power = jnp.power(a, -s)
     total = total + power * a / (s - 1) + 0.5 * power
     factor, rising = power / a, s
-    for number, b in enumerate(_BERNOULLI):
+    for number, b in enumerate(BERNOULLI):
         total = total + _typed(s, b) * factor * rising
         factor = factor / (a * a)
         rising = rising * (s + 2 * number + 1) * (s + 2 * number + 2)

@@ -1,7 +1,7 @@
 """Series for special functions, and what adds them up.
 
 The Chebyshev series were computed with mpmath, 40 digits, from the functions that their users name; they go on until
-terms fall below float64's digits. Rational approximations are the Cephes library's and Giles's.
+terms fall below float64's digits. What JAX's door needs as well stands in interchange/series.py.
 """
 
 from __future__ import annotations
@@ -27,49 +27,6 @@ def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Tensor:
         b0, b1 = x * b0 * 2.0 - b1 + c, b0
     return x * b0 - b1 + coefficients[0]
 
-
-# erfc(x) exp(x^2) from 1 to 8, and beyond (Cephes).
-ERFC_P = (
-    2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0, 4.86371970985681366614e1,
-    1.96520832956077098242e2, 5.26445194995477358631e2, 9.34528527171957607540e2, 1.02755188689515710272e3,
-    5.57535335369399327526e2,
-)  # fmt: skip
-ERFC_Q = (
-    1.0, 1.32281951154744992508e1, 8.67072140885989742329e1, 3.54937778887819891062e2, 9.75708501743205489753e2,
-    1.82390916687909736289e3, 2.24633760818710981792e3, 1.65666309196164659235e3, 5.57535340817727675546e2,
-)  # fmt: skip
-ERFC_R = (
-    5.64189583547755073984e-1, 1.27536670759978104416e0, 5.01905042251180477414e0, 6.16021097993053585195e0,
-    7.40974269950448939160e0, 2.97886665372100240670e0,
-)  # fmt: skip
-ERFC_S = (
-    1.0, 2.26052863220117276590e0, 9.39603524938001434673e0, 1.20489539808096656605e1, 1.70814450747565897222e1,
-    9.60896809063285878198e0, 3.36907645100081516050e0,
-)  # fmt: skip
-
-# erf's inverse over x, of w = -log(1 - x^2) below 5 and above (M. Giles).
-INVERSE_NEAR = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
-    0.246640727, 1.50140941,
-)  # fmt: skip
-INVERSE_FAR = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
-    1.00167406, 2.83297682,
-)  # fmt: skip
-
-# Lanczos's approximation of the gamma function, g = 7.
-LANCZOS_BASE = 0.99999999999980993227684700473478
-LANCZOS = (
-    676.520368121885098567009190444019, -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
-    -176.61502916214059906584551354, 12.507343278686904814458936853, -0.13857109526572011689554707,
-    9.984369578019570859563e-6, 1.50563273514931155834e-7,
-)  # fmt: skip
-
-# B_2k / (2k)!, for Euler and Maclaurin's formula.
-BERNOULLI = (
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
-    -3617 / 10670622842880000,
-)  # fmt: skip
 
 # Bessel functions of orders 0 and 1: J and Y below 8 over 2 (x / 8)^2 - 1, beyond it by P and Q over 2 (8 / x)^2 - 1;
 # exp(-x) I over x / 4 - 1 below 8, beyond it with sqrt(x) over 16 / x - 1; K over 2 (x / 2)^2 - 1 below 2, beyond it

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core import Tensor, float32
 from ...graph import Graph
-from ._series import (
+from ...interchange.series import (
     BERNOULLI,
     ERFC_P,
     ERFC_Q,
@@ -18,6 +18,8 @@ from ._series import (
     INVERSE_NEAR,
     LANCZOS,
     LANCZOS_BASE,
+)
+from ._series import (
     polynomial,
 )
 from ._table import Call, aten, prims
