@@ -19,9 +19,7 @@ from ...interchange.series import (
     LANCZOS,
     LANCZOS_BASE,
 )
-from ._series import (
-    polynomial,
-)
+from ._series import polynomial
 from ._table import Call, aten, prims
 from .elementwise import log1p_of
 
