@@ -39,13 +39,14 @@ MODES = {"W1": ("default", "reduce-overhead"), "GPT": ("default", "reduce-overhe
 def sizes_of(name: str, small: bool) -> dict[str, Any]:
     """Batch and steps of a round, and the sizes of the GPT."""
     gpt = SMALL_GPT if small else GPT
-    large = {"W1": 64, "W2": 64, "W2 1024": 1024, "GPT": gpt["batch"]}
-    batch = {"W1": 8, "W2": 4, "W2 1024": 8, "GPT": gpt["batch"]}[name] if small else large[name]
-    steps = {"W1": 200, "W2": 20, "W2 1024": 4, "GPT": 20}[name]
+    large = {"W1": 64, "W2": 64, "W2 1024": 1024, "W2 2048": 2048, "GPT": gpt["batch"]}
+    batch = {"W1": 8, "W2": 4, "W2 1024": 8, "W2 2048": 16, "GPT": gpt["batch"]}[name] if small else large[name]
+    steps = {"W1": 200, "W2": 20, "W2 1024": 10, "W2 2048": 10, "GPT": 20}[name]
     return {"batch": batch, "steps": 2 if small else steps, "gpt": gpt, "small": small}
 
 
-NAMES = ("W1", "W2", "W2 1024", "GPT")
+NAMES = ("W1", "W2", "W2 1024", "W2 2048", "GPT")
+DEVICES = {"W2 1024": [1, 2], "W2 2048": [2]}  # the last: 1,024 images a card
 
 
 def batch_of(name: str, sizes: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +135,7 @@ def trainer_of(name: str, sizes: dict[str, Any], engine: Any = None) -> Any:
     return mg.Trainer(w2_resnet50.network(), optimizer=sgd, metrics=(), engine=engine)
 
 
-def write(folder: Path, small: bool, precision: str) -> None:
+def write(folder: Path, small: bool, precision: str, only: list[str] | None = None) -> None:
     """Files for each workload: steps for one device and for two, and what they begin with."""
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2 " + os.environ.get("XLA_FLAGS", "")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -145,7 +146,7 @@ def write(folder: Path, small: bool, precision: str) -> None:
     # jax.export reads files by it, and a machine that has JAX may not have it: a small package of Python alone.
     shutil.copytree(Path(flatbuffers.__file__).parent, folder / "flatbuffers", dirs_exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
+    for name in only or NAMES:
         began = time.perf_counter()
         sizes = sizes_of(name, small)
         inputs, labels = batch_of(name, sizes)
@@ -163,11 +164,11 @@ def write(folder: Path, small: bool, precision: str) -> None:
             "name": name, "sizes": sizes, "precision": precision, "state": rules, "jax": jax.__version__,
             "parameters": [path for path, _ in trainer.model.named_parameters()], "losses": [],
             "rates": {key: value.tolist() for key, value in feeds.items() if key.startswith("learning_rate")},
-            "devices": [1, 2] if name == "W2 1024" else [1],
+            "devices": DEVICES.get(name, [1]),
         }  # fmt: skip
         for count in described["devices"]:
             exported(step, state, feeds, count, folder / f"{file_of(name)}-{count}.stablehlo")
-        if name != "W2 1024":
+        if name not in DEVICES:
             trainer.set_weights(weights)
             described["losses"] = [float(trainer.train_step(inputs, labels)) for _ in range(RECORDED)]
         (folder / f"{file_of(name)}.json").write_text(json.dumps(described))
@@ -392,7 +393,7 @@ def side(folder: Path, arguments: list[str], seconds: float) -> dict[str, Any]:
     return {"error": (ended.stderr.strip().splitlines() or ["it said nothing"])[-1][:300]}
 
 
-def run(folder: Path, output: Path, seconds: float) -> None:
+def run(folder: Path, output: Path, seconds: float, only: list[str] | None = None) -> None:
     """All sides in turn, those first that most depends on; a table, and JSON."""
     end = time.monotonic() + seconds
     results: dict[str, Any] = {"workloads": {}}
@@ -404,15 +405,15 @@ def run(folder: Path, output: Path, seconds: float) -> None:
         print(f"{name}, {key}: {said}", flush=True)
         output.write_text(json.dumps(results, indent=1))
 
-    present = [name for name in NAMES if (folder / f"{file_of(name)}.json").exists()]
+    present = [name for name in only or NAMES if (folder / f"{file_of(name)}.json").exists()]
     if not present:
         raise SystemExit(f"{folder} has no steps: write them first, where mpsgraph is")
-    for name in sorted(present, key=lambda name: ("W1", "GPT", "W2 1024", "W2").index(name)):
+    for name in sorted(present, key=lambda name: ("W1", "GPT", "W2 1024", "W2 2048", "W2").index(name)):
         told = described_of(folder, name)
         results["workloads"][name] = {"cpu_losses": told["losses"], "precision": told["precision"]}
         for count in told["devices"]:
             measured(name, f"XLA, {count}", "xla", name, str(count))
-        for mode in MODES.get(name, ("default",)):
+        for mode in () if name == "W2 2048" else MODES.get(name, ("default",)):
             measured(name, f"PyTorch {mode}", "torch", name, mode)
     print(table(results))
     print(f"written to {output}")
@@ -439,11 +440,15 @@ def table(results: dict[str, Any]) -> str:
         cpu = difference(ours.get("losses", []), found["cpu_losses"])
         peer = "dropout" if name == "W1" else difference(ours.get("losses", []), best.get("losses", []))
         lines.append(f"| {name} | {ours.get('device', '–')} | {' | '.join(times)} | {ratio} | {cpu} | {peer} |")
-    both = [results["workloads"].get("W2 1024", {}).get(f"XLA, {count}", {}) for count in (1, 2)]
-    if all("ms" in found for found in both):
-        one, two = both
-        said = f"one card {one['ms']:.2f} ms, two {two['ms']:.2f} ms, {one['ms'] / two['ms']:.2f} times"
-        lines += ["", f"W2, batch 1,024: {said}; losses differ by {difference(two['losses'], one['losses'])}"]
+    one = results["workloads"].get("W2 1024", {}).get("XLA, 1", {})
+    for name, images in (("W2 1024", 1), ("W2 2048", 2)):
+        two = results["workloads"].get(name, {}).get("XLA, 2", {})
+        if "ms" in one and "ms" in two:
+            lines += ["", f"W2, one card with 1,024 images {one['ms']:.2f} ms, "]
+            lines[-1] += f"two with {images * 1024:,} {two['ms']:.2f} ms: "
+            lines[-1] += f"{images * one['ms'] / two['ms']:.2f} times the images a second"
+            if images == 1:
+                lines[-1] += f"; losses differ by {difference(two['losses'], one['losses'])}"
     return "\n".join(lines)
 
 
@@ -454,13 +459,14 @@ def main() -> None:
     parser.add_argument("--files", type=Path, default=FILES)
     parser.add_argument("--output", type=Path, default=Path("jax_out.json"))
     parser.add_argument("--seconds", type=float, default=450)
+    parser.add_argument("--only", nargs="+", choices=NAMES, help="these workloads (default all that were written)")
     parser.add_argument("--small", action="store_true", help="write small networks, to try it")
     parser.add_argument("--precision", choices=("default", "highest"), default="default")
     given = parser.parse_args()
     if given.what == "write":
-        write(given.files, given.small, given.precision)
+        write(given.files, given.small, given.precision, given.only)
     elif given.what == "run":
-        run(given.files, given.output, given.seconds)
+        run(given.files, given.output, given.seconds, given.only)
     else:
         kind, name, how = given.arguments
         found = xla_side(given.files, name, int(how)) if kind == "xla" else torch_side(given.files, name, how)

@@ -13,7 +13,6 @@ DEPENDS_ON_VALUES = "the shape of its result depends on values, which XLA cannot
 FED = "its axes or sizes are fed, and decide what is computed: a program is made before there are values"
 
 EXCLUDED: dict[str, str] = {
-    "call": "it runs an executable of a device",
     "non_zero_indices": DEPENDS_ON_VALUES,
     "non_maximum_suppression": "the list of boxes that its Python face makes is as long as values say",
     "*-tensor_*": FED,

@@ -184,3 +184,18 @@ def _state(seed: int) -> np.ndarray:
 
 def _random(g: mg.Graph, shape: tuple[int, ...], state: mg.Tensor, **attributes: object) -> mg.Operation:
     return g.create("random", [g.constant(np.array(shape, np.int32)), g.read(state)], attributes)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64])
+def test_integers_divided_several_times_by_what_is_large_in_all(dtype):
+    large = int(np.sqrt(float(np.iinfo(dtype).max))) * 3
+    updates = np.array([large, large, 0, 5, 3, 2], dtype)
+    g = mg.Graph()
+    x = g.placeholder((4,), np.dtype(dtype).name, name="x")
+    places = g.constant(np.int32([0, 0, 1, 1, 2, 2]))
+    y = g.scatter(g.constant(updates), places, 0, "div", data=x)
+    fed = np.array([np.iinfo(dtype).max, 100, 100, 7], dtype)
+    assert g.run({x: fed}, y).numpy().tolist() == [0, 0, 16, 7]
+    with jax.enable_x64(True):
+        function = mg.jax.function(g, {"y": y})
+        assert function(function.state(), {"x": fed})[0]["y"].tolist() == [0, 0, 16, 7]

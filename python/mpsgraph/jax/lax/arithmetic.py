@@ -127,7 +127,7 @@ _UNARY: dict[str, Lowering] = {
 }
 
 
-def _division(x: Value, y: Value) -> Value:
+def division(x: Value, y: Value) -> Value:
     """Of integers, toward zero; by 0 it is 0."""
     if x.dtype.kind not in "iu":
         return x / y
@@ -141,7 +141,7 @@ def _rounded_down(function: Lowering, x: Value, y: Value) -> Value:
 
 def _division_no_nan(x: Value, y: Value) -> Value:
     zero = y == 0
-    return jnp.where(zero, jnp.zeros((), x.dtype), _division(x, jnp.where(zero, jnp.ones((), y.dtype), y)))
+    return jnp.where(zero, jnp.zeros((), x.dtype), division(x, jnp.where(zero, jnp.ones((), y.dtype), y)))
 
 
 def _modulo(x: Value, y: Value) -> Value:
@@ -189,7 +189,7 @@ _BINARY: dict[str, Lowering] = {
     "addition": jnp.add,
     "subtraction": jnp.subtract,
     "multiplication": jnp.multiply,
-    "division": _division,
+    "division": division,
     "division_no_nan": _division_no_nan,
     "modulo": _modulo,
     "floor_modulo": _floor_modulo,

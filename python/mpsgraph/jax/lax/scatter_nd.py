@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from ._table import Step, Value, lowers
-from .arithmetic import is_half
+from .arithmetic import division, is_half
 from .gather import numbers_of, pick, scatter_numbers, with_vectors
 
 _ACCUMULATE = {
@@ -42,11 +42,17 @@ def scatter(step: Step, data: Value, updates: Value, indices: Value) -> Value:
         made = lax.scatter_add(winner, vectors, kept, places, mode=dropped)
         return jnp.where(last >= 0, made.astype(data.dtype), data)
     wide = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
+    if mode == "div" and wide.kind in "iu" and wide.itemsize < 4:
+        wide = np.dtype(np.int32)  # which holds more products of divisors
     before, given = data.astype(wide), updates.astype(wide)
     if mode == "sub":
         mode, given = "add", jnp.negative(given)
     if mode == "div":
-        product = lax.scatter_mul(jnp.ones(data.shape, wide), vectors, given, places, mode=dropped)
-        divided = lax.div(before, product) if np.dtype(wide).kind in "iu" else before / product
-        return divided.astype(data.dtype)
+        divisors = lax.scatter_mul(jnp.ones(data.shape, wide), vectors, given, places, mode=dropped)
+        quotient = division(before, divisors)
+        if wide.kind in "iu":
+            size = lax.scatter_mul(jnp.ones(data.shape), vectors, jnp.abs(given.astype(float)), places, mode=dropped)
+            too_large = size > float(np.iinfo(wide).max)
+            quotient = jnp.where(too_large, jnp.zeros((), wide), quotient)
+        return quotient.astype(data.dtype)
     return _ACCUMULATE[mode](before, vectors, given, places, mode=dropped).astype(data.dtype)
