@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 from harness import device
 from hypothesis import HealthCheck, settings
 
@@ -59,6 +60,26 @@ def pytest_pyfunc_call() -> object:
         if device.needs_newer(str(error)):
             pytest.skip(f"as it must on macOS {device.OLD_SYSTEM}: {error}")
         raise
+
+
+class OneReport:
+    """A process of several sends one report of a test that passed, instead of three and two messages around them: of
+    sixty thousand short tests they take more time than the tests."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        passed = all(report.passed for report in reports)
+        for report in reports:
+            if report.when == "call" or not passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells the main process less, where there are several."""
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(OneReport())
 
 
 def _first_match(name: str, patterns: dict[str, str]) -> str | None:
