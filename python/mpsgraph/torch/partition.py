@@ -52,7 +52,7 @@ def partition(
     # Whoever says what is computed again, by torch.utils.checkpoint, has decided.
     if not any("recompute" in node.meta for node in joint.graph.nodes):
         _forget_what_is_not_read(joint.graph)
-        _do_again(joint.graph)
+        _Again(joint.graph).do()
         joint.graph.eliminate_dead_code()
         joint.recompile()
     forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
@@ -101,44 +101,63 @@ def _forward_part(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     return [node for node in nodes[:end] if not node.name.startswith("tangents")]
 
 
-def _do_again(graph: torch.fx.Graph) -> None:
+def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The inputs that the program writes to: buffers, for one. Behind, they do not have the values of before."""
+    given = [node for node in graph.nodes if node.op == "placeholder"]
+    said = next(reversed(graph.nodes)).meta.get("desc")
+    if said is None:
+        return set(given)
+    changed = [result.mutated_input for result in said if hasattr(result, "mutated_input")]
+    return {node for node in given if node.meta.get("desc") in changed}
+
+
+class _Again:
     """Where the backward part reads a view or a cheap step of the forward one, it gets one of its own."""
-    forward = _forward_part(graph)
-    inside = set(forward)
-    place = {node: i for i, node in enumerate(graph.nodes)}
-    output = next(reversed(graph.nodes))
 
-    def behind(node: torch.fx.Node) -> list[torch.fx.Node]:
-        return [user for user in node.users if user not in inside and user is not output]
+    FAR = 8
 
-    for node in reversed(forward):
-        users = behind(node)
-        if not users or not isinstance(node.meta.get("val"), torch.Tensor) or not _is_free(node, inside, behind):
-            continue
-        first = min(users, key=lambda user: place[user])
-        with graph.inserting_before(first):
-            again = graph.node_copy(node, lambda n: n)
-        again.meta = {**node.meta, "partitioner_tag": "is_backward"}
-        place[again] = place[first] - 0.5
-        for user in users:
-            user.replace_input_with(node, again)
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.graph, self.forward, self.changed = graph, _forward_part(graph), _changed(graph)
+        self.inside = set(self.forward)
+        self.output = next(reversed(graph.nodes))
+
+    def do(self) -> None:
+        place = {node: float(i) for i, node in enumerate(self.graph.nodes)}
+        for node in reversed(self.forward):
+            users = self.behind(node)
+            if not users or not isinstance(node.meta.get("val"), torch.Tensor) or not self.is_free(node):
+                continue
+            first = min(users, key=lambda user: place[user])
+            with self.graph.inserting_before(first):
+                again = self.graph.node_copy(node, lambda n: n)
+            again.meta = {**node.meta, "partitioner_tag": "is_backward"}
+            place[again] = place[first] - 0.5
+            for user in users:
+                user.replace_input_with(node, again)
+
+    def behind(self, node: torch.fx.Node) -> list[torch.fx.Node]:
+        return [user for user in node.users if user not in self.inside and user is not self.output]
+
+    def is_free(self, node: torch.fx.Node, far: int = 0) -> bool:
+        """Whether doing it again asks for nothing that is not kept anyway, or for no more memory."""
+        name = _name_of(node)
+        if name in _VIEWS and far == 0:
+            return self.is_there(_seen(node), self.FAR) or _seen(node).op != "placeholder"
+        if name in _CHEAP and any(_name_of(user) in _HEAVY | _VIEWS for user in node.users if user in self.inside):
+            return False  # the forward part writes it anyway
+        return name in _VIEWS | _PARTS | _MADE | _CHEAP and all(self.is_there(n, far) for n in _tensors(node))
+
+    def is_there(self, node: torch.fx.Node, far: int) -> bool:
+        if node.op == "placeholder":
+            return node not in self.changed
+        return bool(self.behind(node)) or (far < self.FAR and self.is_free(node, far + 1))
 
 
-def _is_free(node: torch.fx.Node, inside: set[torch.fx.Node], behind: Any) -> bool:
-    """Whether doing it again asks for nothing that is not kept anyway, or for no more memory."""
-    name = _name_of(node)
-    if name in _MADE:
-        return not list(_tensors(node)) or all(_is_kept(n, behind) for n in _tensors(node))
-    if name in _VIEWS:
-        return True
-    if name in _PARTS:
-        return all(_is_kept(n, behind) for n in _tensors(node))
-    written = any(_name_of(user) in _HEAVY | _VIEWS for user in node.users if user in inside)
-    return name in _CHEAP and not written and all(_is_kept(n, behind) for n in _tensors(node))
-
-
-def _is_kept(node: torch.fx.Node, behind: Any) -> bool:
-    return node.op == "placeholder" or bool(behind(node)) or _name_of(node) in _MADE
+def _seen(node: torch.fx.Node) -> torch.fx.Node:
+    """What views show in the end."""
+    while _name_of(node) in _VIEWS:
+        node = next(_tensors(node))
+    return node
 
 
 def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
@@ -157,9 +176,13 @@ def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphM
         whole, there.meta = dict(there.meta), {**there.meta, "val": results[i].meta["val"]}
         there.meta.pop("tensor_meta", None)
         with backward.graph.inserting_after(there):
-            back = backward.graph.call_function(torch.ops.aten.permute.default, (there, _TO_SECOND))
-        back.meta = whole
-        there.replace_all_uses_with(back, delete_user_cb=lambda user, back=back: user is not back)
+            turned = backward.graph.call_function(torch.ops.aten.permute.default, (there, _TO_SECOND))
+        with backward.graph.inserting_after(turned):  # for PyTorch's views, which ask for its order in memory
+            back = backward.graph.call_function(
+                torch.ops.aten.clone.default, (turned,), {"memory_format": torch.contiguous_format}
+            )
+        turned.meta["val"] = back.meta["val"] = whole["val"]
+        there.replace_all_uses_with(back, delete_user_cb=lambda user, turned=turned: user is not turned)
     output.args = (type(output.args[0])(results),)
     forward.recompile()
     backward.recompile()
