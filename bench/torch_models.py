@@ -173,7 +173,9 @@ def t5(models: Any, t: Any) -> Any:
 def vit(models: Any, t: Any) -> Any:
     import torch
 
-    inner = t.ViTForImageClassification(t.ViTConfig(image_size=32, patch_size=4, num_labels=10, **SIZES, **models.STILL))
+    inner = t.ViTForImageClassification(
+        t.ViTConfig(image_size=32, patch_size=4, num_labels=10, **SIZES, **models.STILL)
+    )
     return inner, ("pixel_values", "labels"), (torch.randn(8, 3, 32, 32), torch.arange(8))
 
 

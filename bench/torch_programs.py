@@ -72,7 +72,7 @@ def stepping(side: str, made: torch_models.Made) -> Callable[[], float]:
 
 
 def serve(side: str, threads: int, clock: Callable[[], float]) -> None:
-    """Answers lines of a program's name and a number of steps by their times and losses; keeps one program at a time."""
+    """Answers lines of a program's name and a number of steps by their times and losses; has one program at a time."""
     import torch
 
     answers = os.fdopen(os.dup(1), "w")
@@ -207,7 +207,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, help="5, or 3 with --quick")
     parser.add_argument("--seconds", type=float, default=0.5, help="of a side in a round, about")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--clock", default="wall", choices=CLOCKS, help="processor: on a busy machine, with --threads 1")
+    parser.add_argument(
+        "--clock", default="wall", choices=CLOCKS, help="processor: on a busy machine, with --threads 1"
+    )
     parser.add_argument("--without", nargs="*", default=[], choices=SIDES, help="sides that are left out")
     parser.add_argument("--json", help="a file for all times, and what it holds from before is told as well")
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)

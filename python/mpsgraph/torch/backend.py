@@ -25,7 +25,7 @@ from .._core import Executable
 from ..errors import Error
 from ..graph import Graph
 from . import importer
-from .aten import dtype_of, function_of
+from .aten import function_of
 from .partition import partition
 from .tensors import as_array, as_tensor
 

@@ -27,8 +27,8 @@ _MADE = {"arange", "full", "full_like", "iota", "ones", "ones_like", "scalar_ten
 # Cheap and element by element: kernels read and write what stands beside them all the same.
 _CHEAP = {
     "_to_copy", "abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "clamp", "clamp_min", "clamp_max", "div",
-    "eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "lt", "masked_fill", "maximum", "minimum", "mul",
-    "ne", "neg", "reciprocal", "relu", "rsqrt", "rsub", "sqrt", "sub", "where",
+    "eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "lt", "masked_fill", "maximum", "minimum",
+    "mul", "ne", "neg", "reciprocal", "relu", "rsqrt", "rsub", "sqrt", "sub", "where",
 }  # fmt: skip
 # What reads its operand out of memory, so that somebody wrote it there.
 _HEAVY = {
