@@ -131,9 +131,7 @@ def channels_last_before(g: mg.Graph):
     d, w = g.placeholder((1, 1, 4, 4), name="d"), g.placeholder((1, 2, 1, 1), name="w")
     x = g.transpose(kept, [0, 3, 1, 2])
     u = g.multiplication(x, 2.0, name="u")  # before any convolution
-    c = g.convolution2d_data_gradient(
-        d, w, (1, 2, 4, 4), data_layout="NCHW", weights_layout="OIHW", padding="valid", name="c"
-    )
+    c = g.convolution2d_data_gradient(d, w, (1, 2, 4, 4), data_layout="NCHW", weights_layout="OIHW", name="c")
     feeds = {kept: (1, 4, 4, 2), d: (1, 1, 4, 4), w: (1, 2, 1, 1)}
     return feeds, [g.reduction_sum(g.multiplication(u, c, name="m"), [0, 2, 3], name="s")], []
 
