@@ -6,8 +6,8 @@
 
 The ways in are Trainer, compile_step and the backend of torch.compile; beside them stand eager and Inductor (which
 needs a C++ compiler at hand, and gets an empty cache). Each side is a process of its own, with as many threads as the
-others, and they take turns; who waits sleeps. Losses of the first steps must be equal. How far it is goes to stderr,
-the table to stdout. It stands beside the other benchmarks, which run ours where PyTorch is not.
+others, and they take turns; who waits sleeps. A side with other losses than eager's is not counted. How far it is goes
+to stderr, the table to stdout. It stands beside the other benchmarks, which run ours where PyTorch is not.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ def measured(sides: Sides, name: str, rounds: int, seconds: float) -> dict[str, 
             continue
         first[side], losses[side], times[side] = found[0], said, [min(found[1:])]
     for side in losses:
-        same = all(math.isclose(a, b, rel_tol=1e-2) for a, b in zip(losses[side], losses["eager"], strict=True))
-        assert same and math.isclose(losses[side][0], losses["eager"][0], rel_tol=1e-3), (name, losses)
+        if "eager" in losses and not _equal(losses[side], losses["eager"]):
+            failed[side] = f"its losses are {losses[side]}, eager's {losses['eager']}"
+            del times[side], first[side]
     counts = {side: max(2, min(30, round(seconds / found[0]))) for side, found in times.items()}
     times = {side: [] for side in times}
     for number in range(rounds):
@@ -161,6 +162,12 @@ def measured(sides: Sides, name: str, rounds: int, seconds: float) -> dict[str, 
             assert found is not None, (name, side, said)
             times[side] += found[1:]  # the first finds another side's numbers in the caches
     return {"first": first, "times": times, "failed": failed}
+
+
+def _equal(found: list[float], expected: list[float]) -> bool:
+    """The first loss is the same; those after it, of float32's gradients, are near."""
+    near = all(math.isclose(a, b, rel_tol=2e-2, abs_tol=1e-3) for a, b in zip(found, expected, strict=True))
+    return near and math.isclose(found[0], expected[0], rel_tol=1e-3)
 
 
 def progress(text: str) -> None:
