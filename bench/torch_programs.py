@@ -1,96 +1,58 @@
-"""Training steps of PyTorch's programs by each way in, and by PyTorch itself: median times, and the first step's.
+"""Training steps of PyTorch's programs by each way in, and by PyTorch itself: times of a step, and of the first one.
 
-    .venv-conformance/bin/python bench/torch_programs.py [--rounds 5]   with mpsgraph on the path, as `make test-torch`
+    .venv-conformance/bin/python bench/torch_programs.py             with mpsgraph on the path, as `make test-torch`
+    .venv-conformance/bin/python bench/torch_programs.py --quick     six programs in three rounds
+    .venv-conformance/bin/python bench/torch_programs.py --models 'resnet|bert' --json part.json
 
 The ways in are Trainer, compile_step and the backend of torch.compile; beside them stand eager and Inductor (which
-needs a C++ compiler at hand). Each side is a process of its own, and they take turns. It stands beside the other
-benchmarks, which run ours where PyTorch is not; its numbers go to no page by themselves.
+needs a C++ compiler at hand, and gets an empty cache). Each side is a process of its own, with as many threads as the
+others, and they take turns; who waits sleeps. A side with other losses than eager's is not counted. How far it is goes
+to stderr, the table to stdout. It stands beside the other benchmarks, which run ours where PyTorch is not.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import torch_models
 
 OURS, PEERS = ("trainer", "compile_step", "backend"), ("eager", "inductor")
 SIDES = (*OURS, *PEERS)
-PROGRAMS = (
-    "perceptron, batch 64",
-    "convolutions and batch norm, batch 32",
-    "transformer, 4 x 64 words",
-    "LSTM, 16 steps",
-)
+QUICK = ("perceptron", "convolutions", "transformer", "LSTM", "resnet18", "bert")
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+STEPS = 5
+"""Whose losses are compared, before anything is timed."""
 
 
-def programs() -> dict[str, Callable[[], tuple[Any, Any, Any, Any]]]:
-    """By name: what makes a module, its loss, inputs and labels."""
-    import torch
-    from torch import nn
-
-    entropy = nn.functional.cross_entropy
-
-    def perceptron() -> Any:
-        layers = [nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)]
-        return nn.Sequential(*layers), entropy, torch.randn(64, 784), torch.randint(0, 10, (64,))
-
-    def convolutions() -> Any:
-        layers: list[Any] = []
-        for inner, outer in ((1, 32), (32, 64)):
-            layers += [nn.Conv2d(inner, outer, 3, padding=1), nn.BatchNorm2d(outer), nn.ReLU(), nn.MaxPool2d(2)]
-        layers += [nn.Flatten(), nn.Linear(64 * 49, 10)]
-        return nn.Sequential(*layers), entropy, torch.randn(32, 1, 28, 28), torch.randint(0, 10, (32,))
-
-    class Words(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words, self.places = nn.Embedding(256, 128), nn.Embedding(64, 128)
-            block = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, activation="gelu", batch_first=True)
-            self.blocks, self.head = nn.TransformerEncoder(block, 4, enable_nested_tensor=False), nn.Linear(128, 256)
-            self.register_buffer("mask", torch.triu(torch.full((64, 64), -math.inf), 1))
-
-        def forward(self, x: Any) -> Any:
-            y = self.words(x) + self.places(torch.arange(x.shape[1]))
-            return self.head(self.blocks(y, self.mask, is_causal=True)).transpose(1, 2)
-
-    def transformer() -> Any:
-        return Words(), entropy, torch.randint(0, 256, (4, 64)), torch.randint(0, 256, (4, 64))
-
-    class Sequences(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.recurrent, self.head = nn.LSTM(32, 64, batch_first=True), nn.Linear(64, 10)
-
-        def forward(self, x: Any) -> Any:
-            return self.head(self.recurrent(x)[0][:, -1])
-
-    def sequences() -> Any:
-        return Sequences(), entropy, torch.randn(32, 16, 32), torch.randint(0, 10, (32,))
-
-    return dict(zip(PROGRAMS, (perceptron, convolutions, transformer, sequences), strict=True))
-
-
-def stepping(side: str, made: tuple[Any, Any, Any, Any]) -> Callable[[], float]:
+def stepping(side: str, made: torch_models.Made) -> Callable[[], float]:
     """A function that makes a step and gives its loss."""
     import torch
 
-    module, loss, x, labels = made
-    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
+    module, loss, inputs, labels = made
+    module.train()
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-4)
     if side == "trainer" or side == "compile_step":
         import mpsgraph as mg
 
         if side == "trainer":
             trainer = mg.torch.Trainer(module, loss, optimizer)
-            return lambda: float(trainer.step(x, labels))
+            return lambda: float(trainer.step(inputs, *labels))
         step = mg.torch.compile_step(module, loss, optimizer)
-        return lambda: float(step(x, labels))
+        return lambda: float(step(inputs, *labels))
     compiled = module
     if side == "backend":
         import mpsgraph as mg
@@ -101,7 +63,7 @@ def stepping(side: str, made: tuple[Any, Any, Any, Any]) -> Callable[[], float]:
 
     def run() -> float:
         optimizer.zero_grad()
-        found = loss(compiled(x), labels)
+        found = loss(compiled(*inputs), *labels)
         found.backward()
         optimizer.step()
         return float(found.detach())
@@ -109,78 +71,176 @@ def stepping(side: str, made: tuple[Any, Any, Any, Any]) -> Callable[[], float]:
     return run
 
 
-def serve(side: str, threads: int) -> None:
-    """Answers lines of a program's name and a number of steps by their times, and the last loss."""
+def serve(side: str, threads: int, clock: Callable[[], float]) -> None:
+    """Answers lines of a program's name and a number of steps by their times and losses; has one program at a time."""
     import torch
 
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what packages print is no answer
     torch.set_num_threads(threads)
-    known: dict[str, Callable[[], float]] = {}
+    first = torch.nn.Linear(3, 2), torch.nn.functional.cross_entropy, (torch.randn(4, 3),), (torch.arange(4) % 2,)
+    stepping(side, first)()  # what is imported and set up once
+    name, step = "", None
     for line in sys.stdin:
-        name, steps = json.loads(line)
-        if name not in known:
-            torch.manual_seed(0)
-            known[name] = stepping(side, programs()[name]())
-        times, loss = [], 0.0
+        wanted, steps = json.loads(line)
         try:
+            if wanted != name:
+                step = None
+                torch._dynamo.reset()
+                gc.collect()
+                made = torch_models.made(wanted)
+                name, began = wanted, time.perf_counter()
+                step = stepping(side, made)
+                losses, times = [step()], [time.perf_counter() - began]  # compilers work in processes of their own
+                steps -= 1
+            else:
+                losses, times = [], []
+            assert step
+            began = clock()
             for _ in range(steps):
-                began = time.perf_counter()
-                loss = known[name]()
-                times.append(time.perf_counter() - began)
+                losses.append(step())
+                ended = clock()
+                times.append(ended - began)
+                began = ended
+            answer: Any = [times, losses]
         except Exception as error:  # Inductor without a compiler, for one
-            print(json.dumps([None, f"{type(error).__name__}: {error}".splitlines()[0][:100]]), flush=True)
+            cause = getattr(error, "inner_exception", error)
+            answer, name, step = [None, f"{type(cause).__name__}: {cause}".splitlines()[0][:200]], "", None
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+class Sides:
+    """A process for each side."""
+
+    def __init__(self, names: list[str], threads: int, clock: str, cache: str) -> None:
+        environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache}
+        command = [sys.executable, __file__, "--threads", str(threads), "--clock", clock, "--serve"]
+        self.processes = {
+            side: subprocess.Popen(
+                [*command, side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                env=environment,
+            )
+            for side in names
+        }  # fmt: skip
+
+    def ask(self, side: str, name: str, steps: int) -> tuple[list[float] | None, Any]:
+        process = self.processes[side]
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps([name, steps]) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        if not answer:
+            return None, "the process ended"
+        times, found = json.loads(answer)
+        return times, found
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.communicate()
+
+
+def measured(sides: Sides, name: str, rounds: int, seconds: float) -> dict[str, Any]:
+    """Of a program, for each side that runs it: seconds of the first step, and of all steps that were timed."""
+    first, losses, times, failed = {}, {}, {}, {}
+    for side in sides.processes:
+        progress(f"{name}: first steps, {side}")
+        found, said = sides.ask(side, name, STEPS)
+        if found is None:
+            failed[side] = said
             continue
-        print(json.dumps([times, loss]), flush=True)
+        first[side], losses[side], times[side] = found[0], said, [min(found[1:])]
+    for side in losses:
+        if "eager" in losses and not _equal(losses[side], losses["eager"]):
+            failed[side] = f"its losses are {losses[side]}, eager's {losses['eager']}"
+            del times[side], first[side]
+    counts = {side: max(2, min(30, round(seconds / found[0]))) for side, found in times.items()}
+    times = {side: [] for side in times}
+    for number in range(rounds):
+        progress(f"{name}: round {number + 1} of {rounds}")
+        for side in times:
+            found, said = sides.ask(side, name, counts[side] + 1)
+            assert found is not None, (name, side, said)
+            times[side] += found[1:]  # the first finds another side's numbers in the caches
+    return {"first": first, "times": times, "failed": failed}
+
+
+def _equal(found: list[float], expected: list[float]) -> bool:
+    """The first loss is the same; those after it, of float32's gradients, are near."""
+    near = all(math.isclose(a, b, rel_tol=2e-2, abs_tol=1e-3) for a, b in zip(found, expected, strict=True))
+    return near and math.isclose(found[0], expected[0], rel_tol=1e-3)
+
+
+def progress(text: str) -> None:
+    print(f"\r{time.strftime('%H:%M:%S')} {text:60}", end="", file=sys.stderr, flush=True)
+
+
+def told(results: dict[str, Any], names: list[str]) -> str:
+    """The table: ms a step as median and quartiles, beside the better of PyTorch's own; first steps; means."""
+    lines = ["| | " + " | ".join(names) + " | first step, s |", "|---|" + "---|" * (len(names) + 1)]
+    ratios: dict[str, list[float]] = {side: [] for side in OURS}
+    begun: list[float] = []
+    for program, found in results.items():
+        medians = {side: statistics.median(times) for side, times in found["times"].items()}
+        best = min((medians[side] for side in PEERS if side in medians), default=math.nan)
+        cells = []
+        for side in names:
+            if side not in medians:
+                cells.append("does not run")
+                continue
+            low, _, high = statistics.quantiles(found["times"][side], n=4)
+            cell = f"{medians[side] * 1e3:.2f} ({low * 1e3:.2f}–{high * 1e3:.2f})"
+            if side in ratios:
+                ratios[side].append(medians[side] / best)
+                cell += f", {ratios[side][-1]:.2f}"
+            cells.append(cell)
+        firsts = ", ".join(f"{found['first'][side]:.1f}" if side in found["first"] else "–" for side in names)
+        if "inductor" in found["first"] and "backend" in found["first"]:
+            begun.append(found["first"]["backend"] / found["first"]["inductor"])
+        lines.append(f"| {program} | " + " | ".join(cells) + f" | {firsts} |")
+    means = [f"{statistics.geometric_mean(ratios[side]):.2f}" if ratios.get(side) else "" for side in names]
+    mean = f"{statistics.geometric_mean(begun):.2f} of Inductor's" if begun else ""
+    lines.append("| geometric mean | " + " | ".join(means) + f" | {mean} |")
+    lines += [
+        f"{program}: {side} does not run: {why}"
+        for program, found in results.items()
+        for side, why in found["failed"].items()
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=30, help="in each round")
+    parser.add_argument("--models", default="", help="a regular expression of names")
+    parser.add_argument("--quick", action="store_true", help="six programs in three rounds")
+    parser.add_argument("--rounds", type=int, default=0, help="5, or 3 with --quick")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a side in a round, about")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--clock", default="wall", choices=CLOCKS, help="processor: on a busy machine, with --threads 1"
+    )
     parser.add_argument("--without", nargs="*", default=[], choices=SIDES, help="sides that are left out")
+    parser.add_argument("--json", help="a file for all times, and what it holds from before is told as well")
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve, options.threads)
+        serve(options.serve, options.threads, CLOCKS[options.clock])
         return
     names = [side for side in SIDES if side not in options.without]
-    environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
-    command = [sys.executable, __file__, "--threads", str(options.threads), "--serve"]
-    sides = {
-        side: subprocess.Popen(
-            [*command, side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        for side in names
-    }
-
-    def asked(side: str, name: str, steps: int) -> tuple[list[float] | None, Any]:
-        process = sides[side]
-        assert process.stdin and process.stdout
-        process.stdin.write(json.dumps([name, steps]) + "\n")
-        process.stdin.flush()
-        times, loss = json.loads(process.stdout.readline())
-        return times, loss
-
-    for name in PROGRAMS:
-        first = {side: asked(side, name, 1) for side in names}
-        working = [side for side in names if first[side][0] is not None]
-        for side in set(names) - set(working):
-            print(f"{name}: {side} does not run: {first[side][1]}")
-        losses = {side: first[side][1] for side in working}
-        assert max(losses.values()) - min(losses.values()) <= 1e-3 * abs(min(losses.values())), losses
-        for side in working:
-            asked(side, name, 3)
-        rounds = [{side: asked(side, name, options.steps)[0] for side in working} for _ in range(options.rounds)]
-        medians = {side: statistics.median(t for r in rounds for t in r[side] or ()) * 1e3 for side in working}
-        best = min((medians[side] for side in PEERS if side in medians), default=math.nan)
-        print(f"{name}: the best of PyTorch's own {best:.2f} ms")
-        for side in working:
-            begun = (first[side][0] or [math.nan])[0]
-            print(
-                f"    {side:14}{medians[side]:10.3f} ms a step{medians[side] / best:8.2f}    first step {begun:6.2f} s"
-            )
-    for process in sides.values():
-        process.communicate()
+    results: dict[str, Any] = {}
+    if options.json and Path(options.json).exists():
+        results = json.loads(Path(options.json).read_text(encoding="utf-8"))
+    wanted = [name for name in torch_models.available() if re.search(options.models, name)]
+    wanted = [name for name in wanted if not options.quick or options.models or name in QUICK]
+    with tempfile.TemporaryDirectory() as cache:
+        sides = Sides(names, options.threads, options.clock, cache)
+        for name in wanted:
+            results[name] = measured(sides, name, options.rounds or (3 if options.quick else 5), options.seconds)
+            if options.json:
+                Path(options.json).write_text(json.dumps(results), encoding="utf-8")
+        sides.end()
+    progress("")
+    print(file=sys.stderr)
+    print(told(results, names))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@
 // Our kernels want the channels side by side, and a library's blocks would be made and unmade around each of its own.
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
-// who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
-// convolution or such maxima to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is
-// one over two, is an image of one row throughout, [N,1,L,C].
+// who fetches it. What comes from channels last by a transposition is followed like a convolution. Constant weights are
+// transposed, too. Only in the program's own block, and only where there is a convolution or such maxima to do it for.
+// A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two, is an image of one row
+// throughout, [N,1,L,C].
 #include <algorithm>
 #include <array>
 #include <map>
@@ -96,6 +97,12 @@ bool is_along_rows(const Operation& operation) {
   return is_image(image) && axes.size() == 1 && ops::wrap_axis(axes[0], 4) == 2;
 }
 
+// What is behind it has the channels last already: one who follows reads that.
+bool is_back_to_second(const Operation& operation) {
+  return operation.is("transpose") && is_image(operation.output()) &&
+         operation.attributes.integers("permutation") == to_second;
+}
+
 class ChannelsLast {
  public:
   explicit ChannelsLast(const Graph& graph) : block_(&graph.root()) {}
@@ -105,6 +112,7 @@ class ChannelsLast {
         !std::all_of(operation.outputs.begin(), operation.outputs.end(),
                      [](const auto& result) { return result->type.shape.known(); }))
       return {};
+    if (is_back_to_second(operation)) turned_[{operation.output(), 4}] = r.now(operation.input(0));
     const Operation* made = follow(r, operation);
     if (!made) return {};
     std::vector<Tensor*> stand_ins;

@@ -126,6 +126,23 @@ def test_channels_last_from_the_first_convolution_to_what_is_fetched():
     )
 
 
+def channels_last_before(g: mg.Graph):
+    kept = g.placeholder((1, 4, 4, 2), name="kept")
+    d, w = g.placeholder((1, 1, 4, 4), name="d"), g.placeholder((1, 2, 1, 1), name="w")
+    x = g.transpose(kept, [0, 3, 1, 2])
+    u = g.multiplication(x, 2.0, name="u")  # before any convolution
+    c = g.convolution2d_data_gradient(d, w, (1, 2, 4, 4), data_layout="NCHW", weights_layout="OIHW", name="c")
+    feeds = {kept: (1, 4, 4, 2), d: (1, 1, 4, 4), w: (1, 2, 1, 1)}
+    return feeds, [g.reduction_sum(g.multiplication(u, c, name="m"), [0, 2, 3], name="s")], []
+
+
+def test_channels_last_from_what_was_before_a_transposition():
+    text = observed(channels_last_before)["channels_last"]
+    assert "%u = multiplication(%kept" in text
+    assert "%m = multiplication(%u, %c) : float32[1,4,4,2]" in text
+    assert "reduction_sum(%m) {axes=[0,1,2]" in text
+
+
 def normalized(g: mg.Graph):
     x, r = g.placeholder((6, 8), name="x"), g.placeholder((6, 8), name="r")
     gamma, beta = g.placeholder((8,), name="gamma"), g.placeholder((8,), name="beta")

@@ -25,7 +25,8 @@ from .._core import Executable
 from ..errors import Error
 from ..graph import Graph
 from . import importer
-from .aten import dtype_of, function_of
+from .aten import function_of
+from .partition import partition
 from .tensors import as_array, as_tensor
 
 
@@ -80,11 +81,8 @@ def _why_not(node: torch.fx.Node) -> str:
         return "there is no translation"
     if any(_depends_on_values(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
         return "a size depends on values"
-    g, given = Graph(), {}
     try:
-        for source in node.all_input_nodes:
-            given[source.name] = _placeholders(g, source.meta.get("val"))
-        importer.called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False)
+        importer.scratch(node)
     except Error as error:
         return str(error).splitlines()[0]
     return ""
@@ -99,12 +97,6 @@ def _depends_on_values(value: Any) -> bool:
     )
 
 
-def _placeholders(g: Graph, value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return g.placeholder(tuple(int(size) for size in value.shape), dtype_of(value.dtype))
-    return [_placeholders(g, v) for v in value] if isinstance(value, (list, tuple)) else value
-
-
 class _Part(torch.nn.Module):
     """A part of a graph as one executable, from tensors of PyTorch to tensors over our buffers."""
 
@@ -115,7 +107,7 @@ class _Part(torch.nn.Module):
         feeds: dict[Any, int] = {}
         inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
         for place, node in enumerate(inputs):
-            given[node.name] = _placeholders(g, node.meta.get("val"))
+            given[node.name] = importer.placeholders(g, node.meta.get("val"))
             if isinstance(node.meta.get("val"), torch.Tensor):
                 feeds[given[node.name]] = place
                 types[given[node.name]] = (tuple(given[node.name].shape), given[node.name].dtype)
@@ -227,6 +219,7 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
         fw_compiler=_compiled,
         bw_compiler=_compiled,
         inference_compiler=_compiled,
+        partition_fn=partition,
         decompositions=importer.decompositions(),
     )
     return compiler(module, inputs)  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from .._core import Tensor
 from ..errors import Error, UnsupportedError
 from ..graph import Graph
-from .aten import Call, function_of
+from .aten import Call, dtype_of, function_of
 
 # What only checks, and gives nothing.
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
@@ -88,13 +88,43 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
         raise UnsupportedError(f"there is no translation of {node.target}")
     metas = torch.fx.node.map_arg(node.args, lambda n: n.meta.get("val"))
     name = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
-    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated, traced)
+    picked = [user.args[1] for user in node.users if user.target is operator.getitem]
+    read = set(picked) if len(picked) == len(node.users) else None
+    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated, traced, read)
     try:
         return _as_said(call, function(call, *value_of(node.args), **value_of(node.kwargs)))
     except Error:
         raise
     except (TypeError, AttributeError, ValueError, IndexError) as error:
         raise UnsupportedError(f"{node.target} is not translated in this form: {error}") from error
+
+
+def scratch(node: torch.fx.Node) -> tuple[Any, dict[str, Any]]:
+    """A call alone, in a graph of its own: what it gives, and the placeholders of its operands by their names. Errors:
+    those of the translation."""
+    g = Graph()
+    given = {source.name: placeholders(g, source.meta.get("val")) for source in node.all_input_nodes}
+    return called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False), given
+
+
+def placeholders(g: Graph, value: Any) -> Any:
+    """A placeholder for a meta tensor, and for each of several."""
+    if isinstance(value, torch.Tensor):
+        return g.placeholder(tuple(int(size) for size in value.shape), dtype_of(value.dtype))
+    return [placeholders(g, v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def unread(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The operands of a call whose numbers its translation does not need; none where there is no translation."""
+    if function_of(node.target) is None:
+        return []
+    try:
+        result, given = scratch(node)
+    except Error:
+        return []
+    read = read_by([x for x in torch.utils._pytree.tree_leaves(result) if isinstance(x, Tensor)])
+    tensors = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+    return [n for n in tensors if given[n.name] not in read]
 
 
 def decompositions() -> dict[Any, Any]:

@@ -25,5 +25,5 @@ def as_array(tensor: torch.Tensor | None) -> Any:
 
 def as_tensor(array: Any) -> torch.Tensor:
     """A tensor over an array's memory."""
-    found: torch.Tensor = torch.from_dlpack(array)
+    found: torch.Tensor = torch.from_dlpack(array.__dlpack__())  # a capsule: PyTorch asks no more
     return found

@@ -100,6 +100,8 @@ class Call:
     """Whether the graph derives gradients through it, or PyTorch has derived them."""
     trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Adds the operations that a function of PyTorch's calls: the importer's, which stands above this table."""
+    picked: set[Any] | None = None
+    """Which of several results are read; None where that is not known."""
 
     @property
     def dtype(self) -> DType:
@@ -147,6 +149,10 @@ class Call:
         copies = [self.g.identity(x) for x in operands]
         found = self.g.gradients(forward(*copies), copies, start=incoming)
         return [found[x] for x in copies]
+
+    def gives(self, place: int) -> bool:
+        """Whether somebody reads this one of several results."""
+        return self.picked is None or place in self.picked
 
     def axis(self, axis: int, rank: int) -> int:
         return axis % max(rank, 1)

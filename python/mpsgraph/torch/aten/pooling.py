@@ -52,8 +52,11 @@ def max_pool(
 def max_pool_with_indices(
     call: Call, x: Tensor, kernel: Window, stride: Window = (), padding: Window = 0, dilation: Window = 1,
     ceil_mode: bool = False,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor | None]:  # fmt: skip
     three = "3d" in call.name
+    if not call.gives(1):
+        largest = _largest(call, x, (kernel, stride, padding, dilation), ceil_mode, 3 if three else 2)
+        return [largest, None]
     method = call.g.max_pooling4d_return_indices if three else call.g.max_pooling2d_return_indices
     count = 3 if three else 2
     values, places = method(

@@ -1,0 +1,142 @@
+"""What the backend keeps between forward and backward: no views, nothing that gradients do not read, channels last."""
+
+import copy
+import importlib
+
+import pytest
+
+# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+import mpsgraph as mg  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+nn, F = torch.nn, torch.nn.functional
+backend = importlib.import_module("mpsgraph.torch.backend")
+
+
+class Seen:
+    """Of a graph, before it is cut into parts: what it is given beside tangents, by name, and what it calls."""
+
+    def __init__(self, graph) -> None:
+        given = [node for node in graph.nodes if node.op == "placeholder" and not node.name.startswith("tangents")]
+        self.kept = {node.name: tuple(node.meta["val"].shape) for node in given if hasattr(node.meta["val"], "shape")}
+        self.dtypes = {node.meta["val"].dtype for node in given if hasattr(node.meta["val"], "shape")}
+        self.called = [node.target._schema.name for node in graph.nodes if hasattr(node.target, "_schema")]
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch):
+    """The graphs that come to be compiled, forward ones before backward ones."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    found, compiled = [], backend._compiled
+
+    def seen(module, inputs):
+        found.append(Seen(module.graph))
+        return compiled(module, inputs)
+
+    monkeypatch.setattr(backend, "_compiled", seen)
+    return found
+
+
+def agree(module, function, *inputs):
+    """Losses and gradients are eager's, twice, because the second call finds everything compiled."""
+    reference = copy.deepcopy(module)
+    for _ in range(2):
+        expected = torch.autograd.grad(reference(*inputs).square().sum(), list(reference.parameters()))
+        found = torch.autograd.grad(function(*inputs).square().sum(), list(module.parameters()))
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_images_are_kept_once_with_their_channels_last(graphs: list):
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.Flatten(),
+        nn.Linear(16, 5),
+    )  # fmt: skip
+    agree(module, mg.torch.compile(module), torch.randn(2, 3, 8, 8))
+    images = [size for size in graphs[1].kept.values() if len(size) == 4 and size[0] == 2]
+    # the first convolution, its maxima above zero, their maxima, the second convolution, and the batch itself
+    assert sorted(images) == [(2, 2, 2, 4), (2, 3, 8, 8), (2, 4, 4, 8), (2, 8, 8, 8), (2, 8, 8, 8)]
+    assert torch.int64 not in graphs[1].dtypes  # no places of maxima
+
+
+def test_a_result_that_the_caller_sees_has_the_strides_of_eager(graphs: list):
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+    result = mg.torch.compile(module)(torch.randn(2, 3, 8, 8))
+    assert result.is_contiguous() and result.shape == (2, 8, 6, 6)
+    result.view(2, -1).sum().backward()
+    assert module[0].weight.grad.shape == module[0].weight.shape
+
+
+def test_parameters_are_kept_as_they_are_and_not_turned(graphs: list):
+    module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    agree(module, mg.torch.compile(module), torch.randn(6, 8))
+    assert sorted(graphs[1].kept.values()) == [(4, 16), (6, 8), (6, 16)]
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.inner(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.outer(y.transpose(1, 2).flatten(-2))
+
+
+def test_attention_keeps_no_sums_of_exponentials(graphs: list):
+    module = Attention()
+    agree(module, mg.torch.compile(module), torch.randn(3, 5, 8))
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu_backward" in graphs[1].called
+    assert (3, 2, 5) not in graphs[1].kept.values() and (3, 5, 2) not in graphs[1].kept.values()
+
+
+def test_cheap_steps_between_others_are_done_again(graphs: list):
+    class Squares(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.randn(7))
+
+        def forward(self, x):
+            y = x * self.scale
+            return (y * y + y).sin()
+
+    module = Squares()
+    agree(module, mg.torch.compile(module), torch.randn(5, 7))
+    # x and scale are there anyway, and what the sine was taken of is what they give
+    assert sorted(graphs[1].kept.values()) == [(5, 7), (7,)]
+
+
+def test_a_buffer_that_changes_has_in_the_backward_pass_its_value_of_before(graphs: list):
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+            self.register_buffer("count", torch.ones(3))
+
+        def forward(self, x):
+            y = x * self.scale * (self.count * 2)
+            self.count.add_(1)
+            return y
+
+    agree(module := Counted(), mg.torch.compile(module), torch.randn(2, 3))
+    assert module.count.tolist() == [3, 3, 3]
+
+
+def test_what_checkpoint_computes_again_stays_so(graphs: list):
+    module = nn.Sequential(nn.Linear(6, 6), nn.Sigmoid(), nn.Linear(6, 6), nn.Sigmoid())
+
+    def function(x):
+        return torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)
+
+    agree(module, mg.torch.compile(function), torch.randn(4, 6))
+
+
+def test_sizes_that_change_are_kept_too(graphs: list):
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
+    compiled = mg.torch.compile(module, dynamic=True)
+    for batch in (2, 5):
+        agree(module, compiled, torch.randn(batch, 3, 4, 4))
+    assert len(graphs) == 2
