@@ -79,6 +79,11 @@ def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
     return axis + rank if axis < 0 else axis
 
 
+def kind_of(operation: Operation) -> str:
+    """An operation's kind; of a custom operation its own name, too, which is what a user knows it by."""
+    return f"custom {operation.attributes['operation']}" if operation.kind == "custom" else operation.kind
+
+
 def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
     """One UnsupportedError that names every operation that cannot be exported."""
     if not problems:
@@ -86,7 +91,7 @@ def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language
     lines = []
     for operation, why in problems:
         where = f", built at {operation.location}" if operation.location else ""
-        lines.append(f"  {operation.kind} '{operation.name}'{where}: {why}")
+        lines.append(f"  {kind_of(operation)} '{operation.name}'{where}: {why}")
     raise UnsupportedError(
         f"[{what}] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be said in {language}:\n"
         + "\n".join(lines)
