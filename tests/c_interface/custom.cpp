@@ -1,8 +1,8 @@
 // Custom operations through the header-only C++: one of the program's own with a gradient, a library's, refusals.
 //
 // custom LIBRARY DIRECTORY: the library is tests/custom/own_library.cpp; what is saved goes to the directory.
-#include <mpsgraph/application.hpp>
 #include <mpsgraph/custom_operation.h>
+#include <mpsgraph/application.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -65,7 +65,8 @@ std::vector<float> run(const mg::Graph& graph, std::vector<float> numbers) {
   const mpsgraph_type type = mg::type(MPSGRAPH_FLOAT32, {size});
   const auto results = graph.compile({&type, 1}).run({mg::Array::over<float>({size}, numbers)});
   std::vector<float> all;
-  for (const mg::Array& result : results) all.insert(all.end(), result.span<float>().begin(), result.span<float>().end());
+  for (const mg::Array& result : results)
+    all.insert(all.end(), result.span<float>().begin(), result.span<float>().end());
   return all;
 }
 

@@ -15,8 +15,9 @@ from .._dtypes import as_dtype
 from .._shown import shown
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
-from ..model import Model
+from ..model import Model, model_of
 from ..nn.module import Module, is_built, mode_of, unbuilt_copy
+from ..nngraph import NNGraph
 
 
 class Unsaid(Exception):
@@ -42,6 +43,12 @@ def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list
             todo += [tensor.operation for tensor in block.results]
     inside = {o.id for operation in seen.values() for block in operation.blocks for o in block.operations}
     return [seen[number] for number in sorted(seen) if number not in inside]
+
+
+def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
+    """The variables that operations, not those in their blocks, assign; states of random numbers apart."""
+    assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
+    return list(dict.fromkeys(op.inputs[0] for op in assigns))
 
 
 def array_of(operation: Operation) -> np.ndarray:
@@ -112,9 +119,16 @@ def whole_file(path: str, contents: bytes) -> None:
 
 
 def as_model(
-    model: Graph | Model | Module, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Tensor] | None, what: str
+    model: Graph | Model | Module | NNGraph,
+    inputs: Mapping[str, Any] | None,
+    outputs: Mapping[str, Tensor] | None,
+    what: str,
 ) -> Model:
     """What is to be exported as a model. Args: what, the exporter's name for errors, such as "onnx.export"."""
+    if isinstance(model, NNGraph):
+        if outputs is not None:
+            raise GraphError(f"[{what}] a network of nodes has its result images as outputs: give inputs alone")
+        return nodes_as_model(model, inputs, what)
     if isinstance(model, Module):
         if outputs is not None:
             raise GraphError(f"[{what}] a module's results are its outputs: give inputs alone")
@@ -133,6 +147,16 @@ def as_model(
         used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
         given = {name: tensor for name, tensor in given.items() if tensor in used}
     return Model(model, given, outputs)
+
+
+def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) -> Model:
+    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
+    if not inputs:
+        raise GraphError(f'[{what}] a network of nodes needs inputs={{"images": (-1, height, width, channels)}}')
+    graph = Graph()
+    told = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
+    model = model_of(nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
+    return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
 
 
 def _module_as_model(module: Module, inputs: Mapping[str, Any] | None, what: str) -> Model:

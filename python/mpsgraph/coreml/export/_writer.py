@@ -57,8 +57,9 @@ class Writer:
     """A program that is being built: the builder, and what stands for each tensor."""
 
     def __init__(self, builder: Any, target: int, value_of: Callable[[Tensor], np.ndarray]) -> None:
-        self.mb, self.target, self._value_of = builder, target, value_of  # target: the iOS version that runs it
+        self.mb, self.target, self.value_of = builder, target, value_of  # target: the iOS version that runs it
         self._vars: dict[Tensor, Var] = {}
+        self.states: dict[Tensor, Var] = {}  # variables that are assigned, and what Core ML keeps of them
         self._names: set[str] = set()
 
     def give(self, tensor: Tensor, var: Var) -> None:
@@ -93,7 +94,9 @@ class Writer:
             raise Unsaid("is no input of the export: name it among the inputs")
         if op.kind == "variable":
             tensor = op.outputs[0]
-            return [self.constant(self._value_of(tensor), tensor.dtype, tensor.name)]
+            if tensor in self.states:
+                return [self.mb.read_state(input=self.states[tensor])]
+            return [self.constant(self.value_of(tensor), tensor.dtype, tensor.name)]
         if op.kind == "constant":
             return [self.constant(array_of(op), op.outputs[0].dtype, op.name)]
         if op.kind == "read":
