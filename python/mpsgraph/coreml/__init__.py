@@ -97,10 +97,10 @@ def load(
         done = built({}, {})
     except Undecided as undecided:
         if build.states:
+            kept, deciding = ", ".join(map(repr, build.states)), ", ".join(sorted(undecided.values | undecided.shapes))
             raise UnsupportedError(
-                f"[coreml] the model keeps {', '.join(map(repr, build.states))} from run to run, and inputs decide "
-                f"shapes, so that it would be built anew: give {', '.join(sorted(undecided.values | undecided.shapes))} "
-                "as values= or shapes="
+                f"[coreml] the model keeps {kept} from run to run, and inputs decide shapes, for which it would be "
+                f"built anew: give {deciding} as values= or shapes="
             ) from undecided
         free = [name for name in names if name not in given_values]
         return DeferredModel(built, free, build.outputs, undecided)

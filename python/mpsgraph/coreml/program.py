@@ -233,7 +233,7 @@ class Program(Importing):
         call = Call(self, operation.type, operands, results, list(operation.blocks))
         made = function(call)
         call.require_all_asked()
-        found = [made] if isinstance(made, (Tensor, Fixed, TensorList)) else list(made)
+        found = [made] if isinstance(made, (Tensor, Fixed, TensorList, State)) else list(made)
         if len(found) != len(results):
             raise GraphError(f"{len(results)} results are named, and {len(found)} are made")
         for named, value, (dtype, dims) in zip(operation.outputs, found, results, strict=True):
@@ -268,7 +268,7 @@ class Program(Importing):
 
 def is_state(named: Message) -> bool:
     """Is an input of a function one that stays from run to run?"""
-    return named.type.which("type") == "stateType"
+    return bool(named.type.which("type") == "stateType")
 
 
 def _stated(named: Message) -> tuple[DType | None, tuple[int, ...] | None]:

@@ -22,7 +22,19 @@ from ...interchange.leaving import Unsaid, as_model, assigned_variables, needed,
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
-from . import convolution, detection, elementwise, matrix, recurrent, reduction, resize, shape, states  # noqa: F401
+from . import (  # noqa: F401  enters the writers
+    control_flow,
+    convolution,
+    detection,
+    elementwise,
+    matrix,
+    recurrent,
+    reduction,
+    resize,
+    scatter,
+    shape,
+    states,
+)
 from ._writer import Writer, exported_operations, type_name
 from .states import state_shape
 
@@ -45,10 +57,11 @@ def export(
     that are outputs, too: Core ML's arrays have no other. Computed in float32 stays in float32. A module is exported in
     inference mode, from a copy in a graph of its own; it stays as it is. Variables that the outputs' run assigns become
     states, which Core ML keeps from run to run: from iOS18 on, of float16, and zeros before the first.
-    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph; path, a new folder NAME.mlpackage, which may
-    exist already; inputs, for a graph placeholders by name; for a module of each argument by name a shape (float32), a
-    pair (shape, dtype) or a placeholder to be like, -1 for what stays open; outputs, tensors by name, for a graph;
-    target, the oldest system that shall run it, "iOS15" to "iOS18"; largest, of open sizes.
+    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph; path, a new folder
+    NAME.mlpackage, which may exist already; inputs, for a graph placeholders by name; for a module or nodes of each
+    argument by name a shape (float32), a pair (shape, dtype) or a placeholder to be like, -1 for what stays open;
+    outputs, tensors by name, for a graph; target, the oldest system that shall run it, "iOS15" to "iOS18"; largest, of
+    open sizes.
     Errors: UnsupportedError that names all operations that cannot be said in MIL, with the reasons; GraphError for
     inputs and outputs that do not fit, and names that Core ML does not take; ImportError without coremltools. Nothing
     is written then. Source: ours; MIL's operations, https://apple.github.io/coremltools/source.

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..._core import DType, Operation, Tensor
+from ..._core import Block, DType, Operation, Tensor
 from ...interchange.leaving import Unsaid, array_of, known_array
 
 Var: TypeAlias = Any  # coremltools' variable of a MIL program
@@ -111,6 +111,23 @@ class Writer:
         except _REFUSALS as error:
             raise Unsaid(f"coremltools refuses it: {str(error).splitlines()[0] if str(error) else error!r}") from error
         return list(made) if isinstance(made, (list, tuple)) else [made]
+
+    def block(self, block: Block, given: Sequence[Var]) -> list[Var]:
+        """The results of a block, its operations written where the builder stands now."""
+        for tensor, var in zip(block.arguments, given, strict=True):
+            self.give(tensor, var)
+        for op in block.operations:
+            if op.kind == "argument":
+                continue
+            try:
+                made = self.operation(op)
+            except KeyError as missing:
+                raise Unsaid(f"{op.kind} '{op.name}' in its block takes what cannot be said") from missing
+            except Unsaid as why:
+                raise Unsaid(f"{op.kind} '{op.name}' in its block {why}") from why
+            for tensor, var in zip(op.outputs, made, strict=True):
+                self.give(tensor, var)
+        return [self.mb.identity(x=self._vars[tensor]) for tensor in block.results]
 
     # --- constants ---------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,9 @@ def non_maximum_suppression(call: Call) -> Results:
     if not older:
         boxes, scores = g.swap_axes(boxes, 1, 2), g.swap_axes(scores, 1, 2)
     if call.rank(boxes) != 3 or call.rank(scores) != 3:
-        raise ShapeError(f"boxes {boxes.shape} and scores {scores.shape} need the axes images, boxes, and what each has")
+        raise ShapeError(
+            f"boxes {boxes.shape} and scores {scores.shape} need the axes images, boxes, and what each has"
+        )
     wide_boxes, wide = call.cast(boxes, float32), call.cast(scores, float32)
     best = g.reduction_maximum(wide, [2])  # (images, boxes, 1), a box's own
     taken = g.greater_than_or_equal_to(best, lowest)
