@@ -3,8 +3,8 @@
 A LeNet and ResNet-50 of ours, and ResNet-50 from an ONNX file as others publish it (published_resnet50.py), which is
 imported here; as optimize_for_inference() leaves them; the packages as they are, and prepared for this processor
 (mg.prepare). Each sample is a process of its own, behind one that has brought the files into memory. Beside it ONNX
-Runtime's session and first run of the same network, from that file or from our export of ours, in a process that has
-imported it; a session in C++ does what Python's does.
+Runtime's session and first run of the same network, from that file or from our export of ours, and from what it has
+itself optimized and saved of that, in a process that has imported it; a session in C++ does what Python's does.
 """
 
 import re
@@ -31,12 +31,23 @@ PEER = """
 import sys, time
 import numpy as np
 import onnxruntime as ort
-shape = 1, *map(int, sys.argv[2:])
+shape = 1, *map(int, sys.argv[3:])
 pixels = (np.arange(np.prod(shape)) % 7 / 7).astype(np.float32).reshape(shape)
+options = ort.SessionOptions()
+if sys.argv[2] == "optimized":  # by OPTIMIZE
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 begin = time.perf_counter()
-session = ort.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 scores = session.run(None, {session.get_inputs()[0].name: pixels})[0]
 print(1e3 * (time.perf_counter() - begin), scores.sum(), ort.__version__)
+"""
+OPTIMIZE = """
+import sys
+import onnxruntime as ort
+options = ort.SessionOptions()
+options.optimized_model_filepath = sys.argv[2]
+options.log_severity_level = 3  # the file is for this processor, as ours is
+ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 """
 
 Command = Sequence[str | Path]
@@ -120,7 +131,10 @@ def sides_of(network: Network, program: Path, options: Options, folder: Path) ->
         if not file.exists():
             mg.onnx.export(model, file)
         (folder / "peer.py").write_text(PEER)
-        commands["ONNX Runtime", "session"] = peer, folder / "peer.py", file, *image
+        commands["ONNX Runtime", "session"] = peer, folder / "peer.py", file, "plain", *image
+        optimized = folder / f"{network.name}.optimized.onnx"
+        subprocess.run([peer, "-c", OPTIMIZE, file, optimized], check=True)
+        commands["ONNX Runtime", "session, optimized"] = peer, folder / "peer.py", optimized, "optimized", *image
     return commands
 
 
