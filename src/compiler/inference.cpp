@@ -251,7 +251,7 @@ void drop_unused_variables(Program& program) {
 void turn_weights(Program& program) {
   const Block* root = &program.graph->root();
   const auto has_channels_first = [&](const Operation& operation) {
-    return operation.parent == root && operation.is("convolution2d") &&
+    return operation.parent == root && operation.is("convolution2d") && operation.control_dependencies.empty() &&
            operation.attributes.string("weights_layout") == "OIHW" && constant_of(operation.input(1));
   };
   if (!any_operation(program, has_channels_first)) return;
