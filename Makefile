@@ -326,5 +326,6 @@ apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
 clean:
-	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) $(ORT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) $(ORT) $(COREML)
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

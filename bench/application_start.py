@@ -1,9 +1,10 @@
 """How soon an application has its first result: a C program with a network, from opening the package to the scores.
 
-A LeNet, and ResNet-50 on images of 32 x 32, as optimize_for_inference() leaves them; the packages as they are, and
-prepared for this processor (mg.prepare). Each sample is a process of its own, behind one that has brought the files
-into memory. Beside it ONNX Runtime's session and first run of the same network from an ONNX file, in a process that has
-imported it; a session in C++ does what Python's does.
+A LeNet and ResNet-50 of ours, and ResNet-50 from an ONNX file as others publish it (published_resnet50.py), which is
+imported here; as optimize_for_inference() leaves them; the packages as they are, and prepared for this processor
+(mg.prepare). Each sample is a process of its own, behind one that has brought the files into memory. Beside it ONNX
+Runtime's session and first run of the same network, from that file or from our export of ours, and from what it has
+itself optimized and saved of that, in a process that has imported it; a session in C++ does what Python's does.
 """
 
 import re
@@ -22,6 +23,7 @@ from measuring.machine import Patience
 from measuring.options import Options, main, progress
 from measuring.report import OURS, Row, Spread
 from measuring.sides import SideFailed, python_of
+from published_resnet50 import published_resnet50
 from w8_inference import trained_model
 
 SAME = 1e-3  # of the sums of the scores, relative where they are large
@@ -29,12 +31,23 @@ PEER = """
 import sys, time
 import numpy as np
 import onnxruntime as ort
-shape = 1, *map(int, sys.argv[2:])
+shape = 1, *map(int, sys.argv[3:])
 pixels = (np.arange(np.prod(shape)) % 7 / 7).astype(np.float32).reshape(shape)
+options = ort.SessionOptions()
+if sys.argv[2] == "optimized":  # by OPTIMIZE
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 begin = time.perf_counter()
-session = ort.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 scores = session.run(None, {session.get_inputs()[0].name: pixels})[0]
 print(1e3 * (time.perf_counter() - begin), scores.sum(), ort.__version__)
+"""
+OPTIMIZE = """
+import sys
+import onnxruntime as ort
+options = ort.SessionOptions()
+options.optimized_model_filepath = sys.argv[2]
+options.log_severity_level = 3  # the file is for this processor, as ours is
+ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 """
 
 Command = Sequence[str | Path]
@@ -54,11 +67,11 @@ def lenet() -> mg.Model:
 
 @dataclass
 class Network:
-    """One of them: what it is called, how it is built, the sizes of an image, the milliseconds that it may take."""
+    """One of them: what it is called, what it comes from, the sizes of an image, the milliseconds that it may take."""
 
     name: str
-    build: Callable[[], mg.Model]
-    image: tuple[int, int, int]
+    build: Callable[[], mg.Model | bytes]  # bytes: an ONNX file from elsewhere
+    image: tuple[int, int, int]  # in the file's order of axes
     limit: float | None = None
 
     @property
@@ -66,7 +79,14 @@ class Network:
         return f"{self.name} in an application, from opening its file to the first result"
 
 
-NETWORKS = (Network("a LeNet", lenet, (28, 28, 1), 30.0), Network("ResNet-50", trained_model, (32, 32, 3)))
+NETWORKS = (
+    Network("a LeNet", lenet, (28, 28, 1), 30.0),
+    Network("ResNet-50", trained_model, (32, 32, 3)),
+    *(
+        Network(f"a published ResNet-50, {size} x {size},", partial(published_resnet50, size), (3, size, size))
+        for size in (32, 224)
+    ),
+)
 
 
 def application(folder: Path) -> Path:
@@ -92,21 +112,29 @@ def once(command: Command) -> tuple[float, float, float, str]:
 def sides_of(network: Network, program: Path, options: Options, folder: Path) -> dict[tuple[str, str], Command]:
     """The command of each side, whose files are written here."""
     image = [str(size) for size in network.image]
-    model = network.build().optimize_for_inference()
     package, prepared, file = (folder / f"{network.name}.{end}" for end in ("mpsgraph", "prepared.mpsgraph", "onnx"))
+    built = network.build()
+    if isinstance(built, bytes):
+        file.write_bytes(built)
+        built = mg.onnx.load(file)
+    model = built.optimize_for_inference()
     model.save(package)
     shutil.copytree(package, prepared)
     commands: dict[tuple[str, str], Command] = {(OURS, "C"): (program, package, *image)}
     try:
-        mg.prepare(prepared, {"images": (1, *network.image)})
+        mg.prepare(prepared, dict.fromkeys(model.inputs, (1, *network.image)))
         commands[OURS, "C, prepared"] = program, prepared, *image
     except mg.UnsupportedError:
         pass  # kernels that take all weights as they are
     peer = python_of("ONNX Runtime") if options.peers else None
     if peer and re.search(options.modes, "ONNX Runtime session"):
-        mg.onnx.export(model, file)
+        if not file.exists():
+            mg.onnx.export(model, file)
         (folder / "peer.py").write_text(PEER)
-        commands["ONNX Runtime", "session"] = peer, folder / "peer.py", file, *image
+        commands["ONNX Runtime", "session"] = peer, folder / "peer.py", file, "plain", *image
+        optimized = folder / f"{network.name}.optimized.onnx"
+        subprocess.run([peer, "-c", OPTIMIZE, file, optimized], check=True)
+        commands["ONNX Runtime", "session, optimized"] = peer, folder / "peer.py", optimized, "optimized", *image
     return commands
 
 

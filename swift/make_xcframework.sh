@@ -23,7 +23,7 @@ python3 -m venv "$build/venv"
 
 rm -rf "$build/CMpsgraph.xcframework"
 
-# CMpsgraph.framework around a library: its header, which is C99, and nothing of C++. macOS wants versions, iOS none.
+# CMpsgraph.framework around a library: its headers as C99 reads them. macOS wants versions, iOS none.
 framework() {  # library, directory, system's name in the property list, oldest system
   made=$2/CMpsgraph.framework
   rm -rf "$made"
@@ -33,7 +33,7 @@ framework() {  # library, directory, system's name in the property list, oldest 
   mkdir -p "$inside/Headers/mpsgraph" "$inside/Modules" "$resources"
   cp "$1" "$inside/CMpsgraph"
   install_name_tool -id "$name" "$inside/CMpsgraph"
-  for header in mpsgraph.h function_table.h export.h; do
+  for header in mpsgraph.h custom_operation.h function_table.h export.h; do
     # Inside a framework headers are found by its name.
     sed 's|"mpsgraph/\([a-z_]*\.h\)"|<CMpsgraph/mpsgraph/\1>|' "$root/include/mpsgraph/$header" \
       > "$inside/Headers/mpsgraph/$header"
@@ -41,6 +41,7 @@ framework() {  # library, directory, system's name in the property list, oldest 
   cat > "$inside/Modules/module.modulemap" <<'MAP'
 framework module CMpsgraph {
   header "mpsgraph/mpsgraph.h"
+  header "mpsgraph/custom_operation.h"
   header "mpsgraph/function_table.h"
   header "mpsgraph/export.h"
   export *

@@ -290,6 +290,13 @@ class Graph : public Shared<mpsgraph_graph> {
   }
 };
 
+// Operations of your own (custom_operation.h), which graphs and packages have as kind "custom". They come before a package
+// that needs them is opened. `register` copies the description, not what it points to.
+inline void load_custom_operations(const std::string& library) { check(mpsgraph_custom_load(library.c_str())); }
+inline void register_custom_operation(const mpsgraph_custom_operation& operation) {
+  check(mpsgraph_custom_register(&operation));
+}
+
 inline Array read(Tensor variable) {
   mpsgraph_array value;
   check(mpsgraph_variable_read(variable, &value));

@@ -125,7 +125,8 @@ class Model:
         branch that is taken; dropout goes; operations on constants are computed; and normalization by constants, in
         whatever operations it is written, goes into the weights and bias of the convolution, transposed convolution or
         matrix product before it, so that y = gamma (w x - mean) / sqrt(variance + epsilon) + beta is one (w' x) + b'.
-        Embeddings take in the weights that they are multiplied by, where the new table is no larger than both.
+        Embeddings take in the weights that they are multiplied by, where the new table is no larger than both. Constant
+        weights of 2-D convolutions stand with channels last (HWIO), as devices read them.
         Results differ in the last places. This model stays as it is.
         Args: known, values of inputs, which are no inputs of the result then, such as {"is_training": False}.
         Result: a model that can be saved, loaded from C++, and run on every device. Errors: GraphError for unknown

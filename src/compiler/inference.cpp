@@ -246,6 +246,32 @@ void drop_unused_variables(Program& program) {
   rewrite_needed(program, [](Rewriter&, const Operation&) { return std::nullopt; });
 }
 
+// Weights of convolutions in the order in which devices read them, channels last: so a package holds them, and what a
+// device makes of them belongs to constants of the package. Channels-first files have them the other way round.
+void turn_weights(Program& program) {
+  const Block* root = &program.graph->root();
+  const auto has_channels_first = [&](const Operation& operation) {
+    return operation.parent == root && operation.is("convolution2d") && operation.control_dependencies.empty() &&
+           operation.attributes.string("weights_layout") == "OIHW" && constant_of(operation.input(1));
+  };
+  if (!any_operation(program, has_channels_first)) return;
+  std::unordered_map<const Tensor*, Tensor*> turned;
+  rewrite_needed(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+    if (!has_channels_first(operation)) return {};
+    const std::vector<Tensor*> inputs = r.now(operation.inputs);
+    const ConstantPtr* value = constant_of(inputs[1]);
+    Tensor*& weights = turned[inputs[1]];
+    if (!weights) {
+      const ConstantPtr hwio = computed("transpose", {*value}, {{"permutation", Ints{2, 3, 1, 0}}});
+      if (!hwio) return {};
+      weights = r.constant(*inputs[1]->operation, hwio);
+    }
+    Attributes attributes = operation.attributes;
+    attributes.set("weights_layout", std::string("HWIO"));
+    return std::vector<Tensor*>{r.create(operation, operation.kind(), {inputs[0], weights}, attributes)->output()};
+  });
+}
+
 }  // namespace
 
 Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& inputs,
@@ -258,6 +284,7 @@ Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& i
   project_lookups(program);
   absorb(program);
   drop_unused_variables(program);
+  turn_weights(program);
   return program;
 }
 

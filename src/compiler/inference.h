@@ -6,6 +6,7 @@
 //   normalization by constants                -> weights and bias of the convolution or product before it (absorb)
 //   products of rows that are looked up       -> rows looked up in a product (project_lookups)
 //   operations on constants                   -> constants, whatever their size; quantized weights stay
+//   weights with channels in front            -> the same with channels last, as devices read them
 // The result is an ordinary graph: it can be printed, saved, differentiated, run on every device. Dimensions that are
 // not known stay so, which is why this is not a pass of the pipeline.
 #pragma once

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_program(name, tmp_path):
     """It trains, saves, opens and runs, and checks its own numbers; program.cpp with 8 threads."""
     program = build(HERE / name, tmp_path / "program")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
+
+
+def test_custom_operations_in_cpp(tmp_path):
+    """A program's own with a gradient, a library's in a package, what a kernel throws; under AddressSanitizer."""
+    library = tmp_path / "libown.so"
+    own = ROOT / "tests" / "custom" / "own_library.cpp"
+    run("c++", "-std=c++17", "-shared", "-fPIC", f"-I{INCLUDE}", own, "-o", library)
+    program = build(HERE / "custom.cpp", tmp_path / "program", "-fsanitize=address", "-g")
+    assert run(program, library, tmp_path).endswith("done\n")
 
 
 def test_control_flow_in_c(tmp_path):
@@ -183,13 +193,26 @@ def test_a_package_without_a_step_is_no_trainer(tmp_path):
 
 
 @pytest.mark.parametrize(("page", "suffix"), [("c.md", ".c"), ("cpp.md", ".cpp")])
-def test_programs_of_the_pages_compile(page, suffix, tmp_path):
+def test_programs_of_the_pages(page, suffix, tmp_path):
+    """All compile; those with custom operations, the last ones, run."""
     blocks = re.findall(rf"```{suffix[1:]}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for number, block in enumerate(blocks):
         source = tmp_path / f"{number}{suffix}"
         source.write_text(block)
         build(source, tmp_path / f"program{number}")
+    program = tmp_path / "program2"
+    if suffix == ".cpp":
+        assert run(program) == "1 2 3 "
+        return
+    softshrink = mg.custom_operation("softshrink", cpu="void softshrink(mpsgraph::custom::Call&) {}")
+    g = mg.Graph()
+    x = g.placeholder((3,), name="x")
+    mg.save(tmp_path / "denoise.mpsgraph", g, [x], {"y": softshrink(x)})
+    done = subprocess.run([program], cwd=tmp_path, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 1 and "softshrink.so cannot be loaded" in done.stderr
+    shutil.copy(softshrink.library, tmp_path / "softshrink.so")
+    assert run(program, cwd=tmp_path) == "1 results\n"
 
 
 def test_a_check_that_fails_has_a_status_of_its_own(tmp_path):

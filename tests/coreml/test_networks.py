@@ -496,7 +496,7 @@ def test_small_weights(bits, mode, tmp_path):
 def test_all_missing_layers_are_named(tmp_path):
     def add(b):
         b.add_categorical_distribution("d1", "x", "d", 3)
-        b.add_nms("d2", ["x", "d"], ["y", "b", "c", "e"])
+        b.add_random_bernoulli_static("d2", "y", (1, 3))
 
-    with pytest.raises(mg.UnsupportedError, match="2 layers.*categoricalDistribution 'd1'.*NonMaximum.* 'd2'"):
+    with pytest.raises(mg.UnsupportedError, match="2 layers.*categoricalDistribution 'd1'.*randomBernoulli.* 'd2'"):
         loaded(built({"x": (1, 3, 4)}, {"y": None}, add), tmp_path)

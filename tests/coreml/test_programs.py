@@ -368,23 +368,3 @@ def test_several_functions(tmp_path):
         compare(mg.coreml.load(tmp_path / "both.mlpackage", function=name), module, [numbers(2, 4)])
     with pytest.raises(mg.GraphError, match="no function 'f2'; it has 'f0', 'f1'"):
         mg.coreml.load(tmp_path / "both.mlpackage", function="f2")
-
-
-def test_states_are_refused(tmp_path):
-    class Counter(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("total", torch.zeros(3, dtype=torch.float16))
-
-        def forward(self, x):
-            self.total.add_(x)
-            return self.total * 1.0
-
-    traced = torch.jit.trace(Counter().eval(), torch.zeros(3, dtype=torch.float16))
-    model = ct.convert(
-        traced, inputs=[ct.TensorType("x", (3,), np.float16)], convert_to="mlprogram", skip_model_load=True,
-        states=[ct.StateType(ct.TensorType(shape=(3,), dtype=np.float16), name="total")],
-        minimum_deployment_target=ct.target.iOS18,
-    )  # fmt: skip
-    with pytest.raises(mg.UnsupportedError, match="keeps states from run to run: 'total'"):
-        loaded(model, tmp_path)

@@ -1,4 +1,4 @@
-"""The models of examples/ as they are exported to ONNX: small, with drawn weights, with caches and states.
+"""The models of examples/ as they are exported to ONNX and Core ML: small, with drawn weights, with caches and states.
 
 Each is made as its program makes it: a graph, inputs and outputs by name, arrays for them.
 """
@@ -18,6 +18,7 @@ class Example(NamedTuple):
     """What an example exports, and what is fed; `exact` is false where random numbers are drawn."""
 
     export: Callable[..., Any]  # of an opset: the file
+    export_coreml: Callable[..., None]  # to a path
     run: Callable[..., dict[str, np.ndarray]]  # of arrays by input: the results by name
     inputs: list[str]
     outputs: dict[str, mg.Tensor] | None  # None: of nodes, which are no operations yet
@@ -30,6 +31,9 @@ def _example(
 ) -> Example:
     exact = more.pop("exact", True)
 
+    def export_coreml(path: Any, **options: Any) -> None:
+        mg.coreml.export(graph, path, inputs=inputs, outputs=outputs, **options)
+
     def export(opset: int = 20) -> Any:
         return mg.onnx.export(graph, opset=opset, inputs=inputs, outputs=outputs, **more)
 
@@ -37,7 +41,7 @@ def _example(
         found = graph.run({inputs[name]: array for name, array in arrays.items()}, list(outputs.values()))
         return {name: found[tensor].numpy() for name, tensor in outputs.items()}
 
-    return Example(export, run, list(inputs), outputs, feeds, exact)
+    return Example(export, export_coreml, run, list(inputs), outputs, feeds, exact)
 
 
 def _nodes(graph: ng.NNGraph, shape: tuple[int, ...]) -> Example:
@@ -46,8 +50,14 @@ def _nodes(graph: ng.NNGraph, shape: tuple[int, ...]) -> Example:
     def export(opset: int = 20) -> Any:
         return mg.onnx.export(graph, opset=opset, inputs={"images": (-1, *shape)})
 
+    def export_coreml(path: Any, **options: Any) -> None:
+        mg.coreml.export(graph, path, inputs={"images": (-1, *shape)}, **options)
+
+    def run(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"result": graph(arrays["images"]).numpy()}
+
     feeds = [{"images": _normal(n, *shape)} for n in (1, 3)]
-    return Example(export, lambda arrays: {"result": graph(arrays["images"]).numpy()}, ["images"], None, feeds)
+    return Example(export, export_coreml, run, ["images"], None, feeds)
 
 
 def _normal(*shape: int) -> np.ndarray:

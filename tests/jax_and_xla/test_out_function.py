@@ -106,6 +106,17 @@ def test_all_kinds_that_are_missing_are_named_at_once(monkeypatch):
     assert "  sin 'sin'" in str(error.value) and "  cos 'cos'" in str(error.value)
 
 
+def test_custom_operations_are_named_each():
+    soft, hard = (mg.python_operation(f"own.{name}", lambda x: x) for name in ("softshrink", "hardshrink"))
+    g = mg.Graph()
+    x = g.placeholder((2,), name="x")
+    made = soft(hard(soft(x, name="shrunk")), name="again")
+    with pytest.raises(mg.UnsupportedError, match="2 kinds of operations cannot be said in jax.lax") as error:
+        mg.jax.function(g, made)({}, {"x": np.float32([1, 2])})
+    assert "  custom own.softshrink 'shrunk'" in str(error.value)
+    assert "  custom own.hardshrink 'hardshrink'" in str(error.value)
+
+
 def test_an_index_outside_makes_nan_and_changes_nothing():
     g = mg.Graph()
     x, i = g.variable(np.float32([1, 2, 3]), name="x"), g.placeholder((1,), mg.int32, name="i")

@@ -139,9 +139,20 @@ def test_numbers_of_threads_that_are_none(threads):
         run(scaling("threads", threads=threads))
 
 
-def test_no_threads():
-    operation = scaling("idle", threads=lambda x, factor: 0)
-    run(operation)  # writes nothing, and says nothing
+@pytest.mark.parametrize(("threads", "kernels"), [(0, 0), ((4, 0), 0), ((2, 3, 0), 0), (1, 1)], ids=str)
+def test_no_threads(threads, kernels):
+    """Where there are none, Metal gets no dispatch, which it would refuse; what stands behind still runs."""
+    operation = scaling("idle", threads=lambda x, factor: threads)
+    g = mg.Graph()
+    x = g.placeholder((3,))
+    executable = g.compile({x: (3,)}, [operation(x), g.tanh(x)])
+    value = np.float32([1, 2, 3])
+    executable.run([value])
+    STANDIN.standin_take_counts()
+    scaled, behind = executable.run([value])
+    assert STANDIN.standin_take_counts().encodes == 1 + kernels  # the program with tanh, and the kernel
+    assert scaled.shape == (3,) and (not kernels or scaled.numpy()[0] == 2)
+    np.testing.assert_allclose(behind.numpy(), np.tanh(value), rtol=1e-6)
 
 
 def test_elements_that_metal_has_not():

@@ -55,6 +55,11 @@ def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
     with pytest.raises(mg.errors.UnsupportedError, match="(?s)2 operations.*'second'.*'first'"):
         mg.onnx.export(g, path, inputs={"x": x}, outputs={"y": y})
     assert not list(tmp_path.iterdir())
+    shrunk = mg.python_operation("own.softshrink", lambda x: x)(x, name="shrunk")
+    (inside,) = g.if_(g.reduction_or(x > 0), lambda: mg.python_operation("own.hidden", lambda x: x)(x), lambda: x)
+    with pytest.raises(mg.errors.UnsupportedError, match="(?s)2 operations.*own.softshrink 'shrunk'.*own.hidden"):
+        mg.onnx.export(g, path, inputs={"x": x}, outputs={"y": shrunk + 1, "z": inside})
+    assert not list(tmp_path.iterdir())
     with pytest.raises(mg.errors.UnsupportedError, match="'x'.*is no input"):
         mg.onnx.export(g, inputs={}, outputs={"y": x + 1})
     with pytest.raises(mg.errors.UnsupportedError, match="opset 17"):

@@ -3,6 +3,7 @@
 What needs PyTorch or Keras is compiled here, and run in the room pytorch, where they are.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,8 @@ def test_native_programs_run(block: Block, digits: Path):
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with digits.mpsgraph, as docs/guides/deployment.md saves it, and trainer.mpsgraph, which trains."""
+    """A folder with digits.mpsgraph, as docs/guides/deployment.md saves it, trainer.mpsgraph, which trains, and
+    denoise.mpsgraph, which needs softshrink.so."""
     folder = tmp_path_factory.mktemp("digits")
     page = ROOT / "docs" / "guides" / "deployment.md"
     with pytest.MonkeyPatch.context() as patch:
@@ -62,4 +64,9 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Flatten(), mg.nn.Linear(10)), metrics=["accuracy"])
     trainer.train_step(np.zeros((64, 28, 28, 1), np.float32), np.zeros(64, np.int32))
     mg.save(folder / "trainer.mpsgraph", trainer)
+    softshrink = mg.custom_operation("softshrink", cpu="void softshrink(mpsgraph::custom::Call&) {}")
+    g = mg.Graph()
+    x = g.placeholder((3,), name="x")
+    mg.save(folder / "denoise.mpsgraph", g, [x], {"y": softshrink(x)})
+    shutil.copy(softshrink.library, folder / "softshrink.so")
     return folder

@@ -59,6 +59,26 @@ def test_weights_come_mapped_with_the_same_bits(package):
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_weights_with_channels_in_front(tmp_path):
+    """As files from elsewhere have them: made ready for inference they are turned, and have forms."""
+    g = mg.Graph()
+    y = x = g.placeholder((-1, 64, 12, 12), name="images")
+    for i in range(3):
+        weights = np.random.default_rng(i).normal(0, 0.05, (64, 64, 3, 3)).astype(np.float32)
+        y = g.relu(
+            g.convolution2d(y, g.variable(weights), padding="TF_SAME", data_layout="NCHW", weights_layout="OIHW")
+        )
+    model = mg.Model(g, {"images": x}, {"y": y})
+    images, package = IMAGES.transpose(0, 3, 1, 2), tmp_path / "net.mpsgraph"
+    wanted = model(images).numpy()
+    model.optimize_for_inference().save(package)
+    assert mg.prepare(package, {"images": images.shape}, device="cpu").constants == 3
+    before = packed_bytes()
+    opened = mg.load(package)
+    np.testing.assert_allclose(opened(images).numpy(), wanted, rtol=1e-5, atol=1e-5)
+    assert packed_bytes() - before < 4096
+
+
 def test_other_weights_do_not_take_them(package, tmp_path):
     mg.prepare(package, SHAPES, device="cpu")
     network(0.1).save(tmp_path / "other.mpsgraph")

@@ -29,7 +29,7 @@ from .export import export, exported_operations
 from .interface import require_no_state
 from .layers import known_layers
 from .network import Network, missing_layers
-from .program import Program, body_of, missing_operations
+from .program import Program, body_of, is_state, missing_operations
 
 NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
@@ -50,14 +50,15 @@ def load(
     lookups, prelu, +, -, * or / take weights; all others constants. Weights that are stored small (integers with
     scales, palettes, masks) are made whole. Images are arrays of 0 to 255, (1, channels, height, width) in programs,
     channels in the order that the model states. A classifier gives each label's place among its classes, and the scores
-    as one array; `model.classes` has the labels, by output.
+    as one array; `model.classes` has the labels, by output. States are variables, parameters by their names, that begin
+    as zeros; a run of any output writes them.
     Args: path of an .mlpackage folder or an .mlmodel file; function, of a package with several, by default the one that
     the model names, or "main"; trainable, which weights become variables: all, none, names, or a function of the name;
     values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
     Result: a Model, as mpsgraph.onnx.load gives. When values of inputs decide shapes, it is built at its first run.
     Errors: GraphError for what is no Core ML model, is damaged or makes no sense; UnsupportedError that names all
-    operations that are missing, with their places, and for models of other kinds, compiled ones, and those that keep
-    states; ShapeError, DTypeError.
+    operations that are missing, with their places, and for models of other kinds and compiled ones; ShapeError,
+    DTypeError.
     Source: the formats of Apple's coremltools, https://github.com/apple/coremltools/tree/main/mlmodel/format.
 
     >>> import pathlib, tempfile
@@ -95,6 +96,12 @@ def load(
     try:
         done = built({}, {})
     except Undecided as undecided:
+        if build.states:
+            kept, deciding = ", ".join(map(repr, build.states)), ", ".join(sorted(undecided.values | undecided.shapes))
+            raise UnsupportedError(
+                f"[coreml] the model keeps {kept} from run to run, and inputs decide shapes, for which it would be "
+                f"built anew: give {deciding} as values= or shapes="
+            ) from undecided
         free = [name for name in names if name not in given_values]
         return DeferredModel(built, free, build.outputs, undecided)
     made = Model(done.graph, done.inputs, done.outputs, done.parameters)
@@ -112,12 +119,12 @@ class _OfProgram:
             raise GraphError(
                 f"[coreml] the model has no function '{name}'; it has {', '.join(map(repr, sorted(functions)))}"
             )
-        described = [f for f in model.description.functions if f.name == name]
-        require_no_state(model, described[0] if described else None)
         self._function = functions[name]
         block = body_of(self._function)
         _require_known(missing_operations(block), "operation")
-        self.inputs, self.outputs = [named.name for named in self._function.inputs], list(block.outputs)
+        named = self._function.inputs
+        self.inputs = [one.name for one in named if not is_state(one)]
+        self.states, self.outputs = [one.name for one in named if is_state(one)], list(block.outputs)
         self._values, self._trainable = Values(Blobs(folder)), trainable
 
     def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
@@ -128,7 +135,8 @@ class _OfNetwork:
     """Builds a neural network, as often as is asked for."""
 
     def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:
-        require_no_state(model, None)
+        require_no_state(model)
+        self.states: list[str] = []
         _require_known(missing_layers(getattr(model, str(model.which("Type")))), "layer")
         self.inputs = [feature.name for feature in model.description.input]
         self.outputs = [feature.name for feature in model.description.output]

@@ -22,7 +22,7 @@ from ..interchange.undecided import Undecided
 from ._values import Fixed
 from ._wire import Message
 
-Value: TypeAlias = "Tensor | Fixed | TensorList"
+Value: TypeAlias = "Tensor | Fixed | TensorList | State"
 Results: TypeAlias = "Value | Sequence[Value]"
 Function: TypeAlias = "Callable[[Call], Results]"
 _FUNCTIONS: dict[str, Function] = {}
@@ -34,6 +34,13 @@ class TensorList:
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
+
+
+class State:
+    """What a program keeps from run to run, as a variable."""
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
 
 
 def mil(*names: str) -> Callable[[Function], Function]:
@@ -83,6 +90,9 @@ class Import(Protocol):
 
     def scope(self) -> AbstractContextManager[Any]:
         """While the graph builds a block: constants that are made in it are of no use outside."""
+
+    def write(self, state: State, value: Tensor) -> None:
+        """Sets a state; every output waits for it."""
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
         """What the numbers of a classifier stand for."""

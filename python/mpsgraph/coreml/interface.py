@@ -14,11 +14,10 @@ KINDS = {
 }  # fmt: skip
 
 
-def require_no_state(model: Message, function: Message | None) -> None:
-    """UnsupportedError for models that keep a state from run to run."""
-    states = [*model.description.state, *(function.state if function is not None else [])]
-    if states:
-        names = ", ".join(repr(s.name) for s in states)
+def require_no_state(model: Message) -> None:
+    """UnsupportedError for networks that keep a state from run to run, which programs alone do."""
+    if model.description.state:
+        names = ", ".join(repr(s.name) for s in model.description.state)
         raise UnsupportedError(
             f"[coreml] the model keeps states from run to run: {names}. Convert it with its states as inputs and "
             "outputs"

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import DType, Tensor
+from .._core import DType, Operation, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
 from ..interchange.known import Known
 from ..interchange.undecided import Trainable, Undecided, chooser
-from ._table import Call, TensorList, Value, function_of
+from ._table import Call, State, TensorList, Value, function_of
 from ._values import Fixed, Values, dims_of, dtype_of, shown_type
 from ._wire import Message
 
@@ -58,8 +58,9 @@ class Importing:
         """A value as a tensor; a constant becomes one of the graph."""
         if isinstance(value, Tensor):
             return value
-        if isinstance(value, TensorList):
-            raise UnsupportedError("a list of tensors stands where a tensor is wanted")
+        if isinstance(value, (TensorList, State)):
+            kind = "state" if isinstance(value, State) else "list of tensors"
+            raise UnsupportedError(f"a {kind} stands where a tensor is wanted")
         if value.variable is not None:
             return value.variable
         for made in self._constants:
@@ -92,6 +93,10 @@ class Importing:
         """What the numbers of a classifier stand for."""
         self._classes_of[tensor] = list(labels)
 
+    def write(self, state: State, value: Tensor) -> None:
+        """Sets a state; networks have none."""
+        raise GraphError("a state in a network")
+
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """The results of a block; networks have none."""
         raise GraphError("a block of operations in a network")
@@ -121,6 +126,7 @@ class Program(Importing):
         self._function = function
         self._scopes: list[dict[str, Value]] = [{}]
         self._done = 0
+        self._writes: list[Operation] = []
 
     def run(self) -> Program:
         """Builds the graph. Errors: Undecided, and those of the operations."""
@@ -130,6 +136,8 @@ class Program(Importing):
                 self._scopes[-1][named.name] = self._input(named)
             for name, value in zip(block.outputs, self._run_block(block), strict=True):
                 self.outputs[name] = self.tensor(value)
+            if self._writes:
+                self._wait_for_writes()
         except InOperation as inside:
             raise inside.error from inside.__cause__
         finally:
@@ -137,8 +145,34 @@ class Program(Importing):
         self.classes = {name: self._classes_of[y] for name, y in self.outputs.items() if y in self._classes_of}
         return self
 
-    def _input(self, named: Message) -> Tensor:
+    def _wait_for_writes(self) -> None:
+        """Each output once more, behind all writes; the labels of a classifier's stay with it."""
+        before = list(self.outputs.values())
+        behind = self.graph.control_dependency(self._writes, lambda: before)
+        self.outputs = dict(zip(self.outputs, behind, strict=True))
+        labels = [self._classes_of.get(value) for value in before]
+        self._classes_of.update((y, known) for y, known in zip(behind, labels, strict=True) if known)
+
+    def write(self, state: State, value: Tensor) -> None:
+        """Sets a state; every output waits for it. UnsupportedError in a block, which may not run."""
+        if len(self._scopes) > 1:
+            raise UnsupportedError("a state is written within a branch or a loop")
+        self._writes.append(self.graph.assign(state.variable, value))
+
+    def _state(self, named: Message) -> State:
+        kind, name = named.type.stateType.wrappedType, named.name
+        dims = dims_of(kind.tensorType) if kind.which("type") == "tensorType" else None
+        if dims is None or min(dims, default=0) < 0:
+            raise UnsupportedError(f"[coreml] state '{name}' is no tensor of known sizes")
+        dtype = dtype_of(kind.tensorType.dataType, f"state '{name}'")
+        variable = self.graph.variable(np.zeros(dims, dtype.numpy), dtype, name, trainable=False)
+        self.parameters[name] = variable
+        return State(variable)
+
+    def _input(self, named: Message) -> Value:
         name, kind = named.name, named.type
+        if is_state(named):
+            return self._state(named)
         if kind.which("type") != "tensorType":
             raise UnsupportedError(f"[coreml] input '{name}' is a {shown_type(kind)}, and no tensor")
         dtype = dtype_of(kind.tensorType.dataType, f"input '{name}'")
@@ -199,7 +233,7 @@ class Program(Importing):
         call = Call(self, operation.type, operands, results, list(operation.blocks))
         made = function(call)
         call.require_all_asked()
-        found = [made] if isinstance(made, (Tensor, Fixed, TensorList)) else list(made)
+        found = [made] if isinstance(made, (Tensor, Fixed, TensorList, State)) else list(made)
         if len(found) != len(results):
             raise GraphError(f"{len(results)} results are named, and {len(found)} are made")
         for named, value, (dtype, dims) in zip(operation.outputs, found, results, strict=True):
@@ -230,6 +264,11 @@ class Program(Importing):
         if x in self._classes_of:
             self._classes_of[cast] = self._classes_of[x]
         return cast
+
+
+def is_state(named: Message) -> bool:
+    """Is an input of a function one that stays from run to run?"""
+    return bool(named.type.which("type") == "stateType")
 
 
 def _stated(named: Message) -> tuple[DType | None, tuple[int, ...] | None]:

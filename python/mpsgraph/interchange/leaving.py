@@ -15,8 +15,9 @@ from .._dtypes import as_dtype
 from .._shown import shown
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
-from ..model import Model
+from ..model import Model, model_of
 from ..nn.module import Module, is_built, mode_of, unbuilt_copy
+from ..nngraph import NNGraph
 
 
 class Unsaid(Exception):
@@ -42,6 +43,12 @@ def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list
             todo += [tensor.operation for tensor in block.results]
     inside = {o.id for operation in seen.values() for block in operation.blocks for o in block.operations}
     return [seen[number] for number in sorted(seen) if number not in inside]
+
+
+def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
+    """The variables that operations, not those in their blocks, assign; states of random numbers apart."""
+    assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
+    return list(dict.fromkeys(op.inputs[0] for op in assigns))
 
 
 def array_of(operation: Operation) -> np.ndarray:
@@ -79,6 +86,11 @@ def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
     return axis + rank if axis < 0 else axis
 
 
+def kind_of(operation: Operation) -> str:
+    """An operation's kind; of a custom operation its own name, too, which is what a user knows it by."""
+    return f"custom {operation.attributes['operation']}" if operation.kind == "custom" else operation.kind
+
+
 def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
     """One UnsupportedError that names every operation that cannot be exported."""
     if not problems:
@@ -86,7 +98,7 @@ def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language
     lines = []
     for operation, why in problems:
         where = f", built at {operation.location}" if operation.location else ""
-        lines.append(f"  {operation.kind} '{operation.name}'{where}: {why}")
+        lines.append(f"  {kind_of(operation)} '{operation.name}'{where}: {why}")
     raise UnsupportedError(
         f"[{what}] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be said in {language}:\n"
         + "\n".join(lines)
@@ -107,9 +119,16 @@ def whole_file(path: str, contents: bytes) -> None:
 
 
 def as_model(
-    model: Graph | Model | Module, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Tensor] | None, what: str
+    model: Graph | Model | Module | NNGraph,
+    inputs: Mapping[str, Any] | None,
+    outputs: Mapping[str, Tensor] | None,
+    what: str,
 ) -> Model:
     """What is to be exported as a model. Args: what, the exporter's name for errors, such as "onnx.export"."""
+    if isinstance(model, NNGraph):
+        if outputs is not None:
+            raise GraphError(f"[{what}] a network of nodes has its result images as outputs: give inputs alone")
+        return nodes_as_model(model, inputs, what)
     if isinstance(model, Module):
         if outputs is not None:
             raise GraphError(f"[{what}] a module's results are its outputs: give inputs alone")
@@ -128,6 +147,16 @@ def as_model(
         used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
         given = {name: tensor for name, tensor in given.items() if tensor in used}
     return Model(model, given, outputs)
+
+
+def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) -> Model:
+    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
+    if not inputs:
+        raise GraphError(f'[{what}] a network of nodes needs inputs={{"images": (-1, height, width, channels)}}')
+    graph = Graph()
+    told = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
+    model = model_of(nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
+    return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
 
 
 def _module_as_model(module: Module, inputs: Mapping[str, Any] | None, what: str) -> Model:

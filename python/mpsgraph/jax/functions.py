@@ -18,6 +18,7 @@ from .._optional import require
 from .._shown import shown
 from ..errors import DTypeError, GraphError, UnsupportedError
 from ..graph import Graph
+from ..interchange.leaving import kind_of
 from ..model import Model
 
 jax: Any = require("jax", "jax", "mpsgraph.jax")
@@ -277,7 +278,7 @@ def _refuse_missing(operations: Sequence[Operation]) -> None:
     missing = missing_operations(operations)
     if not missing:
         return
-    lines = [f"  {o.kind} '{o.name}'" + (f", built at {o.location}" if o.location else "") for o in missing]
+    lines = [f"  {kind_of(o)} '{o.name}'" + (f", built at {o.location}" if o.location else "") for o in missing]
     raise UnsupportedError(
         f"[jax] {len(missing)} kind{'s' * (len(missing) > 1)} of operations cannot be said in jax.lax:\n"
         + "\n".join(lines)

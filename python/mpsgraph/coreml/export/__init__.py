@@ -18,18 +18,32 @@ from ..._optional import require
 from ..._shown import shown
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.leaving import Unsaid, as_model, needed, refuse_unsaid
+from ...interchange.leaving import Unsaid, as_model, assigned_variables, needed, refuse_unsaid
 from ...model import Model
 from ...nn.module import Module
-from . import convolution, elementwise, matrix, recurrent, reduction, resize, shape  # noqa: F401  enters the writers
+from ...nngraph import NNGraph
+from . import (  # noqa: F401  enters the writers
+    control_flow,
+    convolution,
+    detection,
+    elementwise,
+    matrix,
+    recurrent,
+    reduction,
+    resize,
+    scatter,
+    shape,
+    states,
+)
 from ._writer import Writer, exported_operations, type_name
+from .states import state_shape
 
 TARGETS = ("iOS15", "iOS16", "iOS17", "iOS18")
 
 
 @checked
 def export(
-    model: Graph | Model | Module,
+    model: Graph | Model | Module | NNGraph,
     path: str | os.PathLike[str],
     *,
     inputs: Mapping[str, Any] | None = None,
@@ -41,11 +55,13 @@ def export(
 
     Inputs and outputs keep their names; open sizes are Core ML's ranges from 1 to `largest`. Integers are int32, flags
     that are outputs, too: Core ML's arrays have no other. Computed in float32 stays in float32. A module is exported in
-    inference mode, from a copy in a graph of its own; it stays as it is.
-    Args: model, a Model, a Module, or a Graph with inputs and outputs; path, a new folder NAME.mlpackage, which may
-    exist already; inputs, for a graph placeholders by name; for a module of each argument by name a shape (float32), a
-    pair (shape, dtype) or a placeholder to be like, -1 for what stays open; outputs, tensors by name, for a graph;
-    target, the oldest system that shall run it, "iOS15" to "iOS18"; largest, of open sizes.
+    inference mode, from a copy in a graph of its own; it stays as it is. Variables that the outputs' run assigns become
+    states, which Core ML keeps from run to run: from iOS18 on, of float16, and zeros before the first.
+    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph; path, a new folder
+    NAME.mlpackage, which may exist already; inputs, for a graph placeholders by name; for a module or nodes of each
+    argument by name a shape (float32), a pair (shape, dtype) or a placeholder to be like, -1 for what stays open;
+    outputs, tensors by name, for a graph; target, the oldest system that shall run it, "iOS15" to "iOS18"; largest, of
+    open sizes.
     Errors: UnsupportedError that names all operations that cannot be said in MIL, with the reasons; GraphError for
     inputs and outputs that do not fit, and names that Core ML does not take; ImportError without coremltools. Nothing
     is written then. Source: ours; MIL's operations, https://apple.github.io/coremltools/source.
@@ -102,14 +118,25 @@ def _converted(model: Model, target: str, largest: int) -> Any:
         placeholders[name] = mb.placeholder(sizes, getattr(types, kind))
         numpy_type = types.nptype_from_builtin(getattr(types, kind))
         stated.append(ct.TensorType(name=name, shape=ct.Shape(ranges), dtype=numpy_type))
+    w = Writer(mb, int(target.removeprefix("iOS")), model.graph.variable_value)
+    given = {w.fresh(name): tensor for name, tensor in model.inputs.items()}
+    for name in model.outputs:
+        w.fresh(name)
+    kept: dict[str, Tensor] = {}
+    for variable in assigned_variables(needed(model.outputs.values())):
+        try:
+            shape = state_shape(w, variable)
+        except Unsaid as why:
+            problems.append((variable.operation, str(why)))
+            continue
+        name = w.fresh(variable.name)
+        kept[name], placeholders[name] = variable, mb.state_tensor_placeholder(shape, types.fp16)
     refuse_unsaid(problems, "coreml.export", "MIL")
     program = Program()
     with Function(placeholders, opset_version=version) as function:
-        w = Writer(mb, int(target.removeprefix("iOS")), model.graph.variable_value)
-        for name, tensor in model.inputs.items():
-            w.give(tensor, function.inputs[w.fresh(name)])
-        for name in model.outputs:
-            w.fresh(name)
+        for name, tensor in given.items():
+            w.give(tensor, function.inputs[name])
+        w.states = {variable: function.inputs[name] for name, variable in kept.items()}
         _write_all(w, model, problems)
         refuse_unsaid(problems, "coreml.export", "MIL")
         results = []

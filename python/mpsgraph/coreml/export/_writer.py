@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..._core import DType, Operation, Tensor
+from ..._core import Block, DType, Operation, Tensor
 from ...interchange.leaving import Unsaid, array_of, known_array
 
 Var: TypeAlias = Any  # coremltools' variable of a MIL program
@@ -57,8 +57,9 @@ class Writer:
     """A program that is being built: the builder, and what stands for each tensor."""
 
     def __init__(self, builder: Any, target: int, value_of: Callable[[Tensor], np.ndarray]) -> None:
-        self.mb, self.target, self._value_of = builder, target, value_of  # target: the iOS version that runs it
+        self.mb, self.target, self.value_of = builder, target, value_of  # target: the iOS version that runs it
         self._vars: dict[Tensor, Var] = {}
+        self.states: dict[Tensor, Var] = {}  # variables that are assigned, and what Core ML keeps of them
         self._names: set[str] = set()
 
     def give(self, tensor: Tensor, var: Var) -> None:
@@ -93,7 +94,9 @@ class Writer:
             raise Unsaid("is no input of the export: name it among the inputs")
         if op.kind == "variable":
             tensor = op.outputs[0]
-            return [self.constant(self._value_of(tensor), tensor.dtype, tensor.name)]
+            if tensor in self.states:
+                return [self.mb.read_state(input=self.states[tensor])]
+            return [self.constant(self.value_of(tensor), tensor.dtype, tensor.name)]
         if op.kind == "constant":
             return [self.constant(array_of(op), op.outputs[0].dtype, op.name)]
         if op.kind == "read":
@@ -108,6 +111,23 @@ class Writer:
         except _REFUSALS as error:
             raise Unsaid(f"coremltools refuses it: {str(error).splitlines()[0] if str(error) else error!r}") from error
         return list(made) if isinstance(made, (list, tuple)) else [made]
+
+    def block(self, block: Block, given: Sequence[Var]) -> list[Var]:
+        """The results of a block, its operations written where the builder stands now."""
+        for tensor, var in zip(block.arguments, given, strict=True):
+            self.give(tensor, var)
+        for op in block.operations:
+            if op.kind == "argument":
+                continue
+            try:
+                made = self.operation(op)
+            except KeyError as missing:
+                raise Unsaid(f"{op.kind} '{op.name}' in its block takes what cannot be said") from missing
+            except Unsaid as why:
+                raise Unsaid(f"{op.kind} '{op.name}' in its block {why}") from why
+            for tensor, var in zip(op.outputs, made, strict=True):
+                self.give(tensor, var)
+        return [self.mb.identity(x=self._vars[tensor]) for tensor in block.results]
 
     # --- constants ---------------------------------------------------------------------------------------------------
 

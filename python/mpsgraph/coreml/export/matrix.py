@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Operation
+from ..._core import Operation, Tensor
 from ...interchange.leaving import Unsaid, attribute, axis_of, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
@@ -31,11 +31,11 @@ def attention(w: Writer, op: Operation) -> Var:
     scaled = mb.mul(x=query, y=w.number(float(op.attributes["scale"]), dtype))
     scores = mb.matmul(x=scaled, y=key, transpose_y=True)
     if op.attributes["causal"]:
-        rows, columns = required_shape(op.inputs[0])[-2], required_shape(op.inputs[1])[-2]
-        if min(rows, columns) < 0:
-            raise Unsaid("is causal, so the numbers of queries and keys must be known")
-        behind = np.where(np.arange(columns) > np.arange(rows)[:, None], -math.inf, 0.0)
-        scores = mb.add(x=scores, y=w.constant(behind.astype(dtype.numpy), dtype, "causal"))
+        sizes, rank = mb.shape(x=scores), len(required_shape(op.inputs[0]))
+        lengths = (mb.gather(x=sizes, indices=np.int32(rank - i), axis=0) for i in (2, 1))
+        rows, columns = (mb.range_1d(start=np.int32(0), end=n, step=np.int32(1)) for n in lengths)
+        behind = mb.greater(x=mb.expand_dims(x=columns, axes=[0]), y=mb.expand_dims(x=rows, axes=[1]))
+        scores = mb.select(cond=behind, a=w.number(-math.inf, dtype), b=scores)
     if mask:
         scores = mb.add(x=scores, y=mask[0])
     weights = mb.softmax(x=scores, axis=-1)
@@ -79,11 +79,24 @@ def gather_along_axis(w: Writer, op: Operation) -> Var:
 @writes("gather_nd")
 def gather_nd(w: Writer, op: Operation) -> Var:
     """gather_nd."""
-    if op.attributes["out_of_range"] != "error":
+    if op.attributes["out_of_range"] != "error" and not _found_in(*op.inputs[:2]):
         raise Unsaid(f"indices outside: out_of_range='{op.attributes['out_of_range']}'")
     batch = int(op.attributes["batch_dimensions"])
     more = {"batch_dims": batch} if batch else {}
     return w.mb.gather_nd(x=w[op.inputs[0]], indices=w[op.inputs[1]], **more)
+
+
+def _found_in(x: Tensor, indices: Tensor) -> bool:
+    """Are the indices those of x's own elements, or of x compared with a number? Then none lies outside."""
+    if indices.operation.kind != "non_zero_indices":
+        return False
+    looked_at = indices.operation.inputs[0]
+    others = looked_at.operation.inputs[1:]
+    return looked_at is x or (
+        any(t is x for t in looked_at.operation.inputs[:1])
+        and looked_at.shape == x.shape
+        and all(t.shape == () for t in others)
+    )
 
 
 @writes("one_hot")

@@ -240,6 +240,31 @@ def resize_bilinear(n: Layer) -> Tensor:
     return n.mil("resize_bilinear", x=n.x, target_size_height=height, target_size_width=width, sampling_mode=mode)
 
 
+@layer("cropResize")
+def crop_resize(n: Layer) -> Tensor:
+    """Of five axes, the first of one element."""
+    height, width = _two(n.p.targetSize, 1)
+    x = n.x if n.rank(n.x) == 4 else n.reshape(n.x, [n.dim(n.x, i) for i in range(-4, 0)])
+    return n.mil(
+        "crop_resize", x=x, roi=n.xs[1], target_height=height, target_width=width,
+        normalized_coordinates=bool(n.p.normalizedCoordinates), spatial_scale=float(n.p.spatialScale) or 1.0,
+        box_coordinate_mode=n.p.boxIndicesMode.boxMode, sampling_mode=_SAMPLING[n.p.mode.samplingMethod],
+    )  # fmt: skip
+
+
+@layer("NonMaximumSuppression")
+def non_maximum_suppression(n: Layer) -> list[Tensor]:
+    """Thresholds and the number of boxes may come as inputs."""
+    iou, lowest, most = (*n.xs[2:], *(None,) * 3)[:3]
+    return n.several(
+        "non_maximum_suppression", 4, boxes=n.xs[0], scores=n.xs[1],
+        iou_threshold=float(n.p.iouThreshold) if iou is None else iou,
+        score_threshold=float(n.p.scoreThreshold) if lowest is None else lowest,
+        max_boxes=int(n.p.maxBoxes) if most is None else n.ints(most),
+        per_class_suppression=bool(n.p.perClassSuppression),
+    )  # fmt: skip
+
+
 @layer("reorganizeData")
 def reorganize(n: Layer) -> Tensor:
     size = int(n.p.blockSize)

@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     compression,
     control_flow,
     convolutions,
+    detection,
     elementwise,
     gathering,
     linear,
@@ -17,4 +18,5 @@ from . import (  # noqa: F401
     resizing,
     shapes,
     slicing,
+    states,
 )

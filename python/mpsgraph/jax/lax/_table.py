@@ -15,6 +15,7 @@ import numpy as np
 
 from ..._core import Block, Operation, Tensor
 from ...errors import UnsupportedError
+from ...interchange.leaving import kind_of
 
 Value: TypeAlias = Any
 """What a tensor is while it is traced: an array of JAX's, a numpy array for a constant, a History."""
@@ -45,11 +46,11 @@ def mapped_operations() -> list[str]:
 
 
 def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
-    """The first operation of each kind that is not in the table, also within blocks."""
+    """The first operation of each kind that is not in the table, also within blocks; of each custom one by its name."""
     found: dict[str, Operation] = {}
     for operation in all_operations(operations):
         if operation.kind not in _TABLE and operation.kind not in WALKED:
-            found.setdefault(operation.kind, operation)
+            found.setdefault(kind_of(operation), operation)
     return list(found.values())
 
 

@@ -18,7 +18,7 @@ from ..._checks import checked
 from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.leaving import Unsaid, needed, refuse_unsaid, whole_file
+from ...interchange.leaving import Unsaid, assigned_variables, needed, nodes_as_model, refuse_unsaid, whole_file
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -40,9 +40,8 @@ from . import (  # noqa: F401  enters the writers
     slicing,
 )
 from ._graphs import remove_unused, value_info, write_operations
-from ._modules import module_as_model, nodes_as_model
+from ._modules import module_as_model
 from ._writer import Writer, written_kinds
-from .control_flow import assigned_variables
 
 OPSETS = range(18, 24)
 """The versions of ONNX's operators that export can write: reductions take their axes as operands from 18 on."""
@@ -117,7 +116,7 @@ def _as_model(
     if isinstance(model, NNGraph):
         if outputs is not None:
             raise GraphError("[onnx.export] a network of nodes has its result images as outputs: give inputs alone")
-        return nodes_as_model(model, inputs)
+        return nodes_as_model(model, inputs, "onnx.export")
     if isinstance(model, Model):
         return Model(
             model.graph,

@@ -1,4 +1,4 @@
-"""A module as a model: built anew in a graph of its own, in inference mode, for inputs that are told; nodes likewise.
+"""A module as a model: built anew in a graph of its own, in inference mode, for inputs that are told.
 
 Inputs stand for the arguments of a method in order; those that bear the name of a keyword stand for it, as `lengths`,
 `mask` or `cache` do.
@@ -15,10 +15,9 @@ from ..._dtypes import as_dtype
 from ..._shown import shown
 from ...errors import GraphError
 from ...graph import Graph
-from ...model import Model, model_of
+from ...model import Model
 from ...nn.key_value_cache import KeyValueCache
 from ...nn.module import Module, is_built, mode_of, unbuilt_copy
-from ...nngraph import NNGraph
 
 _RESULT = "output"
 
@@ -44,19 +43,6 @@ def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: st
     outputs: dict[str, Tensor] = {}
     _enter_results(_RESULT, result, outputs)
     return Model(graph, placeholders, outputs)
-
-
-def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None) -> Model:
-    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
-    if not inputs:
-        raise GraphError('[onnx.export] a network of nodes needs inputs={"images": (-1, height, width, channels)}')
-    graph = Graph()
-    told: dict[str, Tensor] = {}
-    for name, like in inputs.items():
-        _argument(graph, name, like, told)
-    contents = nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()])
-    model = model_of(contents, 0)
-    return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
 
 
 def _keywords(call: Callable[..., Any]) -> set[str]:

@@ -134,12 +134,6 @@ def assign(w: Writer, op: Operation) -> list[str]:
     return []
 
 
-def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
-    """The variables that operations, not those in their blocks, assign; states of random numbers apart."""
-    assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
-    return list(dict.fromkeys(op.inputs[0] for op in assigns))
-
-
 def blocks_within(operations: Sequence[Operation]) -> list[Block]:
     """All blocks of operations, those inside of blocks included."""
     found = [block for operation in operations for block in operation.blocks]

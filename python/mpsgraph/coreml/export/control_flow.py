@@ -1,0 +1,57 @@
+"""Branches and loops: cond and while_loop, whose blocks see the variables outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core import Operation
+from ...interchange.leaving import Unsaid, known_array
+from ._writer import Var, Writer, writes
+
+
+def _single(w: Writer, x: Var) -> Var:
+    """A flag without axes."""
+    return w.mb.squeeze(x=x) if x.rank else x
+
+
+@writes("if")
+def if_(w: Writer, op: Operation) -> list[Var]:
+    """cond."""
+    then, otherwise = op.blocks
+    made = w.mb.cond(
+        pred=_single(w, w[op.inputs[0]]), _true_fn=lambda: w.block(then, []), _false_fn=lambda: w.block(otherwise, [])
+    )
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+@writes("for")
+def for_(w: Writer, op: Operation) -> list[Var]:
+    """while_loop over the index and what is carried."""
+    mb, (lower, upper) = w.mb, (w[tensor] for tensor in op.inputs[:2])
+    known = known_array(op.inputs[2])
+    if known is None:
+        raise Unsaid("counts by a step that is computed in the run")
+    goes_on = mb.less if int(known) > 0 else mb.greater
+
+    def body(index: Var, *values: Var) -> list[Var]:
+        return [mb.add(x=index, y=np.int32(int(known))), *w.block(op.blocks[0], [index, *values])]
+
+    made = mb.while_loop(
+        _cond=lambda index, *_: goes_on(x=index, y=upper), _body=body,
+        loop_vars=(mb.identity(x=lower), *(w[tensor] for tensor in op.inputs[3:])),
+    )  # fmt: skip
+    return list(made)[1:]
+
+
+@writes("while")
+def while_(w: Writer, op: Operation) -> list[Var]:
+    """while_loop. What stands before the condition is computed for it, for the body, and for the results."""
+    before, after = op.blocks
+    made: Any = w.mb.while_loop(
+        _cond=lambda *values: _single(w, w.block(before, values)[0]),
+        _body=lambda *values: w.block(after, w.block(before, values)[1:]),
+        loop_vars=tuple(w.all(op)),
+    )
+    return w.block(before, list(made) if isinstance(made, (list, tuple)) else [made])[1:]

@@ -1,0 +1,86 @@
+"""Updates that are put where indices say.
+
+Indices outside are the system's own error in MIL. Where the graph drops their updates, the data gets one more slice,
+which takes them and is cut off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..._core import Operation
+from ...interchange.leaving import Unsaid, known_array, required_shape
+from ._writer import Var, Writer, type_name, writes
+
+_MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", "max": "max", "set": "update"}
+
+
+def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Var], Var]) -> Var:
+    """scatter(data, updates, indices), indices along one axis."""
+    mb, (data, updates, indices), rule = w.mb, w.all(op), op.attributes["out_of_range"]
+    shape, known = required_shape(op.inputs[0]), known_array(op.inputs[2])
+    size = shape[axis]
+    inside = known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size))
+    if rule == "error" or inside:
+        return scatter(data, updates, indices)
+    end = np.int32(size) if size >= 0 else mb.gather(x=mb.shape(x=data), indices=np.int32(axis), axis=0)
+    if rule == "clip":
+        last = mb.sub(x=end, y=np.int32(1))
+        return scatter(data, updates, mb.minimum(x=mb.maximum(x=indices, y=np.int32(0)), y=last))
+    one = [1 if i == axis else n for i, n in enumerate(shape)]
+    if min(one) < 0:
+        raise Unsaid("drops updates outside, of slices whose sizes must be known: use out_of_range='error' or 'clip'")
+    dtype = op.inputs[0].dtype
+    spare = w.constant(np.ones(one, dtype.numpy), dtype, "spare")  # ones: a division by zero would be undefined
+    outside = mb.logical_or(x=mb.less(x=indices, y=np.int32(0)), y=mb.greater_equal(x=indices, y=end))
+    made = scatter(mb.concat(values=[data, spare], axis=axis), updates, mb.select(cond=outside, a=end, b=indices))
+    whole = [i != axis for i in range(len(shape))]
+    return mb.slice_by_index(
+        x=made, begin=[0] * len(shape), end=[0 if w else -1 for w in whole], begin_mask=[True] * len(shape),
+        end_mask=whole,
+    )  # fmt: skip
+
+
+def _mode(op: Operation) -> str:
+    if type_name(op.inputs[0].dtype) == "bool":
+        raise Unsaid("scatters flags, which MIL does not: cast them")
+    return _MODES[op.attributes["mode"]]
+
+
+@writes("scatter")
+def scatter(w: Writer, op: Operation) -> Var:
+    """scatter."""
+    axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
+    return _placed(w, op, axis, lambda data, u, i: w.mb.scatter(data=data, indices=i, updates=u, axis=axis, mode=mode))
+
+
+@writes("scatter_along_axis")
+def scatter_along_axis(w: Writer, op: Operation) -> Var:
+    """scatter_along_axis."""
+    axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
+    if len(op.inputs) > 3:
+        raise Unsaid("is told its axis by a tensor")
+
+    def scattered(data: Var, updates: Var, indices: Var) -> Var:
+        return w.mb.scatter_along_axis(data=data, indices=indices, updates=updates, axis=axis, mode=mode)
+
+    return _placed(w, op, axis, scattered)
+
+
+@writes("scatter_nd")
+def scatter_nd(w: Writer, op: Operation) -> Var:
+    """scatter_nd, without axes of a batch."""
+    mode, depth = _mode(op), required_shape(op.inputs[2])[-1]
+    if int(op.attributes["batch_dimensions"]):
+        raise Unsaid("has axes of a batch (batch_dimensions), which MIL has not")
+
+    def scattered(data: Var, updates: Var, indices: Var) -> Var:
+        return w.mb.scatter_nd(data=data, indices=indices, updates=updates, mode=mode)
+
+    if op.attributes["out_of_range"] == "error":
+        return scattered(*w.all(op))
+    if depth != 1:
+        raise Unsaid("drops or clips updates outside along several axes: use out_of_range='error'")
+    return _placed(w, op, 0, scattered)
