@@ -8,6 +8,7 @@ import sys
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.running import REFERENCE, run
 
 pytestmark = pytest.mark.both_devices
 
@@ -16,7 +17,7 @@ USUAL = [3, 3, 2, 3, 2]  # sigmoid and tanh, as MPSGraph counts them
 ONNX = [0, 2, 3, 1]  # of input, forget, cell and output gate
 
 
-def layer(source, weights, scale, zero, state, cell, constant=True, **how):
+def layer(source, weights, scale, zero, state, cell, constant=True, options=None, **how):
     """States and cells of all steps."""
     g = mg.Graph()
     feeds, operands = {}, []
@@ -27,8 +28,7 @@ def layer(source, weights, scale, zero, state, cell, constant=True, **how):
             operands.append(g.placeholder(array.shape, array.dtype.name))
             feeds[operands[-1]] = array
     results = list(g.create("quantized_lstm_sequence", operands, {"places": ONNX, "activations": USUAL} | how).outputs)
-    done = g.run(feeds, results)
-    return [done[result].numpy() for result in results]
+    return [result.numpy() for result in run(g, list(feeds), list(feeds.values()), results, options)]
 
 
 def drawn(directions=1, steps=3, batch=1, hidden=5, dtype="int8", spread=None, seed=0):
@@ -67,11 +67,11 @@ def one_step(source, weights, scale, zero, h, c, places, activations):
     return values[3] * FUNCTIONS[activations[4]](cell), cell
 
 
-def check(operands, places=ONNX, activations=USUAL, reverse=False, constant=True, tolerance=2e-6):
+def check(operands, places=ONNX, activations=USUAL, reverse=False, tolerance=2e-6, **given):
     """Each step from the states that the layer itself gave before it."""
     source, weights, scale, zero, state, cell = operands
     how = {"places": places, "activations": activations, "reverse": reverse}
-    states, cells = layer(*operands, constant=constant, **how)
+    states, cells = layer(*operands, **given, **how)
     directions, steps, batch, hidden = source.shape[0], source.shape[1], source.shape[2], weights.shape[1]
     assert states.shape == cells.shape == (steps, batch, directions * hidden)
     for d in range(directions):
@@ -134,6 +134,13 @@ def test_other_activations_and_orders_of_gates():
     operands = drawn(1, 3, 2, 40)
     check(operands, places=[0, 1, 2, 3])
     check(operands, places=[3, 1, 0, 2], activations=[4, 3, 1, 0, 2])
+
+
+@pytest.mark.skipif(ON_METAL, reason="the CPU's plain loops")
+@pytest.mark.parametrize("constant", [True, False])
+def test_plain_loops(constant):
+    for dtype in ("int8", "uint8"):
+        check(drawn(2, 3, 9, 35, dtype), constant=constant, options=REFERENCE, reverse=True)
 
 
 def test_states_without_a_range():

@@ -55,7 +55,9 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
     at = b.select(taken, of_nodes(2, at), of_nodes(3, at));
   }
   Tensor* given = of_nodes(7, at);  // [n, trees, targets]
-  Tensor* all = g.add(cat("reduction_", a.string("reduction")), {given}, {{"axes", Ints{1}}});
+  const std::string& reduction = a.string("reduction");
+  const std::string kind = cat("reduction_", reduction, reduction == "sum" ? "" : "_propagate_nan");
+  Tensor* all = g.add(kind, {given}, {{"axes", Ints{1}}});
   return {b.reshape(all, {rows, weights->shape()[1]})};
 }
 
