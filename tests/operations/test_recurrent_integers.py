@@ -1,5 +1,8 @@
-"""Steps of an lstm with 8-bit recurrent weights, beside numpy: sums of products are exact, so that each step is right to
-float32's rounding where it begins with the same states. Every vector set runs this file."""
+"""Steps of an lstm with 8-bit recurrent weights, beside numpy.
+
+Sums of products are exact, so that each step is right to float32's rounding where it begins with the same states. Every
+vector set runs this file.
+"""
 
 import os
 import subprocess
@@ -41,8 +44,8 @@ def drawn(directions=1, steps=3, batch=1, hidden=5, dtype="int8", spread=None, s
         weights = np.clip(rng.normal((int(info.min) + info.max) / 2, spread, shape).round(), info.min, info.max)
     scale = rng.uniform(0.5, 1.5, (directions, 4 * hidden)) / (100 * np.sqrt(hidden))
     zero = np.zeros((directions, 4 * hidden)) if dtype == "int8" else np.full((directions, 4 * hidden), 128)
-    numbers = [rng.normal(size=s) for s in ((directions, steps, batch, 4 * hidden), *2 * [(batch, directions * hidden)])]
-    source, state, cell = (x.astype(np.float32) for x in numbers)
+    shapes = ((directions, steps, batch, 4 * hidden), *2 * [(batch, directions * hidden)])
+    source, state, cell = (rng.normal(size=s).astype(np.float32) for s in shapes)
     return [source, weights.astype(dtype), scale.astype(np.float32), zero.astype(dtype), state, cell]
 
 

@@ -64,11 +64,11 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
 }  // namespace
 
 const Family gather_trees_family("gather", [] {
-  OperationDefinition d = primitive("tree_ensemble", 8,
-                                    {required("depth", AttributeKind::integer),
-                                     optional("comparison", std::string("less_than_or_equal_to")),
-                                     optional("reduction", std::string("sum"))},
-                                    infer_trees, nullptr);
+  OperationDefinition d = primitive(
+      "tree_ensemble", 8,
+      {required("depth", AttributeKind::integer), optional("comparison", std::string("less_than_or_equal_to")),
+       optional("reduction", std::string("sum"))},
+      infer_trees, nullptr);
   d.gradient_is_zero = true;
   d.decompose = tree_parts;
   d.internal = true;

@@ -19,8 +19,8 @@ namespace {
 
 using Tensors = std::vector<Tensor*>;
 
-constexpr std::string_view quantized_operands[] = {"source",      "recurrent_weight", "weight_scale", "weight_zero_point",
-                                                   "initial_state", "initial_cell"};
+constexpr std::string_view quantized_operands[] = {
+    "source", "recurrent_weight", "weight_scale", "weight_zero_point", "initial_state", "initial_cell"};
 
 int64_t known_product(int64_t factor, int64_t size) { return size < 0 ? -1 : factor * size; }
 
@@ -38,8 +38,12 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   if (source.ranked() && source.rank() != 4)
     c.shape_error(cat("source has the axes directions, time, batch and gates, came ", source));
   const int64_t steps = source.ranked() ? source[1] : -1, batch = source.ranked() ? source[2] : -1;
-  const Shape wanted[] = {{directions, steps, batch, 4 * hidden}, weight, {directions, 4 * hidden},
-                          {directions, 4 * hidden}, {batch, directions * hidden}, {batch, directions * hidden}};
+  const Shape wanted[] = {{directions, steps, batch, 4 * hidden},
+                          weight,
+                          {directions, 4 * hidden},
+                          {directions, 4 * hidden},
+                          {batch, directions * hidden},
+                          {batch, directions * hidden}};
   for (size_t i = 0; i < c.count(); ++i)
     if (!compatible(c.shape(i), wanted[i]))
       c.shape_error(cat(quantized_operands[i], " has shape ", c.shape(i), ", expected ", wanted[i]));

@@ -47,12 +47,11 @@ class LayersOfIntegers(Layers):
         """States and cells of all steps, of one direction or of both."""
         i: int | None = given["direction"]
         g, node = self.g, self.node
-        weights = self._of(node.tensor(2), i)
-        scale, zero = (self._columns(operand, i) for operand in (10, 11))
+        weights, scale, zero = self._of(node.tensor(2), i), self._columns(10, i), self._zeros(11, i)
         if zero is None:
-            zero = g.broadcast_to(g.constant(0, dtype=weights.dtype), [weights.shape[0], 4 * self.hidden])
+            zero = g.broadcast_to(g.constant(0, dtype=weights.dtype), node.shape(scale))
         operands = [self._projected(x, i), weights, scale, zero, *given["first"]]
-        how = {"places": _PLACES, "activations": self.activations}
+        how: Operands = {"places": _PLACES, "activations": self.activations}
         how["reverse"] = bool(given.get("reverse", False))
         return list(g.create("quantized_lstm_sequence", operands, how).outputs)
 
@@ -63,37 +62,39 @@ class LayersOfIntegers(Layers):
         if quantize is None:
             raise UnsupportedError("DynamicQuantizeLinear is missing")
         weights = self._of(node.tensor(1), i)
-        inputs, wide = weights.shape[1], 4 * self.hidden
+        directions, inputs, wide = node.shape(weights)
         rows = g.reshape(x, (-1, inputs))
         results = quantize(WithOperands(node, {0: rows}, 1, "DynamicQuantizeLinear"))
         q, step, point = (t for t in results if isinstance(t, Tensor))  # type: ignore[union-attr]
-        scale, zero = (self._columns(operand, i) for operand in (8, 9))
-        parts = [weights] if zero is None else [self._of(weights, d) for d in range(weights.shape[0])]
-        sums = [
-            g.integer_matrix_multiplication(q, w, point, *([] if zero is None else [g.slice_axis(zero, 0, d, 1)]))
-            for d, w in enumerate(parts)
-        ]
-        result = g.cast(sums[0] if len(sums) == 1 else g.concat(sums, 0), float32)
-        result = g.multiplication(result, g.multiplication(step, g.expand_dims(scale, 1)))
+        zero = self._zeros(9, i)
+        if zero is None:
+            sums = g.integer_matrix_multiplication(q, weights, point)
+        else:  # zero points of both directions are no row of columns, which the integer kernels take
+            parts = zip(g.split(weights, directions, 0), g.split(zero, directions, 0), strict=True)
+            sums = g.concat([g.integer_matrix_multiplication(q, w, point, z) for w, z in parts], 0)
+        factor = g.multiplication(step, g.expand_dims(self._columns(8, i), 1))
+        result = g.multiplication(g.cast(sums, float32), factor)
         if node.has(3):
             ours, theirs = g.split(self._of(node.tensor(3), i), 2, 1)
             result = g.addition(result, g.expand_dims(g.addition(ours, theirs), 1))
-        return node.reshape(result, [weights.shape[0], node.dim(x, 0), node.dim(x, 1), wide])
+        return node.reshape(result, [directions, node.dim(x, 0), node.dim(x, 1), wide])
 
     def _of(self, x: Tensor, i: int | None) -> Tensor:
         """An operand's part for direction i, or all of it; the axis stays."""
-        return x if i is None or x.shape[:1] == (1,) else self.g.slice_axis(x, 0, i, 1)
+        return x if i is None or self.directions == 1 else self.g.slice_axis(x, 0, i, 1)
 
-    def _columns(self, operand: int, i: int | None) -> Tensor | None:
-        """Scales or zero points, one for each column: (directions, 4 hidden). None: all zero points are zero."""
+    def _columns(self, operand: int, i: int | None) -> Tensor:
+        """Scales or zero points, one for each column: (directions, 4 hidden)."""
         g, node, wide = self.g, self.node, 4 * self.hidden
-        if not node.has(operand):
-            return None
         x = node.tensor(operand)
-        if not x.dtype.is_float and (known := node.known_ints(operand)) is not None and not any(known):
-            return None
-        if x.shape not in ((self.directions,), (self.directions, 1), (self.directions, wide)):
+        if node.shape(x) not in ((self.directions,), (self.directions, 1), (self.directions, wide)):
             raise ShapeError(f"'{x.name}' is {x.shape}; it must be one number a direction, or {wide}")
         x = cast(node, x, float32) if x.dtype.is_float else x
         x = self._of(g.reshape(x, (self.directions, -1)), i)
-        return g.broadcast_to(x, [x.shape[0], wide])
+        return g.broadcast_to(x, [self.directions if i is None else 1, wide])
+
+    def _zeros(self, operand: int, i: int | None) -> Tensor | None:
+        """Zero points; None where all of them are zero."""
+        if not self.node.has(operand) or not any(self.node.known_ints(operand) or [1]):
+            return None
+        return self._columns(operand, i)

@@ -83,8 +83,8 @@ void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_
         if (first >= width) break;
         __m256i sum = sums[r][v];
         if (e.row_terms)
-          sum = _mm256_add_epi32(
-              sum, _mm256_mullo_epi32(_mm256_set1_epi32(e.row_terms[r]), load(e.column_terms + first)));
+          sum = _mm256_add_epi32(sum,
+                                 _mm256_mullo_epi32(_mm256_set1_epi32(e.row_terms[r]), load(e.column_terms + first)));
         store(sum, reinterpret_cast<int32_t*>(out[r]) + first, width - first);
       }
   }

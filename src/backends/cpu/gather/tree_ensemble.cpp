@@ -141,8 +141,8 @@ std::shared_ptr<const std::byte> constant_elements(const Operation& operation, s
   if (!maker->is("constant")) return nullptr;
   const ConstantPtr& value = maker->attributes.data("value");
   if (!value->is_splat()) return {value, value->bytes()};
-  const auto all = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(value->elements()) *
-                                                            size_of(value->dtype()));
+  const auto all =
+      std::make_shared<std::vector<std::byte>>(static_cast<size_t>(value->elements()) * size_of(value->dtype()));
   value->expand_into(all->data());
   return {all, all->data()};
 }
@@ -236,7 +236,8 @@ class TreeEnsemble final : public Kernel {
   }
   std::string description() const override {
     if (!forest_) return "trees as they stand";
-    return cat("trees, ", walks_at_once, " walks at once, ", forest_->weight.empty() ? "rows" : "one", " of weights a leaf");
+    return cat("trees, ", walks_at_once, " walks at once, ", forest_->weight.empty() ? "rows" : "one",
+               " of weights a leaf");
   }
 
  private:
@@ -257,9 +258,15 @@ class TreeEnsemble final : public Kernel {
     const auto kept = kept_forest<T>(key, [&] {
       const auto at = [&]<class E>(size_t i, const E*) { return reinterpret_cast<const E*>(made.tables[i].get()); };
       constexpr const int32_t* whole = nullptr;
-      const TreeTables<T> tables{at(1, whole), at(2, whole), at(3, whole), at(6, whole),
-                                 at(4, static_cast<const T*>(nullptr)), at(5, static_cast<const uint8_t*>(nullptr)),
-                                 lowering.input(1).dims[0], lowering.input(6).dims[0], x_.dims[1]};
+      const TreeTables<T> tables{at(1, whole),
+                                 at(2, whole),
+                                 at(3, whole),
+                                 at(6, whole),
+                                 at(4, static_cast<const T*>(nullptr)),
+                                 at(5, static_cast<const uint8_t*>(nullptr)),
+                                 lowering.input(1).dims[0],
+                                 lowering.input(6).dims[0],
+                                 x_.dims[1]};
       made.forest = sorted(tables, depth_, or_equal_);
       if (made.forest && reduction_ == TreeReduction::sum)
         take_weights(*made.forest, tables, at(7, static_cast<const W*>(nullptr)), targets_);
@@ -314,7 +321,8 @@ class TreeEnsemble final : public Kernel {
         std::fill(rows, rows + walks_at_once, x + row * width);
         for (int64_t tree = range.tree; tree < range.last; tree += walks_at_once) {
           const int64_t count = std::min<int64_t>(walks_at_once, range.last - tree);
-          for (int64_t i = 0; i < walks_at_once; ++i) at[i] = f.roots[static_cast<size_t>(tree + std::min(i, count - 1))];
+          for (int64_t i = 0; i < walks_at_once; ++i)
+            at[i] = f.roots[static_cast<size_t>(tree + std::min(i, count - 1))];
           walk<OrEqual, Numbers>(f.nodes.data(), f.missing.data(), rows, at);
           for (int64_t i = 0; i < count; ++i) add(range.sums + row * targets_, at[i]);
         }
@@ -335,8 +343,15 @@ class TreeEnsemble final : public Kernel {
 
   void walk_plain(Frame& frame, const Range& range) const {
     const auto whole = [&](size_t i) { return frame.at<const int32_t>(tables_[i - 1]); };
-    const TreeTables<T> t{whole(1),         whole(2),         whole(3), whole(6), frame.at<const T>(tables_[3]),
-                          frame.at<const uint8_t>(tables_[4]), tables_shape_[0], tables_shape_[1], tables_shape_[2]};
+    const TreeTables<T> t{whole(1),
+                          whole(2),
+                          whole(3),
+                          whole(6),
+                          frame.at<const T>(tables_[3]),
+                          frame.at<const uint8_t>(tables_[4]),
+                          tables_shape_[0],
+                          tables_shape_[1],
+                          tables_shape_[2]};
     const W* weights = frame.at<const W>(tables_[6]);
     const auto inside = [](int64_t i, int64_t size) { return 0 <= i && i < size; };
     for (int64_t row = range.row; row < range.end; ++row) {
@@ -351,7 +366,8 @@ class TreeEnsemble final : public Kernel {
               (or_equal_ ? value <= split : value < split) || (std::isnan(value) && known && t.missing[at]);
           at = !known ? 0 : taken ? t.yes[at] : t.no[at];
         }
-        if (inside(at, t.nodes)) reduce_into(reduction_, range.sums + row * targets_, weights + at * targets_, targets_);
+        if (inside(at, t.nodes))
+          reduce_into(reduction_, range.sums + row * targets_, weights + at * targets_, targets_);
         constexpr double nothing = 0;
         for (int64_t k = 0; !inside(at, t.nodes) && k < targets_; ++k)
           reduce_into(reduction_, range.sums + row * targets_ + k, &nothing, 1);

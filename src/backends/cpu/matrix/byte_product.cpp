@@ -219,8 +219,7 @@ class ByteProduct final : public Kernel {
         if (starts_ >= 0) epilogue.start = frame.at<const int32_t>(starts_) + at * tile_columns;
         if (columns_ >= 0) epilogue.column_terms = frame.at<const int32_t>(columns_) + column;
         const std::vector<TileRun>* runs = runs_.empty() ? nullptr : &runs_[static_cast<size_t>(at)];
-        tiles_.multiply(count, from, turn_, runs ? runs->data() : &all,
-                        runs ? static_cast<int64_t>(runs->size()) : 1,
+        tiles_.multiply(count, from, turn_, runs ? runs->data() : &all, runs ? static_cast<int64_t>(runs->size()) : 1,
                         reinterpret_cast<const int8_t*>(panels + at * panel_bytes()), to,
                         static_cast<int>(std::min<int64_t>(tile_columns, p_.n - column)), epilogue);
         for (int i = 0; i < count; ++i) to[i] += tile_columns * sizeof(int32_t);

@@ -134,7 +134,8 @@ class QuantizedLstmSequence final : public Kernel {
             const int64_t d = item / pieces, piece = item % pieces;
             if (!known[d]) ranges[d] = quantize(j, m, d, step, items.member());
             known[d] = true;
-            multiply(j, m, d, step, ranges[d], items.member(), blocks_ * piece / pieces, blocks_ * (piece + 1) / pieces);
+            multiply(j, m, d, step, ranges[d], items.member(), blocks_ * piece / pieces,
+                     blocks_ * (piece + 1) / pieces);
           }
         });
   }
@@ -217,8 +218,7 @@ class QuantizedLstmSequence final : public Kernel {
   // Each direction by one thread, which waits for nobody.
   void run_directions(const RecurrentJob<float>& j, const Memory& m, int64_t work) const {
     const bool small = work * j.directions * j.steps < work_between_waits;
-    const int64_t pieces = small ? 1 : j.directions,
-                  links = small ? 1 : std::max<int64_t>(1, j.steps / steps_of_piece);
+    const int64_t pieces = small ? 1 : j.directions, links = small ? 1 : std::max<int64_t>(1, j.steps / steps_of_piece);
     parallel_chains(pieces, links, [&](int64_t piece, int64_t link, int64_t member) {
       for (int64_t d = piece; d < j.directions; d += pieces)
         for (int64_t step = j.steps * link / links; step < j.steps * (link + 1) / links; ++step)
@@ -251,8 +251,7 @@ class QuantizedLstmSequence final : public Kernel {
       const std::byte* panels = m.panels + at * block_roles * panel_bytes();
       QuantizedBlock b{d, step, 0, block * block_units, range, m.scales + at * block_columns, {}, nullptr, nullptr};
       for (int role = 0; role < block_roles; ++role)
-        b.column_sums[role] =
-            reinterpret_cast<const int32_t*>(panels + (role + 1) * panel_bytes()) - block_units;
+        b.column_sums[role] = reinterpret_cast<const int32_t*>(panels + (role + 1) * panel_bytes()) - block_units;
       if (m.points) b.zero_points = m.points + at * block_columns;
       while (b.row < j.batch) {
         const int count = tiles_->next_rows(j.batch - b.row);
@@ -290,8 +289,7 @@ std::unique_ptr<Kernel> lower_quantized_lstm(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels recurrent_integers_kernels("recurrent_integers", [] {
-  define_kernel("quantized_lstm_sequence", lower_quantized_lstm);
-});
+const Kernels recurrent_integers_kernels("recurrent_integers",
+                                         [] { define_kernel("quantized_lstm_sequence", lower_quantized_lstm); });
 
 }  // namespace mpsgraph::cpu
