@@ -170,7 +170,10 @@ def test_nodes_that_lead_outside_read_zeros():
 
 
 @pytest.mark.skipif(ON_METAL, reason="an empty tensor does not reach a device")
-def test_no_rows():
+def test_no_rows_and_no_features():
+    leaves = Forest(3, 0, 1, 2)
+    got, _ = run(np.zeros((2, 0), np.float32), leaves.tables("float32"), 0)
+    np.testing.assert_allclose(got, [leaves.weights.sum(0)] * 2, rtol=1e-6)
     assert run(np.zeros((0, 5), np.float32), Forest(3, 3, 5, 2).tables("float32"), 3)[0].shape == (0, 2)
 
 

@@ -99,8 +99,8 @@ class QuantizedSteps {
   void step(Tensor* source) {
     Tensor* zero = b_.scalar(DType::float32, 0);
     const auto whole = [&](std::string_view kind) { return b_.graph().add(kind, {state_}, {{"axes", Ints{}}}); };
-    Tensor* low = b_.binary("minimum_propagate_nan", whole("reduction_minimum_propagate_nan"), zero);
-    Tensor* high = b_.binary("maximum_propagate_nan", whole("reduction_maximum_propagate_nan"), zero);
+    Tensor* low = b_.binary("minimum_with_nan_propagation", whole("reduction_minimum_propagate_nan"), zero);
+    Tensor* high = b_.binary("maximum_with_nan_propagation", whole("reduction_maximum_propagate_nan"), zero);
     Tensor* range = b_.div(b_.sub(high, low), 255);
     Tensor* point = bytes(b_.unary("rint", b_.div(b_.neg(low), range)));  // [1, 1]
     Tensor* q = bytes(b_.add(b_.unary("rint", b_.div(state_, range)), b_.cast(point, DType::float32)));

@@ -81,6 +81,7 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
   constexpr T infinity = std::numeric_limits<T>::infinity();
   SortedForest<T> result;
   const int64_t most = 2 * t.nodes + t.trees;
+  if (most > std::numeric_limits<int32_t>::max()) return {};
   const auto inside = [](int64_t i, int64_t size) { return 0 <= i && i < size; };
   const auto enter = [&](int32_t node) {
     result.origin.push_back(node);
@@ -247,7 +248,7 @@ class TreeEnsemble final : public Kernel {
   };
 
   void take_constants(Lowering& lowering) {
-    if (lowering.reference_only()) return;
+    if (lowering.reference_only() || x_.dims[1] == 0) return;  // a leaf looks at the first feature
     KeptForest<T> made;
     std::string key = cat(depth_, " ", or_equal_, " ", x_.dims[1], " ", static_cast<int>(reduction_));
     for (size_t i = 1; i < 8; ++i) {
