@@ -131,8 +131,17 @@ class Parameter:
 
     def __init__(self, name: str, hint: Any) -> None:
         self.name, self.hint = name, hint
-        self.accepts = _check_of(hint) or _anything
-        self.usual = frozenset(_usual_types(hint)) if self.accepts is not _anything else _Everything()
+        try:
+            self.accepts, self.usual = _what_fits(hint)
+        except TypeError:  # an annotation with something that has no hash
+            self.accepts, self.usual = _what_fits.__wrapped__(hint)
+
+
+@functools.cache
+def _what_fits(hint: Any) -> tuple[Check, frozenset[type]]:
+    """What an annotation accepts, and the types that need no further look; most annotations stand in many places."""
+    accepts = _check_of(hint)
+    return (_anything, _Everything()) if accepts is None else (accepts, frozenset(_usual_types(hint)))
 
 
 class _Everything(frozenset):  # type: ignore[type-arg]

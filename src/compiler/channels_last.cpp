@@ -60,6 +60,11 @@ bool is_image_pooling(const Operation& operation) {
                                    "max_pooling2d_at_maxima"});
 }
 
+// Over rows and columns; without a layout all axes are resized.
+bool is_image_resize(const Operation& operation) {
+  return operation.definition->family == "resize" && operation.attributes.string("layout") == "NCHW";
+}
+
 bool is_image(const Tensor* tensor) { return tensor->type.shape.known() && tensor->type.shape.rank() == 4; }
 bool may_turn(const Tensor* tensor) {
   return is_image(tensor) || (tensor->type.shape.known() && tensor->type.shape.rank() == 3);
@@ -150,6 +155,7 @@ class ChannelsLast {
     const std::string_view kind = operation.kind(), family = operation.definition->family;
     const bool by_axes = operation.attributes.has("axes"), by_axis = operation.attributes.has("axis");
     if (is_image_pooling(operation)) return with_layout(r, operation);
+    if (is_image_resize(operation)) return resize(r, operation);
     if (is_along_rows(operation)) {
       const Tensor* same = image(r, operation.input(0), operation.input(0)->type.shape.rank());
       return same->operation->output() == same ? same->operation : nullptr;
@@ -229,6 +235,17 @@ class ChannelsLast {
       inputs.push_back(states_shape ? Builder(r.graph()).ints(turned(operation.output()->shape().dims()))
                                     : image(r, in, 4));
     }
+    return r.create(operation, operation.kind(), inputs, attributes);
+  }
+
+  // A gradient's second operand states its own shape; sizes, scales and offsets are of rows and columns.
+  const Operation* resize(Rewriter& r, const Operation& operation) {
+    Attributes attributes = operation.attributes;
+    attributes.set("layout", std::string("NHWC"));
+    std::vector<Tensor*> inputs = r.now(operation.inputs);
+    inputs[0] = image(r, operation.input(0), 4);
+    if (operation.kind().ends_with("_gradient"))
+      inputs[1] = Builder(r.graph()).ints(turned(operation.output()->shape().dims()));
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 

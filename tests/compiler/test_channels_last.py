@@ -86,7 +86,17 @@ def signals(g, x):
     return h / (1 + g.reduction_maximum(g.absolute(h), axes=[1, 2]))
 
 
-NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within, signals]
+def resized(g, x):
+    """Larger by the nearest pixel, and by places that are given; smaller again, as detectors join their scales."""
+    h = g.convolution2d(x, weights(g, 6, 4, 3, 3), padding="TF_SAME", **ONNX)
+    large = g.resize_nearest(h, (16, 12), "floor", layout="NCHW")
+    places = {"scale": (2.0, 2.0), "offset": (0.5, 0.5)}
+    h = g.concat([large, g.resize_bilinear(h, (16, 12), layout="NCHW", **places)], axis=1)
+    h = g.convolution2d(h, weights(g, 5, 12, 1, 1), **ONNX)
+    return g.relu(g.resize_bilinear(h, (5, 7), align_corners=True, center_result=False, layout="NCHW"))
+
+
+NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within, signals, resized]
 IMAGES = np.random.default_rng(0).standard_normal((3, 4, 8, 6)).astype(np.float32)
 
 
@@ -128,6 +138,11 @@ def test_transpositions_stand_at_the_borders_only():
     text, plan = compiled_text(lambda g, x: g.mean(residual(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
     assert "oneDNN ref" not in plan
+
+
+def test_resizing_follows():
+    text, _ = compiled_text(lambda g, x: g.mean(resized(g, x), [2, 3]))
+    assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
 
 
 def test_signals_are_turned_once_and_take_their_biases_along():

@@ -19,7 +19,7 @@ SIZES = {
     "strided_windows": (3, (9, 11), 20, (3, 5), 31, {"strides": (2, 3), "padding": "TF_SAME"}),
     "pixels_that_no_window_sees": (2, (11, 11), 8, (2, 2), 32, {"strides": 4}),
     "dilated": (2, (12, 9), 16, (3, 3), 32, {"dilations": (2, 3), "padding": "TF_SAME"}),
-    "one_image": (1, (14, 14), 24, (5, 5), 96, {"padding": "TF_SAME"}),
+    "one_image": (1, (14, 14), 20, (5, 5), 96, {"padding": "TF_SAME"}),
     "one_channel": (4, (28, 28), 1, (5, 5), 32, {"padding": "TF_SAME"}),
     "three_channels": (4, (20, 20), 3, (7, 7), 64, {"strides": 2}),
     "few_channels_dilated": (5, (12, 9), 5, (3, 3), 33, {"dilations": (2, 3), "padding": "TF_SAME"}),
@@ -28,13 +28,13 @@ SIZES = {
     "four_pixels_of_one_image": (1, (2, 2), 64, (3, 3), 96, {"padding": "TF_SAME"}),
     "more_rows_than_a_tile": (2, (5, 4), 32, (3, 3), 70, {"padding": "TF_SAME"}),
     "panels_one_by_one": (24, (2, 3), 256, (3, 3), 256, {"padding": "TF_SAME"}),
-    "slices_and_parts_of_sums": (3, (14, 14), 40, (5, 5), 64, {"padding": "TF_SAME"}),
+    "slices_and_parts_of_sums": (3, (14, 14), 36, (5, 5), 64, {"padding": "TF_SAME"}),
     "rows_that_lie_alike": (4, (8, 8), 64, (1, 1), 96, {}),
     "rows_that_lie_alike_in_windows": (64, (1, 2), 96, (1, 2), 64, {}),
     "product_of_many_rows": (20, (5, 5), 48, (1, 1), 64, {}),
-    "all_taps_of_all_windows": (1, (14, 14), 56, (3, 3), 128, {}),  # one part: sums go straight into place
+    "all_taps_of_all_windows": (1, (14, 14), 60, (3, 3), 128, {}),  # one part: sums go straight into place
     "explicit_padding": (2, (5, 5), 16, (3, 3), 40, {"padding": ((3, 0), (1, 4))}),
-    "outputs_first": (6, (6, 6), 40, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
+    "outputs_first": (6, (6, 6), 36, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
     "outputs_first_product": (6, (6, 6), 48, (1, 1), 64, {"weights_layout": "OIHW"}),
 }
 

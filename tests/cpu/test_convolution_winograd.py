@@ -12,6 +12,7 @@ import pytest
 pytestmark = pytest.mark.begins_early
 
 VECTORS = "AVX" in mg.Device("cpu").description
+LANES = 16 if "AVX-512" in mg.Device("cpu").description else 8
 
 # images, source size, channels, kernel (of volumes: its depth before), outputs, and what else the convolution is told;
 # then the tiles of the result and the gradients of source and weights; 0: by taps, where that takes less time
@@ -31,6 +32,7 @@ SIZES = {
     "half_a_panel": (5, (32, 31), 16, 3, 16, {"padding": "TF_SAME"}, (4, 4, 4)),
     "panels_and_a_half": (4, (19, 13), 80, 3, 48, {"padding": "TF_SAME"}, (4, 4, 4)),
     "uneven_padding": (5, (15, 18), 32, 3, 48, {"padding": ((3, 0), (1, 4))}, (4, 3, 4)),
+    "half_a_vector_of_16": (4, (19, 16), 40, 3, 24, {"padding": "TF_SAME"}, (4, 4, 4)),
     "one_image": (1, (40, 40), 48, 3, 64, {"padding": "TF_SAME"}, (4, 4, 4)),
     "weights_from_a_far_cache": (16, (8, 8), 128, 3, 160, {"padding": "TF_SAME"}, (4, 4, 4)),
     "volumes": (3, (7, 16, 16), 32, (3, 3), 32, {"padding": "TF_SAME"}, (4, 4, 4)),
@@ -116,6 +118,8 @@ def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
     exact, (x, w, b, r, cotangent), expected = plain(size)
     kernel, options, tiles = np.max(SIZES[size][3]), *SIZES[size][5:]
     if VECTORS:
+        if LANES == 16 and (SIZES[size][2] % 16 or SIZES[size][4] % 16):
+            tiles = (0, 0, 0)  # transforms take whole vectors
         assert tiles_of(fast) == tiles and tiles_of(exact) == (0, 0, 0)
     taps = kernel // np.max(options.get("strides", 1))
     result = expected[0] + bias * b + residual * r

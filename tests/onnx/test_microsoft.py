@@ -305,19 +305,85 @@ def test_quantized_products():
     close(got, [[-52.2988, 25.0506], [8.0024, -3.7918]], 1e-4)
 
 
-@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-def test_a_recurrent_layer_with_weights_of_8_bits(direction):
-    """It is the LSTM with the weights as real numbers."""
+def as_bytes(x):
+    """What DynamicQuantizeLinear makes of x, less its zero point, and the step."""
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    step = np.float32(np.float32(high - low) / np.float32(255))
+    zero = np.rint(np.float32(-low) / step) if step > 0 else 0
+    return (np.clip(np.rint(x / step) + zero, 0, 255) - zero if step > 0 else np.zeros(x.shape)), np.float64(step)
+
+
+def lstm_of_bytes(x, w, r, bias, state, cell, backward):
+    """One direction, ONNX's order of gates; w and r are pairs of integers less their zero points, and scales."""
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
+    q, step = as_bytes(x)
+    source = q @ w[0] * step * w[1] + bias[: len(bias) // 2] + bias[len(bias) // 2 :]
+    states = np.zeros((len(x), *state.shape))
+    for t in reversed(range(len(x))) if backward else range(len(x)):
+        q, step = as_bytes(np.float32(state))
+        i, o, f, z = np.split(source[t] + q @ r[0] * step * r[1], 4, axis=1)
+        cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(z)
+        state = states[t] = sigmoid(o) * np.tanh(cell)
+    return states, state, cell
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("zero", [0, 2])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_a_recurrent_layer_with_weights_of_8_bits(direction, dtype, zero, per_column):
+    """Inputs and states become bytes, the ones of all steps at once, the others in each step."""
     count, inputs, hidden = 1 + (direction == "bidirectional"), 3, 5
     x, bias = numbers(4, 2, inputs), numbers(count, 8 * hidden)
-    w, r = bytes_of("int8", count, inputs, 4 * hidden), bytes_of("int8", count, hidden, 4 * hidden)
-    scales, zeros = np.full(count, 0.004, np.float32), np.full(count, 2, np.int8)
+    w, r = bytes_of(dtype, count, inputs, 4 * hidden), bytes_of(dtype, count, hidden, 4 * hidden)
+    wide = (count, 4 * hidden) if per_column else (count,)
+    scales = np.linspace(0.002, 0.005, int(np.prod(wide)), dtype=np.float32).reshape(wide)
+    zeros = np.full(wide, zero, dtype)
+    h, c = numbers(count, 2, hidden), numbers(count, 2, hidden)
+    given = {"w": w, "r": r, "b": bias, "h": h, "c": c, "sw": scales, "zw": zeros, "sr": scales, "zr": zeros}
+    names = ["x", "w", "r", "b", "", "h", "c", "", "sw", "zw", "sr", "zr"]
+    outputs = ("y", "last", "cell")
+    got = run("DynamicQuantizeLSTM", {"x": x}, given, names, outputs, hidden_size=hidden, direction=direction)
+    parts = []
+    for d in range(count):
+        whole = [(m[d].astype(np.float64) - zeros[d], scales[d].astype(np.float64)) for m in (w, r)]
+        parts.append(lstm_of_bytes(x, *whole, bias[d], h[d], c[d], direction == "reverse" or d == 1))
+    close(got[0], np.stack([part[0] for part in parts], 1))
+    for k in (1, 2):
+        close(got[k], np.stack([part[k] for part in parts]))
+
+
+def test_a_recurrent_layer_of_8_bits_with_lengths():
+    """Each entry of the batch has its own steps; all of them together make the range."""
+    inputs, hidden = 3, 5
+    x, bias = numbers(4, 2, inputs), numbers(2, 8 * hidden)
+    w, r = bytes_of("int8", 2, inputs, 4 * hidden), bytes_of("int8", 2, hidden, 4 * hidden)
+    scales = np.full(2, 0.004, np.float32)
+    given = {"w": w, "r": r, "b": bias, "n": np.int32([4, 2]), "sw": scales, "sr": scales}
+    names = ["x", "w", "r", "b", "n", "", "", "", "sw", "", "sr", ""]
+    how = {"hidden_size": hidden, "direction": "bidirectional"}
+    y, last, cell = run("DynamicQuantizeLSTM", {"x": x}, given, names, ("y", "last", "cell"), **how)
+    names[4] = ""
+    whole = run("DynamicQuantizeLSTM", {"x": x}, given, names, ("y", "last", "cell"), **how)
+    assert not y[2:, :, 1].any() and y.shape == whole[0].shape
+    close(y[:2, 0], whole[0][:2, 0])  # forward nobody has ended yet
+    close(last[0, 1], y[1, 0, 1])
+    close(last[1], y[0, 1])
+    assert cell.shape == last.shape
+
+
+def test_a_recurrent_layer_of_8_bits_with_clipped_gates():
+    """No layer of the graph clips: it is the LSTM with the weights as real numbers."""
+    inputs, hidden = 3, 5
+    x, bias = numbers(4, 2, inputs), numbers(1, 8 * hidden)
+    w, r = bytes_of("int8", 1, inputs, 4 * hidden), bytes_of("int8", 1, hidden, 4 * hidden)
+    scales, zeros = np.full(1, 0.004, np.float32), np.full(1, 2, np.int8)
     given = {"w": w, "r": r, "b": bias, "sw": scales, "zw": zeros, "sr": scales, "zr": zeros}
     names = ["x", "w", "r", "b", "", "", "", "", "sw", "zw", "sr", "zr"]
     outputs = ("y", "h", "c")
-    got = run("DynamicQuantizeLSTM", {"x": x}, given, names, outputs, hidden_size=hidden, direction=direction)
+    got = run("DynamicQuantizeLSTM", {"x": x}, given, names, outputs, hidden_size=hidden, clip=0.5)
     weights = {k: np.float32(real(t, 0.004, 2)).transpose(0, 2, 1) for k, t in (("w", w), ("r", r))} | {"b": bias}
-    plain = made("LSTM", ["x", "w", "r", "b"], {"x": x}, weights, outputs, "", hidden_size=hidden, direction=direction)
+    plain = made("LSTM", ["x", "w", "r", "b"], {"x": x}, weights, outputs, "", hidden_size=hidden, clip=0.5)
     expected = mg.onnx.load(plain).run({"x": x})
     for array, name in zip(got, outputs, strict=True):
         close(array, expected[name].numpy())

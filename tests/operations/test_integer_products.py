@@ -64,6 +64,19 @@ def test_extremes_do_not_saturate(left, right):
         assert np.array_equal(bytes_product(a, b, *zeros), wrapped(a, b, *zeros))
 
 
+@pytest.mark.parametrize("left, right", list(product(BYTES, BYTES)))
+def test_weights_that_are_small_in_part(left, right):
+    """Steps whose weights cannot saturate sixteen bits stand between others; the rows are at their ends."""
+    middle = 0 if right == "int8" else 128
+    for spread, m in product((3, 20, 40), (1, 2, 3, 6)):
+        b = np.random.default_rng([spread, m]).normal(0, spread, (150, 70)).round().clip(-128, 127)
+        b[40:44, ::5], b[44:52, ::2] = -64, 64  # 128 together
+        a = np.where(everything(left, (m, 150)) % 3 == 0, np.iinfo(left).min, np.iinfo(left).max).astype(left)
+        b = (b + middle).astype(right)
+        assert np.array_equal(bytes_product(a, b), wrapped(a, b))
+        assert np.array_equal(bytes_product(a, b, constant=False), wrapped(a, b))
+
+
 def test_long_sums_wrap():
     a, b = np.full((1, 40000), 255, np.uint8), np.full((40000, 2), 255, np.uint8)
     assert np.array_equal(bytes_product(a, b), np.full((1, 2), 255 * 255 * 40000 - 2**32, np.int32))

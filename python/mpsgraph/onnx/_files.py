@@ -143,9 +143,10 @@ class Tensors:
         if tensor.data_location == TensorProto.EXTERNAL:
             flat = self._external(tensor, what, count * storage.itemsize).view(storage)
         elif tensor.HasField("raw_data"):
-            if len(tensor.raw_data) != count * storage.itemsize:
-                raise GraphError(f"[onnx] {what} {shape} of {dtype} has {len(tensor.raw_data)} bytes")
-            flat = np.frombuffer(tensor.raw_data, storage)
+            raw = tensor.raw_data  # a copy each time that it is asked for
+            if len(raw) != count * storage.itemsize:
+                raise GraphError(f"[onnx] {what} {shape} of {dtype} has {len(raw)} bytes")
+            flat = np.frombuffer(raw, storage)
         else:
             flat = _listed(tensor, _TYPES[tensor.data_type][2], storage, what)
             if flat.size != count:

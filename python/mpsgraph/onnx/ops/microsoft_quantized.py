@@ -16,6 +16,8 @@ from ._operands import WithOperands
 from .linear import matmul_of_bytes
 from .pooling import average_pool
 from .quantization import dequantize_linear, quantize_linear, quantized_convolution
+from .recurrent import known_activations
+from .recurrent_integers import LayersOfIntegers
 
 
 def _real(node: Node, x: Tensor, scale: int, zero: int) -> Tensor:
@@ -184,9 +186,13 @@ def dynamically_quantized_product(node: Node) -> Results:
 
 @operator("DynamicQuantizeLSTM", upto=1, domain=MICROSOFT)
 def dynamically_quantized_lstm(node: Node) -> Results:
-    """An LSTM with 8-bit weights. Here these become real numbers and everything is computed with real numbers; ONNX
-    Runtime also rounds what the weights are multiplied by, so that its results lie about a hundredth apart."""
+    """An LSTM with 8-bit weights, on integers where its steps are the graph's own; with peepholes, clipped or coupled
+    gates or other activations the weights become real numbers and so does everything else."""
     g = node.g
+    of_lstm = WithOperands(node, {}, 8, "LSTM")
+    activations = known_activations(of_lstm)
+    if activations is not None:
+        return LayersOfIntegers(WithOperands(node, {}, 12, "LSTM"), activations).outputs()
     lstm = function_of("", "LSTM", 22)
     if lstm is None:
         raise GraphError("LSTM is missing")

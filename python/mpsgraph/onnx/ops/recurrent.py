@@ -20,7 +20,7 @@ Layer = Callable[[Tensor, Operands], "list[Tensor]"]
 _ACTIVATIONS = ("tanh", "sigmoid", "relu")  # called the same on both sides
 
 
-def _activations(node: Node) -> list[str] | None:
+def known_activations(node: Node) -> list[str] | None:
     """The activations of every direction; None when there are others, or the node says what no layer can say."""
     node.without_effect("output_sequence", "activation_alpha", "activation_beta")  # the latter of other activations
     defaults, direction = by_steps.DEFAULTS[node.op], node.attribute("direction", "forward")
@@ -37,6 +37,8 @@ def _activations(node: Node) -> list[str] | None:
 class Layers:
     """A node with its operands as MPSGraph's layers take them: time first, directions side by side."""
 
+    gates_axis = 1  # of the weights
+
     def __init__(self, node: Node, order: Sequence[int]) -> None:
         self.node, self.g, self.order = node, node.g, order  # which of ONNX's gates comes first, second, ...
         self.batch_first = bool(node.attribute("layout", 0))
@@ -44,7 +46,8 @@ class Layers:
         self.directions = 2 if self.direction == "bidirectional" else 1
         self.hidden = node.attribute("hidden_size", 0) or node.size(node.tensor(2), -1)
         by_steps.require_known_weights(node)
-        if node.shape(node.tensor(1))[:2] != (self.directions, len(order) * self.hidden):
+        shape = node.shape(node.tensor(1))
+        if (shape[0], shape[self.gates_axis]) != (self.directions, len(order) * self.hidden):
             raise ShapeError(
                 f"weights {node.tensor(1).shape} for {len(order)} gates of {self.hidden}, {self.direction}"
             )
@@ -156,7 +159,7 @@ class Layers:
 
 @operator("RNN", upto=22)
 def rnn(node: Node) -> Results:
-    names = _activations(node)
+    names = known_activations(node)
     if names is None:
         return by_steps.rnn(node)
     return Layers(node, [0]).run(lambda x, given: node.g.single_gate_rnn(x, **given, activation=names[0]), 1)
@@ -164,7 +167,7 @@ def rnn(node: Node) -> Results:
 
 @operator("GRU", upto=22)
 def gru(node: Node) -> Results:
-    names = _activations(node)
+    names = known_activations(node)
     if names is None:
         return by_steps.gru(node)
     how: Operands = {"reset_after": bool(node.attribute("linear_before_reset", 0)), "output_gate_activation": names[1]}
@@ -175,7 +178,7 @@ def gru(node: Node) -> Results:
 @operator("LSTM", upto=22)
 def lstm(node: Node) -> Results:
     """ONNX's gates stand in the order input, output, forget, cell; MPSGraph's in input, forget, cell, output."""
-    names = _activations(node)
+    names = known_activations(node)
     if names is None:
         return by_steps.lstm(node)
     how: Operands = {f"{gate}_gate_activation": names[0] for gate in ("input", "forget", "output")}

@@ -2,7 +2,8 @@
 
 The nodes of all trees stand in one table; leaves lead to themselves. Each row begins at every root and takes as many
 steps as the deepest tree has: a step gathers the node's feature, compares it, and gathers the next node. What the
-leaves give is gathered last, and added up over the trees.
+leaves give is gathered last, and added up over the trees. Where all nodes compare with <=, or all with <, that is one
+operation of the graph, tree_ensemble, which the CPU walks without branches.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor, float32, int64
+from ..._core import Tensor, float32, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast
@@ -22,7 +23,8 @@ from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed
 
 MOST_WEIGHTS = 2**28  # leaves and nodes times what they give
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-LEAF = "LEAF"
+LEAF = -1  # among the modes, which are counted in this order
+_COMPARISONS = ("less_than_or_equal_to", "less_than")  # of the first two
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Forest:
 
     features: np.ndarray
     splits: np.ndarray
-    modes: list[str]
+    modes: np.ndarray  # numbers, LEAF or a place in _MODES
     yes: np.ndarray  # which node comes next
     no: np.ndarray
     missing: np.ndarray  # does NaN take the way of yes?
@@ -40,15 +42,26 @@ class Forest:
     members: dict[int, np.ndarray]  # the values that BRANCH_MEMBER compares with, by node
 
     @property
+    def used_modes(self) -> list[int]:
+        return [mode for mode in range(len(_MODES)) if (self.modes == mode).any()] or [0]
+
+    @property
     def depth(self) -> int:
         """The steps from a root to the farthest leaf. GraphError when nodes lead in a circle."""
-        depth, level, inner = 0, set(self.roots.tolist()), {i for i, m in enumerate(self.modes) if m != LEAF}
-        level &= inner
-        while level:
+        depth, inner = 0, self.modes != LEAF
+
+        def once(nodes: np.ndarray) -> np.ndarray:
+            reached = np.zeros(len(inner), bool)
+            reached[nodes] = True
+            found: np.ndarray = np.flatnonzero(reached & inner)
+            return found
+
+        level = once(self.roots)
+        while level.size:
             depth += 1
-            if depth > len(self.modes):
+            if depth > len(inner):
                 raise GraphError("the nodes of a tree lead in a circle")
-            level = ({int(self.yes[i]) for i in level} | {int(self.no[i]) for i in level}) & inner
+            level = once(np.concatenate([self.yes[level], self.no[level]]))
         return depth
 
 
@@ -80,13 +93,17 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
         ("nodes_treeids", trees), ("nodes_nodeids", numbers), ("nodes_modes", modes), ("nodes_values", splits),
         ("nodes_truenodeids", yes), ("nodes_falsenodeids", no), ("nodes_featureids", features),
     )  # fmt: skip
+    kinds = {"LEAF": LEAF} | {name: i for i, name in enumerate(_MODES)}
+    unknown = set(modes) - set(kinds)
+    if unknown:
+        raise GraphError(f"nodes_modes {sorted(unknown)[0]!r} must be LEAF or one of {', '.join(_MODES)}")
     place = {key: i for i, key in enumerate(zip(trees, numbers, strict=True))}
     if len(place) < len(trees):
         raise GraphError("two nodes of a tree have the same number")
 
     def followed(next_nodes: Sequence[int]) -> np.ndarray:
         try:
-            ways = (i if modes[i] == LEAF else place[trees[i], n] for i, n in enumerate(next_nodes))
+            ways = (i if modes[i] == "LEAF" else place[trees[i], n] for i, n in enumerate(next_nodes))
             return np.fromiter(ways, np.int32, len(next_nodes))
         except KeyError as error:
             raise GraphError(
@@ -110,7 +127,7 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
     return Forest(
         np.array(features, np.int32),
         splits,
-        modes,
+        np.array([kinds[mode] for mode in modes], np.int8),
         followed(yes),
         followed(no),
         tracks,
@@ -130,20 +147,12 @@ def _no_weights(nodes: int, targets: int, dtype: np.dtype[Any]) -> np.ndarray:
 def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
     """The leaf that each row comes to in each tree, (n, trees)."""
     g = node.g
-    if len(forest.features) and x.shape is not None and 0 <= x.shape[1] <= forest.features.max(initial=0):
-        raise ShapeError(f"a tree looks at feature {forest.features.max()}; the rows {x.shape} have {x.shape[1]}")
+    _require_features(x, forest)
     features, yes, no = (g.constant(a) for a in (forest.features, forest.yes, forest.no))
     splits = g.constant(forest.splits.astype(x.dtype.numpy))
     missing = g.constant(forest.missing) if forest.missing.any() else None
-    modes = [m for m in _MODES if m in forest.modes]
-    unknown = set(forest.modes) - {*_MODES, LEAF}
-    if unknown:
-        raise GraphError(f"nodes_modes {sorted(unknown)[0]!r} must be LEAF or one of {', '.join(_MODES)}")
-    kinds = (
-        g.constant(np.array([modes.index(m) if m in modes else 0 for m in forest.modes], np.int32))
-        if modes[1:]
-        else None
-    )
+    modes = forest.used_modes
+    kinds = g.constant(forest.modes.astype(np.int32)) if modes[1:] else None
     roots = g.constant(forest.roots[None])
     rows = node.joined([node.dim(x, 0), len(forest.roots)])
     at = g.broadcast_to(roots, rows)
@@ -151,8 +160,8 @@ def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
         value = g.gather_along_axis(1, x, g.gather(features, at, 0))
         split = g.gather(splits, at, 0)
         taken = _compared(node, modes[0], value, split, at, forest)
-        for i, mode in enumerate(modes[1:], 1):
-            this = g.equal(g.gather(kinds, at, 0), i) if kinds is not None else g.constant(False)
+        for mode in modes[1:]:
+            this = g.equal(g.gather(kinds, at, 0), mode) if kinds is not None else g.constant(False)
             taken = g.select(this, _compared(node, mode, value, split, at, forest), taken)
         if missing is not None:
             taken = g.logical_or(taken, g.logical_and(g.is_nan(value), g.gather(missing, at, 0)))
@@ -160,9 +169,9 @@ def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
     return at
 
 
-def _compared(node: Node, mode: str, value: Tensor, split: Tensor, at: Tensor, forest: Forest) -> Tensor:
+def _compared(node: Node, mode: int, value: Tensor, split: Tensor, at: Tensor, forest: Forest) -> Tensor:
     g = node.g
-    if mode == "BRANCH_MEMBER":
+    if _MODES[mode] == "BRANCH_MEMBER":
         longest = max(len(members) for members in forest.members.values())
         table = np.full((len(forest.modes), longest), np.nan, value.dtype.numpy)  # which is equal to nothing
         for i, members in forest.members.items():
@@ -177,20 +186,18 @@ def _compared(node: Node, mode: str, value: Tensor, split: Tensor, at: Tensor, f
         "BRANCH_EQ": g.equal,
         "BRANCH_NEQ": g.not_equal,
     }
-    return methods[mode](value, split)
+    return methods[_MODES[mode]](value, split)
 
 
-def _aggregated(node: Node, leaves: Tensor, forest: Forest, function: str) -> Tensor:
+def _aggregated(node: Node, x: Tensor, forest: Forest, function: str) -> Tensor:
     """What all trees give together, (n, targets)."""
     g = node.g
-    reductions = {"SUM": g.reduction_sum, "AVERAGE": g.reduction_sum, "MIN": g.reduction_minimum}
-    reductions |= {"MAX": g.reduction_maximum}
+    reductions = {"SUM": "sum", "AVERAGE": "sum", "MIN": "minimum", "MAX": "maximum"}
     if function not in reductions:
         raise GraphError(f"aggregate_function {function!r} must be one of {', '.join(reductions)}")
     nothing = {"MIN": math.inf, "MAX": -math.inf}.get(function, 0.0)
     weights = np.where(np.isnan(forest.weights), np.array(nothing, forest.weights.dtype), forest.weights)
-    given = g.gather(g.constant(weights), leaves, 0)
-    result = g.squeeze(reductions[function](given, 1), [1])
+    result = _reduced(node, x, forest, weights, reductions[function])
     if function == "AVERAGE":
         return g.division(result, float(len(forest.roots)))
     if function != "SUM":  # targets that no leaf gave anything to
@@ -198,11 +205,32 @@ def _aggregated(node: Node, leaves: Tensor, forest: Forest, function: str) -> Te
     return result
 
 
+def _reduced(node: Node, x: Tensor, forest: Forest, weights: np.ndarray, reduction: str) -> Tensor:
+    """The leaves' weights, reduced over the trees: as one operation where all nodes compare with <= or all with <."""
+    g = node.g
+    modes = forest.used_modes
+    whole = x.dtype in (float32, float64) and weights.dtype in (np.float32, np.float64)
+    if whole and len(modes) == 1 and modes[0] < len(_COMPARISONS):
+        _require_features(x, forest)
+        tables = (forest.features, forest.yes, forest.no, forest.splits.astype(x.dtype.numpy), forest.missing,
+                  forest.roots, weights)  # fmt: skip
+        how = {"depth": forest.depth, "comparison": _COMPARISONS[modes[0]], "reduction": reduction}
+        return g.create("tree_ensemble", [x, *(g.constant(table) for table in tables)], how).outputs[0]
+    given = g.gather(g.constant(weights), _leaves(node, x, forest), 0)
+    methods = {"sum": g.reduction_sum, "minimum": g.reduction_minimum, "maximum": g.reduction_maximum}
+    return g.squeeze(methods[reduction](given, 1), [1])
+
+
+def _require_features(x: Tensor, forest: Forest) -> None:
+    if len(forest.features) and x.shape is not None and 0 <= x.shape[1] <= forest.features.max(initial=0):
+        raise ShapeError(f"a tree looks at feature {forest.features.max()}; the rows {x.shape} have {x.shape[1]}")
+
+
 @operator("TreeEnsembleRegressor", upto=5, domain=ML)
 def tree_ensemble_regressor(node: Node) -> Results:
     x, g = rows_of(node), node.g
     forest = _forest(node, "target", node.attribute("n_targets"))
-    y = _aggregated(node, _leaves(node, x, forest), forest, node.attribute("aggregate_function", "SUM"))
+    y = _aggregated(node, x, forest, node.attribute("aggregate_function", "SUM"))
     base = _floats(node, "base_values")
     if base is not None and base.size:
         y = g.addition(y, g.constant(base.astype(y.dtype.numpy)))
@@ -217,7 +245,7 @@ def tree_ensemble_classifier(node: Node) -> Results:
     if not classes:
         raise GraphError("classlabels are missing")
     forest = _forest(node, "class", classes)
-    y = _aggregated(node, _leaves(node, x, forest), forest, "SUM")
+    y = _aggregated(node, x, forest, "SUM")
     base = _floats(node, "base_values")
     base = np.zeros(0, np.float32) if base is None else base
     if classes == 2:
@@ -261,14 +289,14 @@ def tree_ensemble(node: Node) -> Results:
     functions = ("AVERAGE", "SUM", "MIN", "MAX")
     if not 0 <= number < len(functions):
         raise GraphError(f"aggregate_function {number} must be 0 to 3")
-    y = _aggregated(node, _leaves(node, x, forest), forest, functions[number])
+    y = _aggregated(node, x, forest, functions[number])
     return transformed(node, y, transform_of(node))
 
 
 def _forest_with_leaves(node: Node, targets: int) -> Forest:
     """Leaves stand behind all nodes in the table."""
     splits = node.attribute("nodes_splits").elements[0]
-    modes = [int(m) for m in node.attribute("nodes_modes").elements[0].reshape(-1)]
+    modes = node.attribute("nodes_modes").elements[0].reshape(-1).astype(np.int8)
     features = node.attribute("nodes_featureids")
     ways = [node.attribute(name) for name in ("nodes_truenodeids", "nodes_falsenodeids")]
     to_leaf = [node.attribute(name) for name in ("nodes_trueleafs", "nodes_falseleafs")]
@@ -279,34 +307,35 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
     ))  # fmt: skip
     _require_same_length(("leaf_targetids", ids), ("leaf_weights", given))
     count, leaves = len(modes), len(ids)
-    if any(not 0 <= m < len(_MODES) for m in modes):
+    if ((modes < 0) | (modes >= len(_MODES))).any():
         raise GraphError(f"nodes_modes must be 0 to {len(_MODES) - 1}")
     own = np.arange(count + leaves, dtype=np.int32)
     yes, no = (
-        np.concatenate([np.array(way, np.int32) + count * np.array(np.array(leaf, bool), np.int32), own[count:]])
+        np.concatenate([np.array(way, np.int32) + count * np.array(leaf, bool).astype(np.int32), own[count:]])
         for way, leaf in zip(ways, to_leaf, strict=True)
     )
     roots = np.array(node.attribute("tree_roots"), np.int32)
-    if max((*yes.tolist(), *no.tolist()), default=0) >= count + leaves or min((*yes, *no), default=0) < 0:
+    both = np.concatenate([yes, no, roots])
+    if ((both < 0) | (both >= count + leaves)).any():
         raise GraphError(f"a node leads to one that is not among the {count} nodes and {leaves} leaves")
     weights = _no_weights(count + leaves, targets, given.dtype)
-    for i, (target, weight) in enumerate(zip(ids, given, strict=True)):
-        if not 0 <= target < targets:
-            raise GraphError(f"a weight for target {target} of {targets}")
-        weights[count + i, target] = weight
+    of_leaf = np.array(ids, np.int64)
+    outside = of_leaf[(of_leaf < 0) | (of_leaf >= targets)]
+    if outside.size:
+        raise GraphError(f"a weight for target {outside[0]} of {targets}")
+    weights[count + np.arange(leaves), of_leaf] = given
     missing = node.attribute("nodes_missing_value_tracks_true", None)
     tracks = np.zeros(count + leaves, bool)
-    tracks[:count] = missing if missing else 0
-    behind = [0] * leaves
+    tracks[:count] = np.array(missing, bool) if missing else False
     return Forest(
-        np.array([*features, *behind], np.int32),
+        np.concatenate([np.array(features, np.int32), np.zeros(leaves, np.int32)]),
         np.concatenate([splits.reshape(-1), np.zeros(leaves, splits.dtype)]),
-        [*(_MODES[m] for m in modes), *[LEAF] * leaves],
+        np.concatenate([modes, np.full(leaves, LEAF, np.int8)]),
         yes, no, tracks, roots, weights, _members(node, modes),
     )  # fmt: skip
 
 
-def _members(node: Node, modes: Sequence[int]) -> dict[int, np.ndarray]:
+def _members(node: Node, modes: np.ndarray) -> dict[int, np.ndarray]:
     """Sets of values, each ended by NaN, one for each node that looks for its feature in a set."""
     wanted = [i for i, m in enumerate(modes) if _MODES[m] == "BRANCH_MEMBER"]
     tensor = node.attribute("membership_values", None)

@@ -4,6 +4,7 @@
 #include "backends/cpu/convolution/convolution_integers.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "backends/cpu/amx.h"
@@ -34,6 +35,37 @@ const IntegerTiles* integer_tiles() {
   if (there) return multiplies_integers_in_registers() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
 #endif
   return nullptr;
+}
+
+const IntegerTiles* integer_sum_tiles([[maybe_unused]] bool few_rows) {
+#if defined(__x86_64__)
+  if (const IntegerTiles* tiles = integer_tiles()) return few_rows ? &avx512_vnni::integer_tiles() : tiles;
+  if (instruction_set() != "baseline") return &avx2::integer_tiles();
+#endif
+  return nullptr;
+}
+
+namespace {
+
+// A branch for each pair would be slower than looking at all of them.
+bool is_narrow(const int8_t* step) {
+  constexpr int most = 128;
+  int wide = 0;
+  for (int i = 0; i < columns * group; i += 2) wide |= most - std::abs(int{step[i]}) - std::abs(int{step[i + 1]});
+  return wide >= 0;
+}
+
+}  // namespace
+
+std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* panel, int64_t steps) {
+  if (!tiles.wants_narrow) return {{0, 0, steps}};
+  std::vector<TileRun> runs;
+  for (int64_t step = 0; step < steps; ++step) {
+    const bool narrow = is_narrow(panel + step * columns * group);
+    if (runs.empty() || runs.back().narrow != narrow) runs.push_back({step * group, step, 0, narrow});
+    ++runs.back().steps;
+  }
+  return runs;
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backends/cpu/convolution/convolution_tiles.h"
 
@@ -36,10 +37,16 @@ struct IntegerTiles : TileRows {
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
   int32_t turned_by;  // what is added to signed rows
+  bool wants_narrow = false;  // are runs that are marked as narrow quicker?
 };
+
+// All steps of a panel, in runs of narrow ones and others where that makes them quicker.
+std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* panel, int64_t steps);
 
 // Those for convolutions, with all results; null where the processor has no instruction for them.
 const IntegerTiles* integer_tiles();
+// Those for int32 results, of few rows without AMX; null for the baseline.
+const IntegerTiles* integer_sum_tiles(bool few_rows = false);
 
 namespace avx2 {
 const IntegerTiles& integer_tiles();  // int32 results only

@@ -15,9 +15,11 @@
 
 namespace mpsgraph::cpu {
 
-// Steps that are contiguous in a row, from `delta` elements behind its pointer on, and in a panel.
+// Steps that are contiguous in a row, from `delta` elements behind its pointer on, and in a panel. Of bytes they are
+// narrow when the magnitudes of a column's first two weights in a step, and of its last two, are 128 together at most.
 struct TileRun {
   int64_t delta, panel, steps;
+  bool narrow = false;
 };
 
 // The epilogue: what happens to a sum before it is stored.

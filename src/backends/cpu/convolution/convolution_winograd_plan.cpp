@@ -20,7 +20,6 @@ const WinogradTransforms* winograd_transforms(int results, int taps) {
 
 namespace {
 
-constexpr int64_t whole_channels = 16;  // transforms take whole vectors
 constexpr int largest_tile = 4;
 constexpr int64_t most_scratch = 1 << 26;  // elements, of all threads: 256 MB
 constexpr int64_t cached_points = 1 << 18;  // of weights, that stay in a second-level cache
@@ -72,11 +71,14 @@ struct Axis {
   }
 };
 
+// Transforms take whole vectors.
+int64_t whole_channels() { return instruction_set() == "AVX-512" ? 16 : 8; }
+
 bool in_tiles(const ConvolutionPlan& p) {
   const auto& [depth, rows, columns] = p.windows;
   return depth.stride == 1 && rows.kernel == columns.kernel && rows.stride == columns.stride && rows.dilation == 1 &&
-         columns.dilation == 1 && rows.kernel % rows.stride == 0 && p.inputs % whole_channels == 0 &&
-         p.outputs % whole_channels == 0;
+         columns.dilation == 1 && rows.kernel % rows.stride == 0 && p.inputs % whole_channels() == 0 &&
+         p.outputs % whole_channels() == 0;
 }
 
 // Which slices of one side those of the other take, in the order of TapPlan: derivatives take taps backwards.

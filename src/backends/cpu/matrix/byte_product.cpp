@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "backends/cpu/convolution/convolution_integers.h"
 #include "backends/cpu/lowering.h"
@@ -25,14 +26,6 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int tile_columns = IntegerTiles::columns, quad = IntegerTiles::group;
-
-const IntegerTiles* byte_tiles() {
-  if (const IntegerTiles* tiles = integer_tiles()) return tiles;
-#if defined(__x86_64__)
-  if (instruction_set() != "baseline") return &avx2::integer_tiles();
-#endif
-  return nullptr;
-}
 
 // A zero point that is known to be zero is none.
 bool is_known_zero(const Operation& operation, size_t i) {
@@ -80,6 +73,9 @@ class ByteProduct final : public Kernel {
           [&](const std::byte* elements, std::byte* to) { pack_all(reinterpret_cast<const uint8_t*>(elements), to); });
     else
       panels_slot_ = lowering.scratch(bytes);
+    for (int64_t i = 0; packed_ && i < matrices_ * panels_; ++i)
+      runs_.push_back(
+          runs_of_panel(tiles_, reinterpret_cast<const int8_t*>(packed_.get()) + i * panel_bytes(), steps_));
     const auto numbers = [&](int64_t count) { return lowering.scratch(static_cast<size_t>(count) * sizeof(int32_t)); };
     if (left_zero_.slot >= 0 || turned_by() != 0) starts_ = numbers(matrices_ * panels_ * tile_columns);
     if (right_zero_.slot >= 0 || flip_) columns_ = numbers(panels_ * tile_columns), terms_ = numbers(rows_);
@@ -206,7 +202,7 @@ class ByteProduct final : public Kernel {
     const int64_t stride = copied_ >= 0 ? steps_ * quad : p_.k;
     const auto* a = frame.at<const uint8_t>(copied_ >= 0 ? copied_ : a_) + first_row * stride;
     int32_t* result = frame.at<int32_t>(result_) + which * p_.m * p_.n;
-    const TileRun run{0, 0, steps_};
+    const TileRun all{0, 0, steps_};
     IntegerEpilogue epilogue;
     epilogue.result = IntegerResult::int32;
     while (row < end) {
@@ -222,7 +218,9 @@ class ByteProduct final : public Kernel {
         const int64_t column = p * tile_columns, at = matrix * panels_ + p;
         if (starts_ >= 0) epilogue.start = frame.at<const int32_t>(starts_) + at * tile_columns;
         if (columns_ >= 0) epilogue.column_terms = frame.at<const int32_t>(columns_) + column;
-        tiles_.multiply(count, from, turn_, &run, 1, reinterpret_cast<const int8_t*>(panels + at * panel_bytes()), to,
+        const std::vector<TileRun>* runs = runs_.empty() ? nullptr : &runs_[static_cast<size_t>(at)];
+        tiles_.multiply(count, from, turn_, runs ? runs->data() : &all, runs ? static_cast<int64_t>(runs->size()) : 1,
+                        reinterpret_cast<const int8_t*>(panels + at * panel_bytes()), to,
                         static_cast<int>(std::min<int64_t>(tile_columns, p_.n - column)), epilogue);
         for (int i = 0; i < count; ++i) to[i] += tile_columns * sizeof(int32_t);
       }
@@ -237,6 +235,7 @@ class ByteProduct final : public Kernel {
   bool turn_, flip_;
   int64_t steps_, panels_, matrices_, rows_, row_parts_ = 1, panel_parts_ = 1;
   PackedPtr packed_;
+  std::vector<std::vector<TileRun>> runs_;  // by panel of packed weights
 };
 
 // Bytes less a zero point of any shape that broadcasts to them, as int32.
@@ -304,7 +303,7 @@ std::unique_ptr<Kernel> lower_byte_product(Lowering& lowering) {
     if (zero.elements() != 1 && !by_column) return {};
     return ZeroPoint{zero.slot, zero.dtype == DType::int8, zero.elements()};
   };
-  const IntegerTiles* tiles = lowering.reference_only() ? nullptr : byte_tiles();
+  const IntegerTiles* tiles = lowering.reference_only() ? nullptr : integer_sum_tiles();
   const auto left = zero_point(2), right = zero_point(3);
   if (tiles && left && right && lowering.output().elements() > 0 && lowering.input(0).elements() > 0)
     return std::make_unique<ByteProduct>(lowering, *tiles, *left, *right);

@@ -5,37 +5,17 @@
 // step. The halves are computed in float32 on converted operands.
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <memory>
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
+#include "backends/cpu/recurrent/recurrent_scalars.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
-
-// One number at a time: the reference, and float64.
-template <class T>
-struct Scalars {
-  using S = T;
-  using V = T;
-  static constexpr int W = 1;
-  static constexpr int registers = 16;
-  static V load(const T* p) { return *p; }
-  static void store(T* p, V v) { *p = v; }
-  static V load_part(const T* p, int64_t) { return load(p); }  // there are no parts of one
-  static void store_part(T* p, V v, int64_t) { store(p, v); }
-  static void transpose(V*) {}
-  static V splat(T x) { return x; }
-  static V tanh(V x) { return std::tanh(x); }
-  static V sigmoid(V x) { return T(1) / (T(1) + std::exp(-x)); }
-  static V least(V a, V b) { return a < b ? a : b; }
-  static V greatest(V a, V b) { return a > b ? a : b; }
-  static V where_positive(V x, V y) { return x > T(0) ? y : T(0); }
-};
 
 template <class T>
 const RecurrentEngine<T>& engine(bool reference) {

@@ -47,7 +47,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     return {W, columns, max_rows, Panels::pack_forward, forward, Panels::pack_backward, backward};
   }
 
- private:
+ protected:  // for recurrent_quantized.h as well
   static V one() { return P::splat(1); }
 
   static V activate(Activation activation, V x) {

@@ -1,0 +1,402 @@
+// tree_ensemble: rows that walk decision trees.
+//
+// Nodes are sorted so that the two behind a node stand side by side: a step is one comparison and one addition, without
+// a branch that a processor would have to guess. Several walks go on at once, of one tree by several rows or of one row
+// in several trees, because each step waits for its loads. They end when none of them moves any more. A leaf leads to
+// itself, and its weights stand apart: a number for the one target that it gives to, where all are so and are added.
+//
+// What is no forest of constants is walked as it stands, and so is the reference: outside of its table a node reads
+// zeros, as gather does.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/lowering.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int walks_at_once = 8;
+
+// The operands but x, as they stand.
+template <class T>
+struct TreeTables {
+  const int32_t *features, *yes, *no, *roots;
+  const T* splits;
+  const uint8_t* missing;
+  int64_t nodes, trees, width;  // of a row of x
+
+  bool is_leaf(int64_t i) const { return yes[i] == i && no[i] == i; }
+};
+
+enum class TreeReduction : uint8_t { sum, minimum, maximum };
+
+template <class W>
+void reduce_into(TreeReduction reduction, double* sums, const W* given, int64_t targets) {
+  for (int64_t t = 0; t < targets; ++t) {
+    const double w = given[t], s = sums[t];
+    if (reduction == TreeReduction::sum)
+      sums[t] = s + w;
+    else if (std::isnan(w) || (reduction == TreeReduction::minimum ? w < s : w > s))
+      sums[t] = std::isnan(s) ? s : w;
+  }
+}
+
+double start_of(TreeReduction reduction) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return reduction == TreeReduction::sum ? 0 : reduction == TreeReduction::minimum ? infinity : -infinity;
+}
+
+// ---- nodes in walking order
+
+template <class T>
+struct TreeNode {
+  T split;
+  int32_t feature, first;  // where yes leads; no leads behind it
+};
+
+template <class T>
+struct SortedForest {
+  std::vector<TreeNode<T>> nodes;
+  std::vector<uint8_t> missing;
+  std::vector<int32_t> roots, origin;  // of a sorted node among those that were given
+  // What leaves give, where each gives to one target.
+  std::vector<double> weight;
+  std::vector<int32_t> target;
+};
+
+// Breadth first, tree by tree. Nothing when nodes lead outside, in circles, deeper than `depth`, or together so often
+// that copies of them would take much more room.
+template <class T>
+std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, bool or_equal) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  SortedForest<T> result;
+  const int64_t most = 2 * t.nodes + t.trees;
+  if (most > std::numeric_limits<int32_t>::max()) return {};
+  const auto inside = [](int64_t i, int64_t size) { return 0 <= i && i < size; };
+  const auto enter = [&](int32_t node) {
+    result.origin.push_back(node);
+    result.nodes.push_back({});
+    result.missing.push_back(0);
+  };
+  for (int64_t tree = 0; tree < t.trees; ++tree) {
+    if (!inside(t.roots[tree], t.nodes)) return {};
+    const size_t root = result.nodes.size();
+    result.roots.push_back(static_cast<int32_t>(root));
+    enter(t.roots[tree]);
+    size_t level_end = result.nodes.size();
+    int64_t level = 0;
+    for (size_t i = root; i < result.nodes.size(); ++i) {
+      if (i == level_end) ++level, level_end = result.nodes.size();
+      const int32_t from = result.origin[i], self = static_cast<int32_t>(i);
+      if (t.is_leaf(from)) {  // yes to everything with <=, no to everything with <
+        result.nodes[i] = or_equal ? TreeNode<T>{infinity, 0, self} : TreeNode<T>{-infinity, 0, self - 1};
+        result.missing[i] = or_equal;
+        continue;
+      }
+      const bool fits = inside(t.features[from], t.width) && inside(t.yes[from], t.nodes) &&
+                        inside(t.no[from], t.nodes) && level < depth;
+      if (!fits || static_cast<int64_t>(result.nodes.size()) + 2 > most) return {};
+      result.nodes[i] = {t.splits[from], t.features[from], static_cast<int32_t>(result.nodes.size())};
+      result.missing[i] = t.missing[from];
+      enter(t.yes[from]);
+      enter(t.no[from]);
+    }
+  }
+  return result;
+}
+
+// One weight for each leaf, if no leaf has more than one that is not zero.
+template <class T, class W>
+void take_weights(SortedForest<T>& forest, const TreeTables<T>& t, const W* weights, int64_t targets) {
+  forest.weight.assign(forest.nodes.size(), 0);
+  forest.target.assign(forest.nodes.size(), 0);
+  for (size_t i = 0; i < forest.nodes.size(); ++i) {
+    if (!t.is_leaf(forest.origin[i])) continue;
+    const W* given = weights + forest.origin[i] * targets;
+    for (int64_t k = 0; k < targets; ++k) {
+      if (given[k] == 0) continue;
+      if (forest.weight[i] != 0) {
+        forest.weight.clear();
+        return forest.target.clear();
+      }
+      forest.weight[i] = given[k];
+      forest.target[i] = static_cast<int32_t>(k);
+    }
+  }
+}
+
+// The elements of an operand that is a constant; else null.
+std::shared_ptr<const std::byte> constant_elements(const Operation& operation, size_t i) {
+  const Operation* maker = operation.input(i)->operation;
+  while (is_alias(*maker)) maker = maker->input(0)->operation;
+  if (!maker->is("constant")) return nullptr;
+  const ConstantPtr& value = maker->attributes.data("value");
+  if (!value->is_splat()) return {value, value->bytes()};
+  const auto all =
+      std::make_shared<std::vector<std::byte>>(static_cast<size_t>(value->elements()) * size_of(value->dtype()));
+  value->expand_into(all->data());
+  return {all, all->data()};
+}
+
+// A forest of constants, which kernels for all sizes of x share.
+template <class T>
+struct KeptForest {
+  std::optional<SortedForest<T>> forest;
+  std::shared_ptr<const std::byte> tables[8];  // so that no others can have their addresses
+};
+
+template <class T, class Make>
+std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const Make& make) {
+  static std::mutex* const mutex = new std::mutex;  // both outlive whatever is destroyed at exit
+  static auto* const kept = new std::map<std::string, std::weak_ptr<const KeptForest<T>>>;
+  const std::lock_guard lock(*mutex);
+  if (const auto found = kept->find(key); found != kept->end())
+    if (auto forest = found->second.lock()) return forest;
+  std::erase_if(*kept, [](const auto& item) { return item.second.expired(); });
+  const std::shared_ptr<const KeptForest<T>> forest = make();
+  (*kept)[key] = forest;
+  return forest;
+}
+
+// From `at` to leaves; each walk has a row of its own.
+template <bool OrEqual, bool Numbers, class T>
+[[gnu::always_inline]] inline void walk(const TreeNode<T>* nodes, const uint8_t* missing,
+                                        const T* const (&rows)[walks_at_once], int32_t (&at)[walks_at_once]) {
+  int32_t moved;
+  const auto step = [&](bool look) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int i = 0; i < walks_at_once; ++i) {
+      const TreeNode<T> node = nodes[at[i]];
+      const T value = rows[i][node.feature];
+      bool no = OrEqual ? !(value <= node.split) : !(value < node.split);
+      if constexpr (!Numbers) no = no && !(std::isnan(value) && missing[at[i]]);
+      const int32_t next = node.first + static_cast<int32_t>(no);
+      if (look) moved |= next ^ at[i];
+      at[i] = next;
+    }
+  };
+  do {
+    moved = 0;
+    step(false);
+    step(true);
+  } while (moved);
+}
+
+// ---- kernels
+
+template <class T, class W>
+class TreeEnsemble final : public Kernel {
+ public:
+  explicit TreeEnsemble(Lowering& lowering)
+      : x_(lowering.input(0)),
+        result_(lowering.output()),
+        targets_(lowering.input(7).dims[1]),
+        depth_(lowering.attributes().integer("depth")),
+        or_equal_(lowering.attributes().string("comparison") == "less_than_or_equal_to") {
+    const std::string& reduction = lowering.attributes().string("reduction");
+    reduction_ = reduction == "sum"       ? TreeReduction::sum
+                 : reduction == "minimum" ? TreeReduction::minimum
+                                          : TreeReduction::maximum;
+    take_constants(lowering);
+    if (!forest_)
+      for (size_t i = 0; i < 7; ++i) tables_[i] = lowering.input(i + 1).slot;
+    tables_shape_ = {lowering.input(1).dims[0], lowering.input(6).dims[0], x_.dims[1]};
+    cut();
+    sums_ = lowering.scratch(static_cast<size_t>(tree_parts_ * x_.dims[0] * targets_) * sizeof(double));
+  }
+
+  void run(Frame& frame) const override {
+    const int64_t rows = x_.dims[0], trees = tables_shape_[1];
+    auto* sums = frame.at<double>(sums_);
+    parallel_items(row_parts_ * tree_parts_, [&](int64_t item, int64_t) {
+      const int64_t part = item % row_parts_, of_trees = item / row_parts_;
+      const Range range{rows * part / row_parts_, rows * (part + 1) / row_parts_, trees * of_trees / tree_parts_,
+                        trees * (of_trees + 1) / tree_parts_, sums + of_trees * rows * targets_};
+      std::fill(range.sums + range.row * targets_, range.sums + range.end * targets_, start_of(reduction_));
+      if (forest_)
+        walk_sorted(frame, range);
+      else
+        walk_plain(frame, range);
+    });
+    W* to = frame.at<W>(result_.slot);
+    for (int64_t i = 0; i < rows * targets_; ++i) {
+      for (int64_t part = 1; part < tree_parts_; ++part)
+        reduce_into(reduction_, sums + i, sums + part * rows * targets_ + i, 1);
+      to[i] = static_cast<W>(sums[i]);
+    }
+  }
+  std::string description() const override {
+    if (!forest_) return "trees as they stand";
+    return cat("trees, ", walks_at_once, " walks at once, ", forest_->weight.empty() ? "rows" : "one",
+               " of weights a leaf");
+  }
+
+ private:
+  struct Range {
+    int64_t row, end, tree, last;
+    double* sums;  // of all rows
+  };
+
+  void take_constants(Lowering& lowering) {
+    if (lowering.reference_only() || x_.dims[1] == 0) return;  // a leaf looks at the first feature
+    KeptForest<T> made;
+    std::string key = cat(depth_, " ", or_equal_, " ", x_.dims[1], " ", static_cast<int>(reduction_));
+    for (size_t i = 1; i < 8; ++i) {
+      made.tables[i] = constant_elements(lowering.operation(), i);
+      if (!made.tables[i]) return;
+      key += cat(" ", reinterpret_cast<uintptr_t>(made.tables[i].get()));
+    }
+    const auto kept = kept_forest<T>(key, [&] {
+      const auto at = [&]<class E>(size_t i, const E*) { return reinterpret_cast<const E*>(made.tables[i].get()); };
+      constexpr const int32_t* whole = nullptr;
+      const TreeTables<T> tables{at(1, whole),
+                                 at(2, whole),
+                                 at(3, whole),
+                                 at(6, whole),
+                                 at(4, static_cast<const T*>(nullptr)),
+                                 at(5, static_cast<const uint8_t*>(nullptr)),
+                                 lowering.input(1).dims[0],
+                                 lowering.input(6).dims[0],
+                                 x_.dims[1]};
+      made.forest = sorted(tables, depth_, or_equal_);
+      if (made.forest && reduction_ == TreeReduction::sum)
+        take_weights(*made.forest, tables, at(7, static_cast<const W*>(nullptr)), targets_);
+      return std::make_shared<const KeptForest<T>>(std::move(made));
+    });
+    if (!kept->forest) return;
+    forest_ = {kept, &*kept->forest};
+    if (forest_->weight.empty()) weights_ = kept->tables[7];
+    for (size_t i = 1; i < 8; ++i)  // nobody reads their slots
+      if (const ConstantWeights taken = lowering.constant(i); taken && taken.packed) taken.packed();
+  }
+
+  // Parts of rows; of few rows, parts of the trees as well.
+  void cut() {
+    constexpr int64_t least_walks = 2048;  // that an item is worth
+    const int64_t rows = x_.dims[0], trees = tables_shape_[1];
+    const int64_t wanted =
+        std::clamp<int64_t>(rows * trees / least_walks, 1, int64_t{thread_count()} * items_per_thread);
+    row_parts_ = std::clamp<int64_t>(rows / walks_at_once, 1, wanted);
+    tree_parts_ = std::clamp<int64_t>(wanted / row_parts_, 1, std::max<int64_t>(trees / walks_at_once, 1));
+  }
+
+  void add(double* sums, int32_t leaf) const {
+    const auto i = static_cast<size_t>(leaf);
+    if (!forest_->weight.empty()) {
+      sums[forest_->target[i]] += forest_->weight[i];
+      return;
+    }
+    const W* weights = reinterpret_cast<const W*>(weights_.get()) + forest_->origin[i] * targets_;
+    reduce_into(reduction_, sums, weights, targets_);
+  }
+
+  void walk_sorted(Frame& frame, const Range& range) const {
+    const int64_t width = x_.dims[1];
+    const T* x = frame.at<const T>(x_.slot);
+    bool numbers = true;
+    for (int64_t i = range.row * width; i < range.end * width; ++i) numbers &= !std::isnan(x[i]);
+    if (or_equal_)
+      numbers ? walk_some<true, true>(x, range) : walk_some<true, false>(x, range);
+    else
+      numbers ? walk_some<false, true>(x, range) : walk_some<false, false>(x, range);
+  }
+
+  template <bool OrEqual, bool Numbers>
+  void walk_some(const T* x, const Range& range) const {
+    const int64_t width = x_.dims[1];
+    const SortedForest<T>& f = *forest_;
+    const T* rows[walks_at_once];
+    int32_t at[walks_at_once];
+    if (range.end - range.row < walks_at_once / 2) {  // few rows: several trees at once
+      for (int64_t row = range.row; row < range.end; ++row) {
+        std::fill(rows, rows + walks_at_once, x + row * width);
+        for (int64_t tree = range.tree; tree < range.last; tree += walks_at_once) {
+          const int64_t count = std::min<int64_t>(walks_at_once, range.last - tree);
+          for (int64_t i = 0; i < walks_at_once; ++i)
+            at[i] = f.roots[static_cast<size_t>(tree + std::min(i, count - 1))];
+          walk<OrEqual, Numbers>(f.nodes.data(), f.missing.data(), rows, at);
+          for (int64_t i = 0; i < count; ++i) add(range.sums + row * targets_, at[i]);
+        }
+      }
+      return;
+    }
+    for (int64_t tree = range.tree; tree < range.last; ++tree)
+      for (int64_t row = range.row; row < range.end; row += walks_at_once) {
+        const int64_t count = std::min<int64_t>(walks_at_once, range.end - row);
+        for (int64_t i = 0; i < walks_at_once; ++i) {
+          rows[i] = x + (row + std::min(i, count - 1)) * width;
+          at[i] = f.roots[static_cast<size_t>(tree)];
+        }
+        walk<OrEqual, Numbers>(f.nodes.data(), f.missing.data(), rows, at);
+        for (int64_t i = 0; i < count; ++i) add(range.sums + (row + i) * targets_, at[i]);
+      }
+  }
+
+  void walk_plain(Frame& frame, const Range& range) const {
+    const auto whole = [&](size_t i) { return frame.at<const int32_t>(tables_[i - 1]); };
+    const TreeTables<T> t{whole(1),
+                          whole(2),
+                          whole(3),
+                          whole(6),
+                          frame.at<const T>(tables_[3]),
+                          frame.at<const uint8_t>(tables_[4]),
+                          tables_shape_[0],
+                          tables_shape_[1],
+                          tables_shape_[2]};
+    const W* weights = frame.at<const W>(tables_[6]);
+    const auto inside = [](int64_t i, int64_t size) { return 0 <= i && i < size; };
+    for (int64_t row = range.row; row < range.end; ++row) {
+      const T* x = frame.at<const T>(x_.slot) + row * t.width;
+      for (int64_t tree = range.tree; tree < range.last; ++tree) {
+        int64_t at = t.roots[tree];
+        for (int64_t step = 0; step < depth_; ++step) {
+          const bool known = inside(at, t.nodes);
+          const int64_t feature = known ? t.features[at] : 0;
+          const T value = inside(feature, t.width) ? x[feature] : T(0), split = known ? t.splits[at] : T(0);
+          const bool taken =
+              (or_equal_ ? value <= split : value < split) || (std::isnan(value) && known && t.missing[at]);
+          at = !known ? 0 : taken ? t.yes[at] : t.no[at];
+        }
+        if (inside(at, t.nodes))
+          reduce_into(reduction_, range.sums + row * targets_, weights + at * targets_, targets_);
+        constexpr double nothing = 0;
+        for (int64_t k = 0; !inside(at, t.nodes) && k < targets_; ++k)
+          reduce_into(reduction_, range.sums + row * targets_ + k, &nothing, 1);
+      }
+    }
+  }
+
+  Operand x_, result_;
+  int64_t targets_, depth_;
+  bool or_equal_;
+  TreeReduction reduction_;
+  std::shared_ptr<const SortedForest<T>> forest_;
+  std::shared_ptr<const std::byte> weights_;  // where leaves give to several targets
+  Slot tables_[7] = {}, sums_ = -1;
+  std::array<int64_t, 3> tables_shape_{};  // nodes, trees, features
+  int64_t row_parts_ = 1, tree_parts_ = 1;
+};
+
+std::unique_ptr<Kernel> lower_trees(Lowering& lowering) {
+  const bool wide_rows = lowering.input(0).dtype == DType::float64, wide = lowering.input(7).dtype == DType::float64;
+  if (wide_rows && wide) return std::make_unique<TreeEnsemble<double, double>>(lowering);
+  if (wide_rows) return std::make_unique<TreeEnsemble<double, float>>(lowering);
+  if (wide) return std::make_unique<TreeEnsemble<float, double>>(lowering);
+  return std::make_unique<TreeEnsemble<float, float>>(lowering);
+}
+
+}  // namespace
+
+const Kernels tree_ensemble_kernels("tree_ensemble", [] { define_kernel("tree_ensemble", lower_trees); });
+
+}  // namespace mpsgraph::cpu

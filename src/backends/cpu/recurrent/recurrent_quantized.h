@@ -1,0 +1,128 @@
+// Steps of an lstm with 8-bit recurrent weights: what an instruction set provides beside products of bytes
+// (convolution/convolution_integers.h). States become bytes before these, sums become gates behind them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "backends/cpu/recurrent/recurrent_engine.h"
+
+namespace mpsgraph::cpu {
+
+// What one direction's states are in a step: (q - zero_point) scale.
+struct QuantizedRange {
+  float scale;
+  int32_t zero_point;
+};
+
+// A block of hidden units, whose four gates are a panel of columns each; all numbers of columns stand by role, and as
+// many for each as a panel has.
+struct QuantizedBlock {
+  static constexpr int columns = 32, roles = 4;
+  int64_t direction, step, row, unit;
+  QuantizedRange range;
+  const float* scales;  // of the weights
+  const int32_t* column_sums[roles];  // of the weights, signed
+  const int32_t* zero_points;  // of the signed weights; null: all are zero
+  const int32_t* row_terms;  // by row, what is added for each step of a column's zero point
+};
+
+struct QuantizedLstmEngine {
+  // All rows' states as bytes, and what these mean. Rows of bytes are to_stride apart, a multiple of 64, and all of it
+  // is written.
+  QuantizedRange (*quantize)(const float* states, int64_t rows, int64_t stride, int64_t hidden, uint8_t* to,
+                             int64_t to_stride);
+  // From sums [count][roles][columns] to states and cells of `count` rows.
+  void (*gates)(const RecurrentJob<float>&, const QuantizedBlock&, int count, const int32_t* sums);
+};
+
+namespace baseline {
+extern const QuantizedLstmEngine quantized_lstm_engine;
+}
+namespace avx2 {
+extern const QuantizedLstmEngine quantized_lstm_engine;
+}
+namespace avx512 {
+extern const QuantizedLstmEngine quantized_lstm_engine;
+}
+
+// P: as RecurrentSteps says, of float, with nearest(x) to even, below 2^22; store_bytes(to, x), of numbers 0 to 255;
+// less_zero_points(sums, column sums, zero point, zero points of columns or null, row's term) as numbers.
+template <class P>
+class QuantizedLstm : RecurrentSteps<P> {
+  using Steps = RecurrentSteps<P>;
+  using V = typename P::V;
+  using Job = RecurrentJob<float>;
+  using typename Steps::Place;
+  static constexpr int W = P::W, most_rows = 32, columns = QuantizedBlock::columns, roles = QuantizedBlock::roles;
+
+ public:
+  static constexpr QuantizedLstmEngine engine() { return {quantize, gates}; }
+
+ private:
+  static V load(const float* p, int64_t n) { return n >= W ? P::load(p) : P::load_part(p, n); }
+
+  static QuantizedRange quantize(const float* states, int64_t rows, int64_t stride, int64_t hidden, uint8_t* to,
+                                 int64_t to_stride) {
+    V lows{}, highs{}, no_numbers{};
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < hidden; i += W) {
+        const V x = load(states + r * stride + i, hidden - i);
+        lows = P::least(x, lows);
+        highs = P::greatest(x, highs);
+        no_numbers += x - x;
+      }
+    float low[W], high[W], none[W];
+    P::store(low, lows);
+    P::store(high, highs);
+    P::store(none, no_numbers);
+    for (int i = 1; i < W; ++i) {
+      low[0] = std::min(low[0], low[i]);
+      high[0] = std::max(high[0], high[i]);
+      none[0] += none[i];
+    }
+    const float scale = none[0] == 0 ? (high[0] - low[0]) / 255.f : std::numeric_limits<float>::quiet_NaN();
+    if (!(scale > 0) || scale > std::numeric_limits<float>::max()) {
+      std::fill_n(to, rows * to_stride, uint8_t{0});
+      return {scale, 0};
+    }
+    const V most = P::splat(255), step = P::splat(scale);
+    const auto limited = [&](V x) { return P::least(most, P::greatest(V{}, x)); };
+    float point[W];
+    P::store(point, limited(P::nearest(P::splat(-low[0]) / step)));
+    const V zero = P::splat(point[0]);
+    for (int64_t r = 0; r < rows; ++r, to += to_stride) {
+      int64_t i = 0;
+      for (; i < hidden; i += W)
+        P::store_bytes(to + i, limited(P::nearest(load(states + r * stride + i, hidden - i) / step) + zero));
+      for (; i < to_stride; i += W) P::store_bytes(to + i, V{});
+    }
+    return {scale, static_cast<int32_t>(point[0])};
+  }
+
+  static void gates(const Job& j, const QuantizedBlock& b, int count, const int32_t* sums) {
+    const int64_t t = j.time(b.direction, b.step), width = std::min<int64_t>(columns, j.hidden - b.unit);
+    const float* source = j.source + ((b.direction * j.steps + t) * j.batch + b.row) * roles * j.hidden + b.unit;
+    for (int64_t at = 0; at < width; at += W) {
+      float products[most_rows * roles * W];
+      const Place place{b.direction, b.step, t, b.row, b.unit + at, std::min<int64_t>(W, width - at)};
+      for (int role = 0; role < roles; ++role) {
+        const V factor = P::splat(b.range.scale) * P::load(b.scales + role * columns + at);
+        const int32_t* zeros = b.zero_points ? b.zero_points + role * columns + at : nullptr;
+        const float* from = source + j.places[role] * j.hidden + at;
+        for (int r = 0; r < count; ++r, from += roles * j.hidden) {
+          const V sum = P::less_zero_points(sums + (r * roles + role) * columns + at, b.column_sums[role] + at,
+                                            b.range.zero_point, zeros, zeros ? b.row_terms[r] : 0);
+          P::store(products + (r * roles + role) * W, load(from, place.lanes) + sum * factor);
+        }
+      }
+      if (Steps::usual(j))
+        Steps::usual_lstm(j, place, count, products);
+      else
+        Steps::template each<roles, Steps::lstm>(j, place, count, products);
+    }
+  }
+};
+
+}  // namespace mpsgraph::cpu

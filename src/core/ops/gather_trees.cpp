@@ -1,0 +1,78 @@
+// The internal operation tree_ensemble of the family gather: decision trees, all of which every row walks.
+//
+//   tree_ensemble(x [n, features], features, yes, no int32 [nodes], splits [nodes] as x, missing bool [nodes],
+//                 roots int32 [trees], weights [nodes, targets]) -> [n, targets] as weights
+// A row begins at every root and goes on, `depth` times, from node i to yes[i] where x[features[i]] <= splits[i]
+// (comparison "less_than": <) or is NaN and missing[i], else to no[i]; leaves lead to themselves. The weights of the
+// leaves are added up over the trees, or their minimum or maximum is taken (`reduction`). Where a row ends is a step
+// function, so that the derivative is zero. ONNX files hold such trees.
+#include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> infer_trees(const InferContext& c) {
+  constexpr std::string_view names[] = {"x", "features", "yes", "no", "splits", "missing", "roots", "weights"};
+  const Shape nodes = {c.shape(1).ranked() ? c.shape(1)[0] : -1};
+  for (size_t i : {1, 2, 3, 6})
+    if (c.dtype(i) != DType::int32) c.dtype_error(cat(names[i], " must be int32, came ", c.type(i)));
+  for (size_t i : {0, 7})
+    if (c.dtype(i) != DType::float32 && c.dtype(i) != DType::float64)
+      c.dtype_error(cat(names[i], " must be float32 or float64, came ", c.type(i)));
+  if (c.dtype(4) != c.dtype(0)) c.dtype_error(cat("splits must be ", c.dtype(0), " as x, came ", c.type(4)));
+  if (c.dtype(5) != DType::boolean) c.dtype_error(cat("missing must be bool, came ", c.type(5)));
+  for (size_t i : {1, 2, 3, 4, 5, 6}) c.require_rank(i, 1);
+  for (size_t i : {2, 3, 4, 5})
+    if (!compatible(c.shape(i), nodes))
+      c.shape_error(cat(names[i], " is ", c.shape(i), ", there are ", nodes, " features"));
+  c.require_rank(0, 2);
+  c.require_rank(7, 2);
+  if (c.shape(7).ranked() && !compatible(Shape{c.shape(7)[0]}, nodes))
+    c.shape_error(cat("weights is ", c.shape(7), ", there are ", nodes, " features"));
+  if (c.attributes.integer("depth") < 0) c.graph_error(cat("depth is ", c.attributes.integer("depth")));
+  const std::string &comparison = c.attributes.string("comparison"), &reduction = c.attributes.string("reduction");
+  if (comparison != "less_than_or_equal_to" && comparison != "less_than")
+    c.graph_error(cat("comparison '", comparison, "' must be less_than_or_equal_to or less_than"));
+  if (reduction != "sum" && reduction != "minimum" && reduction != "maximum")
+    c.graph_error(cat("reduction '", reduction, "' must be sum, minimum or maximum"));
+  const auto size = [&](size_t input, int axis) { return c.shape(input).ranked() ? c.shape(input)[axis] : -1; };
+  return {{c.dtype(7), Shape{size(0, 0), size(7, 1)}}};
+}
+
+std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
+  Graph& g = b.graph();
+  Tensor *x = in[0], *weights = in[7];
+  const auto of_nodes = [&](size_t table, Tensor* at) {
+    return g.add("gather", {in[table], at}, {{"axis", int64_t{0}}});
+  };
+  const int64_t rows = x->shape()[0], trees = in[6]->shape()[0];
+  Tensor* at = b.broadcast_to(b.reshape(in[6], {1, trees}), b.ints({rows, trees}));
+  for (int64_t step = 0; step < a.integer("depth"); ++step) {
+    Tensor* value = g.add("gather_along_axis", {x, of_nodes(1, at)}, {{"axis", int64_t{1}}});
+    Tensor* taken = b.binary(a.string("comparison"), value, of_nodes(4, at));
+    taken = b.binary("logical_or", taken, b.binary("logical_and", b.unary("is_nan", value), of_nodes(5, at)));
+    at = b.select(taken, of_nodes(2, at), of_nodes(3, at));
+  }
+  Tensor* given = of_nodes(7, at);  // [n, trees, targets]
+  const std::string& reduction = a.string("reduction");
+  const std::string kind = cat("reduction_", reduction, reduction == "sum" ? "" : "_propagate_nan");
+  Tensor* all = g.add(kind, {given}, {{"axes", Ints{1}}});
+  return {b.reshape(all, {rows, weights->shape()[1]})};
+}
+
+}  // namespace
+
+const Family gather_trees_family("gather", [] {
+  OperationDefinition d = primitive(
+      "tree_ensemble", 8,
+      {required("depth", AttributeKind::integer), optional("comparison", std::string("less_than_or_equal_to")),
+       optional("reduction", std::string("sum"))},
+      infer_trees, nullptr);
+  d.gradient_is_zero = true;
+  d.decompose = tree_parts;
+  d.internal = true;
+  define(std::move(d));
+});
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,212 @@
+"""Forests of decision trees, walked in vectors of walks, beside the same trees walked one by one in Python."""
+
+import os
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.both_devices
+
+ON_METAL = os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal"
+HOW = {"comparison": "less_than_or_equal_to", "reduction": "sum"}
+
+
+class Forest:
+    """Random trees in one table, each node behind its parent; leaves lead to themselves."""
+
+    def __init__(self, trees, depth, features, targets, dtype="float32", one_target=False, seed=0):
+        self.rng, self.features = np.random.default_rng([seed, trees, depth]), features
+        self.nodes, self.depth = [], depth
+        self.roots = np.array([self.grow(depth) for _ in range(trees)], np.int32)
+        weights = self.rng.normal(size=(len(self.nodes), targets))
+        if one_target:
+            weights *= np.eye(targets)[self.rng.integers(targets, size=len(self.nodes))]
+        self.weights = weights.astype(dtype)
+
+    def grow(self, depth):
+        at = len(self.nodes)
+        self.nodes.append([0, 0.0, at, at, False])
+        if depth and self.rng.random() > 0.1:
+            split = float(np.round(self.rng.normal(), 1))
+            feature, missing = int(self.rng.integers(self.features)), bool(self.rng.integers(2))
+            self.nodes[at] = [feature, split, self.grow(depth - 1), self.grow(depth - 1), missing]
+        return at
+
+    def tables(self, dtype):
+        feature, split, yes, no, missing = (np.array(column) for column in zip(*self.nodes, strict=True))
+        whole = [column.astype(np.int32) for column in (feature, yes, no)]
+        return [*whole, split.astype(dtype), missing, self.roots, self.weights]
+
+    def walked(self, x, comparison="less_than_or_equal_to", reduction="sum"):
+        reduce = {"sum": np.sum, "minimum": np.min, "maximum": np.max}[reduction]
+        compare = np.less if comparison == "less_than" else np.less_equal
+        rows = []
+        for row in x:
+            leaves = []
+            for at in self.roots:
+                while self.nodes[at][2] != at:
+                    feature, split, yes, no, missing = self.nodes[at]
+                    value = row[feature]
+                    at = yes if compare(value, x.dtype.type(split)) or (np.isnan(value) and missing) else no
+                leaves.append(at)
+            rows.append(reduce(self.weights[leaves].astype(np.float64), axis=0))
+        return np.array(rows).reshape(len(x), self.weights.shape[1])
+
+
+def drawn(rows, features, dtype="float32", seed=1):
+    """Some are equal to a split, some are no numbers."""
+    x = np.round(np.random.default_rng([seed, rows]).normal(size=(rows, features)), 1).astype(dtype)
+    x[rows // 2 :: 3, 0], x[rows // 3 :: 4, features - 1] = np.nan, np.inf
+    x[rows // 3 :: 5, features // 2] = -np.inf
+    return x
+
+
+def run(x, tables, depth, constant=True, **how):
+    g = mg.Graph()
+    fed = g.placeholder(x.shape, x.dtype.name)
+    feeds = {fed: x}
+    if constant:
+        operands = [g.constant(table) for table in tables]
+    else:
+        operands = [g.placeholder(table.shape, table.dtype.name) for table in tables]
+        feeds |= dict(zip(operands, tables, strict=True))
+    [y] = g.create("tree_ensemble", [fed, *operands], {"depth": depth, **HOW, **how}).outputs
+    return g.run(feeds, y).numpy(), g.compile({t: t.shape for t in feeds}, [y])
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 70])
+@pytest.mark.parametrize("trees, depth, targets", [(1, 0, 1), (1, 3, 2), (9, 6, 1), (40, 4, 3)])
+def test_all_sizes(trees, depth, targets, rows):
+    forest, x = Forest(trees, depth, 5, targets), drawn(rows, 5)
+    got, compiled = run(x, forest.tables("float32"), depth)
+    np.testing.assert_allclose(got, forest.walked(x), rtol=2e-5, atol=2e-5)
+    assert ON_METAL or "8 walks at once" in compiled.plan()
+
+
+@pytest.mark.parametrize("comparison", ["less_than_or_equal_to", "less_than"])
+@pytest.mark.parametrize("reduction", ["sum", "minimum", "maximum"])
+@pytest.mark.parametrize("one_target", [True, False])
+def test_comparisons_and_reductions(comparison, reduction, one_target):
+    forest, x = Forest(12, 7, 6, 4, one_target=one_target), drawn(30, 6)
+    how = {"comparison": comparison, "reduction": reduction}
+    for constant in (True, False):
+        got, _ = run(x, forest.tables("float32"), 7, constant, **how)
+        np.testing.assert_allclose(got, forest.walked(x, **how), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(ON_METAL, reason="has no float64")
+@pytest.mark.parametrize("of_rows", ["float64", "float32"])
+@pytest.mark.parametrize("of_weights", ["float64", "float32"])
+def test_wide_numbers(of_rows, of_weights):
+    forest, x = Forest(20, 5, 4, 2, of_weights), drawn(11, 4, of_rows)
+    got, _ = run(x, forest.tables(of_rows), 5)
+    assert got.dtype == of_weights
+    tolerance = 1e-13 if of_weights == "float64" else 2e-5
+    np.testing.assert_allclose(got, forest.walked(x), rtol=tolerance, atol=tolerance)
+
+
+def test_many_trees_of_one_row():
+    """Threads take parts of the trees, and what they found is put together."""
+    for reduction in ("sum", "minimum"):
+        forest, x = Forest(3000, 3, 4, 2), drawn(2, 4)
+        got, _ = run(x, forest.tables("float32"), 3, reduction=reduction)
+        np.testing.assert_allclose(got, forest.walked(x, reduction=reduction), rtol=1e-4, atol=1e-4)
+
+
+def test_a_long_chain():
+    """As deep as it has nodes, beside a tree of one leaf."""
+    depth = 300
+    forest = Forest(1, 0, 2, 1)
+    forest.nodes = [[1, float(i), 2 * depth, i + 1, False] for i in range(depth)]
+    forest.nodes += [[0, 0.0, i, i, False] for i in range(depth, 2 * depth + 1)]
+    forest.roots = np.array([0, 2 * depth - 1], np.int32)
+    forest.weights = np.arange(2 * depth + 1, dtype=np.float32)[:, None]
+    x = np.float32([[0, value] for value in (-1, 0, 150, 299, 300, 1e9, np.nan)])
+    got, _ = run(x, forest.tables("float32"), depth)
+    np.testing.assert_array_equal(got, forest.walked(x))
+
+
+def test_shared_nodes_are_walked_as_they_stand():
+    """Each level's two nodes lead to both of the next: sorted copies would be 2^40."""
+    depth, forest = 40, Forest(1, 0, 3, 1)
+    forest.nodes = []
+    for level in range(depth):
+        first = 2 * level + 2
+        forest.nodes += [[level % 3, 0.0, first, first + 1, False], [(level + 1) % 3, 0.5, first + 1, first, False]]
+    forest.nodes += [[0, 0.0, i, i, False] for i in (2 * depth, 2 * depth + 1)]
+    forest.roots = np.array([0], np.int32)
+    forest.weights = np.arange(len(forest.nodes), dtype=np.float32)[:, None]
+    x = drawn(12, 3)
+    got, compiled = run(x, forest.tables("float32"), depth)
+    np.testing.assert_array_equal(got, forest.walked(x))
+    assert ON_METAL or "trees as they stand" in compiled.plan()
+
+
+def test_a_walk_ends_with_its_depth():
+    """Where it has not come to a leaf it takes the weights of the node, and circles end so."""
+    forest, x = Forest(5, 4, 3, 1), drawn(9, 3)
+    tables = forest.tables("float32")
+    whole, _ = run(x, tables, 4)
+    for depth in (4, 9):
+        np.testing.assert_array_equal(run(x, tables, depth)[0], whole)
+    weights = np.float32([[1], [2]])
+    circle = [np.int32([0, 0]), np.int32([1, 0]), np.int32([1, 0]), np.float32([0, 0]), np.array([False, False])]
+    for depth, expected in ((0, 1), (1, 2), (6, 1)):
+        got, _ = run(np.float32([[3]]), [*circle, np.int32([0]), weights], depth)
+        assert got.tolist() == [[expected]]
+
+
+@pytest.mark.skipif(ON_METAL, reason="what is outside there is not asked for")
+def test_nodes_that_lead_outside_read_zeros():
+    """As gather does; nothing is read beyond the tables."""
+    tables = [np.int32([7, 0]), np.int32([1, 1]), np.int32([99, 1]), np.float32([-1, 0]), np.array([False, False]),
+              np.int32([0, -5]), np.float32([[1], [2]])]  # fmt: skip
+    for constant in (True, False):
+        got, _ = run(np.float32([[3], [4]]), tables, 1, constant)
+        assert got.tolist() == [[1], [1]]  # 0 <= -1 leads outside, which gives zero; outside leads to node 0
+    got, _ = run(np.float32([[3]]), tables, 1, reduction="minimum")
+    assert got.tolist() == [[0]]
+
+
+@pytest.mark.skipif(ON_METAL, reason="an empty tensor does not reach a device")
+def test_no_rows_and_no_features():
+    leaves = Forest(3, 0, 1, 2)
+    got, _ = run(np.zeros((2, 0), np.float32), leaves.tables("float32"), 0)
+    np.testing.assert_allclose(got, [leaves.weights.sum(0)] * 2, rtol=1e-6)
+    assert run(np.zeros((0, 5), np.float32), Forest(3, 3, 5, 2).tables("float32"), 3)[0].shape == (0, 2)
+
+
+def test_no_weights_that_are_numbers():
+    """NaN wins every reduction, infinities add up."""
+    forest, x = Forest(6, 3, 3, 2), np.ones((3, 3), np.float32)
+    for value in (np.nan, np.inf):
+        forest.weights[:] = value
+        for reduction in ("sum", "minimum", "maximum"):
+            got, _ = run(x, forest.tables("float32"), 3, reduction=reduction)
+            np.testing.assert_array_equal(got, np.full((3, 2), value))
+
+
+@pytest.mark.skipif(ON_METAL, reason="the CPU's kernels")
+def test_all_sizes_of_x_share_one_forest():
+    g = mg.Graph()
+    x = g.placeholder((-1, 4))
+    forest = Forest(4, 4, 4, 1)
+    operands = [x, *(g.constant(table) for table in forest.tables("float32"))]
+    [y] = g.create("tree_ensemble", operands, {"depth": 4}).outputs
+    for rows in (1, 5, 20):
+        fed = drawn(rows, 4)
+        np.testing.assert_allclose(g.run({x: fed}, y).numpy(), forest.walked(fed), rtol=1e-5, atol=1e-5)
+
+
+def test_what_does_not_fit_is_refused():
+    tables = Forest(2, 2, 3, 1).tables("float32")
+    x = drawn(2, 3)
+    with pytest.raises(mg.DTypeError, match="splits must be float32 as x"):
+        run(x, [*tables[:3], tables[3].astype(np.int32), *tables[4:]], 2)
+    with pytest.raises(mg.DTypeError, match="yes must be int32"):
+        run(x, [tables[0], tables[1].astype(np.int64), *tables[2:]], 2)
+    with pytest.raises(mg.ShapeError, match="missing is"):
+        run(x, [*tables[:4], tables[4][:-1], *tables[5:]], 2)
+    with pytest.raises(mg.GraphError, match="reduction 'median' must be sum, minimum or maximum"):
+        run(x, tables, 2, reduction="median")
