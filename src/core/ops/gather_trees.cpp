@@ -14,6 +14,9 @@ namespace {
 
 std::vector<TensorType> infer_trees(const InferContext& c) {
   constexpr std::string_view names[] = {"x", "features", "yes", "no", "splits", "missing", "roots", "weights"};
+  for (size_t i : {1, 2, 3, 4, 5, 6}) c.require_rank(i, 1);
+  c.require_rank(0, 2);
+  c.require_rank(7, 2);
   const Shape nodes = {c.shape(1).ranked() ? c.shape(1)[0] : -1};
   for (size_t i : {1, 2, 3, 6})
     if (c.dtype(i) != DType::int32) c.dtype_error(cat(names[i], " must be int32, came ", c.type(i)));
@@ -22,14 +25,11 @@ std::vector<TensorType> infer_trees(const InferContext& c) {
       c.dtype_error(cat(names[i], " must be float32 or float64, came ", c.type(i)));
   if (c.dtype(4) != c.dtype(0)) c.dtype_error(cat("splits must be ", c.dtype(0), " as x, came ", c.type(4)));
   if (c.dtype(5) != DType::boolean) c.dtype_error(cat("missing must be bool, came ", c.type(5)));
-  for (size_t i : {1, 2, 3, 4, 5, 6}) c.require_rank(i, 1);
   for (size_t i : {2, 3, 4, 5})
     if (!compatible(c.shape(i), nodes))
-      c.shape_error(cat(names[i], " is ", c.shape(i), ", there are ", nodes, " features"));
-  c.require_rank(0, 2);
-  c.require_rank(7, 2);
+      c.shape_error(cat(names[i], " is ", c.shape(i), ", features is ", nodes));
   if (c.shape(7).ranked() && !compatible(Shape{c.shape(7)[0]}, nodes))
-    c.shape_error(cat("weights is ", c.shape(7), ", there are ", nodes, " features"));
+    c.shape_error(cat("weights is ", c.shape(7), ", features is ", nodes));
   if (c.attributes.integer("depth") < 0) c.graph_error(cat("depth is ", c.attributes.integer("depth")));
   const std::string &comparison = c.attributes.string("comparison"), &reduction = c.attributes.string("reduction");
   if (comparison != "less_than_or_equal_to" && comparison != "less_than")
