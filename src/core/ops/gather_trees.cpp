@@ -26,8 +26,7 @@ std::vector<TensorType> infer_trees(const InferContext& c) {
   if (c.dtype(4) != c.dtype(0)) c.dtype_error(cat("splits must be ", c.dtype(0), " as x, came ", c.type(4)));
   if (c.dtype(5) != DType::boolean) c.dtype_error(cat("missing must be bool, came ", c.type(5)));
   for (size_t i : {2, 3, 4, 5})
-    if (!compatible(c.shape(i), nodes))
-      c.shape_error(cat(names[i], " is ", c.shape(i), ", features is ", nodes));
+    if (!compatible(c.shape(i), nodes)) c.shape_error(cat(names[i], " is ", c.shape(i), ", features is ", nodes));
   if (c.shape(7).ranked() && !compatible(Shape{c.shape(7)[0]}, nodes))
     c.shape_error(cat("weights is ", c.shape(7), ", features is ", nodes));
   if (c.attributes.integer("depth") < 0) c.graph_error(cat("depth is ", c.attributes.integer("depth")));
