@@ -140,3 +140,17 @@ def test_sizes_that_change_are_kept_too(graphs: list):
     for batch in (2, 5):
         agree(module, compiled, torch.randn(batch, 3, 4, 4))
     assert len(graphs) == 2
+
+
+def test_many_views_of_views_are_done_again_in_their_order(graphs: list):
+    """Of torch.gradient's graph a step behind reads several of them, and they read each other."""
+    x = torch.randn(3, 3, 3, requires_grad=True)
+    spacing = [torch.tensor([1.0, 3.0, 2.0], requires_grad=True), torch.tensor([8.0, 6.0, 1.0], requires_grad=True)]
+
+    def slopes(x, *spacing):
+        return sum(slope.square().sum() for slope in torch.gradient(x, spacing=spacing, dim=(0, 1), edge_order=2))
+
+    compiled = torch.compile(slopes, backend="mpsgraph")
+    expected = torch.autograd.grad(slopes(x, *spacing), (x, *spacing))
+    for ours, theirs in zip(torch.autograd.grad(compiled(x, *spacing), (x, *spacing)), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)

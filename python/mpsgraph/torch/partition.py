@@ -122,16 +122,13 @@ class _Again:
         self.output = next(reversed(graph.nodes))
 
     def do(self) -> None:
-        place = {node: float(i) for i, node in enumerate(self.graph.nodes)}
         for node in reversed(self.forward):
             users = self.behind(node)
             if not users or not isinstance(node.meta.get("val"), torch.Tensor) or not self.is_free(node):
                 continue
-            first = min(users, key=lambda user: place[user])
-            with self.graph.inserting_before(first):
+            with self.graph.inserting_before(min(users)):  # the first: nodes are compared by their places
                 again = self.graph.node_copy(node, lambda n: n)
             again.meta = {**node.meta, "partitioner_tag": "is_backward"}
-            place[again] = place[first] - 0.5
             for user in users:
                 user.replace_input_with(node, again)
 
