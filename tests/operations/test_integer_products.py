@@ -4,13 +4,12 @@ Cases of all sizes and shapes stand in tests/cases/matrix.py.
 """
 
 import os
-import subprocess
-import sys
 from itertools import product
 
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import run_again_with
 
 pytestmark = pytest.mark.both_devices
 
@@ -130,9 +129,4 @@ def test_constant_weights_are_packed_once_for_all_sizes():
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
 def test_other_vector_sets(instructions):
     """The same tests in a process of its own, which has fewer instructions."""
-    if os.environ.get("MPSGRAPH_INSTRUCTION_SET"):
-        pytest.skip("one has been chosen")
-    environment = {**os.environ, "MPSGRAPH_INSTRUCTION_SET": instructions}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_again_with(instructions, __file__)

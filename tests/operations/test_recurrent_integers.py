@@ -5,12 +5,11 @@ vector set runs this file.
 """
 
 import os
-import subprocess
-import sys
 
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import run_again_with
 from harness.running import REFERENCE, run
 
 pytestmark = pytest.mark.both_devices
@@ -201,9 +200,4 @@ def test_weights_are_packed_once():
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
 def test_other_vector_sets(instructions):
     """The same tests in a process of its own, which has fewer instructions."""
-    if os.environ.get("MPSGRAPH_INSTRUCTION_SET"):
-        pytest.skip("one has been chosen")
-    environment = {**os.environ, "MPSGRAPH_INSTRUCTION_SET": instructions}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_again_with(instructions, __file__)
