@@ -585,32 +585,3 @@ def test_tables_of_other_precisions(dtype: str):
     optimized = model.optimize_for_inference()
     assert steps(optimized) == ["gather", "cast"]
     same_results(model, optimized, INDICES[0], {"float64": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}[dtype])
-
-
-# --- weights of convolutions
-def test_weights_with_channels_in_front_are_turned():
-    """One constant for all that use it; what a graph computes, what is in a branch, and others' weights stay."""
-    g = mg.Graph()
-    x, way = g.placeholder((-1, 4, 5, 5), name="x"), g.placeholder((), "bool", "way")
-    w = g.variable(numbers(4, 4, 3, 3))
-    layouts = {"padding": "TF_SAME", "data_layout": "NCHW", "weights_layout": "OIHW"}
-    y = g.convolution2d(g.relu(g.convolution2d(x, w, **layouts)), w, **layouts)
-    count = g.variable(np.zeros(1, np.float32), trainable=False)
-    counted = [g.assign(count, g.read(count) + 1.0)]
-    y = g.control_dependency(counted, lambda: g.convolution2d(y, w, **layouts))  # which waits, and so stays
-    made = g.convolution2d(y, g.reshape(g.slice_axis(x, 0, 0, 1), [4, 1, 5, 5]), groups=4, **layouts)
-    (z,) = g.if_(way, lambda: g.convolution2d(made, g.constant(numbers(4, 4, 3, 3, seed=1)), **layouts), lambda: made)
-    model = mg.Model(g, {"x": x, "way": way}, {"z": z})
-    optimized = model.optimize_for_inference()
-    found = [o for o in optimized.graph.operations if o.kind == "convolution2d"]
-    assert [o.attributes["weights_layout"] for o in found] == ["HWIO", "HWIO", "OIHW", "OIHW"]
-    assert found[0].inputs[1] is found[1].inputs[1] and found[0].inputs[1].shape == (3, 3, 4, 4)
-    for taken in (True, False):
-        feeds = {"x": numbers(2, 4, 5, 5), "way": np.array(taken)}
-        wanted = model.run(feeds)["z"].numpy()
-        assert np.abs(wanted).max() > 0.1, "there is something to compare"
-        np.testing.assert_allclose(
-            optimized.run(feeds)["z"].numpy(), wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max()
-        )
-    (left,) = optimized.graph.variables
-    assert optimized.graph.variable_value(left).tolist() == [2.0]
