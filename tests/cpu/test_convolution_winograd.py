@@ -146,7 +146,7 @@ def test_constant_weights_are_transformed_once(size):
     fed, results = rng.standard_normal(x.shape).astype(np.float32), []
     for reference in (False, True):
         made = g.compile({x: fed}, [y], options=mg.CompilationDescriptor(reference_kernels=reference))
-        assert reference or not VECTORS or "taps, packed weights" in made.plan(), made.plan()
+        assert reference or not VECTORS or "packed weights" in made.plan(), made.plan()
         results.append(made.run([fed])[0].numpy())
     np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 1.2e-5)
 

@@ -469,6 +469,9 @@ def test_functions_that_multiply_are_refused(monkeypatch):
     assert mg.onnx.load(doubled_functions(5))(np.float32([1, 2])).tolist() == [1, 2]
 
 
+EDGES = {"low": np.float32(0), "high": np.float32(4)}
+
+
 @pytest.mark.parametrize(
     ("op", "shape", "constants", "attributes"),
     [
@@ -478,7 +481,9 @@ def test_functions_that_multiply_are_refused(monkeypatch):
         ("Pad", (1,), {"s": np.int64([2**41, 2**41])}, {}),
         ("Range", None, {"a": np.int64(0), "b": np.int64(2**42), "c": np.int64(1)}, {}),
         ("RandomNormal", None, {}, {"shape": [2**20, 2**20]}),
-        ("HannWindow", None, {"n": np.int64(2**42)}, {}),
+        ("HannWindow", None, {"n": np.int64(2**31)}, {}),
+        ("MelWeightMatrix", None, {"b": np.int64(8), "l": np.int64(2**40), "r": np.int64(8), **EDGES}, {}),
+        ("AffineGrid", (1, 2, 3), {"s": np.int64([1, 1, 2**16, 2**16])}, {}),
         ("Resize", (1, 1, 2, 2), {"": None, " ": None, "s": np.int64([1, 1, 2**30, 2**30])}, {}),
         ("Split", (2**30,), {}, {"num_outputs": 2**30}),
         ("SplitToSequence", (2**30,), {}, {}),

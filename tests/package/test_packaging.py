@@ -243,6 +243,15 @@ def test_only_what_is_marked_leaves_the_library(installed):
     assert "typeinfo for mpsgraph::ShapeError" in exported, "errors cross the border with their types"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
+def test_the_module_offers_what_python_looks_up_only(installed):
+    """Of some templates of the standard library there is one in a process: offered by us, where a compiler links that
+    library into modules, it is PyTorch's, too, when that is imported later, and memory is freed that nobody took."""
+    (module,) = installed.package.glob("_core*.so")
+    offered = run("nm", "-D", "--defined-only", module, cwd=ROOT).split()
+    assert offered[-1:] == ["PyInit__core"] and len(offered) == 3
+
+
 USER_PROGRAM = """
 import numpy as np
 import mpsgraph as mg

@@ -48,16 +48,17 @@ _library: Any = None
 def torchvision() -> Any:
     """The package, without its compiled part where that does not load: two operators are then declared for it."""
     global _library
-    if "torchvision" not in sys.modules and _library is None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
-            _ = torch.ops.torchvision.nms
-        except AttributeError:
+            import torchvision as found
+        except RuntimeError:  # declared beforehand, they would end the process where the compiled part declares them too
+            for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+                del sys.modules[name]
             _library = torch.library.Library("torchvision", "FRAGMENT")
             _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             _library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import torchvision as found
+            import torchvision as found
     return found
 
 

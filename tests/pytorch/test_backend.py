@@ -75,6 +75,19 @@ def test_what_has_no_translation_falls_to_pytorch_and_is_named_once():
     assert "there is no translation" in str(explained)
 
 
+def test_tensors_on_another_device_stay_pytorchs():
+    """Here a device without memory; a graphics card's and MPS' are the same to us."""
+    module, x = torch.nn.Linear(4, 3, device="meta"), torch.randn(2, 4, device="meta")
+    with pytest.warns(UserWarning, match="2 of 2 calls"):
+        result = mg.torch.compile(module)(x)
+    assert result.is_meta and result.shape == (2, 3)
+    explained = mg.torch.explain(module, x)
+    assert not explained.translated and explained.fallen["aten.addmm.default"] == 1
+    assert "its tensors are on meta: move the module" in str(explained)
+    mixed = mg.torch.explain(lambda x: (x * 2).to("meta") + 1, torch.ones(3))
+    assert mixed.translated == {"aten.mul.Tensor": 1} and mixed.fallen.total() == 2
+
+
 def test_open_sizes_are_compiled_for_each_that_comes():
     compiled = mg.torch.compile(lambda x: (x * 2).sum(0) + x.shape[0], dynamic=True)
     for count in (3, 4, 5, 3):

@@ -79,6 +79,9 @@ def _why_not(node: torch.fx.Node) -> str:
     """Why a call cannot be translated; "" where it can."""
     if function_of(node.target) is None:
         return "there is no translation"
+    for place in (_elsewhere(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
+        if place:
+            return f"its tensors are on {place}: move the module and its inputs to PyTorch's cpu"
     if any(_depends_on_values(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
         return "a size depends on values"
     try:
@@ -86,6 +89,12 @@ def _why_not(node: torch.fx.Node) -> str:
     except Error as error:
         return str(error).splitlines()[0]
     return ""
+
+
+def _elsewhere(value: Any) -> str:
+    """The device whose memory is not ours to read; "" where there is none."""
+    tensors = (x for x in torch.utils._pytree.tree_leaves(value) if isinstance(x, torch.Tensor))
+    return next((str(x.device) for x in tensors if x.device.type != "cpu"), "")
 
 
 def _depends_on_values(value: Any) -> bool:

@@ -104,7 +104,7 @@ def _forward_part(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """The inputs that the program writes to: buffers, for one. Behind, they do not have the values of before."""
     given = [node for node in graph.nodes if node.op == "placeholder"]
-    said = next(reversed(graph.nodes)).meta.get("desc")
+    said = next(iter(reversed(graph.nodes))).meta.get("desc")
     if said is None:
         return set(given)
     changed = [result.mutated_input for result in said if hasattr(result, "mutated_input")]
@@ -119,7 +119,7 @@ class _Again:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph, self.forward, self.changed = graph, _forward_part(graph), _changed(graph)
         self.inside = set(self.forward)
-        self.output = next(reversed(graph.nodes))
+        self.output = next(iter(reversed(graph.nodes)))
 
     def do(self) -> None:
         for node in reversed(self.forward):

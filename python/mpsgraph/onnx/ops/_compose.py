@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Any
+
+import numpy as np
 
 from ..._core import DType, Tensor, float32, int64
+from ...errors import ShapeError
 from .._registry import Node
 
 NARROW = ("float16", "bfloat16")
+MOST_WHILE_READ = 2**28  # of an array that is made while a file is read, from numbers in it
 
 
 def cast(node: Node, x: Tensor, dtype: DType) -> Tensor:
@@ -34,6 +39,19 @@ def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], T
 def folded(tensors: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """function over several operands, from the left."""
     return reduce(function, tensors)
+
+
+def require_few(count: int) -> None:
+    """ShapeError when nobody can mean so many elements, before their memory is taken: some systems give it and end the
+    process that uses it."""
+    if count > MOST_WHILE_READ:
+        raise ShapeError(f"{count} elements are computed while the file is read; at most {MOST_WHILE_READ} are taken")
+
+
+def counted(count: int, dtype: Any = np.float64) -> np.ndarray:
+    """0 to count - 1, of a number in the file. Errors: ShapeError when it is too large."""
+    require_few(count)
+    return np.arange(count, dtype=dtype)
 
 
 def sizes(node: Node, x: Tensor) -> Tensor | list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..._core import Tensor, float32, int64
 from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
-from ._compose import cast, in_dtype, in_float32, widely
+from ._compose import cast, counted, in_dtype, in_float32, widely
 from ._windows import Window, like_before, padding_of, pair, planar, window_of
 
 Pool = Callable[..., Any]
@@ -149,8 +149,8 @@ def _counts(window: Window, inputs: list[int], after: list[int], include: bool) 
     result = np.ones((), np.int64)
     for i, n in enumerate(inputs):
         b, reach, stride, dilation = window.before[i], window.reach[i], window.strides[i], window.dilations[i]
-        first = np.arange((n + b + window.after[i] - reach) // stride + 1) * stride
-        places = first[:, None] + np.arange(window.kernel[i]) * dilation
+        first = counted((n + b + window.after[i] - reach) // stride + 1, np.int64) * stride
+        places = first[:, None] + counted(window.kernel[i], np.int64) * dilation
         low, high = (0, n + b + after[i]) if include else (b, n + b)
         result = result[..., None] * ((places >= low) & (places < high)).sum(1)
     return result

@@ -22,7 +22,7 @@ import numpy as np
 from ..._core import Tensor, float32, float64, int32, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast, folded
+from ._compose import cast, counted, folded
 
 LONGEST = 2**24  # axis whose elements are placed here
 MOST_TAPS = 4  # more are a product with a matrix
@@ -50,7 +50,7 @@ def _coordinates(
     kind: type[np.floating[Any]] = np.float64,
 ) -> np.ndarray:
     """The place in the operand that each element of the result looks at, computed in floats of a kind."""
-    i: Any = np.arange(result, dtype=kind)
+    i: Any = counted(result, kind)
     step, half, one = kind(scale), kind(0.5), kind(1)
     places: np.ndarray
     match rule.coordinates:

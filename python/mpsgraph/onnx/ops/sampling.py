@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast, folded, in_float32
+from ._compose import cast, counted, folded, in_float32, require_few
 
 CUBIC = -0.75
 _SAMPLING = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
@@ -143,9 +144,10 @@ def affine_grid(node: Node) -> Results:
     g, theta = node.g, node.tensor(0)
     batch, _, *sizes = node.ints(1)
     aligned = bool(node.attribute("align_corners", 0))
+    require_few(math.prod(sizes))
     lines = []
     for size in sizes:
-        step = np.arange(size, dtype=np.float64)
+        step = counted(size)
         lines.append((2 * step / max(size - 1, 1) - 1) if aligned else (2 * step + 1) / size - 1)
     grids = np.meshgrid(*lines, indexing="ij")
     points = np.stack([*grids[::-1], np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)

@@ -10,7 +10,7 @@ import numpy as np
 from ..._core import Tensor, float64
 from ...errors import ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast
+from ._compose import cast, counted
 from .shapes import padded
 
 _WINDOWS = {  # a sum of cosines: a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N)
@@ -24,7 +24,7 @@ _WINDOWS = {  # a sum of cosines: a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n 
 def window(node: Node) -> Results:
     size = int(node.scalar(0, 0))
     count = size if node.attribute("periodic", 1) else size - 1
-    phase = 2 * math.pi * np.arange(size) / max(count, 1)
+    phase = 2 * math.pi * counted(size) / max(count, 1)
     values = sum((-1) ** k * a * np.cos(k * phase) for k, a in enumerate(_WINDOWS[node.op]))
     return node.g.constant(np.asarray(values, np.float64), dtype=node.dtype_attribute("output_datatype", 1))
 
@@ -116,10 +116,10 @@ def mel_weights(node: Node) -> Results:
     def mel(hertz: float) -> float:
         return 2595 * math.log10(1 + hertz / 700)
 
-    steps = np.arange(bands + 2) / (bands + 2)
-    edges = 700 * (10 ** ((mel(low) + (mel(high) - mel(low)) * steps) / 2595) - 1)
+    parts = counted(bands + 2) / (bands + 2)
+    edges = 700 * (10 ** ((mel(low) + (mel(high) - mel(low)) * parts) / 2595) - 1)
     bins = np.floor((length + 1) * edges / rate).astype(np.int64)
-    places = np.arange(length // 2 + 1)[:, None]
+    places = counted(length // 2 + 1, np.int64)[:, None]
     left, centre, right = bins[:-2], bins[1:-1], bins[2:]
     rising = np.where((places >= left) & (places < centre), (places - left) / np.maximum(centre - left, 1), 0)
     falling = np.where((places > centre) & (places < right), (right - places) / np.maximum(right - centre, 1), 0)

@@ -11,7 +11,7 @@ from ..._core import Tensor, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from ...interchange.undecided import Undecided
 from .._registry import Node, Results, operator
-from ._compose import cast, in_float32
+from ._compose import cast, counted, in_float32
 
 MOST_ELEMENTS = 2**31  # of a value that is made from numbers in the file
 
@@ -84,11 +84,9 @@ def range_(node: Node) -> Results:
     kind: type[int] | type[float] = int if dtype.is_integer else float
     first, last, step = (kind(v) for v in (start, limit, delta))
     count = max(0, -((first - last) // step)) if dtype.is_integer else max(0, math.ceil((last - first) / step))
-    if count > MOST_ELEMENTS:
-        raise ShapeError(f"a range of {count} elements")
     if dtype.is_integer:
-        return g.constant(np.arange(count, dtype=np.int64) * step + first, dtype=dtype)
-    return g.constant(first + np.arange(count) * step, dtype=dtype)
+        return g.constant(counted(count, np.int64) * step + first, dtype=dtype)
+    return g.constant(first + counted(count, np.int64) * step, dtype=dtype)
 
 
 def _range_as_told(node: Node) -> Tensor:

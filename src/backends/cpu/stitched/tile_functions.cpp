@@ -33,8 +33,13 @@ TileFunction order(std::string_view k, ScalarMask m) {
   return nullptr;
 }
 
+// Without subnormal operands, which the processor takes for 0 and a C library may not.
+double modulo(double a, double b) {
+  const auto flushed = [](double x) { return x == 0 ? std::copysign(0., x) : x; };
+  return std::fmod(flushed(a), flushed(b));
+}
 double floor_modulo(double a, double b) {
-  const double r = std::fmod(a, b);
+  const double r = modulo(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -100,7 +105,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
   BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
   BINARY("power", std::pow(a, b))
-  BINARY("modulo", std::fmod(a, b))
+  BINARY("modulo", modulo(a, b))
   BINARY("floor_modulo", floor_modulo(a, b))
   BINARY("atan2", std::atan2(a, b))
   BINARY("relu_gradient", b > 0 ? a : 0)
