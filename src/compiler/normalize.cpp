@@ -182,9 +182,35 @@ class Normalizer {
       fusion.tail = cast;
     }
     take_relu(fusion);
+    const Operation& first = first_part(fusion);
+    for (const Tensor* operand : operands_of_sums(fusion))
+      if (!can_be_made_before(first, operand)) return;
     const Backward* kept = &backward_.emplace(fusion.tail, fusion).first->second;
     for (const Operation* part : {fusion.for_gamma, fusion.for_beta}) sums_[part] = kept;
     if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
+  }
+
+  // The sums are made in place of the first of their parts, where their operands must be there.
+  static const Operation& first_part(const Backward& fusion) {
+    const Operation* first = fusion.for_gamma->id < fusion.for_beta->id ? fusion.for_gamma : fusion.for_beta;
+    return mask_is_given(fusion) ? *fusion.relu : *first;
+  }
+
+  // What lies in another order may have been turned for a later part; then it is turned earlier.
+  static bool is_turned(const Operation& operation) { return operation.is("transpose") || operation.is("reshape"); }
+  static bool can_be_made_before(const Operation& place, const Tensor* operand) {
+    const Operation& made = *operand->operation;
+    if (made.id < place.id) return true;
+    if (!is_turned(made) || made.parent != place.parent) return false;
+    return std::ranges::all_of(made.inputs, [&](const Tensor* input) { return can_be_made_before(place, input); });
+  }
+  static Tensor* made_by_now(Rewriter& r, const Tensor* operand) {
+    const Operation& made = *operand->operation;
+    if (!r.has(made) && is_turned(made)) {
+      for (const Tensor* input : made.inputs) made_by_now(r, input);
+      r.clone(made);
+    }
+    return r.now(operand);
   }
 
   // Is it that sum over the same axes, of the operands that it shares with the gradient for the source?
@@ -212,9 +238,9 @@ class Normalizer {
       fusion.normalized = n;
       return;
     }
-    // The sums are made in place of the relu's gradient, where their operands must be there already.
+    // The sums are made in place of the relu's gradient.
     for (const Tensor* operand : std::initializer_list<const Tensor*>{x, root.input(2), root.input(3)})
-      if (operand->operation->id > relu.id) return;
+      if (!can_be_made_before(relu, operand)) return;
     fusion.relu = &relu;
     const Operation& sum = *g->operation;
     if (sum.is("addition") && sum.parent == root.parent && users_.only(g) == &relu && sum.input(0)->type == x->type &&
@@ -259,37 +285,46 @@ class Normalizer {
     return Tensors{r.create(*fusion.tail, "fused_batch_normalization", inputs, attributes)->output()};
   }
 
-  // epsilon, gamma and, to compute the normalization again, beta; operands are appended.
-  Attributes parameters(Rewriter& r, const Backward& fusion, Tensors& inputs) {
-    const Operation& root = *fusion.root;
-    const bool gamma = root.attributes.boolean("has_gamma");
-    const bool beta = fusion.normalized && fusion.normalized->attributes.boolean("has_beta");
-    if (gamma) inputs.push_back(r.now(root.input(4)));
-    if (beta) inputs.push_back(r.now(fusion.normalized->input(3 + gamma)));
+  // epsilon, gamma and, to compute the normalization again, beta.
+  static Attributes parameters(const Backward& fusion) {
     return {{"axis", fusion.axis},
-            {"epsilon", root.attributes.real("epsilon")},
-            {"has_gamma", gamma},
-            {"has_beta", beta},
+            {"epsilon", fusion.root->attributes.real("epsilon")},
+            {"has_gamma", fusion.root->attributes.boolean("has_gamma")},
+            {"has_beta", fusion.normalized && fusion.normalized->attributes.boolean("has_beta")},
             {"mask", std::string(fusion.normalized ? "computed" : "none")}};
+  }
+  static void append_parameters(const Backward& fusion, std::vector<const Tensor*>& operands) {
+    const bool gamma = fusion.root->attributes.boolean("has_gamma");
+    if (gamma) operands.push_back(fusion.root->input(4));
+    if (fusion.normalized && fusion.normalized->attributes.boolean("has_beta"))
+      operands.push_back(fusion.normalized->input(3 + gamma));
   }
 
   // The incoming gradient, before a relu whose mask is computed.
   static const Tensor* incoming(const Backward& fusion) {
     return fusion.normalized ? fusion.relu->input(0) : fusion.gradient;
   }
+  static bool mask_is_given(const Backward& fusion) { return fusion.relu && !fusion.normalized; }
+
+  static std::vector<const Tensor*> operands_of_sums(const Backward& fusion) {
+    const bool given = mask_is_given(fusion);
+    const Tensor* g = !given ? incoming(fusion) : fusion.sum ? fusion.sum->input(0) : fusion.relu->input(0);
+    std::vector<const Tensor*> operands{g, fusion.source, fusion.root->input(2), fusion.root->input(3)};
+    if (given) operands.push_back(fusion.relu->input(1));
+    if (!given) append_parameters(fusion, operands);
+    if (fusion.sum) operands.push_back(fusion.sum->input(1));
+    return operands;
+  }
 
   Rewriter::Replacement sums(Rewriter& r, const Operation& operation, const Backward& fusion) {
     Operation*& made = made_[fusion.root];
     if (!made) {
-      const bool given = fusion.relu && !fusion.normalized;
-      const Tensor* g = !given ? incoming(fusion) : fusion.sum ? fusion.sum->input(0) : fusion.relu->input(0);
-      Tensors inputs{r.now(g), r.now(fusion.source), r.now(fusion.root->input(2)), r.now(fusion.root->input(3))};
-      Attributes attributes = given ? Attributes{{"axis", fusion.axis},
-                                                 {"epsilon", fusion.root->attributes.real("epsilon")},
-                                                 {"mask", std::string("given")}}
-                                    : parameters(r, fusion, inputs);
-      if (given) inputs.push_back(r.now(fusion.relu->input(1)));
-      if (fusion.sum) inputs.push_back(r.now(fusion.sum->input(1)));
+      Tensors inputs;
+      for (const Tensor* operand : operands_of_sums(fusion)) inputs.push_back(made_by_now(r, operand));
+      Attributes attributes = mask_is_given(fusion) ? Attributes{{"axis", fusion.axis},
+                                                                 {"epsilon", fusion.root->attributes.real("epsilon")},
+                                                                 {"mask", std::string("given")}}
+                                                    : parameters(fusion);
       attributes.set("has_second", fusion.sum != nullptr);
       made = r.create(operation, "fused_batch_normalization_sums", inputs, attributes);
     }
@@ -298,11 +333,14 @@ class Normalizer {
 
   Rewriter::Replacement backward(Rewriter& r, const Backward& fusion) {
     const bool gamma = fusion.root->attributes.boolean("has_gamma");
-    Tensors inputs{r.now(incoming(fusion)), r.now(fusion.source)};
+    std::vector<const Tensor*> operands{incoming(fusion), fusion.source};
     for (size_t i : {size_t{2}, size_t{3}, size_t{4} + gamma, size_t{5} + gamma})
-      inputs.push_back(r.now(fusion.root->input(i)));
-    const Attributes attributes = parameters(r, fusion, inputs);
-    return Tensors{r.create(*fusion.root, "fused_batch_normalization_gradient", inputs, attributes)->output()};
+      operands.push_back(fusion.root->input(i));
+    append_parameters(fusion, operands);
+    Tensors inputs;
+    for (const Tensor* operand : operands) inputs.push_back(r.now(operand));
+    return Tensors{
+        r.create(*fusion.root, "fused_batch_normalization_gradient", inputs, parameters(fusion))->output()};
   }
 
   Users users_;

@@ -12,6 +12,7 @@ import pytest
 from harness.batch_normalizations import FORMS, SIZES, both_sides, computed, moments, shared_moments, twice_used
 from harness.running import REFERENCE
 
+LATE = ("nothing", "gamma", "moments", "computed moments")
 COMPOSITES = mg.CompilationDescriptor(disabled_passes=("normalize",))
 
 
@@ -143,3 +144,45 @@ def test_the_same_run_gives_the_same_bits():
     first, second = (computed(twice_used, np.float32, (64, 8, 8, 32), 3) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(
+    "first, late", [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)]  # gamma's takes the moments
+)
+def test_what_is_turned_behind_the_first_sum(first: str, late: str):
+    """Both sums are made in place of the first: what was turned for a later one is turned before, or they stay two."""
+    rng = np.random.default_rng(0)
+    g = mg.Graph()
+    x, incoming = (g.placeholder((4, 6, 6, 5)) for _ in range(2))
+    gamma = g.variable(np.linspace(0.5, 2, 5, dtype=np.float32).reshape(1, 5, 1, 1))
+    planes = g.transpose(x, [0, 3, 1, 2])
+    mean = g.mean(planes, [0, 2, 3])
+    variance = g.variance(planes, mean, axes=[0, 2, 3])
+    turned = {"gamma": gamma, "mean": mean, "variance": variance}
+    after = {"nothing": (), "gamma": ("gamma",)}.get(late, ("mean", "variance"))
+
+    def turn(names) -> None:
+        for name in names:
+            again = turned[name] * 1.0 if late == "computed moments" else turned[name]
+            turned[name] = g.transpose(again, [0, 2, 3, 1])
+
+    def sum_of(what: str) -> mg.Tensor:
+        if what == "beta":
+            return g.normalization_beta_gradient(incoming, x, [0, 1, 2])
+        return g.normalization_gamma_gradient(incoming, x, turned["mean"], turned["variance"], [0, 1, 2])
+
+    turn(name for name in turned if name not in after)
+    sums = {first: sum_of(first)}
+    turn(after)
+    sums |= {what: sum_of(what) for what in ("gamma", "beta") if what != first}
+    dx = g.normalization_gradient(
+        incoming, x, turned["mean"], turned["variance"], turned["gamma"], sums["gamma"], sums["beta"], [0, 1, 2]
+    )
+    fed = [rng.standard_normal(x.shape).astype(np.float32) for _ in range(2)]
+    results = []
+    for off in ([], ["normalize"]):
+        options = mg.CompilationDescriptor(disabled_passes=off)
+        made = g.compile({x: x.shape, incoming: x.shape}, [dx, sums["gamma"], sums["beta"]], options=options)
+        results.append([r.numpy().copy() for r in made.run(fed)])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=np.abs(theirs).max() * 3e-6)

@@ -3,9 +3,18 @@
 PyTorch is an extra, `pip install mpsgraph[torch]`, and is imported with this room.
 """
 
+import warnings
+
 from .._optional import require
 
-require("torch", "torch", "mpsgraph.torch")
+_LEAST = (2, 13)  # what the extra asks for
+_version = require("torch", "torch", "mpsgraph.torch").__version__
+if tuple(int(part) for part in _version.split(".")[:2]) < _LEAST:
+    warnings.warn(
+        f"mpsgraph.torch needs PyTorch {'.'.join(map(str, _LEAST))} or newer and found {_version}, whose graphs say less: "
+        "torch.linalg's errors about singular matrices are lost. Run: pip install --upgrade 'mpsgraph[torch]'",
+        stacklevel=2,
+    )
 
 from .aten import known_operations  # noqa: E402
 from .backend import Explanation, backend, compile, explain, explaining  # noqa: E402

@@ -140,6 +140,16 @@ class _Part(torch.nn.Module):
         return tensors[0] if self.single else tuple(tensors)
 
 
+class _Known(FakeTensorProp):
+    """Numbers replace the symbols that stood for them, too, which not every version of PyTorch does."""
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        result = super().run_node(node)
+        if isinstance(result, (bool, int, float)):
+            node.meta["val"] = result
+        return result
+
+
 class _Compiled:
     """A graph of AOTAutograd's: compiled for the shapes of a call when it comes."""
 
@@ -165,7 +175,7 @@ class _Compiled:
             copied.output(output)
             module = torch.fx.GraphModule(self.module, copied)
             with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
-                FakeTensorProp(module, mode).propagate(*given)
+                _Known(module, mode).propagate(*given)
             self.parts[key] = _partitioned(module)
         return self.parts[key](*given)
 
