@@ -339,8 +339,7 @@ class Normalizer {
     append_parameters(fusion, operands);
     Tensors inputs;
     for (const Tensor* operand : operands) inputs.push_back(r.now(operand));
-    return Tensors{
-        r.create(*fusion.root, "fused_batch_normalization_gradient", inputs, parameters(fusion))->output()};
+    return Tensors{r.create(*fusion.root, "fused_batch_normalization_gradient", inputs, parameters(fusion))->output()};
   }
 
   Users users_;

@@ -147,7 +147,8 @@ def test_the_same_run_gives_the_same_bits():
 
 
 @pytest.mark.parametrize(
-    "first, late", [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)]  # gamma's takes the moments
+    "first, late",
+    [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)],  # gamma's takes the moments
 )
 def test_what_is_turned_behind_the_first_sum(first: str, late: str):
     """Both sums are made in place of the first: what was turned for a later one is turned before, or they stay two."""

@@ -52,7 +52,8 @@ def torchvision() -> Any:
         warnings.simplefilter("ignore")
         try:
             import torchvision as found
-        except RuntimeError:  # declared beforehand, they would end the process where the compiled part declares them too
+        except RuntimeError:
+            # Declared beforehand, they would end the process where the compiled part declares them, too.
             for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
                 del sys.modules[name]
             _library = torch.library.Library("torchvision", "FRAGMENT")
