@@ -1,9 +1,12 @@
-"""Depthwise convolutions whose taps lie apart, beside plain loops: bias, residual and relu, strides, odd channels."""
+"""Depthwise convolutions of our own and their gradients, beside plain loops: taps that lie apart, and windows that are
+larger than the image; bias, residual and relu, strides, odd channels, layouts."""
 
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import run_again_with
 
+ONEDNN = "oneDNN" in mg.Device("cpu").description
 PLAIN = mg.CompilationDescriptor(reference_kernels=True)
 
 
@@ -24,3 +27,100 @@ def test_taps_that_lie_apart(dtype, channels, dilations, strides):
     [found], [expected] = kept.run([images]), g.compile({x: images}, [y], options=PLAIN).run([images])
     tolerance = 1e-5 if dtype == "float32" else 4e-3
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=4 * tolerance)
+
+
+# (images, height and width, channels, taps, more): what the library's kernels for it do not take.
+GRADIENTS = {
+    "one_pixel": (32, (1, 1), 96, (3, 3), {}),
+    "window_as_large_as_the_image": (16, (4, 4), 24, (5, 5), {}),
+    "odd_channels": (3, (2, 3), 37, (5, 3), {}),
+    "strides": (5, (5, 4), 19, (5, 5), {"strides": (2, 3)}),
+    "many_parts": (8, (28, 28), 40, (7, 7), {}),
+    "dilations": (4, (15, 13), 33, (3, 3), {"dilations": (2, 5)}),
+    "dilations_and_strides": (4, (15, 13), 33, (3, 3), {"dilations": (3, 2), "strides": (2, 2)}),
+    "planes": (4, (9, 8), 24, (5, 5), {"dilations": (2, 2), "data_layout": "NCHW"}),
+    "outputs_first": (4, (3, 3), 24, (5, 5), {"weights_layout": "OIHW"}),
+    "taps_that_see_nothing": (2, (2, 2), 16, (3, 3), {"dilations": (8, 8)}),
+}
+
+
+def gradients(name: str, dtype: str = "float32"):
+    """A graph with both gradients of a convolution, its feeds, and both results."""
+    images, size, channels, taps, how = GRADIENTS[name]
+    how = {"groups": channels, "padding": "TF_SAME", **how}
+    g = mg.Graph()
+    shape = (images, channels, *size) if how.get("data_layout") == "NCHW" else (images, *size, channels)
+    x = g.placeholder(shape, dtype)
+    w = g.placeholder((channels, 1, *taps) if "weights_layout" in how else (*taps, 1, channels), dtype)
+    y = g.convolution2d(x, w, **how)
+    incoming = g.placeholder(y.shape, dtype)
+    results = g.gradients(y, [x, w], incoming)
+    return g, [x, w, incoming], list(results.values())
+
+
+def run(g: mg.Graph, feeds, targets, arrays, options=None):
+    made = g.compile({x: a.shape for x, a in zip(feeds, arrays, strict=True)}, targets, options=options)
+    fed = dict(zip(feeds, arrays, strict=True))
+    return [result.numpy().copy() for result in made.run([fed[x] for x in made.feeds])], made.plan()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name: str, dtype: str):
+    g, feeds, targets = gradients(name, dtype)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(x.shape).astype(dtype) for x in feeds]
+    found, plan = run(g, feeds, targets, arrays)
+    expected, _ = run(g, feeds, targets, arrays, PLAIN)
+    assert not ONEDNN or "depthwise, " in plan, plan
+    for ours, theirs in zip(found, expected, strict=True):
+        bound = np.abs(theirs.astype(np.float64)).max() * (2e-6 if dtype == "float32" else 2e-3)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound)
+
+
+def test_sums_do_not_depend_on_threads():
+    """The harness gives two, where the machine has them."""
+    g, feeds, targets = gradients("many_parts")
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(x.shape).astype(np.float32) for x in feeds]
+    before = mg.get_num_threads()
+    try:
+        results = []
+        for count in sorted({1, before}):
+            mg.set_num_threads(count)
+            results.append(run(g, feeds, targets[1:], arrays)[0][0])
+    finally:
+        mg.set_num_threads(before)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+def test_a_pixel_that_is_no_number_reaches_what_saw_it():
+    g, feeds, targets = gradients("window_as_large_as_the_image")
+    arrays = [np.ones(x.shape, np.float32) for x in feeds]
+    arrays[0][0, 0, 0, 5] = np.nan
+    (_, weights), _ = run(g, feeds, targets, arrays)
+    expected = np.zeros((5, 5, 1, 24), bool)
+    expected[:3, :3, 0, 5] = True  # the taps that are at the first pixel when the window is at another of the image
+    np.testing.assert_array_equal(np.isnan(weights), expected)
+
+
+def test_weights_in_the_librarys_layout_get_their_gradient():
+    """A variable whose home is the layout of the forward kernel, over steps of a trainer, beside plain kernels."""
+    losses = []
+    for options in (None, PLAIN):
+        g = mg.Graph(seed=0)
+        x = g.placeholder((16, 4, 4, 40))
+        w = g.variable(np.random.default_rng(0).standard_normal((5, 5, 1, 40)).astype(np.float32) * 0.2)
+        loss = g.mean(g.square(g.convolution2d(x, w, groups=40, padding="TF_SAME") - 1.0), [0, 1, 2, 3])
+        step = g.assign(w, w - 0.5 * g.gradients(loss, [w])[w])
+        made = g.compile({x: x.shape}, [loss], [step], options=options)
+        batch = np.random.default_rng(1).standard_normal(x.shape).astype(np.float32)
+        losses.append([float(made.run([batch])[0].numpy().reshape(())) for _ in range(5)])
+    assert losses[0][4] < losses[0][0]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+def test_fewer_instructions(instructions: str):
+    run_again_with(instructions, __file__)

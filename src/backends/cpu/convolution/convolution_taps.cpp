@@ -136,6 +136,8 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
   if (is_widened(lowering)) return in_float32(lowering, lower_taps_data_gradient);
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
+  if (!lowering.reference_only() && !weights.layout && weights.dtype == DType::float32)
+    if (auto depthwise = depthwise_data_gradient(lowering, p)) return depthwise;
   if (!usable(lowering, p, weights)) return another(lowering);
   if (p.inputs < few_channels) {
     const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);

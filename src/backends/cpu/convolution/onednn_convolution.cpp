@@ -5,6 +5,7 @@
 // back. Weights are reordered into the layout that the primitive wants: once, when they are a variable that has its
 // home in that layout, else before each run.
 #include "backends/cpu/convolution/convolution.h"
+#include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"
 
@@ -207,6 +208,9 @@ std::unique_ptr<Kernel> lower_onednn_data_gradient(Lowering& lowering) {
   return kernel;
 }
 
+// Not one of the general kernels?
+bool is_for_depthwise(std::string_view implementation) { return implementation.find("dw") != implementation.npos; }
+
 std::unique_ptr<Kernel> lower_onednn_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, source, result})) return plain(plain_kinds.weights_gradient, lowering);
@@ -214,6 +218,10 @@ std::unique_ptr<Kernel> lower_onednn_weights_gradient(Lowering& lowering) {
   const OnednnThreads threads(threads_for(g));
   const auto description = gradient_description<WeightsGradient>(g, result);
   if (!description) return plain(plain_kinds.weights_gradient, lowering);
+  if (g.type == memory::data_type::f32 && !is_for_depthwise(description->impl_info_str())) {
+    const ConvolutionPlan p(g.c, source.dims, result.dims, incoming.dims);
+    if (auto depthwise = depthwise_weights_gradient(lowering, p)) return depthwise;
+  }
   auto kernel = std::make_unique<OnednnKernel>();
   kernel->use_threads(threads_for(g));
   const memory::desc from = description->src_desc(), by = description->diff_dst_desc();
@@ -232,8 +240,9 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   const Dims& image = convolution.input(0)->type.shape.dims();
   const Dims& weights = convolution.input(1)->type.shape.dims();
   const Dims& result = convolution.output()->type.shape.dims();
-  const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights,
-                   forward ? result : image);
+  const Dims &source = forward ? image : result, &made = forward ? result : image;
+  if (taps_lie_apart(ConvolutionPlan(ops::Convolution(convolution.attributes), source, weights, made))) return nullptr;
+  const Geometry g(convolution.attributes, memory::data_type::f32, source, weights, made);
   const OnednnThreads threads(threads_for(g));
   const auto description = forward_hint(g);
   if (!description || !try_gradient<DataGradient>(g, false) || !try_gradient<WeightsGradient>(g, false)) return nullptr;

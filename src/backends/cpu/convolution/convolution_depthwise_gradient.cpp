@@ -1,0 +1,127 @@
+// The gradient of depthwise convolutions for their weights, with channels last.
+//
+// oneDNN's kernel for it takes no window that is larger than the image, no long ones and no dilations; then it makes a
+// product of matrices with one row for each channel of each image, 100 times as slow. Here an element of the result is
+// a sum over pairs of pixels, an incoming one and the one that the tap sees there, and vectors run along the channels.
+// Blocks of pixels stay in the caches for all taps. Parts of the pixels are summed by themselves, as many as the shape
+// says, so that the sums do not depend on who computes them.
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cpu/convolution/convolution_depthwise.h"
+#include "backends/cpu/home_layouts.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t most_pairs = 64;              // of pixels in a block
+constexpr int64_t most_parts = 16;
+constexpr int64_t products_of_a_part = 1 << 18;  // some 50 microseconds: less is not shared out
+
+class DepthwiseWeightsGradient final : public Kernel {
+ public:
+  DepthwiseWeightsGradient(Lowering& lowering, const ConvolutionPlan& plan)
+      : p_(plan),
+        rows_(p_.y.n * p_.y.size[0] * p_.y.size[1]),
+        rows_at_once_(std::clamp<int64_t>(most_pairs / p_.y.size[2], 1, rows_)),
+        incoming_(lowering.input(0).slot),
+        source_(lowering.input(1).slot),
+        result_(lowering.output().slot) {
+    const int64_t products = p_.y.n * p_.y.pixels() * p_.taps() * p_.groups;
+    const int64_t blocks = (rows_ + rows_at_once_ - 1) / rows_at_once_;
+    parts_ = std::clamp<int64_t>(products / products_of_a_part, 1, std::min(most_parts, blocks));
+    sums_ = lowering.scratch(static_cast<size_t>(parts_ * p_.taps() * p_.groups) * sizeof(float));
+    if (const Layout* layout = lowering.output().layout) find_places(*layout);
+  }
+
+  void run(Frame& frame) const override {
+    parallel_phases(parts_ > 1 ? thread_count() : 1, {parts_, p_.taps()}, [&](int64_t phase, Items& items) {
+      for (int64_t i : items)
+        if (phase == 0)
+          sum_part(frame, i);
+        else
+          finish_tap(frame, i);
+    });
+  }
+  std::string description() const override { return cat("depthwise, ", parts_, " parts of the pixels"); }
+
+ private:
+  // Where a layout has each weight: it is shown the weights' own numbers.
+  void find_places(const Layout& layout) {
+    const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
+    std::vector<float> numbers(count), laid(count);  // exact: a filter has fewer than 2^24 weights here
+    std::iota(numbers.begin(), numbers.end(), 0.f);
+    layout.from_row_major(numbers.data(), laid.data());
+    places_.resize(count);
+    for (size_t i = 0; i < count; ++i) places_[static_cast<size_t>(laid[i])] = static_cast<int32_t>(i);
+  }
+
+  float* sums_of(Frame& frame, int64_t part) const { return frame.at<float>(sums_) + part * p_.taps() * p_.groups; }
+
+  void sum_part(Frame& frame, int64_t part) const {
+    float* sums = sums_of(frame, part);
+    std::fill_n(sums, p_.taps() * p_.groups, 0.f);
+    const int64_t end = rows_ * (part + 1) / parts_;
+    for (int64_t row = rows_ * part / parts_; row < end; row += rows_at_once_)
+      for (int64_t tap = 0; tap < p_.taps(); ++tap)
+        add_block(frame, row, std::min(end, row + rows_at_once_), tap, sums + tap * p_.groups);
+  }
+
+  // The pairs of a tap in some rows of the result's pixels.
+  void add_block(const Frame& frame, int64_t begin, int64_t end, int64_t tap, float* sums) const {
+    const auto& [depth, height, width] = p_.windows;
+    const int64_t kx = tap % p_.kernel[2], ky = tap / p_.kernel[2] % p_.kernel[1],
+                  kd = tap / p_.kernel[2] / p_.kernel[1];
+    const float *seen[most_pairs], *incoming[most_pairs];
+    int64_t pairs = 0;
+    const auto add = [&] {
+      depthwise_function()({seen, incoming, pairs, p_.groups, nullptr, sums, false, sums});
+      pairs = 0;
+    };
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t oy = row % p_.y.size[1], od = row / p_.y.size[1] % p_.y.size[0],
+                    image = row / p_.y.size[1] / p_.y.size[0];
+      const int64_t iy = height.at(oy, ky), id = depth.at(od, kd);
+      if (iy < 0 || iy >= height.input || id < 0 || id >= depth.input) continue;
+      const float* x = frame.at<const float>(source_) + image * p_.x.sn + id * p_.x.step[0] + iy * p_.x.step[1];
+      const float* y = frame.at<const float>(incoming_) + image * p_.y.sn + od * p_.y.step[0] + oy * p_.y.step[1];
+      for (int64_t ox = 0; ox < p_.y.size[2]; ++ox) {
+        const int64_t ix = width.at(ox, kx);
+        if (ix < 0 || ix >= width.input) continue;
+        if (pairs == most_pairs) add();
+        seen[pairs] = x + ix * p_.x.step[2];
+        incoming[pairs++] = y + ox * p_.y.step[2];
+      }
+    }
+    if (pairs > 0) add();
+  }
+
+  void finish_tap(Frame& frame, int64_t tap) const {
+    float* result = frame.at<float>(result_);
+    float* first = sums_of(frame, 0) + tap * p_.groups;
+    for (int64_t part = 1; part < parts_; ++part) {
+      const float* other = sums_of(frame, part) + tap * p_.groups;
+      for (int64_t c = 0; c < p_.groups; ++c) first[c] += other[c];
+    }
+    for (int64_t c = 0; c < p_.groups; ++c) {
+      const int64_t place = p_.tap_offset(tap) + c * p_.weights.group_stride;
+      result[places_.empty() ? place : places_[static_cast<size_t>(place)]] = first[c];
+    }
+  }
+
+  ConvolutionPlan p_;
+  int64_t rows_, rows_at_once_, parts_ = 1;
+  Slot incoming_, source_, result_, sums_ = -1;
+  std::vector<int32_t> places_;  // empty: row-major
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> depthwise_weights_gradient(Lowering& lowering, const ConvolutionPlan& p) {
+  constexpr int64_t exact_in_float = 1 << 24;
+  if (!is_depthwise(p) || p.empty() || p.taps() * p.groups >= exact_in_float) return nullptr;
+  return std::make_unique<DepthwiseWeightsGradient>(lowering, p);
+}
+
+}  // namespace mpsgraph::cpu
