@@ -37,6 +37,7 @@ using CombineFunction = void (*)(float* accumulator, const float* in, int64_t st
 struct FloatFunctions {  // what one instruction set brings
   TileFunction (*tile)(std::string_view kind, ScalarMask scalars);
   ReduceFunction (*reduce)(Reduction);
+  void (*sum_halves)(float* accumulator, const void* in, DType half, int64_t n);
   CombineFunction (*combine)(Reduction);
   TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, small integers, bool, int32
   float (*dot)(const float* a, const float* b, int64_t n);  // the sum of products
