@@ -125,6 +125,12 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     if (axes.empty() || size > 16 || (size & (size - 1)) != 0) mode_ = Mode::bytes, inner_ = size;
     item_ = static_cast<size_t>(size);
+    // Runs that follow one another in the source are read in that order where they go to few places: the caches see
+    // one long read and some writes, not many short reads.
+    constexpr int64_t shortest = 64, few = 16;
+    const auto next = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
+    if (mode_ == Mode::bytes && size >= shortest && next != axes.end() && next->n <= few)
+      std::rotate(next, next + 1, axes.end());
   }
   if (mode_ == Mode::items && !axes.empty()) {
     const Axis run = axes.back();
