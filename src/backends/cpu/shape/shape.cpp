@@ -10,6 +10,7 @@
 
 #include "backends/cpu/reduction/reduction.h"
 #include "backends/cpu/shape/strided_copy.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -246,8 +247,12 @@ std::unique_ptr<Kernel> lower_coordinate_along_axis(Lowering& lowering) {
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   return kernel([=](Frame& f) {
     parallel_for(s.outer * s.n, grain_for(s.inner * 4), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        std::fill_n(f.at<int32_t>(y.slot) + row * s.inner, s.inner, static_cast<int32_t>(row % s.n));
+      for (int64_t row = begin; row < end; ++row) {
+        const auto index = static_cast<int32_t>(row % s.n);
+        const int32_t pattern[4] = {index, index, index, index};
+        float_functions().repeat(f.at<int32_t>(y.slot) + row * s.inner, pattern,
+                                 static_cast<size_t>(s.inner) * sizeof index);
+      }
     });
   });
 }
