@@ -33,10 +33,11 @@ bool is_float_element(const Operation& operation, std::string_view attribute, fl
 // The class numbers whose labels stand along the loss's axis, 1 for the class and 0 for others; null for other labels.
 const Tensor* classes_of(const Operation& loss, const Tensor* source, const Tensor* labels) {
   const Operation& one_hot = *labels->operation;
-  if (!one_hot.is("one_hot") || source->type.dtype != DType::float32 || source->type.shape.elements() == 0) return nullptr;
+  if (!one_hot.is("one_hot") || source->type.dtype != DType::float32 || source->type.shape.elements() == 0)
+    return nullptr;
   if (labels->type != source->type || axis_of(one_hot, labels) != axis_of(loss, source)) return nullptr;
   return is_float_element(one_hot, "on_value", 1) && is_float_element(one_hot, "off_value", 0) ? one_hot.input(0)
-                                                                                                : nullptr;
+                                                                                               : nullptr;
 }
 
 }  // namespace
@@ -69,10 +70,10 @@ void fuse_softmax(Program& program) {
     if (is_gradient) inputs.push_back(r.now(operation.input(0)));
     inputs.push_back(r.now(source));
     inputs.push_back(r.now(classes));
-    return std::vector<Tensor*>{
-        r.create(operation, is_gradient ? "class_cross_entropy_gradient" : "class_cross_entropy", inputs,
-                 operation.attributes)
-            ->output()};
+    return std::vector<Tensor*>{r.create(operation,
+                                         is_gradient ? "class_cross_entropy_gradient" : "class_cross_entropy", inputs,
+                                         operation.attributes)
+                                    ->output()};
   });
 }
 

@@ -109,8 +109,8 @@ class LayerNormalizer {
   // The cast to its source's halves that alone looks at a result; null: there is none.
   const Operation* cast_back(const Tensor* source, const Operation& made) const {
     const Operation* user = kept_as(source) == source ? nullptr : users_.only(made.output());
-    const bool is_cast = user && user->parent == made.parent && user->is("cast") &&
-                         user->output()->dtype() == kept_as(source)->dtype();
+    const bool is_cast =
+        user && user->parent == made.parent && user->is("cast") && user->output()->dtype() == kept_as(source)->dtype();
     return is_cast ? user : nullptr;
   }
 

@@ -1,4 +1,4 @@
-"""Softmax that is computed once, and cross-entropies by class numbers, as pass fuse makes them: beside what they say."""
+"""Softmax that is computed once, and cross-entropies by class numbers, as pass fuse makes them."""
 
 import mpsgraph as mg
 import numpy as np
@@ -9,7 +9,9 @@ PLAIN = mg.CompilationDescriptor(disabled_passes=("fuse",))
 
 def kinds(g, feeds, targets):
     seen = {}
-    g.compile({p: v.shape for p, v in feeds.items()}, targets, options=mg.CompilationDescriptor(observe=seen.__setitem__))
+    g.compile(
+        {p: v.shape for p, v in feeds.items()}, targets, options=mg.CompilationDescriptor(observe=seen.__setitem__)
+    )
     return seen["fuse"]
 
 

@@ -180,7 +180,7 @@ def test_a_mean_far_from_zero_keeps_the_variance(mean):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
 @pytest.mark.parametrize("place", [0, 21])
 def test_a_bad_number_stays_in_its_row(bad, place):
-    """Its row is NaN, whole and with its gradients, or what the composites make of an overflow; others are as before."""
+    """Its row is NaN with its gradients, or what the composites make of an overflow; others are as before."""
     x = np.random.default_rng(2).standard_normal((7, 22)).astype(np.float32)
     x[3, place] = bad
     g = mg.Graph()

@@ -75,7 +75,7 @@ void define_layer(std::string_view name, int min_inputs, int max_inputs, std::ve
 
 }  // namespace
 
-const Family fused_layer_normalization_family("fused_layer", [] {
+const Family fused_layer_normalization_family("fused", [] {
   define_layer("fused_layer_normalization", 1, 3, {"has_gamma", "has_beta"}, infer_fused_layer);
   define_layer("fused_layer_normalization_gradient", 4, 6, {"has_gamma", "has_residual", "has_sums"},
                infer_fused_layer_gradient);

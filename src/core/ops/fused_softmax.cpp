@@ -48,7 +48,7 @@ void define_softmax(std::string_view name, int operands, bool of_loss, Infer inf
 
 }  // namespace
 
-const Family fused_softmax_family("fused_softmax", [] {
+const Family fused_softmax_family("fused", [] {
   define_softmax("softmax_gradient_of_result", 2, false, infer_gradient_of_result);
   define_softmax("class_cross_entropy", 2, true, infer_class_cross_entropy);
   define_softmax("class_cross_entropy_gradient", 3, true, infer_class_cross_entropy_gradient);

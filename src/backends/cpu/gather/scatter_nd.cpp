@@ -206,9 +206,8 @@ std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape,
   lowering.may_share(0, 0);
   // Elements that are all alike, such as the zeros of a gradient, are written and not copied.
   const Operation& made = *lowering.operation().input(0)->operation;
-  const ConstantPtr alike = made.is("constant") && made.attributes.data("value")->is_splat()
-                                ? made.attributes.data("value")
-                                : nullptr;
+  const ConstantPtr alike =
+      made.is("constant") && made.attributes.data("value")->is_splat() ? made.attributes.data("value") : nullptr;
   const Combine op = combine_for(lowering.attributes().string("mode"), y.dtype);
   const auto sums = [=](Frame& f, std::byte* to) {
     combine(shape, to, f.at<const std::byte>(updates.slot), op, *positions, f.at<const std::byte>(indices));

@@ -122,9 +122,8 @@ struct Stretches {
   // once anyway, and very short ones have better loops.
   bool alternate() const {
     constexpr int64_t shortest = 64, longest = 2048;
-    return count > 1 && std::all_of(parts.begin(), parts.end(), [](const Part& p) {
-             return p.bytes >= shortest && p.bytes <= longest;
-           });
+    return count > 1 && std::all_of(parts.begin(), parts.end(),
+                                    [](const Part& p) { return p.bytes >= shortest && p.bytes <= longest; });
   }
   // copy(part, its bytes of a stretch, those of the whole) for all.
   template <class Copy>

@@ -397,7 +397,8 @@ struct RegionBuilder {
       return true;
     }
     const auto stored = stores.find(value);
-    if (!is_half(to) || computed_in(from) != DType::float32 || stored == stores.end() || uses.at(value) != 1) return false;
+    if (!is_half(to) || computed_in(from) != DType::float32 || stored == stores.end() || uses.at(value) != 1)
+      return false;
     const auto [reg, scalar] = operand(source);
     if (scalar) return false;
     for (const int place : stored->second)

@@ -384,7 +384,7 @@ TileFunction cast_function(DType from, DType to) {
   return nullptr;
 }
 
-TileFunction round_function(DType half) { 
+TileFunction round_function(DType half) {
   return half == DType::float16 ? round_loop<DType::float16> : round_loop<DType::bfloat16>;
 }
 
