@@ -80,8 +80,6 @@ REASONS: dict[str, str] = {
             "non_zero",
             "concatenate_channels",
             "transpose_heads",
-            "matrix_times_vector",
-            "cumulative_sum_long",
         ),
         CURED,
     ),
