@@ -147,6 +147,7 @@ void look_at_results(Program& program) {
 void fuse(Program& program) {
   look_at_results(program);
   fuse_sparse(program);
+  fuse_softmax(program);
   const Fuser fuser(program);
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });
 }

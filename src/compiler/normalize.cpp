@@ -14,6 +14,8 @@
 // Under autocast %x comes from bfloat16 by a cast to float32, and what is made of it goes back by another. Then the
 // casts are absorbed, and data are bfloat16 in memory; statistics, sums and all arithmetic stay float32:
 //   %w = cast(%x); %m = mean(%w); ...; %n = normalization(%w, ...); %b = cast(%n); %y = relu(%b)
+//
+// Layer normalization is put together in normalize_layers.cpp.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -359,6 +361,7 @@ void normalize(Program& program) {
   if (!any_operation(program, concerned)) return;
   Normalizer normalizer(program);
   rewrite(program, [&](Rewriter& r, const Operation& operation) { return normalizer.visit(r, operation); });
+  normalize_layers(program);
 }
 
 }  // namespace mpsgraph::compiler

@@ -20,6 +20,7 @@ void quantize(Program&);  // dequantize, convolution or product, and quantize be
 void widen(Program&);     // what sums halves, or takes several steps, computes in float32 and is rounded once
 void finite(Program&);    // where it is asked for: checks that name what makes a NaN or an infinity
 void normalize(Program&);  // batch normalization with residual and relu, and its gradients: a few operations each
+void normalize_layers(Program&);  // part of normalize: layer normalization, and its gradients, one operation each
 void indices(Program&);   // those that must lie inside are clipped, or checked before all effects
 void expand(Program&);    // composites and conveniences become the operations that backends have kernels for
 void fold(Program&);      // operations on constants become constants
@@ -27,6 +28,7 @@ void simplify(Program&);  // algebra, merged duplicates, forwarded variable read
 void absorb(Program&);    // constant scales and shifts along channels go into constant weights
 void fuse(Program&);      // convolution and matrix products with bias, residual and activation
 void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
+void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, losses by class numbers
 void stitch(Program&);    // element-wise regions become one operation each
 void schedule(Program&);  // what gives back more memory than it takes runs as soon as it can: updates of variables
 

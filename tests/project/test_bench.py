@@ -276,7 +276,7 @@ def test_single_operations_of_another_machine_are_not_forgotten(tmp_path: Path):
         return [replace(r, benchmark="operations") for r in both]
 
     (text,) = written(tmp_path, operation(2.5, "old", "2026-01-01") + operation(1.75, "new", "2026-01-02"), "behind")
-    assert "old:\n\n- Single operations slower than 1.5 times PyTorch: `sort` 2.50." in text and "1.75" not in text
+    assert "old:\n\n- Single operations slower than 1.2 times PyTorch: `sort` 2.50." in text and "1.75" not in text
 
 
 def test_versions_are_those_of_the_rows(tmp_path: Path):

@@ -33,19 +33,31 @@ std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
       int64_t total = 0;
       for (int64_t part = 0; part < parts; ++part) total += std::exchange(before[part], total);
       parallel_parts(parts, [&](int64_t part) {
-        int64_t index[max_rank] = {}, row = before[part];
-        for (size_t axis = x.dims.size(), at = static_cast<size_t>(begin(part)); axis-- > 0;) {
-          index[axis] = static_cast<int64_t>(at) % std::max<int64_t>(x.dims[axis], 1);
-          at /= static_cast<size_t>(std::max<int64_t>(x.dims[axis], 1));
-        }
-        for (int64_t i = begin(part); i < begin(part + 1); ++i) {
-          if (is_non_zero(from[i])) {
-            if (row >= rows) return;
-            for (int64_t axis = 0; axis < rank; ++axis) to[row * rank + axis] = static_cast<int32_t>(index[axis]);
-            ++row;
+        int64_t index[max_rank + 1] = {}, row = before[part], i = begin(part);
+        for (int64_t axis = rank, at = i; axis-- > 0; at /= std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1))
+          index[axis] = at % std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1);
+        const int64_t last = rank > 0 ? x.dims.back() : 1;
+        int64_t& column = index[std::max<int64_t>(rank - 1, 0)];
+        // Pieces of rows: first which of their elements count, without a branch, then where these stand.
+        constexpr int64_t room = 512;
+        int32_t found[room + 1];
+        for (int64_t n; i < begin(part + 1) && row < rows; i += n) {
+          n = std::min({begin(part + 1) - i, last - column, room});
+          int64_t count = 0;
+          for (int64_t k = 0; k < n; ++k) {
+            found[count] = static_cast<int32_t>(k);
+            count += is_non_zero(from[i + k]);
           }
-          for (int64_t axis = rank - 1; axis >= 0 && ++index[axis] == x.dims[static_cast<size_t>(axis)]; --axis)
-            index[axis] = 0;
+          count = std::min(count, rows - row);
+          for (int64_t k = 0; k < count && rank > 0; ++k) {
+            int32_t* entry = to + (row + k) * rank;
+            for (int64_t axis = 0; axis < rank - 1; ++axis) entry[axis] = static_cast<int32_t>(index[axis]);
+            entry[rank - 1] = static_cast<int32_t>(column) + found[k];
+          }
+          row += count;
+          column += n;
+          for (int64_t axis = rank - 1; axis > 0 && index[axis] == x.dims[static_cast<size_t>(axis)]; --axis)
+            index[axis] = 0, ++index[axis - 1];
         }
       });
       if (total < rows) std::fill(to + total * rank, to + rows * rank, -1);

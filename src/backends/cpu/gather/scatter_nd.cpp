@@ -122,6 +122,13 @@ template <class V, class U, class Op>
 void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                   int64_t count, int64_t first, int64_t last) {
   const auto* updates = reinterpret_cast<const U*>(from);
+  if (inner == 1) {
+    auto* values = reinterpret_cast<V*>(to);
+    const auto room = static_cast<uint64_t>(high - low);
+    for (int64_t i = 0; i < count; ++i)
+      if (static_cast<uint64_t>(at[i] - low) < room) values[at[i]] = Op()(values[at[i]], static_cast<V>(updates[i]));
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) {
     if (at[i] < low || at[i] >= high) continue;
     V* run = reinterpret_cast<V*>(to) + at[i] * inner;
@@ -197,13 +204,19 @@ std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape,
   const Operand data = lowering.input(0), updates = lowering.input(1), y = lowering.output();
   const Slot indices = lowering.input(2).slot;
   lowering.may_share(0, 0);
+  // Elements that are all alike, such as the zeros of a gradient, are written and not copied.
+  const Operation& made = *lowering.operation().input(0)->operation;
+  const ConstantPtr alike =
+      made.is("constant") && made.attributes.data("value")->is_splat() ? made.attributes.data("value") : nullptr;
   const Combine op = combine_for(lowering.attributes().string("mode"), y.dtype);
   const auto sums = [=](Frame& f, std::byte* to) {
     combine(shape, to, f.at<const std::byte>(updates.slot), op, *positions, f.at<const std::byte>(indices));
   };
   if (y.dtype != DType::float16 && y.dtype != DType::bfloat16)
     return kernel([=](Frame& f) {
-      if (f.pointers[y.slot] != f.pointers[data.slot])
+      if (alike)
+        fill(f.at<std::byte>(y.slot), alike->bytes(), size_of(y.dtype), y.elements());
+      else if (f.pointers[y.slot] != f.pointers[data.slot])
         copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), y.bytes());
       sums(f, f.at<std::byte>(y.slot));
     });

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -63,6 +64,18 @@ void add_products(V* to, const V* factors, const V* rows, int64_t count, int64_t
   }
   for (int64_t p = 0; p < count; ++p)
     for (int64_t i = j; i < end; ++i) to[i] += factors[p] * rows[p * stride + i];
+}
+
+// The same of floats, in the widest vectors that are there.
+void add_products(float* to, const float* factors, const float* rows, int64_t count, int64_t stride, int64_t begin,
+                  int64_t end) {
+  constexpr int64_t most = 512;
+  float sums[most];
+  for (int64_t j = begin; j < end; j += most) {
+    const int64_t n = std::min(most, end - j);
+    float_functions().weighted_sum(sums, factors, rows + j, stride, count, n);
+    for (int64_t i = 0; i < n; ++i) to[j + i] += sums[i];
+  }
 }
 
 // `pivots` holds `block` rows; parallel(n, f) calls f(begin, end) over rows: in parallel when the matrix is large and

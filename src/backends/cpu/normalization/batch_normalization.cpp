@@ -57,6 +57,11 @@ struct Geometry : Planes {
     const int64_t bytes = channels * static_cast<int64_t>(size_of(x.dtype));
     parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count() > 1 ? thread_count() * 4 : 1);
   }
+  // Is a result of float32 too large for the caches, and does each of its rows begin at a vector?
+  bool past_caches(DType dtype) const {
+    constexpr int64_t streamed_bytes = 24 << 20, widest = 16;  // as stitched regions, and lanes
+    return dtype == DType::float32 && channels % widest == 0 && outer * channels * inner * 4 >= streamed_bytes;
+  }
   bool rows_of_channels() const { return inner == 1; }
   int64_t begin(int64_t part) const { return outer * part / parts; }
   int64_t rows(int64_t part) const { return begin(part + 1) - begin(part); }
@@ -261,9 +266,10 @@ std::unique_ptr<Kernel> lower_normalization(Lowering& lowering) {
       const ChannelScale by = scale.by_channel(f);
       const T *from = f.at<T>(x.slot), *more = has_residual ? f.at<T>(residual) : nullptr;
       T* to = f.at<T>(y.slot);
+      const bool past = g.past_caches(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
       if (!plain && g.rows_of_channels())
         return g.for_parts([&](int64_t, int64_t first, int64_t rows) {
-          loops<T>().apply(from + first, more ? more + first : nullptr, rows, g.channels, by, relu, to + first);
+          loops<T>().apply(from + first, more ? more + first : nullptr, rows, g.channels, by, relu, past, to + first);
         });
       if (!plain) return g.for_channels([&](int64_t c) { loops<T>().plane_apply(from, more, g, c, by, relu, to); });
       g.for_elements([&](int64_t c, int64_t i) {
@@ -392,9 +398,10 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
       const ChannelSlope by_slope = slope.by_channel(f, by, scale.inverse_deviation(f), g.channels);
       const T *from = f.at<T>(incoming.slot), *source = f.at<T>(x.slot);
       T* to = f.at<T>(y.slot);
+      const bool past = g.past_caches(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
       if (!plain && g.rows_of_channels())
         return g.for_parts([&](int64_t, int64_t first, int64_t rows) {
-          loops<T>().gradient(from + first, source + first, rows, g.channels, by, mask, by_slope, to + first);
+          loops<T>().gradient(from + first, source + first, rows, g.channels, by, mask, by_slope, past, to + first);
         });
       if (!plain)
         return g.for_channels(

@@ -55,14 +55,16 @@ template <class T>
 struct BatchNormalization {
   // `partial` is memory for 2 * channels floats.
   void (*moments)(const T* x, int64_t channels, float* partial, ChannelMoments& moments);
-  // y = (x - mean) * scale + offset, plus the residual if there is one, and relu of that.
-  void (*apply)(const T* x, const T* residual, int64_t rows, int64_t channels, ChannelScale by, bool relu, T* y);
+  // y = (x - mean) * scale + offset, plus the residual if there is one, and relu of that. Past the caches where they
+  // would not keep it, and channels fill whole vectors.
+  void (*apply)(const T* x, const T* residual, int64_t rows, int64_t channels, ChannelScale by, bool relu, bool past,
+                T* y);
   // Sums of g and of g * (x - mean).
   void (*sums)(const GradientSource<T>& in, int64_t rows, int64_t channels, ChannelScale by, Mask mask, float* partial,
                double* of_g, double* of_product);
   // The gradient for the source, from g behind the mask, which is none or computed.
   void (*gradient)(const T* g, const T* x, int64_t rows, int64_t channels, ChannelScale by, Mask mask,
-                   ChannelSlope slope, T* dx);
+                   ChannelSlope slope, bool past, T* dx);
   // The same for one channel, with all its planes.
   void (*plane_moments)(const T* x, const Planes& p, int64_t c, float& mean, float& variance);
   void (*plane_apply)(const T* x, const T* residual, const Planes& p, int64_t c, ChannelScale by, bool relu, T* y);

@@ -8,26 +8,15 @@
 
 namespace mpsgraph::cpu {
 
-const FloatMaxPooling& float_max_pooling() {
+const FloatPooling& float_pooling() {
 #ifdef __x86_64__
   static const bool fast = instruction_set() != "baseline";
-  if (fast) return avx2::float_max_pooling;
+  if (fast) return avx2::float_pooling;
 #endif
-  return baseline::float_max_pooling;
+  return baseline::float_pooling;
 }
 
 namespace {
-
-// Where the taps of one window read, from lane 0 of the plane; for pooling_float.h.
-struct FewTaps {
-  int64_t offsets[FloatMaxPooling::max_taps];
-  int64_t taps = 0;
-  FewTaps(const PoolingPlan& p, const RowPosition& row, int64_t position) {
-    for_taps(p, row, position, [&](int64_t, int64_t element) { offsets[taps++] = element; });
-  }
-};
-
-bool few_taps(const PoolingPlan& p) { return p.taps() <= FloatMaxPooling::max_taps; }
 
 // The maximum of n elements that lie side by side.
 template <class T>
@@ -75,7 +64,7 @@ void max_lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int
   if constexpr (std::is_same_v<T, float>) {
     if (few_taps(p)) {
       const FewTaps t(p, row, position);
-      if (t.taps > 0) return float_max_pooling().maxima(plane, t.offsets, t.taps, p.lanes, out);
+      if (t.taps > 0) return float_pooling().maxima(plane, t.offsets, t.taps, p.lanes, out);
     }
   }
   V m[pooling_tile];
@@ -132,7 +121,7 @@ void route(const PoolingPlan& p, const T* incoming, const T* x, int64_t begin, i
           const FewTaps t(p, at, i);
           const float* in = incoming + (row * p.row() + i) * p.lanes + begin;
           if (t.taps > 0)
-            float_max_pooling().gradient(x + begin, in, t.offsets, t.taps, end - begin, !p.disjoint, to + begin);
+            float_pooling().gradient(x + begin, in, t.offsets, t.taps, end - begin, !p.disjoint, to + begin);
         }
         continue;
       }

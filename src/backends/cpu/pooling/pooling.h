@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/pooling/pooling_float.h"
 #include "core/ops/pooling.h"
 
 namespace mpsgraph::cpu {
@@ -70,6 +71,16 @@ void for_taps(const PoolingPlan& p, const RowPosition& at, int64_t position, con
     for (int64_t i = 0; i < in.count; ++i) f(tap + in.first + i, element + i * step);
   });
 }
+
+// Where the taps of one window read, from lane 0 of the plane; for pooling_float.h.
+struct FewTaps {
+  int64_t offsets[FloatPooling::max_taps];
+  int64_t taps = 0;
+  FewTaps(const PoolingPlan& p, const RowPosition& row, int64_t position) {
+    for_taps(p, row, position, [&](int64_t, int64_t element) { offsets[taps++] = element; });
+  }
+};
+inline bool few_taps(const PoolingPlan& p) { return p.taps() <= FloatPooling::max_taps; }
 
 // Calls f(tap, first and last position of [begin, end) whose tap lies inside the source, element that the first reads),
 // tap by tap, for a row of positions of a plan with one lane.

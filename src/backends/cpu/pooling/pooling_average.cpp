@@ -81,6 +81,12 @@ template <class T>
 void sum_lanes(const SumPlan& p, const T* plane, const RowPosition& row, int64_t position, T* out) {
   using V = Value<T>;
   const auto by = static_cast<V>(row_factor(p, p.mean, row) * p.factors[static_cast<size_t>(position)]);
+  if constexpr (std::is_same_v<T, float>) {
+    if (few_taps(p)) {
+      const FewTaps t(p, row, position);
+      return float_pooling().sums(plane, t.offsets, t.taps, p.lanes, by, out);
+    }
+  }
   V sums[pooling_tile];
   for (int64_t lane = 0; lane < p.lanes; lane += pooling_tile) {
     const int64_t n = std::min(pooling_tile, p.lanes - lane);
@@ -160,6 +166,65 @@ void spread_lanes(const SumPlan& p, const T* incoming, const RowPosition& row, i
   }
 }
 
+// The other way round: which windows see each element, by axis, where they lie side by side.
+struct Seeing {
+  struct Span {
+    int64_t first, count;  // positions
+  };
+  std::array<std::vector<Span>, 4> spans;
+  bool few = true;  // and windows so few that what comes in passes through registers
+
+  explicit Seeing(const PoolingPlan& p) {
+    int64_t most = 1;
+    for (size_t a = 0; a < 4; ++a) {
+      const ops::Window& w = p.windows[a];
+      few = few && (w.dilation == 1 || w.kernel == 1);
+      most *= (w.kernel + w.stride - 1) / w.stride;
+      if (!few || most > FloatPooling::max_taps) break;
+      for (int64_t s = 0; s < w.input; ++s) {
+        const int64_t beyond = s + w.begin - w.kernel;  // the last source element before the first such window
+        const int64_t first = beyond < 0 ? 0 : beyond / w.stride + 1;
+        spans[a].push_back({first, std::max<int64_t>(std::min(w.output, (s + w.begin) / w.stride + 1) - first, 0)});
+      }
+    }
+    few = few && p.lanes > 1 && most <= FloatPooling::max_taps;
+  }
+};
+
+// Lanes [begin, end) of a plane's gradient, element after element: each is written once.
+void gather_gradient(const SumPlan& p, const Seeing& seeing, const float* incoming, int64_t begin, int64_t end,
+                     float* to) {
+  int64_t row_offsets[FloatPooling::max_taps], offsets[FloatPooling::max_taps];
+  double row_factors[FloatPooling::max_taps];
+  float by[FloatPooling::max_taps];
+  for (int64_t s0 = 0; s0 < p.windows[0].input; ++s0)
+    for (int64_t s1 = 0; s1 < p.windows[1].input; ++s1)
+      for (int64_t s2 = 0; s2 < p.windows[2].input; ++s2) {
+        const auto [f0, n0] = seeing.spans[0][static_cast<size_t>(s0)];
+        const auto [f1, n1] = seeing.spans[1][static_cast<size_t>(s1)];
+        const auto [f2, n2] = seeing.spans[2][static_cast<size_t>(s2)];
+        int64_t rows = 0;
+        for (int64_t i = f0; i < f0 + n0; ++i)
+          for (int64_t j = f1; j < f1 + n1; ++j)
+            for (int64_t k = f2; k < f2 + n2; ++k) {
+              row_offsets[rows] = i * p.result_step[0] + j * p.result_step[1] + k * p.result_step[2];
+              row_factors[rows++] = row_factor(p, p.mean, {i, j, k});
+            }
+        float* row = to + s0 * p.source_step[0] + s1 * p.source_step[1] + s2 * p.source_step[2];
+        for (int64_t s3 = 0; s3 < p.windows[3].input; ++s3) {
+          const auto [f3, n3] = seeing.spans[3][static_cast<size_t>(s3)];
+          int64_t taps = 0;
+          for (int64_t r = 0; r < rows; ++r)
+            for (int64_t i = f3; i < f3 + n3; ++i) {
+              offsets[taps] = row_offsets[r] + i * p.result_step[3];
+              by[taps++] = static_cast<float>(row_factors[r] * p.factors[static_cast<size_t>(i)]);
+            }
+          float_pooling().weighted_sums(incoming + begin, offsets, by, taps, end - begin,
+                                        row + s3 * p.source_step[3] + begin);
+        }
+      }
+}
+
 template <class T>
 void sum_pool_gradient(const SumPlan& p, const PoolingBlocks& b, const T* incoming, T* g, Value<T>* scratch) {
   const bool stores = p.lanes > 1 && p.disjoint && p.covering;
@@ -190,6 +255,15 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
     using T = typename decltype(type)::type;
     const SumPlan p(lowering, g.dims, incoming.dims);
     const PoolingBlocks b(p);
+    if constexpr (std::is_same_v<T, float>)
+      if (const Seeing seeing(p); seeing.few)
+        return kernel([=](Frame& f) {
+          const auto* from = f.at<const float>(incoming.slot);
+          for_gradient_blocks(p, b, f.at<float>(g.slot), f.at<float>(g.slot), false,
+                              [&](int64_t plane, int64_t begin, int64_t end, float* to) {
+                                gather_gradient(p, seeing, from + plane * p.result, begin, end, to);
+                              });
+        });
     return kernel([=, scratch = gradient_scratch<T>(lowering, p, b)](Frame& f) {
       sum_pool_gradient(p, b, f.at<const T>(incoming.slot), f.at<T>(g.slot), f.at<Value<T>>(scratch));
     });

@@ -1,11 +1,11 @@
-// The inner loops of maximum pooling in float32, once per instruction set.
+// The inner loops of pooling in float32, once per instruction set.
 #pragma once
 
 #include <cstdint>
 
 namespace mpsgraph::cpu {
 
-struct FloatMaxPooling {
+struct FloatPooling {
   static constexpr int64_t max_taps = 64;
   // Lanes: out[c] = maximum of x[offsets[t] + c] over the taps; NaN wins.
   void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out);
@@ -15,6 +15,11 @@ struct FloatMaxPooling {
   // added, else stored.
   void (*gradient)(const float* x, const float* in, const int64_t* offsets, int64_t taps, int64_t lanes, bool add,
                    float* to);
+  // out[c] = by times the sum of x[offsets[t] + c] over the taps.
+  void (*sums)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float by, float* out);
+  // out[c] = the sum of by[t] * in[offsets[t] + c].
+  void (*weighted_sums)(const float* in, const int64_t* offsets, const float* by, int64_t taps, int64_t lanes,
+                        float* out);
   // Rows: m[i] becomes x[i * stride] where that is larger, or NaN.
   void (*take_larger)(const float* x, int64_t stride, int64_t n, float* m);
   // And there, or where at[i] is negative, at[i] becomes index + i * step.
@@ -23,11 +28,11 @@ struct FloatMaxPooling {
 };
 
 namespace baseline {
-extern const FloatMaxPooling float_max_pooling;
+extern const FloatPooling float_pooling;
 }
 namespace avx2 {
-extern const FloatMaxPooling float_max_pooling;
+extern const FloatPooling float_pooling;
 }
-const FloatMaxPooling& float_max_pooling();  // of this processor
+const FloatPooling& float_pooling();  // of this processor
 
 }  // namespace mpsgraph::cpu

@@ -13,7 +13,7 @@ namespace mpsgraph::cpu {
 template <class T>
 void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   if constexpr (std::is_same_v<T, float>) {
-    float_max_pooling().take_larger(x, stride, n, m);
+    float_pooling().take_larger(x, stride, n, m);
   } else {
     for (int64_t i = 0; i < n; ++i) {
       const Value<T> v = x[i * stride];
@@ -27,7 +27,7 @@ template <class T>
 void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int64_t step, Value<T>* m, int32_t* at) {
   const auto first = static_cast<int32_t>(index), by = static_cast<int32_t>(step);
   if constexpr (std::is_same_v<T, float>) {
-    float_max_pooling().take_first_larger(x, stride, n, first, by, m, at);
+    float_pooling().take_first_larger(x, stride, n, first, by, m, at);
   } else {
     for (int64_t i = 0; i < n; ++i) {
       const Value<T> v = x[i * stride];
@@ -97,15 +97,15 @@ struct MaximaTile {
   template <Place place>
   bool first_of_few(const PoolingPlan& p, const float* plane, const RowPosition& row, int64_t position, int64_t lane,
                     int64_t n) {
-    if (p.taps() > FloatMaxPooling::max_taps) return false;
-    int64_t offsets[FloatMaxPooling::max_taps], taps = 0;
-    int32_t places[FloatMaxPooling::max_taps];
+    if (p.taps() > FloatPooling::max_taps) return false;
+    int64_t offsets[FloatPooling::max_taps], taps = 0;
+    int32_t places[FloatPooling::max_taps];
     for_taps(p, row, position, [&](int64_t tap, int64_t element) {
       places[taps] = static_cast<int32_t>(place == Place::element ? element : tap);
       offsets[taps++] = element;
     });
     if (taps == 0) return false;
-    float_max_pooling().first_maxima(plane + lane, offsets, taps, n, m, at);
+    float_pooling().first_maxima(plane + lane, offsets, taps, n, m, at);
     for (int64_t i = 0; i < n; ++i) at[i] = places[at[i]];
     return true;
   }

@@ -55,6 +55,27 @@ std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
   });
 }
 
+// Inputs: incoming, result.
+std::unique_ptr<Kernel> lower_gradient_of_result(Lowering& lowering) {
+  const AxisSplit s = split_of(lowering);
+  lowering.may_share(0, 0);
+  lowering.may_share(0, 1);
+  return kernel(
+      [s, g = lowering.input(0).slot, result = lowering.input(1).slot, dx = lowering.output().slot](Frame& f) {
+        const float *incoming = f.at<float>(g), *x = f.at<float>(result);
+        float* y = f.at<float>(dx);
+        for_softmax_units(s, [&](const SoftmaxUnit& u) {
+          float dot[SoftmaxUnit::max_groups];
+          if (u.rows())
+            for (int64_t group = 0; group < u.groups; ++group)
+              dot[group] = float_functions().dot(incoming + u.at(group, 0), x + u.at(group, 0), u.n);
+          else
+            sum_groups(u, dot, [&](int64_t, int64_t i) { return incoming[i] * x[i]; });
+          for_elements(u, [&](int64_t group, int64_t i) { y[i] = x[i] * (incoming[i] - dot[group]); });
+        });
+      });
+}
+
 std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
   return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
     using V = typename decltype(type)::type;
@@ -74,6 +95,7 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
 const Kernels activation_kernels("activation", [] {
   define_kernel("softmax", lower_softmax);
   define_kernel("softmax_gradient", lower_softmax_gradient);
+  define_kernel("softmax_gradient_of_result", lower_gradient_of_result);
   define_kernel("log_softmax", lower_log_softmax);
   define_kernel("log_softmax_gradient", lower_log_softmax_gradient);
 });

@@ -164,13 +164,20 @@ template <class S>
 }
 
 // A long row as pieces that are scanned side by side, after a first pass has found what each begins with. The pieces
-// depend on the size alone.
+// depend on the size alone. Their distance is no multiple of a large power of two, which would put them all into the
+// same few lines of the caches.
 constexpr int64_t long_row = 1 << 14, pieces = 16, pieces_together = 8;
+
+int64_t piece_size(int64_t n) {
+  constexpr int64_t page = 1024, lines = 144;  // in elements: so much beyond a page
+  const int64_t size = n / pieces;
+  return size < 8 * page ? size : (size - lines) / page * page + lines;
+}
 
 template <class S>
 void scan_long(const S& op, int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
-  const int64_t size = n / pieces, rest = n - size * pieces;
+  const int64_t size = piece_size(n), rest = n - size * pieces;
   const AxisSplit piece({1, size}, 1);
   const int64_t first = reverse ? rest : 0;  // what is left over comes last
   State total[pieces], start[pieces + 1];

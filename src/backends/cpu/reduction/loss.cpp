@@ -1,11 +1,13 @@
 // softmax_cross_entropy and its gradient with respect to the source, each in one pass over a unit.
 //
 // With z = x - max x, S = Σ labels:  loss = S log Σ e^z - Σ labels z,  gradient = (softmax(x) S - labels) incoming.
-// A label of 0 counts as 0 also where z is infinite. Sums of losses run in a fixed order, in double.
+// A label of 0 counts as 0 also where z is infinite. Sums of losses run in a fixed order, in double. Where labels were
+// made of class numbers, pass fuse hands over these: the same in float32, without a tensor of labels.
 
 #include <cmath>
 
 #include "backends/cpu/reduction/softmax.h"
+#include "mpsgraph/core/types.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -19,15 +21,33 @@ struct Losses {
         reduced(lowering.attributes().string("reduction") != "none"),
         mean(lowering.attributes().string("reduction") == "mean") {}
   int64_t count() const { return split.outer * split.inner; }
+  // What comes back to group g, from the incoming gradient.
+  template <class V>
+  V incoming(const V* in, int64_t g) const {
+    return mean ? *in / static_cast<V>(count()) : in[reduced ? 0 : g];
+  }
+  template <class V>
+  void reduce(const V* losses, V* y) const {
+    if (!reduced) return;
+    double total = 0;
+    for (int64_t i = 0; i < count(); ++i) total += losses[i];
+    *y = static_cast<V>(mean ? total / static_cast<double>(count()) : total);
+  }
 };
 
+// Of each group the sum of its labels, and of labels times z.
 template <class V>
-void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const V* labels, V* losses) {
-  V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups], labelled[SoftmaxUnit::max_groups],
-      dot[SoftmaxUnit::max_groups];
+struct Labelled {
+  V sum[SoftmaxUnit::max_groups], dot[SoftmaxUnit::max_groups];
+};
+
+// label(unit, x, shift, labelled) for each unit.
+template <class V, class Label>
+void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
+  V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
+  Labelled<V> labelled;
   max_groups(u, x, shift);
-  sum_groups(u, labelled, [&](int64_t, int64_t i) { return labels[i]; });
-  sum_groups(u, dot, [&](int64_t g, int64_t i) { return labels[i] == V(0) ? V(0) : labels[i] * (x[i] - shift[g]); });
+  label(u, x, shift, labelled);
   // e^z in pieces, since there is no room for all of a long row.
   constexpr int64_t room = 2048;
   V z[room];
@@ -47,7 +67,7 @@ void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x
     for (int64_t g = 0; g < u.groups; ++g)
       for (int64_t i = 0; i < u.n; i += room) add_piece(1, g, std::min(room, u.n - i), i);
   for (int64_t g = 0; g < u.groups; ++g)
-    losses[u.first_group + g] = u.n == 0 ? V(0) : labelled[g] * std::log(sum[g]) - dot[g];
+    losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
 }
 
 std::unique_ptr<Kernel> lower_cross_entropy(Lowering& lowering) {
@@ -56,11 +76,13 @@ std::unique_ptr<Kernel> lower_cross_entropy(Lowering& lowering) {
     using V = typename decltype(type)::type;
     return [l, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V* extra) {
       V* losses = l.reduced ? extra : y;
-      for_softmax_units(l.split, [&](const SoftmaxUnit& u) { cross_entropy(u, exponent, in[0], in[1], losses); });
-      if (!l.reduced) return;
-      double total = 0;
-      for (int64_t i = 0; i < l.count(); ++i) total += losses[i];
-      *y = static_cast<V>(l.mean ? total / static_cast<double>(l.count()) : total);
+      const auto label = [labels = in[1]](const SoftmaxUnit& u, const V* x, const V* shift, Labelled<V>& labelled) {
+        sum_groups(u, labelled.sum, [&](int64_t, int64_t i) { return labels[i]; });
+        sum_groups(u, labelled.dot,
+                   [&](int64_t g, int64_t i) { return labels[i] == V(0) ? V(0) : labels[i] * (x[i] - shift[g]); });
+      };
+      for_softmax_units(l.split, [&](const SoftmaxUnit& u) { cross_entropy(u, exponent, in[0], label, losses); });
+      l.reduce(losses, y);
     };
   });
 }
@@ -74,8 +96,7 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
       const V* labels = in[2];
       for_softmax_units(l.split, [&](const SoftmaxUnit& u) {
         V labelled[SoftmaxUnit::max_groups], incoming[SoftmaxUnit::max_groups];
-        for (int64_t g = 0; g < u.groups; ++g)
-          incoming[g] = l.mean ? *in[0] / static_cast<V>(l.count()) : in[0][l.reduced ? 0 : u.first_group + g];
+        for (int64_t g = 0; g < u.groups; ++g) incoming[g] = l.incoming(in[0], u.first_group + g);
         softmax_unit(u, exponent, in[1], y);
         sum_groups(u, labelled, [&](int64_t, int64_t i) { return labels[i]; });
         for_elements(u, [&](int64_t g, int64_t i) { y[i] = (y[i] * labelled[g] - labels[i]) * incoming[g]; });
@@ -84,11 +105,62 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
   });
 }
 
+// ---- labels by class numbers, one a group, in float32 ----
+
+// The class of a group; -1 for a number that is none.
+int64_t class_at(const std::byte* numbers, DType dtype, const SoftmaxUnit& u, int64_t g) {
+  const int64_t i = integer_at(numbers, dtype, u.first_group + g);
+  return i >= 0 && i < u.n ? i : -1;
+}
+
+std::unique_ptr<Kernel> lower_class_cross_entropy(Lowering& lowering) {
+  const Operand x = lowering.input(0), classes = lowering.input(1), y = lowering.output();
+  const Losses l(lowering, x.dims);
+  const Slot scratch = l.reduced ? lowering.scratch(static_cast<size_t>(l.count()) * sizeof(float)) : -1;
+  return kernel([=, exponent = Exponent<float>()](Frame& f) {
+    float* losses = f.at<float>(l.reduced ? scratch : y.slot);
+    const auto label = [&](const SoftmaxUnit& u, const float* x, const float* shift, Labelled<float>& labelled) {
+      for (int64_t g = 0; g < u.groups; ++g) {
+        const int64_t i = class_at(f.at<std::byte>(classes.slot), classes.dtype, u, g);
+        labelled.sum[g] = i < 0 ? 0.f : 1.f;
+        labelled.dot[g] = i < 0 ? 0.f : x[u.at(g, i)] - shift[g];
+      }
+    };
+    for_softmax_units(l.split,
+                      [&](const SoftmaxUnit& u) { cross_entropy(u, exponent, f.at<float>(x.slot), label, losses); });
+    l.reduce(losses, f.at<float>(y.slot));
+  });
+}
+
+// Inputs: incoming, source, class numbers.
+std::unique_ptr<Kernel> lower_class_cross_entropy_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), x = lowering.input(1), classes = lowering.input(2);
+  const Losses l(lowering, x.dims);
+  lowering.may_share(0, 1);
+  return kernel([=, exponent = Exponent<float>(), dx = lowering.output().slot](Frame& f) {
+    for_softmax_units(l.split, [&](const SoftmaxUnit& u) {
+      const float* in = f.at<float>(x.slot);
+      float* y = f.at<float>(dx);
+      float sum[SoftmaxUnit::max_groups], factor[SoftmaxUnit::max_groups];
+      softmax_exponents(u, exponent, in, y, sum);
+      for (int64_t g = 0; g < u.groups; ++g) {
+        const float from = l.incoming(f.at<float>(incoming.slot), u.first_group + g);
+        const int64_t i = class_at(f.at<std::byte>(classes.slot), classes.dtype, u, g);
+        factor[g] = i < 0 ? 0.f : from / sum[g];
+        if (i >= 0) y[u.at(g, i)] -= sum[g];
+      }
+      for_elements(u, [&](int64_t g, int64_t i) { y[i] *= factor[g]; });
+    });
+  });
+}
+
 }  // namespace
 
 const Kernels loss_kernels("loss", [] {
   define_kernel("softmax_cross_entropy", lower_cross_entropy);
   define_kernel("softmax_cross_entropy_gradient", lower_cross_entropy_gradient);
+  define_kernel("class_cross_entropy", lower_class_cross_entropy);
+  define_kernel("class_cross_entropy_gradient", lower_class_cross_entropy_gradient);
 });
 
 }  // namespace mpsgraph::cpu

@@ -46,6 +46,11 @@ class Reducer {
   static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };  // to float32, a tile at a time
   static constexpr DType widened_from = std::is_same_v<Item, Half> ? DType::float16 : DType::bfloat16;
 
+  static consteval bool sums_halves() {
+    if constexpr (widened) return Op::vector_kind == Reduction::sum;
+    return false;
+  }
+
   static void run(const ReducePlan& plan, const Item* in, Item* out, Total* scratch) {
     if (plan.reduced_count == 0) return std::fill(out, out + plan.outputs, Op::empty());
     if (plan.outputs == 0) return;
@@ -167,6 +172,10 @@ class Reducer {
       if constexpr (in_vectors) {
         float block = Op::identity();
         float_functions().reduce(Op::vector_kind)(&block, in, m);
+        Op::merge(total, block);
+      } else if constexpr (sums_halves()) {
+        float block = 0;
+        float_functions().sum_halves(&block, in, widened_from, m);
         Op::merge(total, block);
       } else if constexpr (widened) {
         float wide[items_per_block];

@@ -112,14 +112,21 @@ struct Exponent {
   }
 };
 
-// y = softmax(x) on a unit; x and y may be the same.
+// y = e^(x - max x) on a unit, and the sum of each group; x and y may be the same.
 template <class V>
-void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y) {
-  V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
+void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* sum) {
+  V shift[SoftmaxUnit::max_groups];
   max_groups(u, x, shift);
   for_elements(u, [&](int64_t g, int64_t i) { y[i] = x[i] - shift[g]; });
   exponent.on(u, y, y);
   sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
+}
+
+// y = softmax(x) on a unit; x and y may be the same.
+template <class V>
+void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y) {
+  V sum[SoftmaxUnit::max_groups];
+  softmax_exponents(u, exponent, x, y, sum);
   for (int64_t g = 0; g < u.groups; ++g) sum[g] = V(1) / sum[g];
   for_elements(u, [&](int64_t g, int64_t i) { y[i] *= sum[g]; });
 }

@@ -5,10 +5,12 @@
 
 #include "core/ops/shape.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/reduction/reduction.h"
 #include "backends/cpu/shape/strided_copy.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -99,6 +101,40 @@ std::unique_ptr<Kernel> lower_slice_update_data(Lowering& lowering) {
   });
 }
 
+// Operands side by side along an axis of a whole tensor: each has some bytes of every stretch of it.
+struct Stretches {
+  struct Part {
+    Slot slot;
+    int64_t bytes, at;
+  };
+  int64_t count, bytes = 0;
+  std::vector<Part> parts;
+
+  Stretches(const Operand& whole, size_t axis) : count(1) {
+    for (size_t i = 0; i < axis; ++i) count *= whole.dims[i];
+  }
+  void add(const Operand& part) {
+    const int64_t own = count == 0 ? 0 : static_cast<int64_t>(part.bytes()) / count;
+    parts.push_back({part.slot, own, bytes});
+    bytes += own;
+  }
+  // Are they copied one after the other, so that each piece of the whole passes the caches once? Long ones pass them
+  // once anyway, and very short ones have better loops.
+  bool alternate() const {
+    constexpr int64_t shortest = 64, longest = 2048;
+    return count > 1 && std::all_of(parts.begin(), parts.end(),
+                                    [](const Part& p) { return p.bytes >= shortest && p.bytes <= longest; });
+  }
+  // copy(part, its bytes of a stretch, those of the whole) for all.
+  template <class Copy>
+  void run(const Copy& copy) const {
+    parallel_for(count, grain_for(2 * bytes), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (const Part& part : parts) copy(part, i * part.bytes, i * bytes + part.at);
+    });
+  }
+};
+
 std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
   const Operand y = lowering.output();
   const auto axis =
@@ -106,6 +142,7 @@ std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
   const bool interleave = lowering.attributes().boolean("interleave");
   const Dims strides = contiguous_strides(y.dims);
   const auto item = static_cast<int64_t>(size_of(y.dtype)), count = static_cast<int64_t>(lowering.input_count());
+  Stretches stretches(y, axis);
   std::vector<Move> moves;
   int64_t position = 0;
   for (size_t i = 0; i < lowering.input_count(); ++i) {
@@ -115,8 +152,15 @@ std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
     moves.push_back({StridedCopy(size_of(y.dtype), x.dims, to, contiguous_strides(x.dims)), y.slot, x.slot,
                      position * strides[axis] * item, 0});
     position += interleave ? 1 : x.dims[axis];
+    stretches.add(x);
   }
-  return move_kernel(std::move(moves));
+  if (interleave || !stretches.alternate()) return move_kernel(std::move(moves));
+  return kernel([stretches, y = y.slot](Frame& f) {
+    auto* to = f.at<std::byte>(y);
+    stretches.run([&](const Stretches::Part& part, int64_t of_part, int64_t of_whole) {
+      std::memcpy(to + of_whole, f.at<std::byte>(part.slot) + of_part, static_cast<size_t>(part.bytes));
+    });
+  });
 }
 
 std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
@@ -124,6 +168,7 @@ std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
   const auto axis =
       static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(x.dims.size())));
   const Dims strides = contiguous_strides(x.dims);
+  Stretches stretches(x, axis);
   std::vector<Move> moves;
   int64_t position = 0;
   for (size_t i = 0; i < lowering.operation().outputs.size(); ++i) {
@@ -131,8 +176,15 @@ std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
     moves.push_back({StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot, x.slot, 0,
                      position * strides[axis] * static_cast<int64_t>(size_of(x.dtype))});
     position += y.dims[axis];
+    stretches.add(y);
   }
-  return move_kernel(std::move(moves));
+  if (!stretches.alternate()) return move_kernel(std::move(moves));
+  return kernel([stretches, x = x.slot](Frame& f) {
+    const auto* from = f.at<std::byte>(x);
+    stretches.run([&](const Stretches::Part& part, int64_t of_part, int64_t of_whole) {
+      std::memcpy(f.at<std::byte>(part.slot) + of_part, from + of_whole, static_cast<size_t>(part.bytes));
+    });
+  });
 }
 
 std::unique_ptr<Kernel> lower_stack(Lowering& lowering) {
@@ -194,8 +246,12 @@ std::unique_ptr<Kernel> lower_coordinate_along_axis(Lowering& lowering) {
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   return kernel([=](Frame& f) {
     parallel_for(s.outer * s.n, grain_for(s.inner * 4), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        std::fill_n(f.at<int32_t>(y.slot) + row * s.inner, s.inner, static_cast<int32_t>(row % s.n));
+      for (int64_t row = begin; row < end; ++row) {
+        const auto index = static_cast<int32_t>(row % s.n);
+        const int32_t pattern[4] = {index, index, index, index};
+        float_functions().repeat(f.at<int32_t>(y.slot) + row * s.inner, pattern,
+                                 static_cast<size_t>(s.inner) * sizeof index);
+      }
     });
   });
 }

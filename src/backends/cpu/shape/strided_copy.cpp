@@ -8,6 +8,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -49,6 +50,20 @@ class Odometer {
 template <class Item>
 using Loose [[gnu::aligned(1)]] = Item;
 
+// n times the item, in the widest vectors that are there.
+template <class Item>
+void repeat_item(std::byte* to, const Item& item, int64_t n) {
+  constexpr int64_t few = 64 / sizeof item;
+  if (n < few) {
+    auto* y = reinterpret_cast<Loose<Item>*>(to);
+    for (int64_t i = 0; i < n; ++i) y[i] = item;
+    return;
+  }
+  std::byte pattern[16];
+  for (size_t i = 0; i < sizeof pattern; i += sizeof item) std::memcpy(pattern + i, &item, sizeof item);
+  float_functions().repeat(to, pattern, static_cast<size_t>(n) * sizeof item);
+}
+
 // n items; the distances that are common have loops of their own, which become vectors.
 template <class Item>
 void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
@@ -58,8 +73,7 @@ void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t fro
   if (to_step == size) {
     if (from_step == 0) {
       const Item value = *x;
-      for (int64_t i = 0; i < n; ++i) y[i] = value;
-      return;
+      return repeat_item(to, value, n);
     }
     if (from_step == -size) {
       for (int64_t i = 0; i < n; ++i) y[i] = x[-i];
@@ -125,6 +139,12 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     if (axes.empty() || size > 16 || (size & (size - 1)) != 0) mode_ = Mode::bytes, inner_ = size;
     item_ = static_cast<size_t>(size);
+    // Runs that follow one another in the source are read in that order where they go to few places: the caches see
+    // one long read and some writes, not many short reads.
+    constexpr int64_t shortest = 64, few = 16;
+    const auto next = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
+    if (mode_ == Mode::bytes && size >= shortest && next != axes.end() && next->n <= few)
+      std::rotate(next, next + 1, axes.end());
   }
   if (mode_ == Mode::items && !axes.empty()) {
     const Axis run = axes.back();
@@ -250,7 +270,7 @@ void fill(std::byte* destination, const void* element, size_t item, int64_t n) {
     Item value;
     std::memcpy(&value, element, sizeof value);
     parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
-      std::fill(reinterpret_cast<Item*>(destination) + begin, reinterpret_cast<Item*>(destination) + end, value);
+      repeat_item(destination + begin * static_cast<int64_t>(sizeof value), value, end - begin);
     });
   });
 }

@@ -384,6 +384,29 @@ struct RegionBuilder {
     return false;
   }
 
+  // A cast from halves in memory, or to halves in memory, that nothing else in the region looks at: one instruction.
+  bool emit_half_cast(const Operation& op) {
+    if (!op.is("cast")) return false;
+    const Tensor *source = op.input(0), *value = op.output();
+    const DType from = source->type.dtype, to = value->type.dtype;
+    if (const auto input = input_of.find(source); input != input_of.end() && is_half(from) && to == DType::float32) {
+      TileInput& in = program.inputs[input->second];
+      if (in.access == Access::scalar || in.access == Access::row_scalar || uses.at(source) != 1) return false;
+      assign_register(in);
+      finish_value(op, cast_function(from, to), repeat(in.reg));
+      return true;
+    }
+    const auto stored = stores.find(value);
+    if (!is_half(to) || computed_in(from) != DType::float32 || stored == stores.end() || uses.at(value) != 1)
+      return false;
+    const auto [reg, scalar] = operand(source);
+    if (scalar) return false;
+    for (const int place : stored->second)
+      program.instructions.push_back({cast_function(DType::float32, to), place, repeat(reg)});
+    release(source);
+    return true;
+  }
+
   void emit(size_t i) {
     const Operation& op = *operations[i];
     if (const auto found = reduction_of.find(&op); found != reduction_of.end()) {
@@ -395,7 +418,7 @@ struct RegionBuilder {
       deferred[op.output()] = true;
       return;
     }
-    if (emit_pair(i)) return;
+    if (emit_pair(i) || emit_half_cast(op)) return;
     std::array<int, 3> in{};
     ScalarMask mask = 0;
     for (size_t k = 0; k < op.inputs.size(); k++) {

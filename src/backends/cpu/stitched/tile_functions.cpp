@@ -320,11 +320,18 @@ TileFunction cast_from(DType to) {
   return nullptr;
 }
 
-template <class H>
+// To the half type and back, a piece at a time.
+template <DType half>
 void round_loop(void* out, const void* const* in, int64_t n) {
-  const float* x = static_cast<const float*>(in[0]);
-  float* y = static_cast<float*>(out);
-  for (int64_t i = 0; i < n; i++) y[i] = widen(convert<H>(x[i]));
+  constexpr int64_t room = 512;
+  uint16_t bits[room];
+  const void* from_bits = bits;
+  const TileFunction narrow = cast_function(DType::float32, half), wide = cast_function(half, DType::float32);
+  for (int64_t i = 0; i < n; i += room) {
+    const void* from = static_cast<const float*>(in[0]) + i;
+    narrow(bits, &from, std::min(room, n - i));
+    wide(static_cast<float*>(out) + i, &from_bits, std::min(room, n - i));
+  }
 }
 
 }  // namespace
@@ -382,7 +389,9 @@ TileFunction cast_function(DType from, DType to) {
   return nullptr;
 }
 
-TileFunction round_function(DType half) { return half == DType::float16 ? round_loop<HalfBits> : round_loop<Brain>; }
+TileFunction round_function(DType half) {
+  return half == DType::float16 ? round_loop<DType::float16> : round_loop<DType::bfloat16>;
+}
 
 std::string_view instruction_set() {
   static const std::string_view best = [] {

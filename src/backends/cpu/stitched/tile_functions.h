@@ -37,6 +37,7 @@ using CombineFunction = void (*)(float* accumulator, const float* in, int64_t st
 struct FloatFunctions {  // what one instruction set brings
   TileFunction (*tile)(std::string_view kind, ScalarMask scalars);
   ReduceFunction (*reduce)(Reduction);
+  void (*sum_halves)(float* accumulator, const void* in, DType half, int64_t n);
   CombineFunction (*combine)(Reduction);
   TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, small integers, bool, int32
   float (*dot)(const float* a, const float* b, int64_t n);  // the sum of products
@@ -44,6 +45,8 @@ struct FloatFunctions {  // what one instruction set brings
   void (*weighted_sum)(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n);
   // Copies past the caches, for results too large to be found there again: saves reading what is overwritten.
   void (*stream)(void* to, const void* from, size_t bytes);
+  // Repeats a pattern of 16 bytes; `bytes` may end within one.
+  void (*repeat)(void* to, const void* pattern, size_t bytes);
 };
 const FloatFunctions& float_functions();         // of the best instruction set here
 std::string_view instruction_set();              // "AVX-512", "AVX2", "baseline"

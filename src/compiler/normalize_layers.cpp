@@ -1,0 +1,223 @@
+// Part of pass normalize: layer normalization becomes one operation, and its gradients another.
+//
+//   %m = mean(%x)                               ->  %y, %m, %v = fused_layer_normalization(%x, %gamma, %beta)
+//   %v = variance(%x, %m)
+//   %y = normalization(%x, %m, %v, %gamma, %beta)
+//   %dgamma, %dbeta = the sums over %g          ->  %dx, %dgamma, %dbeta = fused_layer_normalization_gradient(%g, ...)
+//   %h = normalization_gradient(%g, %x, ...)
+//   %dx = addition(%h, %r)
+// Axes are the last ones, with at least one in front. A row is read from memory once, forward and backward; what looks
+// at mean or variance before the normalization has them computed on their own. As with batches, casts from and to
+// halves are absorbed.
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/passes.h"
+#include "compiler/reduction_shape.h"
+#include "compiler/users.h"
+#include "core/definition.h"
+#include "core/wide.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int64_t longest_row = 1 << 16;  // of longer ones the kernels' memory would not be small any more
+
+// Where the last axes begin, when a reduction of a source takes these and no other; axes of size 1 may stand anywhere.
+std::optional<int64_t> first_axis(const Operation& reduction, const Tensor* source) {
+  const Shape& shape = source->type.shape;
+  const std::vector<bool> reduced = reduced_axes(reduction);
+  int64_t first = shape.rank(), elements = 1;
+  while (first > 0 && (reduced[first - 1] || shape[static_cast<int>(first - 1)] == 1))
+    elements *= shape[static_cast<int>(--first)];
+  for (int64_t axis = 0; axis < first; ++axis)
+    if (reduced[axis] && shape[static_cast<int>(axis)] != 1) return std::nullopt;
+  while (first < shape.rank() && !reduced[first]) ++first;  // of size 1, in front of those that are reduced
+  return first > 0 && first < shape.rank() && elements <= longest_row ? std::optional(first) : std::nullopt;
+}
+
+// Does a sum for gamma or beta run over exactly the axes in front of `axis`?
+bool sums_in_front(const Operation& sum, const Tensor* source, int64_t axis) {
+  const Shape& shape = source->type.shape;
+  const std::vector<bool> reduced = reduced_axes(sum);
+  for (int i = 0; i < shape.rank(); ++i)
+    if (shape[i] != 1 && reduced[i] != (i < axis)) return false;
+  return true;
+}
+
+// One number for each element of a row, in that order?
+bool is_by_element(const Tensor* parameter, const Tensor* source, int64_t axis) {
+  const Shape &shape = parameter->type.shape, &full = source->type.shape;
+  const int lead = full.rank() - shape.rank();
+  for (int i = 0; i < full.rank(); ++i) {
+    const int64_t own = i < lead ? 1 : shape[i - lead];
+    if (own != (i < axis ? 1 : full[i])) return false;
+  }
+  return true;
+}
+
+bool has_float_rows(const TensorType& type) {
+  return type.dtype == DType::float32 && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
+}
+
+// What a float32 value is in memory: halves where it was cast from them.
+const Tensor* kept_as(const Tensor* value) {
+  const Operation& cast = *value->operation;
+  return cast.is("cast") && is_half(cast.input(0)->dtype()) ? cast.input(0) : value;
+}
+
+struct LayerForward {
+  const Operation* root;
+  const Tensor* source;
+  int64_t axis;
+  const Operation* tail;  // root, or the cast of its result
+};
+
+struct LayerBackward {
+  const Operation *root, *for_gamma, *for_beta;  // the latter two: null where nobody wants them
+  const Tensor *gradient, *source;
+  int64_t axis;
+  const Operation* tail;  // root, the cast of its result, or what adds the residual
+  const Tensor* residual = nullptr;
+};
+
+class LayerNormalizer {
+ public:
+  explicit LayerNormalizer(const Program& program) : users_(program) { find(program.graph->root()); }
+  bool found() const { return !forward_.empty() || !backward_.empty(); }
+
+  Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
+    if (const auto found = forward_.find(&operation); found != forward_.end()) return forward(r, found->second);
+    if (const auto found = backward_.find(&operation); found != backward_.end())
+      return backward(r, operation, *found->second);
+    return std::nullopt;
+  }
+
+ private:
+  using Tensors = std::vector<Tensor*>;
+
+  void find(const Block& block) {
+    for (const auto& operation : block.operations) {
+      for (const auto& inner : operation->blocks) find(*inner);
+      if (operation->is("normalization")) match_forward(*operation);
+      if (operation->is("normalization_gradient")) match_backward(*operation);
+    }
+  }
+
+  // The cast to its source's halves that alone looks at a result; null: there is none.
+  const Operation* cast_back(const Tensor* source, const Operation& made) const {
+    const Operation* user = kept_as(source) == source ? nullptr : users_.only(made.output());
+    const bool is_cast =
+        user && user->parent == made.parent && user->is("cast") && user->output()->dtype() == kept_as(source)->dtype();
+    return is_cast ? user : nullptr;
+  }
+
+  void match_forward(const Operation& root) {
+    const Tensor* x = root.input(0);
+    const Operation &mean = *root.input(1)->operation, &variance = *root.input(2)->operation;
+    if (!has_float_rows(x->type) || !mean.is("mean") || !variance.is("variance")) return;
+    if (mean.parent != root.parent || variance.parent != root.parent) return;
+    if (mean.input(0) != x || variance.input(0) != x) return;
+    if (variance.inputs.size() == 2 && variance.input(1) != root.input(1)) return;
+    const auto axis = first_axis(mean, x);
+    if (!axis || axis != first_axis(variance, x)) return;
+    for (size_t i = 3; i < root.inputs.size(); ++i)
+      if (!is_by_element(root.input(i), x, *axis)) return;
+    LayerForward fusion{&root, x, *axis, &root};
+    if (const Operation* cast = cast_back(x, root)) fusion.source = kept_as(x), fusion.tail = cast;
+    forward_.emplace(fusion.tail, fusion);
+  }
+
+  void match_backward(const Operation& root) {
+    const bool gamma = root.attributes.boolean("has_gamma");
+    const Tensor *g = root.input(0), *x = root.input(1);
+    if (!has_float_rows(x->type) || g->type != x->type) return;
+    const auto axis = first_axis(root, x);
+    if (!axis || (gamma && !is_by_element(root.input(4), x, *axis))) return;
+    LayerBackward fusion{&root, nullptr, nullptr, g, x, *axis, &root};
+    if (gamma) {
+      fusion.for_gamma = sum_of("normalization_gamma_gradient", root, 4, *axis);
+      fusion.for_beta = sum_of("normalization_beta_gradient", root, 2, *axis);
+    }
+    if (const Operation* cast = kept_as(g)->dtype() == kept_as(x)->dtype() ? cast_back(x, root) : nullptr)
+      fusion.gradient = kept_as(g), fusion.source = kept_as(x), fusion.tail = cast;
+    take_residual(fusion);
+    parts_.push_back(std::make_unique<LayerBackward>(fusion));
+    for (const Operation* part : {fusion.for_gamma, fusion.for_beta, fusion.tail})
+      if (part) backward_[part] = parts_.back().get();
+  }
+
+  // The sum for gamma or beta of what the gradient for the source is made of, and behind that; null: there is none.
+  const Operation* sum_of(std::string_view kind, const Operation& root, size_t shared, int64_t axis) const {
+    for (const Operation* user : users_.of(root.input(0))) {
+      if (!user || !user->is(kind) || user->parent != root.parent || backward_.contains(user)) continue;
+      bool same = sums_in_front(*user, root.input(1), axis);
+      for (size_t i = 0; i < shared; ++i) same = same && user->input(i) == root.input(i);
+      for (const Tensor* in : root.inputs) same = same && in->operation->id < user->id;
+      if (shared == 4) same = same && user->attributes.real("epsilon") == root.attributes.real("epsilon");
+      if (same) return user;
+    }
+    return nullptr;
+  }
+
+  // An addition behind it, of what is there before the sums.
+  void take_residual(LayerBackward& fusion) const {
+    const Operation* sum = users_.only(fusion.tail->output());
+    if (!sum || !sum->is("addition") || sum->parent != fusion.root->parent || backward_.contains(sum)) return;
+    const Tensor* other = sum->input(sum->input(0) == fusion.tail->output());
+    if (other == fusion.tail->output() || other->type != fusion.source->type) return;
+    for (const Operation* part : {fusion.for_gamma, fusion.for_beta})
+      if (part && other->operation->id > part->id) return;
+    fusion.residual = other;
+    fusion.tail = sum;
+  }
+
+  Rewriter::Replacement forward(Rewriter& r, const LayerForward& fusion) const {
+    const Operation& root = *fusion.root;
+    Tensors inputs{r.now(fusion.source)};
+    for (size_t i = 3; i < root.inputs.size(); ++i) inputs.push_back(r.now(root.input(i)));
+    Attributes attributes = root.attributes;
+    attributes.set("axis", fusion.axis);
+    Operation* made = r.create(*fusion.tail, "fused_layer_normalization", inputs, attributes);
+    for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));  // for what comes now
+    return Tensors{made->output(0)};
+  }
+
+  Rewriter::Replacement backward(Rewriter& r, const Operation& part, const LayerBackward& fusion) {
+    Operation*& made = made_[&fusion];
+    if (!made) {
+      const Operation& root = *fusion.root;
+      const bool gamma = root.attributes.boolean("has_gamma");
+      Tensors inputs{r.now(fusion.gradient), r.now(fusion.source), r.now(root.input(2)), r.now(root.input(3))};
+      if (gamma) inputs.push_back(r.now(root.input(4)));
+      if (fusion.residual) inputs.push_back(r.now(fusion.residual));
+      made = r.create(*fusion.tail, "fused_layer_normalization_gradient", inputs,
+                      {{"axis", fusion.axis},
+                       {"epsilon", root.attributes.real("epsilon")},
+                       {"has_gamma", gamma},
+                       {"has_residual", fusion.residual != nullptr},
+                       {"has_sums", fusion.for_gamma || fusion.for_beta}});
+    }
+    if (&part == fusion.for_gamma) return Tensors{made->output(1)};
+    if (&part == fusion.for_beta) return Tensors{made->output(2)};
+    return Tensors{made->output(0)};
+  }
+
+  Users users_;
+  std::unordered_map<const Operation*, LayerForward> forward_;  // by tail
+  std::unordered_map<const Operation*, const LayerBackward*> backward_;  // by sums and tail
+  std::vector<std::unique_ptr<LayerBackward>> parts_;
+  std::unordered_map<const LayerBackward*, Operation*> made_;
+};
+
+}  // namespace
+
+void normalize_layers(Program& program) {
+  LayerNormalizer normalizer(program);
+  if (!normalizer.found()) return;
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return normalizer.visit(r, operation); });
+}
+
+}  // namespace mpsgraph::compiler
