@@ -112,7 +112,7 @@ test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_D
 
 test-project: standin $(TOOLS)
 	@echo "== $@: the source tree, its pages, the benchmarks' harness"
-	$(PYTEST) tests/project
+	$(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/project
 
 # The C++ tests are built where the package was.
 test-cpp: build $(TOOLS)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from _pytest.runner import runtestprotocol
-from harness import device
+from harness import device, together
 from hypothesis import HealthCheck, settings
 
 # Timing on a shared machine says nothing about correctness, so no deadline; derandomised, so that a failure repeats.
@@ -31,13 +30,13 @@ METAL_ROOM = Path(__file__).resolve().parent / "metal"
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the source tree."""
-    return Path(__file__).resolve().parents[1]
+    return together.REPOSITORY
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run of a test."""
-    return np.random.default_rng(20240911)
+    return together.random_numbers()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -62,24 +61,12 @@ def pytest_pyfunc_call() -> object:
         raise
 
 
-class OneReport:
-    """A process of several sends one report of a test that passed, instead of three and two messages around them: of
-    sixty thousand short tests they take more time than the tests."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        passed = all(report.passed for report in reports)
-        for report in reports:
-            if report.when == "call" or not passed:
-                item.ihook.pytest_runtest_logreport(report=report)
-        return True
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells the main process less, where there are several."""
+    """Where several processes share the tests, the cases of one are together."""
     if hasattr(config, "workerinput"):
-        config.pluginmanager.register(OneReport())
+        config.pluginmanager.register(together.OneOfSeveral(config))
+    elif config.getoption("numprocesses", None):
+        config.pluginmanager.register(together.OverSeveral(config))
 
 
 def _first_match(name: str, patterns: dict[str, str]) -> str | None:

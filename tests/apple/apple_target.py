@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 METAL = ROOT / "src" / "backends" / "metal"
 FOUNDATION = HERE.parent / "standin" / "include"
 OLDEST = "13.3"
-BATCH = 8  # files
+BATCH = 12  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [
@@ -134,7 +134,7 @@ class AppleTarget:
             self.triple,
             *("-x", language),
             *OBJECTIVE_CXX,
-            "-O0",
+            *("-O0", "-g0"),
             "-fno-sanitize=all",
             *WARNINGS,
             *includes,

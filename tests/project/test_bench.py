@@ -34,6 +34,7 @@ import w7_character  # noqa: E402
 import w8_inference  # noqa: E402
 import w9_operations  # noqa: E402
 import w10_decoding  # noqa: E402
+import workloads as sizes  # noqa: E402
 from measuring import compare as comparing  # noqa: E402
 from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
 from measuring.machine import processor  # noqa: E402
@@ -417,7 +418,9 @@ def test_the_distance_from_a_line():
     [w3_conv_lstm.trainer, w4_gan.graph, *w7_character.BUILDERS.values(), *w10_decoding.BUILDERS.values()],
     ids=["W3", "W4", "W7 optimized", "W7", "W10 optimized", "W10"],
 )
-def test_our_sides_compute_something(build):
+def test_our_sides_compute_something(build, monkeypatch: pytest.MonkeyPatch):
+    """An LSTM of fewer units than is measured, whose weights are not what takes the time here."""
+    monkeypatch.setattr(sizes, "W7_HIDDEN", 64)
     step = build()
     values = [step() for _ in range(4)]
     assert np.isfinite(values).all() and len(set(values)) > 1

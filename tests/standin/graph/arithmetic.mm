@@ -32,7 +32,7 @@ void require_same_type(NSString* kind, const Values& values, size_t from) {
 MPSGraphTensor* add_function(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
                              double (*function)(double)) {
   return add_elementwise(graph, kind, name, {tensor}, [=](Value& r, int64_t i, const Values& in) {
-    require(kind, in[0], Takes::floats);
+    if (i == 0) require(kind, in[0], Takes::floats);
     r.set(i, function(in[0].real(i)));
   });
 }
@@ -53,8 +53,10 @@ struct Arithmetic {
 
 MPSGraphTensor* add_arithmetic(MPSGraph* graph, Arithmetic a, NSString* name, MPSGraphTensor* x, MPSGraphTensor* y) {
   return add_elementwise(graph, a.kind, name, {x, y}, [a](Value& r, int64_t i, const Values& in) {
-    require(a.kind, in[0], a.whole ? Takes::numbers : Takes::floats);
-    require_same_type(a.kind, in);
+    if (i == 0) {
+      require(a.kind, in[0], a.whole ? Takes::numbers : Takes::floats);
+      require_same_type(a.kind, in);
+    }
     if (is_whole(r.type))
       r.set(i, a.whole(in[0].whole(i), in[1].whole(i), !is_unsigned(r.type)));
     else
@@ -125,7 +127,7 @@ FUNCTION(erf, std::erf(x))
     return add_elementwise(                                                               \
         self, @ #method, name, {tensor},                                                  \
         [](Value& r, int64_t i, const Values& in) {                                       \
-          require(@ #method, in[0], Takes::floats);                                       \
+          if (i == 0) require(@ #method, in[0], Takes::floats);                           \
           const double x = in[0].real(i);                                                 \
           r.set(i, static_cast<bool>(expression));                                        \
         },                                                                                \

@@ -16,8 +16,10 @@ MPSGraphTensor* add_comparison(MPSGraph* graph, NSString* kind, NSString* name, 
   return add_elementwise(
       graph, kind, name, {a, b},
       [=](Value& r, int64_t i, const Values& in) {
-        require(kind, in[0], Takes::numbers);
-        require_same_type(kind, in);
+        if (i == 0) {
+          require(kind, in[0], Takes::numbers);
+          require_same_type(kind, in);
+        }
         if (!is_whole(in[0].type))
           r.set(i, real(in[0].real(i), in[1].real(i)));
         else if (is_unsigned(in[0].type))
@@ -31,8 +33,10 @@ MPSGraphTensor* add_comparison(MPSGraph* graph, NSString* kind, NSString* name, 
 MPSGraphTensor* add_logic(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* a, MPSGraphTensor* b,
                           bool (*apply)(bool, bool)) {
   return add_elementwise(graph, kind, name, {a, b}, [=](Value& r, int64_t i, const Values& in) {
-    require(kind, in[0], Takes::booleans);
-    require_same_type(kind, in);
+    if (i == 0) {
+      require(kind, in[0], Takes::booleans);
+      require_same_type(kind, in);
+    }
     r.set(i, apply(in[0].truth(i), in[1].truth(i)));
   });
 }
@@ -40,8 +44,10 @@ MPSGraphTensor* add_logic(MPSGraph* graph, NSString* kind, NSString* name, MPSGr
 MPSGraphTensor* add_bits(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* a, MPSGraphTensor* b,
                          int64_t (*apply)(int64_t, int64_t, int bits)) {
   return add_elementwise(graph, kind, name, {a, b}, [=](Value& r, int64_t i, const Values& in) {
-    require(kind, in[0], Takes::integers);
-    require_same_type(kind, in);
+    if (i == 0) {
+      require(kind, in[0], Takes::integers);
+      require_same_type(kind, in);
+    }
     r.set(i, apply(in[0].whole(i), in[1].whole(i), static_cast<int>(8 * element_bytes(r.type))));
   });
 }
@@ -88,7 +94,7 @@ LOGIC(logicalXNOR, a == b)
 
 - (MPSGraphTensor*)notWithTensor:(MPSGraphTensor*)tensor name:(NSString*)name {
   return add_elementwise(self, @"not", name, {tensor}, [](Value& r, int64_t i, const Values& in) {
-    require(@"not", in[0], Takes::booleans);
+    if (i == 0) require(@"not", in[0], Takes::booleans);
     r.set(i, !in[0].truth(i));
   });
 }
@@ -107,13 +113,13 @@ BITS(bitwiseRightShift, shift_right(a, b, bits))
 
 - (MPSGraphTensor*)bitwiseNOTWithTensor:(MPSGraphTensor*)tensor name:(NSString*)name {
   return add_elementwise(self, @"bitwiseNOT", name, {tensor}, [](Value& r, int64_t i, const Values& in) {
-    require(@"bitwiseNOT", in[0], Takes::integers);
+    if (i == 0) require(@"bitwiseNOT", in[0], Takes::integers);
     r.set(i, ~in[0].whole(i));
   });
 }
 - (MPSGraphTensor*)bitwisePopulationCountWithTensor:(MPSGraphTensor*)tensor name:(NSString*)name {
   return add_elementwise(self, @"bitwisePopulationCount", name, {tensor}, [](Value& r, int64_t i, const Values& in) {
-    require(@"bitwisePopulationCount", in[0], Takes::integers);
+    if (i == 0) require(@"bitwisePopulationCount", in[0], Takes::integers);
     const size_t bits = 8 * element_bytes(in[0].type);
     r.set(i, static_cast<int64_t>(std::popcount(in[0].natural(i) << (64 - bits))));
   });
@@ -125,8 +131,10 @@ BITS(bitwiseRightShift, shift_right(a, b, bits))
                                         name:(NSString*)name {
   return add_elementwise(self, @"select", name, {predicate, when_true, when_false},
                          [](Value& r, int64_t i, const Values& in) {
-                           require(@"select's predicate", in[0], Takes::booleans);
-                           require_same_type(@"select", in, 1);
+                           if (i == 0) {
+                             require(@"select's predicate", in[0], Takes::booleans);
+                             require_same_type(@"select", in, 1);
+                           }
                            if (is_complex(in[1].type)) misuse(@"select of %s", type_name(in[1].type));
                            r.copy(i, in[0].truth(i) ? in[1] : in[2], i);
                          });

@@ -13,7 +13,8 @@ enum class Takes { numbers, floats, integers, booleans };
 void require(NSString* kind, const Value& value, Takes wanted);
 void require_same_type(NSString* kind, const Values& values, size_t from = 0);
 
-// One result per element; `apply(result, i, operands)` sets it. Shapes are broadcast as in numpy.
+// One result per element; `apply(result, i, operands)` sets it, and looks at element types when i is 0. Shapes are
+// broadcast as in numpy.
 template <class Apply>
 MPSGraphTensor* add_elementwise(MPSGraph* graph, NSString* kind, NSString* name,
                                 const std::vector<MPSGraphTensor*>& inputs, Apply apply,
@@ -24,7 +25,7 @@ MPSGraphTensor* add_elementwise(MPSGraph* graph, NSString* kind, NSString* name,
     Values operands;
     for (const Value& value : in) operands.push_back(value.broadcast(dims));
     Value result(result_type == MPSDataTypeInvalid ? in.back().type : result_type, dims);
-    for (int64_t i = 0; i < result.count(); ++i) apply(result, i, operands);
+    for (int64_t i = 0, count = result.count(); i < count; ++i) apply(result, i, operands);
     return result;
   });
 }

@@ -34,7 +34,17 @@ Dims strides_of(const Dims& dims);  // row-major, in elements
 size_t axis_of(int64_t axis, size_t rank);  // negative counts from the end; raises when outside
 
 // Calls visit(position) for each position in row-major order. `position` may be read only.
-void for_each_position(const Dims& dims, const std::function<void(const Dims&)>& visit);
+template <class Visit>
+void for_each_position(const Dims& dims, Visit&& visit) {
+  if (count_of(dims) == 0) return;
+  Dims position(dims.size(), 0);
+  for (;;) {
+    visit(static_cast<const Dims&>(position));
+    size_t axis = dims.size();
+    while (axis > 0 && ++position[axis - 1] == dims[axis - 1]) position[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
 int64_t offset_of(const Dims& position, const Dims& strides);
 
 class Value {
@@ -53,11 +63,18 @@ class Value {
 
   // Elements by row-major number. Readers convert from any type; writers round to the type, integers wrap around.
   double real(int64_t i) const { return elements_->wholes.empty() ? elements_->reals[i] : number(i); }
-  int64_t whole(int64_t i) const;
+  int64_t whole(int64_t i) const {
+    return elements_->wholes.empty() ? static_cast<int64_t>(elements_->reals[i]) : elements_->wholes[i];
+  }
   uint64_t natural(int64_t i) const { return static_cast<uint64_t>(whole(i)); }
   bool truth(int64_t i) const;
   Complex complex(int64_t i) const;
-  void set(int64_t i, double value);
+  void set(int64_t i, double value) {
+    if (type == MPSDataTypeFloat32)
+      changed().reals[i] = static_cast<double>(static_cast<float>(value));
+    else
+      set_rounded(i, value);
+  }
   void set(int64_t i, int64_t value);
   void set(int64_t i, bool value) { set(i, static_cast<int64_t>(value)); }
   void set(int64_t i, Complex value);
@@ -70,12 +87,16 @@ class Value {
 
  private:
   double number(int64_t i) const;  // of an integer
+  void set_rounded(int64_t i, double value);
   struct Elements {
     std::vector<double> reals;  // of complex types: the real parts
     std::vector<double> imaginaries;
     std::vector<int64_t> wholes;  // unsigned 64-bit as the same bits
   };
-  Elements& changed();  // copies share their elements until one of them is written to
+  Elements& changed() {  // copies share their elements until one of them is written to
+    if (elements_.use_count() > 1) elements_ = std::make_shared<Elements>(*elements_);
+    return *elements_;
+  }
   std::shared_ptr<Elements> elements_ = std::make_shared<Elements>();
 };
 

@@ -211,17 +211,6 @@ size_t axis_of(int64_t axis, size_t rank) {
   return static_cast<size_t>(counted);
 }
 
-void for_each_position(const Dims& dims, const std::function<void(const Dims&)>& visit) {
-  if (count_of(dims) == 0) return;
-  Dims position(dims.size(), 0);
-  for (;;) {
-    visit(position);
-    size_t axis = dims.size();
-    while (axis > 0 && ++position[axis - 1] == dims[axis - 1]) position[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
-
 int64_t offset_of(const Dims& position, const Dims& strides) {
   int64_t offset = 0;
   for (size_t i = 0; i < position.size(); ++i) offset += position[i] * strides[i];
@@ -250,11 +239,6 @@ Value::Value(MPSDataType type, Dims of) : type(type), dims(std::move(of)) {
   else
     elements_->reals.resize(elements);
   if (is_complex(type)) elements_->imaginaries.resize(elements);
-}
-
-Value::Elements& Value::changed() {
-  if (elements_.use_count() > 1) elements_ = std::make_shared<Elements>(*elements_);
-  return *elements_;
 }
 
 Value Value::of(MPSDataType type, Dims dims, const void* bytes) {
@@ -292,16 +276,13 @@ void Value::store(void* bytes) const {
 double Value::number(int64_t i) const {
   return type == MPSDataTypeUInt64 ? static_cast<double>(natural(i)) : static_cast<double>(elements_->wholes[i]);
 }
-int64_t Value::whole(int64_t i) const {
-  return is_whole(type) ? elements_->wholes[i] : static_cast<int64_t>(elements_->reals[i]);
-}
 bool Value::truth(int64_t i) const {
   return is_whole(type) ? elements_->wholes[i] != 0
                         : elements_->reals[i] != 0 || (is_complex(type) && elements_->imaginaries[i] != 0);
 }
 Complex Value::complex(int64_t i) const { return {real(i), is_complex(type) ? elements_->imaginaries[i] : 0.0}; }
 
-void Value::set(int64_t i, double value) {
+void Value::set_rounded(int64_t i, double value) {
   if (is_whole(type))
     changed().wholes[i] = wrap(static_cast<int64_t>(value), type);
   else
