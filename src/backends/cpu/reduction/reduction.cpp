@@ -74,14 +74,8 @@ struct Sum {
   static T empty() { return T(0); }
   static void add(Block& block, T x) { block += static_cast<Block>(x); }
   static void merge(Total& total, Total x) { total += x; }
-  static T result(Total total) { return round<T>(total); }
-  template <class U>
-  static U round(Total total) {
-    if constexpr (is_half_type<U>)
-      return U(static_cast<float>(total));
-    else
-      return static_cast<U>(total);
-  }
+  static Value<T> value(Total total) { return static_cast<Value<T>>(total); }
+  static T result(Total total) { return T(value(total)); }
 };
 
 template <class T>
@@ -94,7 +88,8 @@ struct Product {
   static T empty() { return T(1); }
   static void add(Block& block, T x) { block *= static_cast<Block>(x); }
   static void merge(Total& total, Total x) { total *= x; }
-  static T result(Total total) { return Sum<T>::template round<T>(total); }
+  static Value<T> value(Total total) { return static_cast<Value<T>>(total); }
+  static T result(Total total) { return T(value(total)); }
 };
 
 template <class T>
@@ -129,6 +124,7 @@ struct Extremum {
       block = better ? x : block;
   }
   static void merge(Total& total, Block x) { add(total, x); }
+  static Value<T> value(Total total) { return total; }
   static T result(Total total) { return T(total); }
 };
 template <class T>
