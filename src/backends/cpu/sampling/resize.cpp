@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/widened.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::cpu {
@@ -299,11 +300,17 @@ class ResizeKernel final : public ResizeTables {
 template <bool gradient>
 std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
+  if (const DType wide = wide_float(x.dtype); wide != x.dtype)
+    return widened_kernel(lowering, x.dtype, wide, lower_resize<gradient>);
   ResizePlan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
   const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are moved, not summed
   // Signed integers as unsigned ones: what is added up with weights of 1 has the same bits.
   return dispatch_order(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
-    return std::make_unique<ResizeKernel<typename decltype(type)::type>>(lowering, std::move(plan));
+    using T = typename decltype(type)::type;
+    if constexpr (is_half_type<T>)
+      unsupported(lowering, dtype);
+    else
+      return std::make_unique<ResizeKernel<T>>(lowering, std::move(plan));
   });
 }
 

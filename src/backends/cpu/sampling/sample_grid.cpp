@@ -13,6 +13,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/sampling/sample_grid_float.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/widened.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
 
@@ -270,6 +271,14 @@ std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& low
 #endif
 }
 
+// The halves are widened before.
+template <class F>
+std::unique_ptr<Kernel> dispatch_wide(const Lowering& lowering, DType dtype, const F& f) {
+  if (dtype == DType::float32) return f(Type<float>());
+  if (dtype == DType::float64) return f(Type<double>());
+  unsupported(lowering, dtype);
+}
+
 // Memory for all places' taps.
 template <class W>
 Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
@@ -278,8 +287,10 @@ Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
 
 std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
   const Operand source = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
+  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
+    return widened_kernel(lowering, y.dtype, wide, lower_sample_grid);
   const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+  return dispatch_wide(lowering, y.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const bool empty = source.elements() == 0;
@@ -306,19 +317,18 @@ std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
+  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
+    return widened_kernel(lowering, y.dtype, wide, lower_source_gradient);
   const SamplePlan p(lowering.attributes(), y.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
+  return dispatch_wide(lowering, y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const Slot taps = taps_slot<W>(lowering, p);
     const int64_t n = y.elements();
-    const Slot sums = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(W)) : y.slot;
-    return kernel([=](Frame& f) {
+    return kernel([p, n, taps, incoming = incoming.slot, coordinates = coordinates.slot, y = y.slot](Frame& f) {
       if (n == 0) return;
-      p.find_taps(f.at<const T>(coordinates.slot), f.at<PointTaps<W>>(taps));
-      spread(p, f.at<const T>(incoming.slot), f.at<const PointTaps<W>>(taps), f.at<W>(sums));
-      if constexpr (is_half_type<T>)
-        for (int64_t i = 0; i < n; ++i) f.at<T>(y.slot)[i] = T(f.at<W>(sums)[i]);
+      p.find_taps(f.at<const T>(coordinates), f.at<PointTaps<W>>(taps));
+      spread(p, f.at<const T>(incoming), f.at<const PointTaps<W>>(taps), f.at<W>(y));
     });
   });
 }
@@ -326,8 +336,10 @@ std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), coordinates = lowering.input(2);
   const Operand y = lowering.output();
+  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
+    return widened_kernel(lowering, y.dtype, wide, lower_coordinate_gradient);
   const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
+  return dispatch_wide(lowering, y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const Slot taps = taps_slot<W>(lowering, p);

@@ -32,15 +32,15 @@ void single(void* out, const void* const* in, int64_t n) {
   fill_up(out, bytes, n);
 }
 
-// Calls loop piece by piece, with the operands of the mask written out.
-struct Operands {
-  size_t bytes[3], result;
+// Calls loop piece by piece, with the first operand, a single element, written out for it. `step`: bytes from one
+// element of an operand to the next, 0 where the loop takes a single one.
+struct Steps {
+  size_t first, second, third, result;
 };
-void spread_out(TileFunction loop, const Operands& sizes, ScalarMask scalars, void* out, const void* const* in,
-                int64_t n);
-template <TileFunction loop, size_t result, size_t a, size_t bc, ScalarMask scalars>
+void spread_out(TileFunction loop, const Steps& step, void* out, const void* const* in, int64_t n);
+template <TileFunction loop, size_t first, size_t second, size_t third, size_t result>
 void spread(void* out, const void* const* in, int64_t n) {
-  spread_out(loop, {{a, bc, bc}, result}, scalars, out, in, n);
+  spread_out(loop, {first, second, third, result}, out, in, n);
 }
 
 // ---- the loops
@@ -116,11 +116,11 @@ TileFunction ternary(F, ScalarMask m) {
   using L = Loop<R, T, F>;
   constexpr size_t r = sizeof(R), t = sizeof(T);
   constexpr TileFunction all[8] = {L::template ternary<0, 0>,
-                                   spread<L::template ternary<0, 0>, r, t, t, 1>,
+                                   spread<L::template ternary<0, 0>, t, t, t, r>,
                                    L::template ternary<1, 0>,
-                                   spread<L::template ternary<1, 0>, r, t, t, 1>,
+                                   spread<L::template ternary<1, 0>, t, 0, t, r>,
                                    L::template ternary<0, 1>,
-                                   spread<L::template ternary<0, 1>, r, t, t, 1>,
+                                   spread<L::template ternary<0, 1>, t, t, 0, r>,
                                    L::template ternary<1, 1>,
                                    single<L::template ternary<0, 0>, r>};
   return all[m & 7];
@@ -136,9 +136,9 @@ template <class T, bool SA, bool SB>
 template <class T>
 TileFunction select_of(ScalarMask m) {
   constexpr size_t t = sizeof(T);
-  constexpr TileFunction all[8] = {select_loop<T, 0, 0>, spread<select_loop<T, 0, 0>, t, 1, t, 1>,
-                                   select_loop<T, 1, 0>, spread<select_loop<T, 1, 0>, t, 1, t, 1>,
-                                   select_loop<T, 0, 1>, spread<select_loop<T, 0, 1>, t, 1, t, 1>,
+  constexpr TileFunction all[8] = {select_loop<T, 0, 0>, spread<select_loop<T, 0, 0>, 1, t, t, t>,
+                                   select_loop<T, 1, 0>, spread<select_loop<T, 1, 0>, 1, 0, t, t>,
+                                   select_loop<T, 0, 1>, spread<select_loop<T, 0, 1>, 1, t, 0, t>,
                                    select_loop<T, 1, 1>, single<select_loop<T, 0, 0>, t>};
   return all[m & 7];
 }
