@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/widened.h"
 #include "core/ops/pooling.h"
 
 namespace mpsgraph::cpu {

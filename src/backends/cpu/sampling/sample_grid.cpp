@@ -271,14 +271,6 @@ std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& low
 #endif
 }
 
-// The halves are widened before.
-template <class F>
-std::unique_ptr<Kernel> dispatch_wide(const Lowering& lowering, DType dtype, const F& f) {
-  if (dtype == DType::float32) return f(Type<float>());
-  if (dtype == DType::float64) return f(Type<double>());
-  unsupported(lowering, dtype);
-}
-
 // Memory for all places' taps.
 template <class W>
 Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
@@ -287,10 +279,8 @@ Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
 
 std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
   const Operand source = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
-  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
-    return widened_kernel(lowering, y.dtype, wide, lower_sample_grid);
   const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_wide(lowering, y.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+  return dispatch_wide(lowering, y.dtype, lower_sample_grid, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const bool empty = source.elements() == 0;
@@ -317,10 +307,8 @@ std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
-  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
-    return widened_kernel(lowering, y.dtype, wide, lower_source_gradient);
   const SamplePlan p(lowering.attributes(), y.dims, coordinates.dims);
-  return dispatch_wide(lowering, y.dtype, [&](auto type) {
+  return dispatch_wide(lowering, y.dtype, lower_source_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const Slot taps = taps_slot<W>(lowering, p);
@@ -336,10 +324,8 @@ std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), coordinates = lowering.input(2);
   const Operand y = lowering.output();
-  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
-    return widened_kernel(lowering, y.dtype, wide, lower_coordinate_gradient);
   const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_wide(lowering, y.dtype, [&](auto type) {
+  return dispatch_wide(lowering, y.dtype, lower_coordinate_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const Slot taps = taps_slot<W>(lowering, p);

@@ -16,10 +16,10 @@ namespace mpsgraph::cpu {
 
 // ---- what other masks are made of; none of them depends on a type
 
-// The operands of `loop` the other way round.
-template <TileFunction loop>
+// The first two operands of `loop` the other way round.
+template <TileFunction loop, int operands = 2>
 void turned(void* out, const void* const* in, int64_t n) {
-  const void* other[2] = {in[1], in[0]};
+  const void* other[3] = {in[1], in[0], operands > 2 ? in[2] : nullptr};
   loop(out, other, n);
 }
 
@@ -126,20 +126,20 @@ TileFunction ternary(F, ScalarMask m) {
   return all[m & 7];
 }
 
-template <class T, bool SA, bool SB>
+template <class T, bool SP, bool SA, bool SB>
 [[gnu::noinline]] void select_loop(void* out, const void* const* in, int64_t n) {
   const uint8_t* p = static_cast<const uint8_t*>(in[0]);
   const T *a = static_cast<const T*>(in[1]), *b = static_cast<const T*>(in[2]);
   T* y = static_cast<T*>(out);
-  for (int64_t i = 0; i < n; i++) y[i] = p[i] ? a[SA ? 0 : i] : b[SB ? 0 : i];
+  for (int64_t i = 0; i < n; i++) y[i] = p[SP ? 0 : i] ? a[SA ? 0 : i] : b[SB ? 0 : i];
 }
 template <class T>
 TileFunction select_of(ScalarMask m) {
   constexpr size_t t = sizeof(T);
-  constexpr TileFunction all[8] = {select_loop<T, 0, 0>, spread<select_loop<T, 0, 0>, 1, t, t, t>,
-                                   select_loop<T, 1, 0>, spread<select_loop<T, 1, 0>, 1, 0, t, t>,
-                                   select_loop<T, 0, 1>, spread<select_loop<T, 0, 1>, 1, t, 0, t>,
-                                   select_loop<T, 1, 1>, single<select_loop<T, 0, 0>, t>};
+  constexpr TileFunction all[8] = {select_loop<T, 0, 0, 0>, select_loop<T, 1, 0, 0>,
+                                   select_loop<T, 0, 1, 0>, spread<select_loop<T, 0, 1, 0>, 1, 0, t, t>,
+                                   select_loop<T, 0, 0, 1>, spread<select_loop<T, 0, 0, 1>, 1, t, 0, t>,
+                                   select_loop<T, 0, 1, 1>, single<select_loop<T, 0, 0, 0>, t>};
   return all[m & 7];
 }
 
