@@ -302,8 +302,8 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
   std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
   const Products p(a.dims, turned, c.dims);
   const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {  // of integers, so of 8 bytes at most
-    using T = std::conditional_t<std::is_integral_v<typename decltype(type)::type>, typename decltype(type)::type,
-                                 uint64_t>;
+    using T =
+        std::conditional_t<std::is_integral_v<typename decltype(type)::type>, typename decltype(type)::type, uint64_t>;
     return c.dtype == DType::uint16 ? count_differences<T, uint16_t> : count_differences<T, uint32_t>;
   });
   return kernel([p, count, a = a.slot, b = b.slot, c = c.slot](Frame& f) {

@@ -137,9 +137,7 @@ void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, int
 }
 template <class State, class Step>
 void walk(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
-  if constexpr (is_complex_type<State>)  // nothing to be done in vectors
-    walk_along(count, state, s, reverse, lane, step);
-  else if (count == 64)
+  if (count == 64)
     walk_along(std::integral_constant<int64_t, 64>(), state, s, reverse, lane, step);
   else if (count == 8)
     walk_along(std::integral_constant<int64_t, 8>(), state, s, reverse, lane, step);

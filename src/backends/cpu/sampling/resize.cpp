@@ -236,7 +236,6 @@ class ResizeTables : public Kernel {
       if (axis >= 0) tables.fill(plan_, i, {ops::Placement::Mode::given, number(scale_, axis), number(offset_, axis)});
     }
   }
-
 };
 
 // The loops over elements of T.

@@ -173,8 +173,7 @@ TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
   if (k == "identity" || k == "conjugate" || k == "ceil" || k == "floor" || k == "round" || k == "rint" ||
       k == "truncate")
     return unary<T, T>([](T x) { return x; });
-  if (k == "square" || k == "absolute_square")
-    return unary<T, T>([](T x) { return static_cast<T>(U(x) * U(x)); });
+  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return static_cast<T>(U(x) * U(x)); });
   UNARY("negative", U(0) - U(x))
   UNARY("bitwise_not", ~x)
   UNARY("bitwise_population_count", std::popcount(x))
@@ -299,7 +298,7 @@ void cast_loop(void* out, const void* const* in, int64_t n) {
   R* y = static_cast<R*>(out);
   for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
 }
-// By way of a third type: what is rare, and what the second step would begin with anyhow.
+// By way of a third type, with which the second step would begin anyhow.
 void in_two_steps(DType from, DType middle, DType to, void* out, const void* in, int64_t n) {
   constexpr int64_t piece = 512;
   alignas(64) std::byte between[piece * 16];
@@ -318,10 +317,10 @@ void by_way_of(void* out, const void* const* in, int64_t n) {
 
 template <DType dtype>
 struct Stored;
-#define STORED(DTYPE, TYPE)      \
-  template <>                    \
-  struct Stored<DType::DTYPE> {  \
-    using type = TYPE;           \
+#define STORED(DTYPE, TYPE)     \
+  template <>                   \
+  struct Stored<DType::DTYPE> { \
+    using type = TYPE;          \
   };
 STORED(float32, float)
 STORED(float16, HalfBits)
@@ -341,25 +340,17 @@ STORED(complex128, std::complex<double>)
 #undef STORED
 
 constexpr bool is_half_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-constexpr bool is_complex_dtype(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
-constexpr DType real_dtype(DType dtype) { return dtype == DType::complex64 ? DType::float32 : DType::float64; }
 
-// What a cast goes by; `to` itself where it is a loop of its own. Halves are floats that are rounded, and complex
-// numbers have real parts.
+// What a cast of halves goes by, which are floats that are rounded; `to` itself for a loop of its own.
 constexpr DType way(DType from, DType to) {
-  if (from == to || (is_complex_dtype(from) && (is_complex_dtype(to) || to == DType::boolean))) return to;
-  if (is_complex_dtype(from)) return real_dtype(from);
-  if (is_complex_dtype(to)) return real_dtype(to);
-  if (is_half_dtype(from) || is_half_dtype(to)) return DType::float32;
-  return to;
+  return from != to && (is_half_dtype(from) || is_half_dtype(to)) ? DType::float32 : to;
 }
 template <DType from, DType to>
 constexpr TileFunction cast_of() {
   using R = typename Stored<to>::type;
   using T = typename Stored<from>::type;
   constexpr DType middle = way(from, to);
-  if constexpr (middle != to && middle != from)
-    return by_way_of<from, middle, to>;
+  if constexpr (middle != to && middle != from) return by_way_of<from, middle, to>;
   // Between integers: the sign of the result's type does not matter, and that of the source only where bits are added.
   else if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
     return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;

@@ -91,8 +91,8 @@ TileFunction binary(F, ScalarMask m) {
 template <class R, class T, class F>
 TileFunction commutative(F, ScalarMask m) {
   using L = Loop<R, T, F>;
-  constexpr TileFunction all[4] = {L::template binary<0, 0>, turned<L::template binary<0, 1>>,
-                                   L::template binary<0, 1>, single<L::template binary<0, 0>, sizeof(R)>};
+  constexpr TileFunction all[4] = {L::template binary<0, 0>, L::template binary<1, 0>, turned<L::template binary<1, 0>>,
+                                   single<L::template binary<0, 0>, sizeof(R)>};
   return all[m & 3];
 }
 // f(b, a).
@@ -100,7 +100,8 @@ template <class R, class T, class F>
 TileFunction opposite(F, ScalarMask m) {
   using L = Loop<R, T, F>;
   constexpr TileFunction all[4] = {turned<L::template binary<0, 0>>, turned<L::template binary<0, 1>>,
-                                   turned<L::template binary<1, 0>>, single<turned<L::template binary<0, 0>>, sizeof(R)>};
+                                   turned<L::template binary<1, 0>>,
+                                   single<turned<L::template binary<0, 0>>, sizeof(R)>};
   return all[m & 3];
 }
 // One that takes so long that it does not matter where its operands come from.
@@ -115,14 +116,10 @@ template <class R, class T, class F>
 TileFunction ternary(F, ScalarMask m) {
   using L = Loop<R, T, F>;
   constexpr size_t r = sizeof(R), t = sizeof(T);
-  constexpr TileFunction all[8] = {L::template ternary<0, 0>,
-                                   spread<L::template ternary<0, 0>, t, t, t, r>,
-                                   L::template ternary<1, 0>,
-                                   spread<L::template ternary<1, 0>, t, 0, t, r>,
-                                   L::template ternary<0, 1>,
-                                   spread<L::template ternary<0, 1>, t, t, 0, r>,
-                                   L::template ternary<1, 1>,
-                                   single<L::template ternary<0, 0>, r>};
+  constexpr TileFunction all[8] = {L::template ternary<0, 0>, spread<L::template ternary<0, 0>, t, t, t, r>,
+                                   L::template ternary<1, 0>, spread<L::template ternary<1, 0>, t, 0, t, r>,
+                                   L::template ternary<0, 1>, spread<L::template ternary<0, 1>, t, t, 0, r>,
+                                   L::template ternary<1, 1>, single<L::template ternary<0, 0>, r>};
   return all[m & 7];
 }
 
