@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/dispatch.h"
 
 namespace mpsgraph::cpu {
 
@@ -21,5 +21,14 @@ bool multiplies_in_float32(DType dtype);
 
 // `lower` sees operands of type `narrow` as ones of type `wide`. Integers wrap.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
+
+// As dispatch_float within `lower`, which for halves is run once more with wide operands.
+template <class F>
+std::unique_ptr<Kernel> dispatch_wide(Lowering& lowering, DType dtype, Lower lower, const F& f) {
+  if (const DType wide = wide_float(dtype); wide != dtype) return widened_kernel(lowering, dtype, wide, lower);
+  if (dtype == DType::float32) return f(Type<float>{});
+  if (dtype == DType::float64) return f(Type<double>{});
+  unsupported(lowering, dtype);
+}
 
 }  // namespace mpsgraph::cpu

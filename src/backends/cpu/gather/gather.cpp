@@ -114,10 +114,11 @@ std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
     using V = Value<T>;
     const int64_t n = y.elements();
     const Slot sums = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(V)) : y.slot;
-    return kernel([=](Frame& f) {
-      scatter(p, f.at<const T>(incoming.slot), f.at<std::byte>(indices.slot), indices.dtype, f.at<V>(sums));
+    return kernel([p, sums, n, incoming = incoming.slot, indices = indices.slot, index_type = indices.dtype,
+                   y = y.slot](Frame& f) {
+      scatter(p, f.at<const T>(incoming), f.at<std::byte>(indices), index_type, f.at<V>(sums));
       if constexpr (is_half_type<T>)
-        for (int64_t i = 0; i < n; ++i) f.at<T>(y.slot)[i] = T(f.at<V>(sums)[i]);
+        for (int64_t i = 0; i < n; ++i) f.at<T>(y)[i] = T(f.at<V>(sums)[i]);
     });
   });
 }
@@ -147,13 +148,14 @@ std::unique_ptr<Kernel> lower_gather_along_axis(Lowering& lowering) {
   return dispatch_size(size_of(x.dtype), [&](auto type) {
     using T = typename decltype(type)::type;
     return with_indices(indices.dtype, [&](auto read) {
-      return kernel([=, n = from_axis.n, m = to_axis.n, inner = to_axis.inner, outer = to_axis.outer](Frame& f) {
-        const std::byte* index = f.at<std::byte>(indices.slot);
-        if (inner == 1) return pick_elements(outer, m, n, 1, f.at<const T>(x.slot), read, index, f.at<T>(y.slot));
+      return kernel([read, n = from_axis.n, m = to_axis.n, inner = to_axis.inner, outer = to_axis.outer, x = x.slot,
+                     indices = indices.slot, y = y.slot](Frame& f) {
+        const std::byte* index = f.at<std::byte>(indices);
+        if (inner == 1) return pick_elements(outer, m, n, 1, f.at<const T>(x), read, index, f.at<T>(y));
         parallel_for(outer * m, grain_for(inner * 2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
           for (int64_t row = begin; row < end; ++row) {
-            const T* from = f.at<T>(x.slot) + row / m * n * inner;
-            T* to = f.at<T>(y.slot) + row * inner;
+            const T* from = f.at<T>(x) + row / m * n * inner;
+            T* to = f.at<T>(y) + row * inner;
             for (int64_t j = 0; j < inner; ++j) {
               const int64_t i = read(index, row * inner + j);
               to[j] = i >= 0 && i < n ? from[i * inner + j] : T(0);
@@ -173,13 +175,13 @@ std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
     T on, off;
     std::memcpy(&on, element_of(lowering.attributes(), "on_value", y.dtype)->bytes(), sizeof on);
     std::memcpy(&off, element_of(lowering.attributes(), "off_value", y.dtype)->bytes(), sizeof off);
-    return kernel([=](Frame& f) {
-      const std::byte* index = f.at<std::byte>(indices.slot);
-      T* to = f.at<T>(y.slot);
+    return kernel([s, on, off, indices = indices.slot, index_type = indices.dtype, y = y.slot](Frame& f) {
+      const std::byte* index = f.at<std::byte>(indices);
+      T* to = f.at<T>(y);
       parallel_for(s.outer, grain_for(s.n * s.inner * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
         std::fill(to + begin * s.n * s.inner, to + end * s.n * s.inner, off);
         for (int64_t at = begin * s.inner; at < end * s.inner; ++at) {
-          const int64_t i = integer_at(index, indices.dtype, at);
+          const int64_t i = integer_at(index, index_type, at);
           if (i >= 0 && i < s.n) to[(at / s.inner * s.n + i) * s.inner + at % s.inner] = on;
         }
       });

@@ -126,7 +126,9 @@ void multiply(const Products& p, const T* a, const T* b, T* c) {
 }
 
 template <class T>
-void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
+void multiply_plainly(const Products& p, const std::byte* left, const std::byte* right, std::byte* result) {
+  const T *a = reinterpret_cast<const T*>(left), *b = reinterpret_cast<const T*>(right);
+  T* c = reinterpret_cast<T*>(result);
   using Real = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;  // integers wrap
   using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, Real>;
   constexpr int64_t tile = 256;
@@ -154,9 +156,18 @@ void convert(const From* from, To* to, int64_t n) {
   });
 }
 
-template <class T>
+// The reference. Signed integers come as unsigned ones, of which sums and products have the same bits.
 std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a, const Operand& b, const Operand& c) {
-  return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+  const auto multiply = dispatch(c.dtype, [](auto type) {
+    using T = typename decltype(type)::type;
+    if constexpr (std::is_same_v<T, bool>)
+      return multiply_plainly<T>;
+    else
+      return multiply_plainly<typename UnsignedOf<T>::type>;
+  });
+  return kernel([products, multiply, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+    multiply(products, f.at<std::byte>(a), f.at<std::byte>(b), f.at<std::byte>(c));
+  });
 }
 
 // A complex product as one of real matrices: a and c in memory are [m, 2k] and [m, 2n] with real and
@@ -237,8 +248,7 @@ std::unique_ptr<Kernel> lower_complex_product(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
   if (!lowering.reference_only()) return std::make_unique<ComplexProduct>(lowering);
   const Products products(a.dims, b.dims, c.dims);
-  return c.dtype == DType::complex64 ? plain_kernel<std::complex<float>>(products, a, b, c)
-                                     : plain_kernel<std::complex<double>>(products, a, b, c);
+  return plain_kernel(products, a, b, c);
 }
 
 std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
@@ -246,56 +256,58 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   if (is_complex(c.dtype)) return lower_complex_product(lowering);
   if (!is_inexact(c.dtype) && !lowering.reference_only()) return integer_product(lowering);
   const Products products(a.dims, b.dims, c.dims);
-  if (!is_inexact(c.dtype))
-    return dispatch(c.dtype, [&](auto type) { return plain_kernel<typename decltype(type)::type>(products, a, b, c); });
+  if (lowering.reference_only() || !is_inexact(c.dtype)) return plain_kernel(products, a, b, c);
   return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    if (lowering.reference_only()) return plain_kernel<T>(products, a, b, c);
     if constexpr (is_half_type<T>) {
       const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
       const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));
-      return kernel([=](Frame& f) {
+      return kernel([products, na, nb, nc, scratch, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
         float *fa = f.at<float>(scratch), *fb = fa + na, *fc = fb + nb;
-        convert(f.at<T>(a.slot), fa, na);
-        convert(f.at<T>(b.slot), fb, nb);
+        convert(f.at<T>(a), fa, na);
+        convert(f.at<T>(b), fb, nb);
         multiply(products, fa, fb, fc);
-        convert(fc, f.at<T>(c.slot), nc);
+        convert(fc, f.at<T>(c), nc);
       });
     } else {
-      return kernel([=](Frame& f) { multiply<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+      return kernel([products, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+        multiply<T>(products, f.at<T>(a), f.at<T>(b), f.at<T>(c));
+      });
     }
   });
 }
 
-// Rows of a against rows of b, bit by bit.
+// Rows of a against rows of b, bit by bit; the number of bits that differ is written as R.
+template <class T, class R>
+void count_differences(const Products& p, const std::byte* a, const std::byte* b, std::byte* c) {
+  const auto rows = static_cast<int64_t>(p.a.size()) * p.m;
+  parallel_for(rows, grain_for(p.n * p.k * 2), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto batch = static_cast<size_t>(row / std::max<int64_t>(p.m, 1));
+      const T* left = reinterpret_cast<const T*>(a) + p.a[batch] + row % p.m * p.k;
+      const T* right = reinterpret_cast<const T*>(b) + p.b[batch];
+      for (int64_t j = 0; j < p.n; ++j) {
+        uint32_t bits = 0;
+        for (int64_t k = 0; k < p.k; ++k)
+          bits += static_cast<uint32_t>(std::popcount(static_cast<T>(left[k] ^ right[j * p.k + k])));
+        reinterpret_cast<R*>(c)[row * p.n + j] = static_cast<R>(bits);
+      }
+    }
+  });
+}
+
 std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
   Dims turned = b.dims;
   std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
   const Products p(a.dims, turned, c.dims);
-  return dispatch_size(size_of(a.dtype), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const auto lower = [&](auto result) {
-      using R = typename decltype(result)::type;
-      return kernel([=](Frame& f) {
-        const auto rows = static_cast<int64_t>(p.a.size()) * p.m;
-        parallel_for(rows, grain_for(p.n * p.k * 2), [&](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            const auto batch = static_cast<size_t>(row / std::max<int64_t>(p.m, 1));
-            const T* left = f.at<const T>(a.slot) + p.a[batch] + row % p.m * p.k;
-            const T* right = f.at<const T>(b.slot) + p.b[batch];
-            for (int64_t j = 0; j < p.n; ++j) {
-              uint32_t bits = 0;
-              if constexpr (std::is_integral_v<T>)
-                for (int64_t k = 0; k < p.k; ++k)
-                  bits += static_cast<uint32_t>(std::popcount(static_cast<T>(left[k] ^ right[j * p.k + k])));
-              f.at<R>(c.slot)[row * p.n + j] = static_cast<R>(bits);
-            }
-          }
-        });
-      });
-    };
-    return c.dtype == DType::uint16 ? lower(Type<uint16_t>()) : lower(Type<uint32_t>());
+  const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {  // of integers, so of 8 bytes at most
+    using T =
+        std::conditional_t<std::is_integral_v<typename decltype(type)::type>, typename decltype(type)::type, uint64_t>;
+    return c.dtype == DType::uint16 ? count_differences<T, uint16_t> : count_differences<T, uint32_t>;
+  });
+  return kernel([p, count, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+    count(p, f.at<std::byte>(a), f.at<std::byte>(b), f.at<std::byte>(c));
   });
 }
 

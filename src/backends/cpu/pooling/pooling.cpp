@@ -147,7 +147,7 @@ void max_pool_gradient(const PoolingPlan& p, const PoolingBlocks& b, const T* in
 
 std::unique_ptr<Kernel> lower_max(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
+  return dispatch_wide(lowering, x.dtype, lower_max, [&](auto type) {
     using T = typename decltype(type)::type;
     const PoolingPlan p(lowering, x.dims, y.dims);
     return kernel([=](Frame& f) { max_pool(p, f.at<const T>(x.slot), f.at<T>(y.slot)); });
@@ -156,7 +156,7 @@ std::unique_ptr<Kernel> lower_max(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_at_maxima(Lowering& lowering) {
   const Operand values = lowering.input(0), x = lowering.input(1), y = lowering.output();
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
+  return dispatch_wide(lowering, x.dtype, lower_at_maxima, [&](auto type) {
     using T = typename decltype(type)::type;
     const PoolingPlan p(lowering, x.dims, y.dims);
     return kernel([=](Frame& f) { at_maxima(p, f.at<const T>(values.slot), f.at<const T>(x.slot), f.at<T>(y.slot)); });
@@ -165,7 +165,7 @@ std::unique_ptr<Kernel> lower_at_maxima(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), x = lowering.input(1), g = lowering.output();
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
+  return dispatch_wide(lowering, x.dtype, lower_max_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     const PoolingPlan p(lowering, x.dims, incoming.dims);
     const PoolingBlocks b(p);

@@ -242,7 +242,7 @@ void sum_pool_gradient(const SumPlan& p, const PoolingBlocks& b, const T* incomi
 
 std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
+  return dispatch_wide(lowering, x.dtype, lower_forward, [&](auto type) {
     using T = typename decltype(type)::type;
     const SumPlan p(lowering, x.dims, y.dims);
     return kernel([=](Frame& f) { sum_pool(p, f.at<const T>(x.slot), f.at<T>(y.slot)); });
@@ -251,7 +251,7 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), g = lowering.output();
-  return dispatch_float(lowering, g.dtype, [&](auto type) {
+  return dispatch_wide(lowering, g.dtype, lower_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     const SumPlan p(lowering, g.dims, incoming.dims);
     const PoolingBlocks b(p);

@@ -136,7 +136,7 @@ void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DT
 
 std::unique_ptr<Kernel> lower_return_indices(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output(0), indices = lowering.output(1);
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
+  return dispatch_wide(lowering, x.dtype, lower_return_indices, [&](auto type) {
     using T = typename decltype(type)::type;
     const IndexPlan p(lowering, x.dims, y.dims);
     return kernel([=](Frame& f) {
@@ -165,7 +165,7 @@ std::unique_ptr<Kernel> scatter(Lowering& lowering, const IndexPlan& p, Slot inc
 
 std::unique_ptr<Kernel> lower_gradient_from_indices(Lowering& lowering) {
   const Operand incoming = lowering.input(0), indices = lowering.input(1), g = lowering.output();
-  return dispatch_float(lowering, g.dtype, [&](auto type) {
+  return dispatch_wide(lowering, g.dtype, lower_gradient_from_indices, [&](auto type) {
     const IndexPlan p(lowering, g.dims, incoming.dims);
     return scatter<typename decltype(type)::type>(lowering, p, incoming.slot, indices, g.slot);
   });

@@ -8,6 +8,8 @@
 
 #include <limits>
 
+#include "backends/cpu/widened.h"
+
 namespace mpsgraph::cpu {
 
 ReducePlan::ReducePlan(const Dims& dims, const std::vector<bool>& is_reduced) {
@@ -74,14 +76,8 @@ struct Sum {
   static T empty() { return T(0); }
   static void add(Block& block, T x) { block += static_cast<Block>(x); }
   static void merge(Total& total, Total x) { total += x; }
-  static T result(Total total) { return round<T>(total); }
-  template <class U>
-  static U round(Total total) {
-    if constexpr (is_half_type<U>)
-      return U(static_cast<float>(total));
-    else
-      return static_cast<U>(total);
-  }
+  static Value<T> value(Total total) { return static_cast<Value<T>>(total); }
+  static T result(Total total) { return T(value(total)); }
 };
 
 template <class T>
@@ -94,7 +90,8 @@ struct Product {
   static T empty() { return T(1); }
   static void add(Block& block, T x) { block *= static_cast<Block>(x); }
   static void merge(Total& total, Total x) { total *= x; }
-  static T result(Total total) { return Sum<T>::template round<T>(total); }
+  static Value<T> value(Total total) { return static_cast<Value<T>>(total); }
+  static T result(Total total) { return T(value(total)); }
 };
 
 template <class T>
@@ -129,6 +126,7 @@ struct Extremum {
       block = better ? x : block;
   }
   static void merge(Total& total, Block x) { add(total, x); }
+  static Value<T> value(Total total) { return total; }
   static T result(Total total) { return T(total); }
 };
 template <class T>
@@ -298,6 +296,19 @@ void arg_extremum_of_long_rows(const Order<T>& order, const T* in, int32_t* out,
   });
 }
 
+template <class T>
+void arg_extremum_of_all(DType dtype, bool opposite, const AxisSplit& s, bool of_rows, const std::byte* in,
+                         int32_t* out) {
+  const Order<T> order(dtype, opposite);
+  const T* x = reinterpret_cast<const T*>(in);
+  if (!of_rows)
+    arg_extremum<T>(order, x, out, s);
+  else if (s.n <= short_row)
+    arg_extremum_of_short_rows<T>(order, x, out, s.outer, s.n);
+  else
+    arg_extremum_of_long_rows<T>(order, x, out, s.outer, s.n);
+}
+
 // Of rows of float32: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
 template <bool maximum>
 void arg_extremum_of_rows(const float* in, int32_t* out, int64_t rows, int64_t n) {
@@ -318,6 +329,8 @@ void arg_extremum_of_rows(const float* in, int32_t* out, int64_t rows, int64_t n
 template <bool maximum>
 std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
+  // Unlike bfloat16's, float16's conversion costs more than another pass.
+  if (in.dtype == DType::float16) return widened_kernel(lowering, in.dtype, DType::float32, lower_arg<maximum>);
   const AxisSplit split(in.dims, lowering.attributes().integer("axis"));
   if (split.n == 0 && out.elements() > 0)
     throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
@@ -327,16 +340,12 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
     return kernel([=](Frame& f) {
       arg_extremum_of_rows<maximum>(f.at<float>(in.slot), f.at<int32_t>(out.slot), split.outer, split.n);
     });
-  return dispatch_order(lowering, in.dtype, [&](auto type) {
+  const auto run = dispatch_order(lowering, in.dtype, [](auto type) {
     using T = typename decltype(type)::type;
-    return kernel([order = Order<T>(in.dtype, !maximum), split, of_rows, in = in.slot, out = out.slot](Frame& f) {
-      if (!of_rows)
-        arg_extremum<T>(order, f.at<T>(in), f.at<int32_t>(out), split);
-      else if (split.n <= short_row)
-        arg_extremum_of_short_rows<T>(order, f.at<T>(in), f.at<int32_t>(out), split.outer, split.n);
-      else
-        arg_extremum_of_long_rows<T>(order, f.at<T>(in), f.at<int32_t>(out), split.outer, split.n);
-    });
+    return arg_extremum_of_all<std::conditional_t<std::is_same_v<T, Half>, float, T>>;
+  });
+  return kernel([run, dtype = in.dtype, split, of_rows, in = in.slot, out = out.slot](Frame& f) {
+    run(dtype, !maximum, split, of_rows, f.at<std::byte>(in), f.at<int32_t>(out));
   });
 }
 

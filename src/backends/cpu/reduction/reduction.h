@@ -81,18 +81,32 @@ class Reducer {
         if (plan.chunks > 1)
           std::copy(total, total + width, scratch + chunk * plan.outputs + at);
         else
-          for (int64_t i = 0; i < width; ++i) out[at + i] = Op::result(total[i]);
+          store(total, width, out + at);
       }
     });
     if (plan.chunks == 1) return;
-    for (int64_t i = 0; i < plan.outputs; ++i) {
-      Total total = scratch[i];
-      for (int64_t chunk = 1; chunk < plan.chunks; ++chunk) Op::merge(total, scratch[chunk * plan.outputs + i]);
-      out[i] = Op::result(total);
-    }
+    for (int64_t i = 0; i < plan.outputs; ++i)
+      for (int64_t chunk = 1; chunk < plan.chunks; ++chunk) Op::merge(scratch[i], scratch[chunk * plan.outputs + i]);
+    store(scratch, plan.outputs, out);
   }
 
  private:
+  // Totals as results. Compiled once for all that have some; the halves are rounded by a tile function.
+  [[gnu::noinline]] static void store(const Total* total, int64_t n, Item* out) {
+    if constexpr (widened) {
+      float wide[ReducePlan::tile];
+      const void* from = wide;
+      const TileFunction round = cast_function(DType::float32, widened_from);
+      for (int64_t begin = 0; begin < n; begin += ReducePlan::tile) {
+        const int64_t count = std::min(ReducePlan::tile, n - begin);
+        for (int64_t i = 0; i < count; ++i) wide[i] = Op::value(total[begin + i]);
+        round(out + begin, &from, count);
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) out[i] = Op::result(total[i]);
+    }
+  }
+
   static void run_short_rows(const ReducePlan& plan, const Item* in, Item* out) {
     const int64_t n = plan.run, most = turned_rows(n), tiles = (plan.outputs + most - 1) / most;
     parallel_for(tiles, grain_for(most * n), [&](int64_t begin, int64_t end) {
@@ -117,11 +131,12 @@ class Reducer {
 #pragma omp simd
             for (int64_t r = 0; r < count; ++r) Op::add(block[r], turned[i * most + r]);
         }
+        Total total[ReducePlan::tile];
         for (int64_t r = 0; r < count; ++r) {
-          Total total(Op::identity());
-          Op::merge(total, block[r]);
-          out[first + r] = Op::result(total);
+          total[r] = Total(Op::identity());
+          Op::merge(total[r], block[r]);
         }
+        store(total, count, out + first);
       }
     });
   }

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/widened.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::cpu {
@@ -183,17 +184,18 @@ void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>
   }
 }
 
-template <class T>
-class ResizeKernel final : public Kernel {
+// What of the kernel does not depend on the type.
+class ResizeTables : public Kernel {
  public:
-  ResizeKernel(Lowering& lowering, ResizePlan plan) : plan_(std::move(plan)), tables_(plan_) {
+  // `sum`: bytes of what sums are kept in.
+  ResizeTables(Lowering& lowering, ResizePlan plan, size_t sum) : plan_(std::move(plan)), tables_(plan_) {
     x_ = lowering.input(0), y_ = lowering.output();
     if (lowering.input_count() > 2) scale_ = lowering.input(2), offset_ = lowering.input(3);
     const Axis& last = plan_.axes.back();
     row_ = plan_.from(last) * plan_.inner;
     rows_ = y_.elements() == 0 ? 0 : y_.elements() / (plan_.to(last) * plan_.inner);
     parts_ = std::clamp<int64_t>(rows_ / std::max<int64_t>(1, grain_for(row_ * 8)), 1, thread_count());
-    blended_ = lowering.scratch(static_cast<size_t>(parts_ * row_) * sizeof(Sum<T>));
+    blended_ = lowering.scratch(static_cast<size_t>(parts_ * row_) * sum);
   }
 
   std::unique_ptr<KernelState> make_state() const override {
@@ -201,25 +203,20 @@ class ResizeKernel final : public Kernel {
   }
   std::string description() const override { return cat(plan_.nearest ? "nearest" : "linear", ", ", rows_, " rows"); }
 
-  void run(Frame& frame) const override {
-    const Tables* tables = &tables_;
-    if (given()) {
-      auto& own = static_cast<Tables&>(*frame.states[static_cast<size_t>(index)]);
-      place(frame, own);
-      tables = &own;
-    }
-    const T* x = frame.at<const T>(x_.slot);
-    T* y = frame.at<T>(y_.slot);
-    parallel_parts(parts_, [&](int64_t part) {
-      Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
-      for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
-        const Sum<T>* from = blend(*tables, row, x, blended);
-        const int64_t count = plan_.to(plan_.axes.back());
-        resize_row<T>(tables->taps(plan_, plan_.axes.size() - 1), count, plan_.inner, from,
-                      y + row * count * plan_.inner);
-      }
-    });
+ protected:
+  // The prepared ones, or those of this run.
+  const Tables& tables(Frame& frame) const {
+    if (!given()) return tables_;
+    auto& own = static_cast<Tables&>(*frame.states[static_cast<size_t>(index)]);
+    place(frame, own);
+    return own;
   }
+
+  const ResizePlan plan_;
+  const Tables tables_;
+  Operand x_, y_, scale_, offset_;
+  int64_t row_, rows_, parts_;
+  Slot blended_;
 
  private:
   bool given() const { return scale_.slot >= 0; }
@@ -239,7 +236,30 @@ class ResizeKernel final : public Kernel {
       if (axis >= 0) tables.fill(plan_, i, {ops::Placement::Mode::given, number(scale_, axis), number(offset_, axis)});
     }
   }
+};
 
+// The loops over elements of T.
+template <class T>
+class ResizeKernel final : public ResizeTables {
+ public:
+  ResizeKernel(Lowering& lowering, ResizePlan plan) : ResizeTables(lowering, std::move(plan), sizeof(Sum<T>)) {}
+
+  void run(Frame& frame) const override {
+    const Tables& tables = this->tables(frame);
+    const T* x = frame.at<const T>(x_.slot);
+    T* y = frame.at<T>(y_.slot);
+    parallel_parts(parts_, [&](int64_t part) {
+      Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
+      for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
+        const Sum<T>* from = blend(tables, row, x, blended);
+        const int64_t count = plan_.to(plan_.axes.back());
+        resize_row<T>(tables.taps(plan_, plan_.axes.size() - 1), count, plan_.inner, from,
+                      y + row * count * plan_.inner);
+      }
+    });
+  }
+
+ private:
   // All combinations of the leading axes' taps for one row, each a row of x with a weight. A single row of weight 1 is
   // taken where it lies.
   const Sum<T>* blend(const Tables& tables, int64_t row, const T* x, Sum<T>* blended) const {
@@ -274,21 +294,22 @@ class ResizeKernel final : public Kernel {
       if (i == 0) return blended;
     }
   }
-
-  ResizePlan plan_;
-  const Tables tables_;
-  Operand x_, y_, scale_, offset_;
-  int64_t row_, rows_, parts_;
-  Slot blended_;
 };
 
 template <bool gradient>
 std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
+  if (const DType wide = wide_float(x.dtype); wide != x.dtype)
+    return widened_kernel(lowering, x.dtype, wide, lower_resize<gradient>);
   ResizePlan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
   const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are moved, not summed
-  return dispatch_number(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
-    return std::make_unique<ResizeKernel<typename decltype(type)::type>>(lowering, std::move(plan));
+  // Signed integers as unsigned ones: what is added up with weights of 1 has the same bits.
+  return dispatch_order(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(type)::type;
+    if constexpr (is_half_type<T>)
+      unsupported(lowering, dtype);
+    else
+      return std::make_unique<ResizeKernel<T>>(lowering, std::move(plan));
   });
 }
 

@@ -13,6 +13,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/sampling/sample_grid_float.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/widened.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
 
@@ -279,7 +280,7 @@ Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
 std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
   const Operand source = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
   const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+  return dispatch_wide(lowering, y.dtype, lower_sample_grid, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const bool empty = source.elements() == 0;
@@ -307,18 +308,15 @@ std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
   const SamplePlan p(lowering.attributes(), y.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
+  return dispatch_wide(lowering, y.dtype, lower_source_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const Slot taps = taps_slot<W>(lowering, p);
     const int64_t n = y.elements();
-    const Slot sums = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(W)) : y.slot;
-    return kernel([=](Frame& f) {
+    return kernel([p, n, taps, incoming = incoming.slot, coordinates = coordinates.slot, y = y.slot](Frame& f) {
       if (n == 0) return;
-      p.find_taps(f.at<const T>(coordinates.slot), f.at<PointTaps<W>>(taps));
-      spread(p, f.at<const T>(incoming.slot), f.at<const PointTaps<W>>(taps), f.at<W>(sums));
-      if constexpr (is_half_type<T>)
-        for (int64_t i = 0; i < n; ++i) f.at<T>(y.slot)[i] = T(f.at<W>(sums)[i]);
+      p.find_taps(f.at<const T>(coordinates), f.at<PointTaps<W>>(taps));
+      spread(p, f.at<const T>(incoming), f.at<const PointTaps<W>>(taps), f.at<W>(y));
     });
   });
 }
@@ -327,7 +325,7 @@ std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), coordinates = lowering.input(2);
   const Operand y = lowering.output();
   const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
+  return dispatch_wide(lowering, y.dtype, lower_coordinate_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
     const Slot taps = taps_slot<W>(lowering, p);

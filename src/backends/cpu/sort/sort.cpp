@@ -65,66 +65,82 @@ size_t scratch_bytes(int64_t n, int64_t threads) {
   return by_radix;
 }
 
-// Element as Indexed<Key> writes the order, as Key the sorted elements.
+// One row of T, in memory of `scratch_bytes`. Element as Indexed<Key> writes the order, as Key the sorted elements.
 template <class T, class Element, class Out>
-std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
+void sort_row(DType dtype, bool descending, std::byte* memory, const std::byte* row, std::byte* result, int64_t n,
+              int64_t parts) {
   constexpr bool order = !std::is_same_v<T, Out>;
+  const Keys<T> keys(dtype, descending);
+  const T* from = reinterpret_cast<const T*>(row);
+  Out* to = reinterpret_cast<Out*>(result);
+  const auto sort = [&](const auto& load, const auto& store) {
+#if defined(__x86_64__)
+    if constexpr (in_vectors<Element>)
+      if (sorts_keys_in_vectors()) return sort_in_vectors<Element>(memory, n, parts, load, store);
+#endif
+    RowSorter<Element>(memory, n, parts).run(load, store);
+  };
+  if constexpr (order)
+    sort([=](int64_t i) { return Element(keys.of(from[i], true), i); },
+         [=](int64_t at, const Element& e) { to[at] = e.index(); });
+  else
+    sort([=](int64_t i) { return keys.of(from[i], false); }, [=](int64_t at, Element e) { to[at] = keys.back(e); });
+}
+
+// What depends on the type; the kernel does not.
+struct RowSort {
+  decltype(&sort_row<uint8_t, uint8_t, uint8_t>) row;
+  size_t (*scratch_bytes)(int64_t n, int64_t threads);
+};
+template <class T, class Element, class Out>
+constexpr RowSort row_sort = {sort_row<T, Element, Out>, scratch_bytes<Element>};
+
+std::unique_ptr<Kernel> sort_kernel(Lowering& lowering, const RowSort& sort) {
   const Operand x = lowering.input(0), y = lowering.output();
   const SortPlan plan(x, y, lowering.attributes());
-  const Keys<T> keys(x.dtype, plan.descending);
   const int64_t n = plan.s.n;
-  using Sorter = RowSorter<Element>;
   const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // of a row
-  const size_t bytes = scratch_bytes<Element>(n, threads);
+  const size_t bytes = sort.scratch_bytes(n, threads);
   const Slot scratch = lowering.scratch(bytes * static_cast<size_t>(plan.whole_rows ? plan.parts : 1));
   const Slot rows_in = plan.moves() ? lowering.scratch(x.bytes()) : x.slot;
   const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;  // never where it is read from
   return kernel([=](Frame& f) {
     if (n == 0) return;
     if (plan.moves()) plan.gather.run(f.at<std::byte>(rows_in), f.at<std::byte>(x.slot));
-    const auto sort_row = [&](std::byte* memory, int64_t row, int64_t parts) {
-      const T* from = f.at<const T>(rows_in) + row * n;
-      Out* to = f.at<Out>(rows_out) + row * n;
-      const auto sort = [&](const auto& load, const auto& store) {
-#if defined(__x86_64__)
-        if constexpr (in_vectors<Element>)
-          if (sorts_keys_in_vectors()) return sort_in_vectors<Element>(memory, n, parts, load, store);
-#endif
-        Sorter(memory, n, parts).run(load, store);
-      };
-      if constexpr (order)
-        sort([=](int64_t i) { return Element(keys.of(from[i], true), i); },
-             [=](int64_t at, const Element& e) { to[at] = e.index(); });
-      else
-        sort([=](int64_t i) { return keys.of(from[i], false); }, [=](int64_t at, Element e) { to[at] = keys.back(e); });
+    const int64_t from_bytes = n * static_cast<int64_t>(size_of(x.dtype));
+    const int64_t to_bytes = n * static_cast<int64_t>(size_of(y.dtype));
+    const auto sort_one = [&](std::byte* memory, int64_t row, int64_t parts) {
+      sort.row(x.dtype, plan.descending, memory, f.at<std::byte>(rows_in) + row * from_bytes,
+               f.at<std::byte>(rows_out) + row * to_bytes, n, parts);
     };
     if (plan.whole_rows)
       parallel_parts(plan.parts, [&](int64_t part) {
         for (int64_t row = plan.rows * part / plan.parts; row < plan.rows * (part + 1) / plan.parts; ++row)
-          sort_row(f.at<std::byte>(scratch) + static_cast<size_t>(part) * bytes, row, 1);
+          sort_one(f.at<std::byte>(scratch) + static_cast<size_t>(part) * bytes, row, 1);
       });
     else
-      for (int64_t row = 0; row < plan.rows; ++row) sort_row(f.at<std::byte>(scratch), row, plan.parts);
+      for (int64_t row = 0; row < plan.rows; ++row) sort_one(f.at<std::byte>(scratch), row, plan.parts);
     if (plan.moves()) plan.scatter.run(f.at<std::byte>(y.slot), f.at<std::byte>(rows_out));
   });
 }
 
 std::unique_ptr<Kernel> lower_sort(Lowering& lowering) {
-  return dispatch_ordered_bits(lowering, lowering.input(0).dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    return sort_kernel<T, typename Keys<T>::Key, T>(lowering);
-  });
+  return sort_kernel(lowering, dispatch_ordered_bits(lowering, lowering.input(0).dtype, [](auto type) {
+                       using T = typename decltype(type)::type;
+                       return row_sort<T, typename Keys<T>::Key, T>;
+                     }));
 }
 
+struct Index {  // a type of its own, because elements may be int32 too
+  int32_t value;
+  Index& operator=(int32_t v) { return value = v, *this; }
+};
+
 std::unique_ptr<Kernel> lower_arg_sort(Lowering& lowering) {
-  return dispatch_ordered_bits(lowering, lowering.input(0).dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    struct Index {  // a type of its own, because T may be int32 too
-      int32_t value;
-      Index& operator=(int32_t v) { return value = v, *this; }
-    };
-    return sort_kernel<T, Indexed<typename Keys<T>::Key>, Index>(lowering);
-  });
+  return sort_kernel(lowering, dispatch_ordered_bits(lowering, lowering.input(0).dtype, [](auto type) {
+                       using T = typename decltype(type)::type;
+                       return row_sort<T, Indexed<typename Keys<T>::Key>, Index>;
+                     }));
 }
 
 }  // namespace

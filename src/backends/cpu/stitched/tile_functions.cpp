@@ -3,9 +3,11 @@
 // are in tile_functions_complex.cpp.
 #include "backends/cpu/stitched/tile_functions.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <limits>
 #include <type_traits>
 
@@ -26,10 +28,12 @@ T clamp(T x, T low, T high) {
 
 template <class T>
 TileFunction order(std::string_view k, ScalarMask m) {
-  if (k == "less_than") return binary<uint8_t, T>([](T a, T b) { return a < b; }, m);
-  if (k == "less_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a <= b; }, m);
-  if (k == "greater_than") return binary<uint8_t, T>([](T a, T b) { return a > b; }, m);
-  if (k == "greater_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a >= b; }, m);
+  const auto less = [](T a, T b) { return a < b; };
+  const auto at_most = [](T a, T b) { return a <= b; };
+  if (k == "less_than") return binary<uint8_t, T>(less, m);
+  if (k == "less_than_or_equal_to") return binary<uint8_t, T>(at_most, m);
+  if (k == "greater_than") return opposite<uint8_t, T>(less, m);
+  if (k == "greater_than_or_equal_to") return opposite<uint8_t, T>(at_most, m);
   return nullptr;
 }
 
@@ -52,21 +56,23 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define COMMUTATIVE(KIND, EXPR) \
+  if (k == KIND) return commutative<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define LONG(KIND, EXPR) \
+  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
 #define TERNARY(KIND, EXPR) \
   if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
-  UNARY("identity", x)
-  UNARY("conjugate", x)
+  if (k == "identity" || k == "conjugate") return unary<T, T>([](T x) { return x; });
   UNARY("exponent", std::exp(x))
   UNARY("exponent_base2", std::exp2(x))
   UNARY("exponent_base10", std::pow(10., x))
   UNARY("logarithm", std::log(x))
   UNARY("logarithm_base2", std::log2(x))
   UNARY("logarithm_base10", std::log10(x))
-  UNARY("square", x * x)
-  UNARY("absolute_square", x * x)
+  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return x * x; });
   UNARY("square_root", std::sqrt(x))
-  UNARY("reciprocal_square_root", 1 / std::sqrt(x))
-  UNARY("reverse_square_root", 1 / std::sqrt(x))
+  if (k == "reciprocal_square_root" || k == "reverse_square_root")
+    return unary<T, T>([](T x) { return 1 / std::sqrt(x); });
   UNARY("reciprocal", 1 / x)
   UNARY("absolute", std::fabs(x))
   UNARY("negative", -x)
@@ -95,30 +101,32 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   PREDICATE("is_infinite", std::isinf(x))
   PREDICATE("is_finite", std::isfinite(x))
   PREDICATE("signbit", std::signbit(x))
-  BINARY("addition", a + b)
+  COMMUTATIVE("addition", a + b)
   BINARY("subtraction", a - b)
-  BINARY("multiplication", a * b)
+  COMMUTATIVE("multiplication", a * b)
   BINARY("division", a / b)
   BINARY("division_no_nan", b == 0 ? 0 : a / b)
-  BINARY("minimum", std::fmin(a, b))
-  BINARY("maximum", std::fmax(a, b))
+  LONG("minimum", std::fmin(a, b))
+  LONG("maximum", std::fmax(a, b))
   BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
   BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
-  BINARY("power", std::pow(a, b))
-  BINARY("modulo", modulo(a, b))
-  BINARY("floor_modulo", floor_modulo(a, b))
-  BINARY("atan2", std::atan2(a, b))
+  LONG("power", std::pow(a, b))
+  LONG("modulo", modulo(a, b))
+  LONG("floor_modulo", floor_modulo(a, b))
+  LONG("atan2", std::atan2(a, b))
   BINARY("relu_gradient", b > 0 ? a : 0)
   BINARY("leaky_relu", a >= 0 ? a : a * b)
-  BINARY("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
+  LONG("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
   TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c)
   TERNARY("clamp", clamp(a, b, c))
 #undef UNARY
 #undef PREDICATE
 #undef BINARY
+#undef COMMUTATIVE
+#undef LONG
 #undef TERNARY
-  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
-  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
   return order<T>(k, m);
 }
 
@@ -160,28 +168,26 @@ TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
-  UNARY("identity", x)
-  UNARY("conjugate", x)
-  UNARY("ceil", x)
-  UNARY("floor", x)
-  UNARY("round", x)
-  UNARY("rint", x)
-  UNARY("truncate", x)
-  UNARY("square", U(x) * U(x))
-  UNARY("absolute_square", U(x) * U(x))
+#define COMMUTATIVE(KIND, EXPR) \
+  if (k == KIND) return commutative<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  if (k == "identity" || k == "conjugate" || k == "ceil" || k == "floor" || k == "round" || k == "rint" ||
+      k == "truncate")
+    return unary<T, T>([](T x) { return x; });
+  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return static_cast<T>(U(x) * U(x)); });
   UNARY("negative", U(0) - U(x))
   UNARY("bitwise_not", ~x)
   UNARY("bitwise_population_count", std::popcount(x))
-  BINARY("addition", U(a) + U(b))
+  COMMUTATIVE("addition", U(a) + U(b))
   BINARY("subtraction", U(a) - U(b))
-  BINARY("multiplication", U(a) * U(b))
-  BINARY("bitwise_and", a & b)
-  BINARY("bitwise_or", a | b)
-  BINARY("bitwise_xor", a ^ b)
+  COMMUTATIVE("multiplication", U(a) * U(b))
+  COMMUTATIVE("bitwise_and", a & b)
+  COMMUTATIVE("bitwise_or", a | b)
+  COMMUTATIVE("bitwise_xor", a ^ b)
 #undef UNARY
 #undef BINARY
-  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
-  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+#undef COMMUTATIVE
+  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
   return nullptr;
 }
 
@@ -194,23 +200,25 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+#define LONG(KIND, EXPR) \
+  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
   UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
   UNARY("sign", (x > 0) - (x < 0))
   UNARY("relu", x > 0 ? x : 0)
-  BINARY("division", quotient(a, b))
-  BINARY("division_no_nan", quotient(a, b))
-  BINARY("modulo", remainder(a, b))
-  BINARY("floor_modulo", floor_remainder(a, b))
-  BINARY("power", integer_power(a, b))
-  BINARY("minimum", a < b ? a : b)
-  BINARY("maximum", a > b ? a : b)
-  BINARY("minimum_with_nan_propagation", a < b ? a : b)
-  BINARY("maximum_with_nan_propagation", a > b ? a : b)
+  if (k == "division" || k == "division_no_nan") return long_binary<T, T>([](T a, T b) { return quotient(a, b); }, m);
+  LONG("modulo", remainder(a, b))
+  LONG("floor_modulo", floor_remainder(a, b))
+  LONG("power", integer_power(a, b))
+  if (k == "minimum" || k == "minimum_with_nan_propagation")
+    return commutative<T, T>([](T a, T b) { return a < b ? a : b; }, m);
+  if (k == "maximum" || k == "maximum_with_nan_propagation")
+    return commutative<T, T>([](T a, T b) { return a > b ? a : b; }, m);
   BINARY("relu_gradient", b > 0 ? a : 0)
   BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
   BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
 #undef UNARY
 #undef BINARY
+#undef LONG
   if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
   if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
   if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
@@ -222,18 +230,18 @@ TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   using T = uint8_t;
   if (k == "identity") return unary<T, T>([](T x) { return x; });
   if (k == "not") return unary<T, T>([](T x) { return !x; });
-  if (k == "logical_and") return binary<T, T>([](T a, T b) { return a && b; }, m);
-  if (k == "logical_or") return binary<T, T>([](T a, T b) { return a || b; }, m);
-  if (k == "logical_nand") return binary<T, T>([](T a, T b) { return !(a && b); }, m);
-  if (k == "logical_nor") return binary<T, T>([](T a, T b) { return !(a || b); }, m);
-  if (k == "logical_xor") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
-  if (k == "logical_xnor") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
-  if (k == "equal") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
-  if (k == "not_equal") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
-  if (k == "less_than") return binary<T, T>([](T a, T b) { return !a && b; }, m);
-  if (k == "less_than_or_equal_to") return binary<T, T>([](T a, T b) { return !a || b; }, m);
-  if (k == "greater_than") return binary<T, T>([](T a, T b) { return a && !b; }, m);
-  if (k == "greater_than_or_equal_to") return binary<T, T>([](T a, T b) { return a || !b; }, m);
+  if (k == "logical_and") return commutative<T, T>([](T a, T b) { return a && b; }, m);
+  if (k == "logical_or") return commutative<T, T>([](T a, T b) { return a || b; }, m);
+  if (k == "logical_nand") return commutative<T, T>([](T a, T b) { return !(a && b); }, m);
+  if (k == "logical_nor") return commutative<T, T>([](T a, T b) { return !(a || b); }, m);
+  if (k == "logical_xor" || k == "not_equal") return commutative<T, T>([](T a, T b) { return !a != !b; }, m);
+  if (k == "logical_xnor" || k == "equal") return commutative<T, T>([](T a, T b) { return !a == !b; }, m);
+  const auto less = [](T a, T b) { return !a && b; };
+  const auto at_most = [](T a, T b) { return !a || b; };
+  if (k == "less_than") return binary<T, T>(less, m);
+  if (k == "less_than_or_equal_to") return binary<T, T>(at_most, m);
+  if (k == "greater_than") return opposite<T, T>(less, m);
+  if (k == "greater_than_or_equal_to") return opposite<T, T>(at_most, m);
   return nullptr;
 }
 
@@ -290,32 +298,90 @@ void cast_loop(void* out, const void* const* in, int64_t n) {
   R* y = static_cast<R*>(out);
   for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
 }
-// Between integers: the sign of the result's type does not matter, and that of the source only where bits are added.
-template <class R, class T>
+// By way of a third type, with which the second step would begin anyhow.
+void in_two_steps(DType from, DType middle, DType to, void* out, const void* in, int64_t n) {
+  constexpr int64_t piece = 512;
+  alignas(64) std::byte between[piece * 16];
+  const void* second = between;
+  const TileFunction widen = cast_function(from, middle), narrow = cast_function(middle, to);
+  for (int64_t i = 0; i < n; i += piece) {
+    const void* first = static_cast<const std::byte*>(in) + static_cast<size_t>(i) * size_of(from);
+    widen(between, &first, std::min(piece, n - i));
+    narrow(static_cast<std::byte*>(out) + static_cast<size_t>(i) * size_of(to), &second, std::min(piece, n - i));
+  }
+}
+template <DType from, DType middle, DType to>
+void by_way_of(void* out, const void* const* in, int64_t n) {
+  in_two_steps(from, middle, to, out, in[0], n);
+}
+
+template <DType dtype>
+struct Stored;
+#define STORED(DTYPE, TYPE)     \
+  template <>                   \
+  struct Stored<DType::DTYPE> { \
+    using type = TYPE;          \
+  };
+STORED(float32, float)
+STORED(float16, HalfBits)
+STORED(bfloat16, Brain)
+STORED(float64, double)
+STORED(int8, int8_t)
+STORED(int16, int16_t)
+STORED(int32, int32_t)
+STORED(int64, int64_t)
+STORED(uint8, uint8_t)
+STORED(uint16, uint16_t)
+STORED(uint32, uint32_t)
+STORED(uint64, uint64_t)
+STORED(boolean, Bool)
+STORED(complex64, std::complex<float>)
+STORED(complex128, std::complex<double>)
+#undef STORED
+
+constexpr bool is_half_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// What a cast of halves goes by, which are floats that are rounded; `to` itself for a loop of its own.
+constexpr DType way(DType from, DType to) {
+  return from != to && (is_half_dtype(from) || is_half_dtype(to)) ? DType::float32 : to;
+}
+template <DType from, DType to>
 constexpr TileFunction cast_of() {
-  if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
+  using R = typename Stored<to>::type;
+  using T = typename Stored<from>::type;
+  constexpr DType middle = way(from, to);
+  if constexpr (middle != to && middle != from) return by_way_of<from, middle, to>;
+  // Between integers: the sign of the result's type does not matter, and that of the source only where bits are added.
+  else if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
     return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;
+  else if constexpr (std::is_same_v<R, Bool> && std::is_integral_v<T>)
+    return cast_loop<R, std::make_unsigned_t<T>>;
+  else if constexpr (std::is_integral_v<R> && std::is_same_v<T, Bool>)
+    return cast_loop<std::make_unsigned_t<R>, T>;
   else
     return cast_loop<R, T>;
 }
-template <class T>
+template <DType from>
 TileFunction cast_from(DType to) {
   switch (to) {
-    case DType::float32: return cast_of<float, T>();
-    case DType::float16: return cast_of<HalfBits, T>();
-    case DType::bfloat16: return cast_of<Brain, T>();
-    case DType::float64: return cast_of<double, T>();
-    case DType::int8: return cast_of<int8_t, T>();
-    case DType::int16: return cast_of<int16_t, T>();
-    case DType::int32: return cast_of<int32_t, T>();
-    case DType::int64: return cast_of<int64_t, T>();
-    case DType::uint8: return cast_of<uint8_t, T>();
-    case DType::uint16: return cast_of<uint16_t, T>();
-    case DType::uint32: return cast_of<uint32_t, T>();
-    case DType::uint64: return cast_of<uint64_t, T>();
-    case DType::boolean: return cast_of<Bool, T>();
-    case DType::complex64: return cast_of<std::complex<float>, T>();
-    case DType::complex128: return cast_of<std::complex<double>, T>();
+#define TO(DTYPE) \
+  case DType::DTYPE: return cast_of<from, DType::DTYPE>();
+    TO(float32)
+    TO(float16)
+    TO(bfloat16)
+    TO(float64)
+    TO(int8)
+    TO(int16)
+    TO(int32)
+    TO(int64)
+    TO(uint8)
+    TO(uint16)
+    TO(uint32)
+    TO(uint64)
+    TO(boolean)
+    TO(complex64)
+    TO(complex128)
+#undef TO
   }
   return nullptr;
 }
@@ -370,21 +436,21 @@ TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalar
 TileFunction cast_function(DType from, DType to) {
   if (TileFunction fast = float_functions().cast(from, to)) return fast;
   switch (from) {
-    case DType::float32: return cast_from<float>(to);
-    case DType::float16: return cast_from<HalfBits>(to);
-    case DType::bfloat16: return cast_from<Brain>(to);
-    case DType::float64: return cast_from<double>(to);
-    case DType::int8: return cast_from<int8_t>(to);
-    case DType::int16: return cast_from<int16_t>(to);
-    case DType::int32: return cast_from<int32_t>(to);
-    case DType::int64: return cast_from<int64_t>(to);
-    case DType::uint8: return cast_from<uint8_t>(to);
-    case DType::uint16: return cast_from<uint16_t>(to);
-    case DType::uint32: return cast_from<uint32_t>(to);
-    case DType::uint64: return cast_from<uint64_t>(to);
-    case DType::boolean: return cast_from<Bool>(to);
-    case DType::complex64: return cast_from<std::complex<float>>(to);
-    case DType::complex128: return cast_from<std::complex<double>>(to);
+    case DType::float32: return cast_from<DType::float32>(to);
+    case DType::float16: return cast_from<DType::float16>(to);
+    case DType::bfloat16: return cast_from<DType::bfloat16>(to);
+    case DType::float64: return cast_from<DType::float64>(to);
+    case DType::int8: return cast_from<DType::int8>(to);
+    case DType::int16: return cast_from<DType::int16>(to);
+    case DType::int32: return cast_from<DType::int32>(to);
+    case DType::int64: return cast_from<DType::int64>(to);
+    case DType::uint8: return cast_from<DType::uint8>(to);
+    case DType::uint16: return cast_from<DType::uint16>(to);
+    case DType::uint32: return cast_from<DType::uint32>(to);
+    case DType::uint64: return cast_from<DType::uint64>(to);
+    case DType::boolean: return cast_from<DType::boolean>(to);
+    case DType::complex64: return cast_from<DType::complex64>(to);
+    case DType::complex128: return cast_from<DType::complex128>(to);
   }
   return nullptr;
 }

@@ -52,6 +52,8 @@ TileFunction tile(std::string_view k, ScalarMask m) {
   if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define LONG(KIND, EXPR) \
+  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
   UNARY("identity", x)
   UNARY("conjugate", std::conj(x))
   UNARY("exponent", std::exp(x))
@@ -62,8 +64,8 @@ TileFunction tile(std::string_view k, ScalarMask m) {
   UNARY("logarithm_base10", std::log(x) / std::numbers::ln10_v<R>)
   UNARY("square", product(x, x))
   UNARY("square_root", std::sqrt(x))
-  UNARY("reciprocal_square_root", reciprocal_root(x))
-  UNARY("reverse_square_root", reciprocal_root(x))
+  if (k == "reciprocal_square_root" || k == "reverse_square_root")
+    return unary<T, T>([](T x) { return reciprocal_root(x); });
   UNARY("reciprocal", quotient(T(1), x))
   UNARY("negative", -x)
   UNARY("sin", std::sin(x))
@@ -85,18 +87,19 @@ TileFunction tile(std::string_view k, ScalarMask m) {
   PREDICATE("is_nan", std::isnan(x.real()) || std::isnan(x.imag()))
   PREDICATE("is_infinite", std::isinf(x.real()) || std::isinf(x.imag()))
   PREDICATE("is_finite", std::isfinite(x.real()) && std::isfinite(x.imag()))
-  BINARY("addition", a + b)
+  if (k == "addition") return commutative<T, T>([](T a, T b) { return a + b; }, m);
   BINARY("subtraction", a - b)
-  BINARY("multiplication", product(a, b))
+  if (k == "multiplication") return commutative<T, T>([](T a, T b) { return product(a, b); }, m);
   BINARY("division", quotient(a, b))
   BINARY("division_no_nan", b == T(0) ? T(0) : quotient(a, b))
-  BINARY("power", power(a, b))
+  LONG("power", power(a, b))
 #undef UNARY
 #undef REAL
 #undef PREDICATE
 #undef BINARY
-  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
-  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+#undef LONG
+  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
   return nullptr;
 }
 
