@@ -11,8 +11,8 @@ _LEAST = (2, 13)  # what the extra asks for
 _version = require("torch", "torch", "mpsgraph.torch").__version__
 if tuple(int(part) for part in _version.split(".")[:2]) < _LEAST:
     warnings.warn(
-        f"mpsgraph.torch needs PyTorch 2.13 or newer and found {_version}, whose graphs say less: torch.linalg's errors "
-        "about singular matrices are lost. Run: pip install --upgrade 'mpsgraph[torch]'",
+        f"mpsgraph.torch needs PyTorch 2.13 or newer and found {_version}, whose graphs say less: "
+        "torch.linalg's errors about singular matrices are lost. Run: pip install --upgrade 'mpsgraph[torch]'",
         stacklevel=2,
     )
 
