@@ -45,7 +45,8 @@ std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const Convolut
                                               const ProductExtras& extras);
 // Of the incoming gradient, operand 0, and the weights, operand 1, likewise.
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& plan);
-// Of the incoming gradient, operand 0, and the source, operand 1, in float32; null where it is not depthwise with channels last.
+// Of the incoming gradient, operand 0, and the source, operand 1, in float32; null where it is not depthwise with
+// channels last.
 std::unique_ptr<Kernel> depthwise_weights_gradient(Lowering& lowering, const ConvolutionPlan& plan);
 
 }  // namespace mpsgraph::cpu
