@@ -83,7 +83,8 @@ def range_(node: Node) -> Results:
     dtype = node.tensor(0).dtype
     kind: type[int] | type[float] = int if dtype.is_integer else float
     first, last, step = (kind(v) for v in (start, limit, delta))
-    count = max(0, -((first - last) // step)) if dtype.is_integer else max(0, math.ceil((last - first) / step))
+    steps = -((first - last) // step) if dtype.is_integer else math.ceil((last - first) / step)
+    count = max(0, int(steps))
     if dtype.is_integer:
         return g.constant(counted(count, np.int64) * step + first, dtype=dtype)
     return g.constant(first + counted(count, np.int64) * step, dtype=dtype)
