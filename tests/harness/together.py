@@ -11,7 +11,6 @@ stand at what device metal refuses, too.
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -109,17 +108,22 @@ class OneOfSeveral:
 
     @pytest.hookimpl(trylast=True)  # when the items are chosen and marked
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        found: list[pytest.Item] = []
-        for (parent, name, together), group in itertools.groupby(items, key=self.test):
-            cases = list(group)
-            if together and len(cases) > 1:
-                cases = [Cases.from_parent(parent, name=name, cases=cases, running=self.running)]
-            found += cases
-        items[:] = found
+        # Not only neighbours: two items of one name would be one to pytest-xdist, which then runs one of them.
+        groups: dict[tuple[Any, ...], list[pytest.Item]] = {}
+        for item in items:
+            groups.setdefault(self.group(item), []).append(item)
+        items[:] = [self.one(cases) for cases in groups.values()]
+        assert len({item.nodeid for item in items}) == len(items), "some would not run"
+
+    def one(self, cases: list[pytest.Item]) -> pytest.Item:
+        if len(cases) == 1:
+            return cases[0]
+        parent, name = cases[0].parent, cases[0].originalname
+        return Cases.from_parent(parent, name=name, cases=cases, running=self.running)
 
     @staticmethod
-    def test(item: pytest.Item) -> tuple[Any, str, bool]:
-        return item.parent, getattr(item, "originalname", item.name), needs_only_arguments(item)
+    def group(item: pytest.Item) -> tuple[Any, ...]:
+        return (item.parent, item.originalname) if needs_only_arguments(item) else (item.nodeid,)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
