@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/moments.h"
 #include "compiler/passes.h"
 #include "compiler/users.h"
 #include "core/definition.h"
@@ -114,11 +115,9 @@ class Normalizer {
 
   void match_forward(const Operation& root) {
     const Tensor* x = root.input(0);
-    const Operation &mean = *root.input(1)->operation, &variance = *root.input(2)->operation;
-    if (!computed_here(x->type) || !mean.is("mean") || !variance.is("variance") || mean.parent != variance.parent)
-      return;
-    if (mean.input(0) != x || variance.input(0) != x) return;
-    if (variance.inputs.size() == 2 && variance.input(1) != root.input(1)) return;
+    const auto moments = own_moments(root);
+    if (!computed_here(x->type) || !moments) return;
+    const Operation &mean = *moments->mean, &variance = *moments->variance;
     const auto axis = channel_axis(mean, x);
     if (!axis || axis != channel_axis(variance, x)) return;
     for (size_t i = 3; i < root.inputs.size(); ++i)

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/moments.h"
 #include "compiler/passes.h"
 #include "compiler/reduction_shape.h"
 #include "compiler/users.h"
@@ -116,11 +117,9 @@ class LayerNormalizer {
 
   void match_forward(const Operation& root) {
     const Tensor* x = root.input(0);
-    const Operation &mean = *root.input(1)->operation, &variance = *root.input(2)->operation;
-    if (!has_float_rows(x->type) || !mean.is("mean") || !variance.is("variance")) return;
-    if (mean.parent != root.parent || variance.parent != root.parent) return;
-    if (mean.input(0) != x || variance.input(0) != x) return;
-    if (variance.inputs.size() == 2 && variance.input(1) != root.input(1)) return;
+    const auto moments = own_moments(root);
+    if (!has_float_rows(x->type) || !moments || moments->mean->parent != root.parent) return;
+    const Operation &mean = *moments->mean, &variance = *moments->variance;
     const auto axis = first_axis(mean, x);
     if (!axis || axis != first_axis(variance, x)) return;
     for (size_t i = 3; i < root.inputs.size(); ++i)
