@@ -27,7 +27,6 @@ TARGET = 1.2
 
 HAND_OVER = "a short call, of which feeding, fetching and the hand-over to the queue take 0.01 to 0.03 ms"
 OWN_ARRAYS = "PyTorch hands out the incoming gradient itself or views of it; ours writes arrays of their own"
-BY_LOOPS = "with AVX2 several loops over the first-level cache: generated code has {} with AVX-512 only"
 CURED = "cured since this was measured"
 UNEXPLAINED = "not explained yet"
 FOR_COMPARISON = "a loop of a graph, beside PyTorch's operation; `lstm_small` is ours"
@@ -42,9 +41,8 @@ REASONS: dict[str, str] = {
     "cast_from_half": HAND_OVER,
     "cast_from_integers": HAND_OVER,
     "leaky_relu": HAND_OVER,
-    "addition_of_halves": BY_LOOPS.format("halves"),
-    "dequantize": BY_LOOPS.format("bytes"),
-    "quantize": "divides by the scale, as ONNX says, where PyTorch multiplies by its reciprocal: half of its time",
+    "quantize": "divides by the scale, as ONNX says, where PyTorch multiplies by its reciprocal; the processor's "
+    "divider takes longer than memory",
     "maximum_of_rows": HAND_OVER + "; the rest is not explained",
     "sum_of_columns": HAND_OVER + ", and blocks of rows are totalled in double",
     "multiplication_of_complex": "complex numbers are computed by tile functions, generated code knows real ones only",
@@ -71,6 +69,8 @@ REASONS: dict[str, str] = {
             "batch_normalization_gradient",
             "softmax_gradient",
             "softmax_cross_entropy_gradient",
+            "addition_of_halves",
+            "dequantize",
             "sum_of_halves",
             "matrix_inverse",
             "average_pooling",

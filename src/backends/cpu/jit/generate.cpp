@@ -21,7 +21,10 @@ constexpr int choice = 1, tail_mask = 7;  // mask registers of AVX-512
 constexpr int never = std::numeric_limits<int>::max();
 
 constexpr Opcode move_load{1, 0, 0x10}, move_store{1, 0, 0x11}, move_past{1, 0, 0x2b}, move_register{1, 0, 0x28};
-constexpr Opcode broadcast{2, 1, 0x18}, broadcast_words{2, 1, 0x79}, masked_load{2, 1, 0x2c}, masked_store{2, 1, 0x2e};
+constexpr Opcode broadcast{2, 1, 0x18}, broadcast_words{2, 1, 0x79}, broadcast_bytes{2, 1, 0x78};
+constexpr Opcode masked_load{2, 1, 0x2c}, masked_store{2, 1, 0x2e};
+constexpr Opcode widen_halves{2, 1, 0x13}, extract_upper{3, 1, 0x39}, pack_words{2, 1, 0x2b};
+constexpr Opcode shuffle_bytes{2, 1, 0x00}, interleave_lanes{1, 1, 0x62}, store_lower{1, 1, 0xd6};
 constexpr Opcode add_floats{1, 0, 0x58}, and_bits{1, 0, 0x54}, compare_floats{1, 0, 0xc2};
 constexpr Opcode blend_by_mask{2, 1, 0x65}, blend_by_vector{3, 1, 0x4a}, mask_to_vector{2, 2, 0x38},
     vector_to_mask{2, 2, 0x39};
@@ -332,8 +335,11 @@ class Generator {
     switch (node.kind) {
       case Kind::constant: return;
       case Kind::scalar: {
+        static constexpr Opcode by_format[] = {broadcast, broadcast_words, broadcast_words, broadcast_bytes};
+        const int reg = result(i);
         as_.load(scratch, streams, node.stream * 8);
-        as_.vector(node.format == Format::bits16 ? broadcast_words : broadcast, result(i), -1, Operand::at(scratch));
+        as_.vector(by_format[static_cast<int>(node.format)], reg, -1, Operand::at(scratch));
+        if (node.format == Format::float16) as_.vector(widen_halves, reg, -1, Operand::in(reg));
         return;
       }
       case Kind::load: return load(i, node);
@@ -369,24 +375,53 @@ class Generator {
   void load(int i, const Node& node) {
     const int reg = result(i);
     const Operand from = address(node.stream, bytes_of(node.format));
-    if (tail_ && !wide_) return as_.vector(masked_load, reg, tail_vector, from);
-    static constexpr Opcode by_format[] = {move_load, {2, 1, 0x13}, {2, 1, 0x33}, {2, 1, 0x31}};
-    as_.vector(by_format[static_cast<int>(node.format)], reg, -1, from, {.mask = tail_ ? tail_mask : 0, .zero = tail_});
+    if (tail_ && !wide_ && node.format == Format::bits32) return as_.vector(masked_load, reg, tail_vector, from);
+    static constexpr Opcode by_format[] = {move_load, widen_halves, extend_words, {2, 1, 0x31}};
+    const bool masked = tail_ && wide_;
+    as_.vector(by_format[static_cast<int>(node.format)], reg, -1, from,
+               {.mask = masked ? tail_mask : 0, .zero = masked});
   }
 
   void store(const Node& node) {
     const int reg = fetch(node.a);
     const Operand to = address(node.stream, bytes_of(node.format));
-    if (tail_ && !wide_) {
+    if (!wide_ && (node.format == Format::bits16 || node.format == Format::bits8)) {
+      store_narrow(reg, node.format, to);
+    } else if (tail_ && !wide_ && node.format == Format::bits32) {
       as_.vector(masked_store, reg, tail_vector, to);
     } else if (node.past_caches && !tail_) {
       as_.vector(move_past, reg, -1, to);
     } else {
       static constexpr Opcode by_format[] = {move_store, {3, 1, 0x1d}, {2, 2, 0x33}, {2, 2, 0x31}};
       as_.vector(by_format[static_cast<int>(node.format)], reg, -1, to,
-                 {.immediate = node.format == Format::float16 ? 0 : -1, .mask = tail_ ? tail_mask : 0});
+                 {.immediate = node.format == Format::float16 ? 0 : -1, .mask = tail_ && wide_ ? tail_mask : 0});
     }
     release({node.a});
+  }
+
+  // AVX2 narrows the halves of a register apart and joins them: bits16 by packing, whose upper 16 bits are 0, so that
+  // nothing saturates; bits8 by gathering the lowest byte of each lane.
+  void store_narrow(int reg, Format format, Operand to) {
+    const int upper = spare();
+    if (format == Format::bits16) {
+      as_.vector(extract_upper, reg, -1, Operand::in(upper), {.immediate = 1});
+      as_.vector(pack_words, upper, reg, Operand::in(upper), {.half = true});
+      as_.vector(move_store, upper, -1, to, {.half = true});
+    } else {
+      const int bytes = spare();
+      as_.vector(shuffle_bytes, bytes, reg, Operand::of(0x0c080400));
+      as_.vector(extract_upper, bytes, -1, Operand::in(upper), {.immediate = 1});
+      as_.vector(interleave_lanes, bytes, bytes, Operand::in(upper), {.half = true});
+      as_.vector(store_lower, bytes, -1, to, {.half = true});
+      owner_[bytes] = -1;
+    }
+    owner_[upper] = -1;
+  }
+
+  int spare() {  // a register for a value on the way; its owner is given back by hand
+    const int reg = take();
+    owner_[reg] = busy;
+    return reg;
   }
 
   void accumulate(const Node& node) {
@@ -417,11 +452,6 @@ class Generator {
     constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
     const Opcode times = binary(Kind::multiply).opcode;
     const int a = nodes_[i].a, x = fetch(a);
-    const auto spare = [&] {
-      const int reg = take();
-      owner_[reg] = busy;
-      return reg;
-    };
     const int r = spare(), s = spare(), u = spare(), v = spare();
     as_.vector(near_reciprocal_root, r, -1, Operand::in(x));
     as_.vector(times, s, r, Operand::in(x));

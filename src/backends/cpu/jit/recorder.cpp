@@ -259,29 +259,20 @@ std::optional<int> node_of(std::optional<Value> value) { return value ? std::opt
 
 }  // namespace
 
-std::optional<int> Recorder::load(DType dtype, int stream) {
+std::optional<int> Recorder::read(Kind kind, DType dtype, int stream) {
   const Recording scope(code_);
-  const auto read = [&](Format format) {
-    return Value{code_.record({.kind = Kind::load, .format = format, .stream = stream})};
+  const auto as = [&](Format format) {
+    return Value{code_.record({.kind = kind, .format = format, .stream = stream})};
   };
-  if (dtype == DType::float32 || dtype == DType::int32) return read(Format::bits32).node;
-  if (code_.set == VectorSet::avx2) return std::nullopt;
-  if (dtype == DType::float16) return read(Format::float16).node;
-  if (dtype == DType::bfloat16) return unary(Kind::shift_left, read(Format::bits16), 16).node;
-  if (dtype == DType::uint8) return read(Format::bits8).node;
+  if (dtype == DType::float32 || dtype == DType::int32) return as(Format::bits32).node;
+  if (dtype == DType::float16) return as(Format::float16).node;
+  if (dtype == DType::bfloat16) return unary(Kind::shift_left, as(Format::bits16), 16).node;
   if (dtype == DType::int8)
-    return unary(Kind::shift_right_sign, unary(Kind::shift_left, read(Format::bits8), 24), 24).node;
-  if (dtype == DType::boolean)  // whatever is not 0 is true
-    return unary(Kind::shift_right_sign, binary(Kind::integer_subtract, bits(0), read(Format::bits8)), 31).node;
-  return std::nullopt;
-}
-
-std::optional<int> Recorder::scalar(DType dtype, int stream) {
-  if (dtype == DType::float32) return code_.record({.kind = Kind::scalar, .stream = stream});
-  if (dtype != DType::bfloat16 || code_.set == VectorSet::avx2) return std::nullopt;
-  const Recording scope(code_);
-  const Value twice{code_.record({.kind = Kind::scalar, .format = Format::bits16, .stream = stream})};
-  return unary(Kind::shift_left, twice, 16).node;
+    return unary(Kind::shift_right_sign, unary(Kind::shift_left, as(Format::bits8), 24), 24).node;
+  if (dtype != DType::uint8 && dtype != DType::boolean) return std::nullopt;
+  const Value byte = as(Format::bits8), alone = kind == Kind::scalar ? both(byte, bits(255)) : byte;
+  if (dtype == DType::uint8) return alone.node;
+  return unary(Kind::shift_right_sign, binary(Kind::integer_subtract, bits(0), alone), 31).node;  // whatever is not 0
 }
 
 std::optional<int> Recorder::apply(const Operation& operation, std::span<const int> operands, bool shared) {
@@ -310,7 +301,6 @@ bool Recorder::store(DType dtype, int value, int stream) {
     return true;
   };
   if (dtype == DType::float32) return write(Format::bits32, {value});
-  if (code_.set == VectorSet::avx2) return false;
   if (dtype == DType::float16) return write(Format::float16, {value});
   if (dtype == DType::bfloat16) return write(Format::bits16, to_bfloat16({value}, has_bfloat16_));
   if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));

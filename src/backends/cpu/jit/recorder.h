@@ -17,8 +17,8 @@ class Recorder {
  public:
   explicit Recorder(VectorSet set) : code_(set), has_bfloat16_(converts_bfloat16(set)) {}
 
-  std::optional<int> load(DType dtype, int stream);
-  std::optional<int> scalar(DType dtype, int stream);  // one element for all
+  std::optional<int> load(DType dtype, int stream) { return read(Kind::load, dtype, stream); }
+  std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }  // one for all
   // `shared`: the result has uses besides being stored once.
   std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
   bool store(DType dtype, int value, int stream);
@@ -30,6 +30,8 @@ class Recorder {
   VectorCode code(std::span<const int> past_caches = {}, bool prefetches = true) const;
 
  private:
+  std::optional<int> read(Kind kind, DType dtype, int stream);
+
   VectorCode code_;
   const bool has_bfloat16_;  // AVX512-BF16 is there
 };

@@ -17,7 +17,7 @@ namespace mpsgraph::cpu::jit {
 
 enum class Kind : uint8_t {
   constant,    // bits
-  scalar,      // one element at streams[stream], read before the loop; bits16: in both halves of each lane
+  scalar,      // one element at streams[stream], read before the loop; bits16, bits8: as often as a lane holds it
   load,        // streams[stream], `format` in memory
   store,       // a -> streams[stream]
   accumulate,  // sum of a over all elements, lane by lane
@@ -51,7 +51,7 @@ enum class Kind : uint8_t {
 
 enum Comparison : uint8_t { equal = 0, less = 1, less_or_equal = 2, unordered = 3, not_equal = 4, ordered = 7 };
 
-// How elements lie in memory. AVX2 code reads and writes `bits32` only.
+// How elements lie in memory. bits16 and bits8 are stored from the lowest bits of a lane; those above 16 bits are 0.
 enum class Format : uint8_t { bits32, float16, bits16, bits8 };
 inline int bytes_of(Format format) { return format == Format::bits32 ? 4 : format == Format::bits8 ? 1 : 2; }
 
@@ -87,6 +87,8 @@ class VectorCode {
 
 // What a generated function is called with. `whole` elements in whole vectors, then the lanes of `tail`: their bits, or
 // for AVX2 the address of a vector whose signs they are; 0: none. Each accumulator is a vector's lanes, added to.
+// AVX2 has no masks for elements below 32 bits: of these the tail reads and writes a whole vector's, so that the caller
+// gives it memory of its own (stitch.cpp).
 using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tail, float* accumulators);
 
 bool converts_bfloat16(VectorSet set);  // does the processor, in one instruction?

@@ -155,10 +155,39 @@ struct Walk {
     bool aligned = p_.aligned_code != nullptr;
     for (const TileOutput& out : p_.outputs)
       if (out.streamed) aligned = aligned && reinterpret_cast<uintptr_t>(registers[out.reg]) % 64 == 0;
-    const auto& code = aligned ? p_.aligned_code : p_.code;
-    code->entry<jit::Function>()(registers, n - rest, tail, sums[0]);
+    const auto code = (aligned ? p_.aligned_code : p_.code)->entry<jit::Function>();
+    if (lanes == 8 && rest > 0 && p_.has_narrow_streams()) {
+      if (n > rest) code(registers, n - rest, 0, sums[0]);
+      narrow_tail(code, registers, n - rest, rest, tail, sums[0]);
+    } else {
+      code(registers, n - rest, tail, sums[0]);
+    }
     for (const TileReduction& r : p_.reductions)
       if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
+  }
+
+  // The last elements, where AVX2's code reads and writes whole vectors of those that are narrow: copies of them.
+  void narrow_tail(jit::Function code, std::byte** registers, int64_t begin, int64_t rest, uint64_t tail,
+                   float* sums) const {
+    constexpr size_t narrow_vector = 8 * 2;
+    std::byte* streams[max_registers];
+    std::byte copies[max_registers][narrow_vector];
+    const auto at = [&](int reg, size_t size) { return registers[reg] + begin * static_cast<int64_t>(size); };
+    for (const TileInput& in : p_.inputs) {
+      if (in.reg < 0) continue;
+      const bool single = in.access == Access::scalar || in.access == Access::row_scalar;
+      streams[in.reg] = single ? registers[in.reg] : at(in.reg, in.element_size);
+      if (single || in.element_size == 4) continue;
+      std::memset(copies[in.reg], 0, narrow_vector);
+      std::memcpy(copies[in.reg], std::exchange(streams[in.reg], copies[in.reg]), rest * in.element_size);
+    }
+    for (const TileReduction& r : p_.reductions)
+      if (r.reg >= 0) streams[r.reg] = at(r.reg, sizeof(float));
+    for (const TileOutput& out : p_.outputs)
+      streams[out.reg] = out.element_size == 4 ? at(out.reg, 4) : copies[out.reg];
+    code(streams, 0, tail, sums);
+    for (const TileOutput& out : p_.outputs)
+      if (out.element_size < 4) std::memcpy(at(out.reg, out.element_size), copies[out.reg], rest * out.element_size);
   }
 
   void reduce(const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column,
@@ -245,6 +274,11 @@ std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
 }
 
 }  // namespace
+
+bool TileProgram::has_narrow_streams() const {
+  const auto narrow = [](const auto& stream) { return stream.element_size < 4; };
+  return std::any_of(inputs.begin(), inputs.end(), narrow) || std::any_of(outputs.begin(), outputs.end(), narrow);
+}
 
 StitchKernel::StitchKernel(TileProgram program) {
   if (program.registers > max_registers)

@@ -83,6 +83,8 @@ struct TileProgram {
   std::vector<int> temporaries;  // registers that live in scratch
   size_t temporary_bytes = 0;  // of one register
   Slot scratch = -1;  // thread_count() x temporaries x temporary_bytes
+
+  bool has_narrow_streams() const;  // do elements of less than 32 bits come or go, one by one?
 };
 
 // Throws UnsupportedError for an operation that has no tile function.
