@@ -1,13 +1,18 @@
-"""Tensors of PyTorch as arrays of ours, and back: memory is shared, not copied, where it is contiguous."""
+"""Tensors of PyTorch as arrays of ours, and back: memory is shared, not copied, where it is contiguous.
+
+A run of an executable takes and gives them all at once, by DLPack's functions in C, where PyTorch has those.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from .._core import from_dlpack
+from .._core import Executable, TensorExchange, from_dlpack
+from ..errors import UnsupportedError
 
 _TOKEN = np.zeros(0, np.float32)
 
@@ -27,3 +32,22 @@ def as_tensor(array: Any) -> torch.Tensor:
     """A tensor over an array's memory."""
     found: torch.Tensor = torch.from_dlpack(array.__dlpack__())  # a capsule: PyTorch asks no more
     return found
+
+
+def _exchange() -> TensorExchange | None:
+    """None where PyTorch has no functions of DLPack's in C, before 2.10."""
+    try:
+        return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array)
+    except UnsupportedError:
+        return None
+
+
+_EXCHANGE = _exchange()
+
+
+def run(executable: Executable, tensors: Sequence[Any], places: list[int]) -> list[torch.Tensor]:
+    """What an executable gives, as tensors over its buffers. Args: tensors; places, which of them each feed takes."""
+    if _EXCHANGE is not None:
+        found: list[torch.Tensor] = _EXCHANGE.run(executable, tensors, places)
+        return found
+    return [as_tensor(array) for array in executable.run([as_array(tensors[place]) for place in places])]
