@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/dlpack.h"
+#include "mpsgraph/runtime/threads.h"
 
 // The standard's, of version 1.3; the layout must not change.
 extern "C" {
@@ -53,9 +54,10 @@ bool says(py::handle tensor, PyObject* question) {
 class TensorExchange {
  public:
   // `types` are those whose tensors the functions know; a tensor answers each of `questions` no where its memory is
-  // what it looks like; `prepare` makes an array of what cannot be shared.
-  TensorExchange(py::tuple types, std::vector<std::string> questions, py::function prepare)
-      : types_(std::move(types)), prepare_(std::move(prepare)) {
+  // what it looks like; `prepare` makes an array of what cannot be shared; `team`: addresses of what LentTeam asks for.
+  TensorExchange(py::tuple types, const std::vector<std::string>& questions, py::function prepare,
+                 std::optional<std::pair<uintptr_t, uintptr_t>> team)
+      : types_(std::move(types)), prepare_(std::move(prepare)), team_(team) {
     if (types_.empty()) throw GraphError("[TensorExchange] expected a type of tensors, got none");
     functions_ = functions_of(py::getattr(types_[0], "__dlpack_c_exchange_api__", py::none()));
     if (!functions_ || !functions_->dltensor_from_py_object_no_sync)
@@ -66,6 +68,10 @@ class TensorExchange {
 
   py::list run(const std::shared_ptr<Executable>& executable, const Sequence<py::object>& tensors,
                const std::vector<size_t>& places) const {
+    std::optional<runtime::LentTeam> lent;
+    if (team_)
+      lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
+                   reinterpret_cast<runtime::LentTeam::Size>(team_->second));
     // Whose memory the run reads. The last to drop it is this call, which has the GIL, or who ends a run that this call
     // was interrupted in.
     const std::shared_ptr<PyObject> held = keep(py::list());
@@ -150,6 +156,7 @@ class TensorExchange {
   py::tuple types_;
   py::list questions_;
   py::function prepare_;
+  std::optional<std::pair<uintptr_t, uintptr_t>> team_;
   const DLPackExchangeAPI* functions_ = nullptr;
 };
 
@@ -157,11 +164,14 @@ class TensorExchange {
 
 void define_tensor_exchange(py::module_& module) {
   py::class_<TensorExchange>(module, "TensorExchange", "Runs executables over the tensors of another framework.")
-      .def(py::init<py::tuple, std::vector<std::string>, py::function>(), py::arg("types"), py::arg("questions"),
-           py::arg("prepare"),
-           "`types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one "
-           "of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what "
-           "cannot be shared. UnsupportedError when the type has no such functions of version 1.")
+      .def(
+          py::init<py::tuple, const std::vector<std::string>&, py::function,
+                   std::optional<std::pair<uintptr_t, uintptr_t>>>(),
+          py::arg("types"), py::arg("questions"), py::arg("prepare"), py::arg("team") = py::none(),
+          "`types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one "
+          "of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what "
+          "cannot be shared; `team`: addresses of GOMP_parallel and omp_get_max_threads, whose threads then help in "
+          "short runs. UnsupportedError when the type has no such functions of version 1.")
       .def("run", &TensorExchange::run, py::arg("executable").none(false), py::arg("tensors"), py::arg("places"),
            "`places`: which tensor each feed takes. Result: new tensors in the order of the targets.");
 }

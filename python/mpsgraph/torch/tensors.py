@@ -1,11 +1,16 @@
 """Tensors of PyTorch as arrays of ours, and back: memory is shared, not copied, where it is contiguous.
 
-A run of an executable takes and gives them all at once, by DLPack's functions in C, where PyTorch has those.
+A run of an executable takes and gives them all at once, by DLPack's functions in C, where PyTorch has those; and short
+ones use PyTorch's threads, which would keep the processors from ours.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +19,7 @@ import torch
 from .._core import Executable, TensorExchange, from_dlpack
 from ..errors import UnsupportedError
 
+_OPENMP = ("GOMP_parallel", "omp_get_max_threads")
 _TOKEN = np.zeros(0, np.float32)
 
 
@@ -34,10 +40,24 @@ def as_tensor(array: Any) -> torch.Tensor:
     return found
 
 
+def _team() -> tuple[int, int] | None:
+    """How PyTorch's loops get their threads, which wait busily for the next one; None where that is not GNU OpenMP."""
+    bundled = sorted(str(path) for path in Path(torch.__file__).parent.joinpath("lib").glob("libgomp*"))
+    for name in [*bundled, "libgomp.so.1"] if sys.platform == "linux" else []:
+        try:
+            library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
+            found = [ctypes.cast(getattr(library, f), ctypes.c_void_p).value for f in _OPENMP]
+        except (OSError, AttributeError):
+            continue
+        if all(found):
+            return found[0] or 0, found[1] or 0
+    return None
+
+
 def _exchange() -> TensorExchange | None:
     """None where PyTorch has no functions of DLPack's in C, before 2.10."""
     try:
-        return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array)
+        return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array, _team())
     except UnsupportedError:
         return None
 
