@@ -1124,9 +1124,9 @@ class TensorExchange:
     """
     Runs executables over the tensors of another framework.
     """
-    def __init__(self, types: tuple[typing.Any, ...], questions: collections.abc.Sequence[str], prepare: collections.abc.Callable[..., typing.Any]) -> None:
+    def __init__(self, types: tuple[typing.Any, ...], questions: collections.abc.Sequence[str], prepare: collections.abc.Callable[..., typing.Any], team: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex] | None = None) -> None:
         """
-        `types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what cannot be shared. UnsupportedError when the type has no such functions of version 1.
+        `types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what cannot be shared; `team`: addresses of GOMP_parallel and omp_get_max_threads, whose threads then help in short runs. UnsupportedError when the type has no such functions of version 1.
         """
     def run(self, executable: Executable, tensors: collections.abc.Sequence[typing.Any], places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list:
         """

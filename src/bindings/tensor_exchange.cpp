@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/dlpack.h"
+#include "mpsgraph/runtime/process.h"
 #include "mpsgraph/runtime/threads.h"
 
 // The standard's, of version 1.3; the layout must not change.
@@ -69,7 +70,7 @@ class TensorExchange {
   py::list run(const std::shared_ptr<Executable>& executable, const Sequence<py::object>& tensors,
                const std::vector<size_t>& places) const {
     std::optional<runtime::LentTeam> lent;
-    if (team_)
+    if (team_ && !guard_.forked())  // a child has none of its parent's threads, and would wait for them
       lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
                    reinterpret_cast<runtime::LentTeam::Size>(team_->second));
     // Whose memory the run reads. The last to drop it is this call, which has the GIL, or who ends a run that this call
@@ -157,6 +158,7 @@ class TensorExchange {
   py::list questions_;
   py::function prepare_;
   std::optional<std::pair<uintptr_t, uintptr_t>> team_;
+  const runtime::ForkGuard guard_;
   const DLPackExchangeAPI* functions_ = nullptr;
 };
 

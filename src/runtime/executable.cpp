@@ -233,7 +233,8 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
   if (array.dtype() != type.dtype)
     throw DTypeError(cat("[run] ", what, " ", tensor.name(), " is ", name(array.dtype()), ", and the executable needs ",
                          name(type.dtype), tensor.operation->where()));
-  if (!compatible(Shape(array.dims()), type.shape))
+  const bool same = type.shape.known() && array.dims() == type.shape.dims();
+  if (!same && !compatible(Shape(array.dims()), type.shape))
     throw ShapeError(cat("[run] ", what, " ", tensor.name(), " has shape ", to_string(array.dims()),
                          ", and the executable was compiled for ", type.shape, "; compile for the other shape",
                          tensor.operation->where()));

@@ -1,6 +1,9 @@
 """Tensors in and out of an executable in one call: what is shared, what is copied first, and who holds the memory."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -129,3 +132,48 @@ def test_only_types_with_functions_in_c():
         mg._core.TensorExchange((float,), [], float)
     with pytest.raises(mg.GraphError, match="a type of tensors"):
         mg._core.TensorExchange((), [], float)
+
+
+FORKED = """
+import os, sys, torch
+import mpsgraph as mg
+from mpsgraph.torch import tensors
+
+torch.set_num_threads(2)
+torch.ones(1 << 20).exp_()  # PyTorch's threads are there, in the parent
+child = os.fork()
+if child == 0:
+    g = mg.Graph()
+    x = g.placeholder((300, 300))
+    executable = g.compile({x: ((300, 300), "float32")}, [g.matrix_multiplication(x, x)])
+    given = torch.eye(300)
+    for _ in range(40):
+        (found,) = tensors.run(executable, [given], [0])
+    os._exit(0 if float(found[0, 0]) == 1 else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_forked_child_does_not_wait_for_its_parents_threads():
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", FORKED], timeout=100, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_short_runs_use_the_threads_that_pytorch_has():
+    """A product that two threads share, behind a loop of PyTorch's: the numbers are right, whoever took part, and
+    numbers too small for a full mantissa are PyTorch's own affair afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        g = mg.Graph()
+        x = g.placeholder((256, 256))
+        executable = g.compile({x: ((256, 256), "float32")}, [g.matrix_multiplication(x, x)])
+        a, small = torch.randn(256, 256), torch.full((1 << 18,), 1e-39)
+        for _ in range(100):
+            found = small * 1.0
+            assert torch.equal(found, small)
+            torch.testing.assert_close(tensors.run(executable, [a], [0])[0], a @ a, rtol=1e-4, atol=1e-4)
+    finally:
+        torch.set_num_threads(before)

@@ -12,10 +12,9 @@ MPSGRAPH_API int thread_count();
 // that the same program gives the same bits with fewer. DeviceError for a negative number, and for more than that.
 MPSGRAPH_API void set_thread_count(int count);
 
-// While it lives, the CPU device's programs that this thread runs itself may use a team of somebody else's threads, which
-// wait for this thread's next loop with their processors in hand, as OpenMP's do. Threads of our own would have to be
-// woken, and to take processors from those. One at a time on a thread; the team has as many threads as thread_count(),
-// or it is left alone.
+// While it lives, the CPU device's programs that this thread runs itself may use a team of somebody else's threads,
+// which wait for this thread's next loop with their processors in hand, as OpenMP's do. Threads of our own would have
+// to be woken, and to take processors from those. A team of fewer threads than thread_count() is left alone.
 class MPSGRAPH_API LentTeam {
  public:
   // f(data) on each thread of the team at once, this one among them; comes back when all have. GOMP_parallel.

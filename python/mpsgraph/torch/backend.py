@@ -166,7 +166,10 @@ class _Compiled:
         self.parts: dict[Any, Boxed] = {}
 
     def function(self) -> Boxed:
-        return self.for_sizes if self.open else _partitioned(self.module)
+        """What AOTAutograd calls."""
+        found: Boxed = (lambda given: self.for_sizes(given)) if self.open else _partitioned(self.module)
+        found._boxed_call = True  # type: ignore[attr-defined]
+        return found
 
     def for_sizes(self, given: list[Any]) -> Any:
         key = tuple(tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in given)
@@ -262,13 +265,7 @@ def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
 
 
 def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Boxed:
-    function = _Compiled(module).function()
-
-    def boxed(given: list[Any]) -> Any:
-        return function(given)
-
-    boxed._boxed_call = True  # type: ignore[attr-defined]
-    return boxed
+    return _Compiled(module).function()
 
 
 def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:

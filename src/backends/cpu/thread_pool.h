@@ -34,8 +34,8 @@ class ThreadPool {
   // The caller is member 0; helpers have numbers from 1 on, below `threads`, which are theirs for good.
   void run(int threads, int64_t phases, const Loop& loop);
 
-  // f(), whose loops have the threads of a team that is lent to this one as helpers, and none of the pool's. The team is
-  // waited for once, when f is done (runtime::LentTeam).
+  // f(), whose loops have the threads of a team that is lent to this one as helpers, and none of the pool's. The team
+  // is waited for once, when f is done (runtime::LentTeam).
   using Fork = void (*)(void (*f)(void* data), void* data, unsigned threads, unsigned flags);
   static void with_team(Fork fork, const std::function<void()>& f);
 
