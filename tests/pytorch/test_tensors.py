@@ -141,12 +141,12 @@ from mpsgraph.torch import tensors
 
 torch.set_num_threads(2)
 torch.ones(1 << 20).exp_()  # PyTorch's threads are there, in the parent
+given = torch.eye(300)
 child = os.fork()
 if child == 0:
     g = mg.Graph()
     x = g.placeholder((300, 300))
     executable = g.compile({x: ((300, 300), "float32")}, [g.matrix_multiplication(x, x)])
-    given = torch.eye(300)
     for _ in range(40):
         (found,) = tensors.run(executable, [given], [0])
     os._exit(0 if float(found[0, 0]) == 1 else 1)
@@ -157,7 +157,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_forked_child_does_not_wait_for_its_parents_threads():
     environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", FORKED], timeout=100, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", FORKED], timeout=60, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
