@@ -1128,7 +1128,7 @@ class TensorExchange:
         """
         `types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what cannot be shared; `team`: addresses of GOMP_parallel and omp_get_max_threads, whose threads then help in short runs. UnsupportedError when the type has no such functions of version 1.
         """
-    def run(self, executable: Executable, tensors: collections.abc.Sequence[typing.Any], places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list:
+    def run(self, executable: Executable, tensors: collections.abc.Sequence[typing.Any], places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list[typing.Any]:
         """
         `places`: which tensor each feed takes. Result: new tensors in the order of the targets.
         """

@@ -67,8 +67,8 @@ class TensorExchange {
     for (const std::string& question : questions) questions_.append(py::str(question));
   }
 
-  py::list run(const std::shared_ptr<Executable>& executable, const Sequence<py::object>& tensors,
-               const std::vector<size_t>& places) const {
+  py::typing::List<py::object> run(const std::shared_ptr<Executable>& executable, const Sequence<py::object>& tensors,
+                                   const std::vector<size_t>& places) const {
     std::optional<runtime::LentTeam> lent;
     if (team_ && !guard_.forked())  // a child has none of its parent's threads, and would wait for them
       lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
@@ -143,8 +143,8 @@ class TensorExchange {
     return tensor.data && (reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset) % alignment == 0;
   }
 
-  py::list to_tensors(const std::vector<NDArray>& arrays) const {
-    py::list result(arrays.size());
+  py::typing::List<py::object> to_tensors(const std::vector<NDArray>& arrays) const {
+    py::typing::List<py::object> result(arrays.size());
     for (size_t i = 0; i < arrays.size(); ++i) {
       void* object = nullptr;
       if (functions_->managed_tensor_to_py_object_no_sync(runtime::to_dlpack_versioned(arrays[i]), &object) != 0)
