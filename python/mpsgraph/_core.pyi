@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
@@ -1120,6 +1120,18 @@ class DeviceGraph:
     @property
     def graph(self) -> Graph:
         ...
+class TensorExchange:
+    """
+    Runs executables over the tensors of another framework.
+    """
+    def __init__(self, types: tuple[typing.Any, ...], questions: collections.abc.Sequence[str], prepare: collections.abc.Callable[..., typing.Any], team: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex] | None = None) -> None:
+        """
+        `types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what cannot be shared; `team`: addresses of GOMP_parallel and omp_get_max_threads, whose threads then help in short runs. UnsupportedError when the type has no such functions of version 1.
+        """
+    def run(self, executable: Executable, tensors: collections.abc.Sequence[typing.Any], places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list[typing.Any]:
+        """
+        `places`: which tensor each feed takes. Result: new tensors in the order of the targets.
+        """
 class NNParameterState:
     """
     Parameters, their gradients or statistics, by name; of one batch or a source's.

@@ -157,7 +157,7 @@ void define_package(py::module_& module);
 
 void define_nngraph(py::module_& module);
 
-// --- runtime (runtime.cpp, custom.cpp, executables.cpp, probes.cpp) --------------------------------------------------
+// --- runtime (runtime.cpp, custom.cpp, executables.cpp, tensor_exchange.cpp, probes.cpp) ----------------------------
 
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
@@ -165,6 +165,11 @@ void define_probes(py::module_& module);  // for the self-test
 void define_custom(py::module_& module);
 void define_exchange(py::module_& module);  // before the executables: what graphs may call
 void define_executables(py::module_& module);
+void define_tensor_exchange(py::module_& module);
+// Without the GIL, on this thread where the executable is brief.
+std::vector<runtime::NDArray> run_and_wait(const std::shared_ptr<runtime::Executable>& executable,
+                                           std::vector<runtime::NDArray> inputs, std::vector<runtime::NDArray> results,
+                                           const std::shared_ptr<runtime::CommandQueue>& queue);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
 
 // --- the older interface (nngraph_recurrent.cpp) ---------------------------------------------------------------------

@@ -187,9 +187,7 @@ void note_writer(const std::optional<Sequence<py::object>>& results, const Start
 
 Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
            const QueuePointer& queue) {
-  const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, true);
-  started.wait();
-  return as_list(started.execution->pending_results());
+  return as_list(run_and_wait(executable, std::move(inputs), std::move(results), queue));
 }
 
 Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_ptr<CommandBuffer>& buffer,
@@ -510,6 +508,13 @@ void define_device_graph(py::module_& module) {
 }
 
 }  // namespace
+
+std::vector<NDArray> run_and_wait(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs,
+                                  std::vector<NDArray> results, const QueuePointer& queue) {
+  const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, true);
+  started.wait();
+  return started.execution->pending_results();
+}
 
 void define_executables(py::module_& module) {
   define_descriptors(module);

@@ -25,6 +25,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_exchange(module);
   bindings::define_custom(module);
   bindings::define_executables(module);
+  bindings::define_tensor_exchange(module);
   bindings::define_nngraph(module);
   bindings::define_probes(module);
   bindings::define_package(module);

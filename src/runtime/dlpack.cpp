@@ -20,11 +20,7 @@ DLDataType to_code(DType dtype) {
 }
 
 DType from_code(DLDataType type) {
-  for (int i = 0; i < dtype_count; ++i) {
-    const auto dtype = static_cast<DType>(i);
-    const auto code = to_code(dtype);
-    if (code.code == type.code && code.bits == type.bits && type.lanes == 1) return dtype;
-  }
+  if (const auto dtype = dtype_of_dlpack(type)) return *dtype;
   throw DTypeError(cat("[from_dlpack] element type with code ", int{type.code}, ", ", int{type.bits}, " bits and ",
                        type.lanes, " lanes is not supported; convert the array first"));
 }
@@ -73,6 +69,15 @@ NDArray import(Managed* managed, bool writable) {
 }
 
 }  // namespace
+
+std::optional<DType> dtype_of_dlpack(DLDataType type) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const auto code = to_code(dtype);
+    if (code.code == type.code && code.bits == type.bits && type.lanes == 1) return dtype;
+  }
+  return {};
+}
 
 DLManagedTensor* to_dlpack(const NDArray& array) {
   if (!array.writable())

@@ -9,6 +9,7 @@
 #include "core/definition.h"
 #include "mpsgraph/runtime/profiler.h"
 #include "mpsgraph/runtime/serialized_executable.h"
+#include "mpsgraph/runtime/threads.h"
 #include "runtime/backend.h"
 #include "runtime/graph_state.h"
 #include "runtime/staged_program.h"
@@ -232,7 +233,8 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
   if (array.dtype() != type.dtype)
     throw DTypeError(cat("[run] ", what, " ", tensor.name(), " is ", name(array.dtype()), ", and the executable needs ",
                          name(type.dtype), tensor.operation->where()));
-  if (!compatible(Shape(array.dims()), type.shape))
+  const bool same = type.shape.known() && array.dims() == type.shape.dims();
+  if (!same && !compatible(Shape(array.dims()), type.shape))
     throw ShapeError(cat("[run] ", what, " ", tensor.name(), " has shape ", to_string(array.dims()),
                          ", and the executable was compiled for ", type.shape, "; compile for the other shape",
                          tensor.operation->where()));
@@ -339,8 +341,9 @@ void Executable::execute(Run& run, DeviceCommands* device) {
 // A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon. On a busy
 // machine a run may take several times as long as the one before: what was short counts as short, because runs on this
 // thread and then on that one would keep two teams of threads awake, which slows down both.
+// Who lends a team is used to loops that cannot be interrupted, and elsewhere the team would be in the way.
 bool Executable::brief() const {
-  constexpr int64_t once = 20'000'000, always = 5 * once;
+  const int64_t once = LentTeam::lent() ? 200'000'000 : 20'000'000, always = 5 * once;
   return !open_ended_ && fastest_ < once && nanoseconds_ < always;
 }
 

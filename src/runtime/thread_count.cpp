@@ -81,6 +81,21 @@ void set_thread_count(int count) {
   asked = count;
 }
 
+namespace {
+
+thread_local const LentTeam* lent_here = nullptr;
+
+}  // namespace
+
+LentTeam::LentTeam(Fork fork, Size size) : before_(lent_here), fork_(fork), size_(size) { lent_here = this; }
+LentTeam::~LentTeam() { lent_here = before_; }
+
+bool LentTeam::lent() { return lent_here; }
+
+LentTeam::Fork LentTeam::current() {
+  return lent() && thread_count() > 1 && lent_here->size_() >= thread_count() ? lent_here->fork_ : nullptr;
+}
+
 int most_threads() {
   if (const int known = cut.load(std::memory_order_relaxed); known > 0) return known;
   const std::lock_guard lock(mutex);

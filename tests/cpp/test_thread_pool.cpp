@@ -1,6 +1,7 @@
 // Loops on the pool of threads: who takes part, in which order, and who is not waited for.
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
@@ -176,6 +177,108 @@ TEST(helpers_that_cost_more_than_they_bring_are_not_asked_for_a_while) {
     });
     return others > 0;
   });
+}
+
+// ---- teams that are lent: here threads that come for one call, as late as they like
+
+int team_size = threads;
+std::chrono::microseconds delay{0};
+
+void fork_threads(void (*f)(void*), void* data, unsigned, unsigned) {
+  std::vector<std::thread> others;
+  for (int i = 1; i < team_size; ++i)
+    others.emplace_back([f, data] {
+      std::this_thread::sleep_for(delay);
+      f(data);
+    });
+  f(data);
+  for (std::thread& other : others) other.join();
+}
+
+TEST(a_team_helps_whoever_it_is_lent_to) {
+  begin();
+  const auto self = std::this_thread::get_id();
+  std::set<std::thread::id> seen;
+  std::mutex mutex;
+  until([&] {
+    std::atomic<int64_t> sum{0}, wrong{0};
+    ThreadPool::with_team(&fork_threads, [&] {
+      for (int round = 0; round < 50; ++round)
+        parallel_items(64, [&](int64_t item, int64_t member) {
+          sum += item;
+          wrong += (member == 0) != (std::this_thread::get_id() == self) || member >= threads;
+          std::this_thread::sleep_for(10us);
+          const std::lock_guard lock(mutex);
+          seen.insert(std::this_thread::get_id());
+        });
+    });
+    CHECK_EQUAL(sum.load(), 50 * 63 * 64 / 2);
+    CHECK_EQUAL(wrong.load(), 0);
+    return seen.size() > 1;
+  });
+  parallel_items(64, [&](int64_t, int64_t member) { CHECK((member == 0) == (std::this_thread::get_id() == self)); });
+}
+
+TEST(a_team_may_be_too_large_too_small_or_late) {
+  begin();
+  for (const int size : {1, 2, 3 * threads})
+    for (const auto late : {0us, 2000us}) {
+      team_size = size;
+      delay = late;
+      std::atomic<int64_t> sum{0}, wrong{0};
+      for (int round = 0; round < 20; ++round)
+        ThreadPool::with_team(&fork_threads, [&] {
+          parallel_for(1 << 12, 64, [&](int64_t begin, int64_t end) { sum += end - begin; });
+          parallel_items(32, [&](int64_t, int64_t member) { wrong += member < 0 || member >= threads; });
+        });
+      CHECK_EQUAL(sum.load(), 20 * (1 << 12));
+      CHECK_EQUAL(wrong.load(), 0);
+    }
+  team_size = threads;
+  delay = 0us;
+}
+
+TEST(what_a_program_throws_comes_through_its_team) {
+  begin();
+  for (int round = 0; round < 20; ++round)
+    CHECK_THROWS(mpsgraph::DeviceError, ThreadPool::with_team(&fork_threads, [] { throw mpsgraph::DeviceError("!"); }));
+  int inner = 0;
+  ThreadPool::with_team(&fork_threads, [&] {  // a program that calls another one
+    ThreadPool::with_team([](void (*)(void*), void*, unsigned, unsigned) { CHECK(false); }, [&] { ++inner; });
+  });
+  CHECK_EQUAL(inner, 1);
+}
+
+TEST(teams_of_several_callers) {
+  begin();
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> sum{0};
+  for (int caller = 0; caller < 4; ++caller)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 30; ++round)
+        ThreadPool::with_team(&fork_threads, [&] { parallel_items(64, [&](int64_t item, int64_t) { sum += item; }); });
+    });
+  for (std::thread& caller : callers) caller.join();
+  CHECK_EQUAL(sum.load(), 4 * 30 * 63 * 64 / 2);
+}
+
+TEST(a_team_is_lent_to_one_thread_for_a_while) {
+  begin();
+  using mpsgraph::runtime::LentTeam;
+  CHECK(!LentTeam::lent() && !LentTeam::current());
+  {
+    const LentTeam team(&fork_threads, [] { return threads; });
+    CHECK(LentTeam::lent() && LentTeam::current() == &fork_threads);
+    {
+      const LentTeam small(&fork_threads, [] { return threads - 1; });
+      CHECK(LentTeam::lent() && !LentTeam::current());
+    }
+    CHECK(LentTeam::current() == &fork_threads);
+    bool elsewhere = true;
+    std::thread([&] { elsewhere = LentTeam::lent(); }).join();
+    CHECK(!elsewhere);
+  }
+  CHECK(!LentTeam::lent());
 }
 
 TEST(fewer_threads_when_fewer_are_set) {

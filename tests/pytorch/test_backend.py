@@ -173,3 +173,34 @@ def test_examples_run(module: str):
         torch._dynamo.reset()
         doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
     assert tests and not said, "".join(said)
+
+
+def test_a_graph_may_run_again_backward_and_in_several_threads():
+    module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    compiled = torch.compile(module, backend="mpsgraph")
+    x = torch.randn(4, 6).double()
+    expected = torch.autograd.grad(module(x).square().sum(), list(module.parameters()))
+    found = compiled(x).square().sum()
+    for again in (True, False):
+        slopes = torch.autograd.grad(found, list(module.parameters()), retain_graph=again)
+        for ours, theirs in zip(slopes, expected, strict=True):
+            torch.testing.assert_close(ours, theirs)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(found, list(module.parameters()))
+    first, second = compiled(x).square().sum(), compiled(2 * x).square().sum()  # both before either goes back
+    second.backward()
+    first.backward()
+    both = module(x).square().sum() + module(2 * x).square().sum()
+    for p, theirs in zip(module.parameters(), torch.autograd.grad(both, list(module.parameters())), strict=True):
+        torch.testing.assert_close(p.grad, theirs)
+
+
+def test_gradients_are_taken_over_and_not_copied():
+    """What a gradient is made in becomes the parameter's: a copy would cost as much as the optimizer's reading."""
+    module = nn.Linear(300, 200)
+    compiled = torch.compile(module, backend="mpsgraph")
+    compiled(torch.ones(2, 300)).sum().backward()
+    held = mg.memory_statistics()["cpu"]["arrays"]["current"]
+    assert module.weight.grad.is_contiguous() and module.weight.grad.stride() == module.weight.stride()
+    module.zero_grad()
+    assert held - mg.memory_statistics()["cpu"]["arrays"]["current"] >= 4 * 300 * 200

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "mpsgraph/export.h"
 #include "mpsgraph/runtime/ndarray.h"
@@ -56,6 +57,9 @@ namespace mpsgraph::runtime {
 
 inline constexpr int32_t dlpack_cpu = 1;
 inline constexpr uint64_t dlpack_read_only = 1, dlpack_is_copied = 2;
+
+// None where no element type of ours is meant.
+MPSGRAPH_API std::optional<DType> dtype_of_dlpack(DLDataType type);
 
 // The receiver calls the deleter. DeviceError for a read-only array in the old structure, which cannot say so.
 MPSGRAPH_API DLManagedTensor* to_dlpack(const NDArray& array);

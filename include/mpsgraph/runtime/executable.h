@@ -51,6 +51,8 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   size_t own_bytes() const;  // all but the shared ones
   size_t shared_bytes() const;                       // of arenas that executables share
   std::vector<std::string> kernel_names() const;
+  // Its runs are so short that a thread that waits for one may run it itself.
+  bool brief() const;
   // What its device made of it, for a backend that makes it a part of another program.
   std::shared_ptr<CompiledProgram> compiled() const;
   std::string plan() const;
@@ -88,7 +90,6 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
   void execute(Run& run, DeviceCommands* device);
-  bool brief() const;
   std::unique_ptr<CompiledProgram> compile(compiler::Program program, compiler::Options options) const;
   std::shared_ptr<std::vector<NDArray>> encode_run(CommandBuffer& buffer, std::vector<NDArray> inputs,
                                                    std::vector<NDArray> results, const ExecutionDescriptor& descriptor);

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -27,7 +26,7 @@ from ..graph import Graph
 from . import importer
 from .aten import function_of
 from .partition import partition
-from .tensors import as_array, as_tensor
+from .tensors import run
 
 
 @dataclass
@@ -135,8 +134,7 @@ class _Part(torch.nn.Module):
         self.places = [feeds[feed] for feed in self.executable.feeds]
 
     def forward(self, *inputs: Any) -> Any:
-        results = self.executable.run([as_array(inputs[place]) for place in self.places])
-        tensors = [as_tensor(array) for array in results]
+        tensors = run(self.executable, inputs, self.places)
         return tensors[0] if self.single else tuple(tensors)
 
 
@@ -150,6 +148,10 @@ class _Known(FakeTensorProp):
         return result
 
 
+Boxed = Callable[[list[Any]], Any]
+"""A function of a list that it empties, so that what was kept for it is freed when it has been read."""
+
+
 class _Compiled:
     """A graph of AOTAutograd's: compiled for the shapes of a call when it comes."""
 
@@ -161,13 +163,15 @@ class _Compiled:
             if node.op == "placeholder"
             for size in _sizes(node.meta.get("val"))
         )
-        self.parts: dict[Any, Callable[..., Any]] = {}
-        if not self.open:
-            self.parts[None] = _partitioned(module)
+        self.parts: dict[Any, Boxed] = {}
 
-    def __call__(self, *given: Any) -> Any:
-        if not self.open:
-            return self.parts[None](*given)
+    def function(self) -> Boxed:
+        """What AOTAutograd calls."""
+        found: Boxed = (lambda given: self.for_sizes(given)) if self.open else _partitioned(self.module)
+        found._boxed_call = True  # type: ignore[attr-defined]
+        return found
+
+    def for_sizes(self, given: list[Any]) -> Any:
         key = tuple(tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in given)
         if key not in self.parts:
             copied = torch.fx.Graph()
@@ -177,14 +181,14 @@ class _Compiled:
             with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
                 _Known(module, mode).propagate(*given)
             self.parts[key] = _partitioned(module)
-        return self.parts[key](*given)
+        return self.parts[key](given)
 
 
 def _sizes(value: Any) -> list[Any]:
     return list(value.shape) if isinstance(value, torch.Tensor) else [value]
 
 
-def _partitioned(module: torch.fx.GraphModule) -> Callable[..., Any]:
+def _partitioned(module: torch.fx.GraphModule) -> Boxed:
     """The graph with what can be translated as parts of ours, and the rest as it is."""
     for node in list(module.graph.nodes):  # sizes that are known by now
         known = node.meta.get("val")
@@ -217,11 +221,51 @@ def _partitioned(module: torch.fx.GraphModule) -> Callable[..., Any]:
         if node.op == "call_module" and isinstance(fused.get_submodule(node.target), torch.fx.GraphModule):
             setattr(fused, node.target, _Part(fused.get_submodule(node.target)))
     fused.recompile()
-    return fused
+    return _whole(fused) or _in_parts(fused)
 
 
-def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    return make_boxed_func(_Compiled(module))  # type: ignore[no-any-return]
+def _in_parts(fused: torch.fx.GraphModule) -> Boxed:
+    def run_parts(given: list[Any]) -> Any:
+        inputs = tuple(given)
+        given.clear()
+        return fused(*inputs)
+
+    return run_parts
+
+
+def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
+    """A graph that is one part is its executable: nothing of PyTorch's stands between. None for other graphs."""
+    calls = [n for n in fused.graph.nodes if n.op not in ("placeholder", "output") and n.target is not operator.getitem]
+    if len(calls) != 1 or calls[0].op != "call_module" or calls[0].kwargs:
+        return None
+    (call,), part = calls, fused.get_submodule(calls[0].target)
+    inputs = [node for node in fused.graph.nodes if node.op == "placeholder"]
+    (output,) = (node for node in fused.graph.nodes if node.op == "output")
+    if not isinstance(part, _Part) or not isinstance(output.args[0], (tuple, list)):
+        return None
+    executable, places = part.executable, [inputs.index(call.args[place]) for place in part.places]
+    results = {call: 0} if part.single else {user: user.args[1] for user in call.users}
+    gives = list(output.args[0])
+    if [results.get(node) for node in gives] == list(range(len(executable.targets))):
+
+        def run_whole(given: list[Any]) -> Any:
+            found = run(executable, given, places)
+            given.clear()
+            return found
+
+        return run_whole
+
+    def run_and_pick(given: list[Any]) -> Any:
+        found = run(executable, given, places)
+        known = {**{node: found[place] for node, place in results.items()}, **dict(zip(inputs, given, strict=True))}
+        given.clear()
+        return [known[node] if isinstance(node, torch.fx.Node) else node for node in gives]
+
+    return run_and_pick
+
+
+def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Boxed:
+    return _Compiled(module).function()
 
 
 def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:

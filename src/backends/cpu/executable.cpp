@@ -1,6 +1,7 @@
 // Frames, the run loop, and the printed plan.
 #include "backends/cpu/executable.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "backends/cpu/arenas.h"
@@ -42,6 +43,7 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
     if (info.home == Home::feed || info.home == Home::result || info.home == Home::variable)
       external_.push_back({slot, info});
   }
+  uses_openmp_ = std::ranges::any_of(lowered_.all_kernels, [](const Kernel* k) { return k && k->uses_openmp(); });
   free_frames_.push_back(new_frame());  // the first run finds its frame and its memory ready
   Arenas::get().join(lowered_.arena_bytes);
 }
@@ -111,13 +113,15 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
   uint64_t time = 0;  // 0: says nothing of how long it takes
   {
     const ThreadPool::Alone alone(owned->alone);
-    if (const auto session = runtime::Profiler::get().session()) {
-      run_profiled(frame, session);
-    } else {
-      const uint64_t begin = runtime::thread_count() > 1 ? ticks() : 0;
-      run_kernels(lowered_.kernels, frame);
-      if (begin > 0) time = ticks() - begin;
-    }
+    const auto fork = owned->alone || uses_openmp_ ? nullptr : runtime::LentTeam::current();
+    const auto session = runtime::Profiler::get().session();
+    const auto run_all = [&] { session ? run_profiled(frame, session) : run_kernels(lowered_.kernels, frame); };
+    const uint64_t begin = runtime::thread_count() > 1 && !session ? ticks() : 0;
+    if (fork)
+      ThreadPool::with_team(fork, run_all);
+    else
+      run_all();
+    if (begin > 0) time = ticks() - begin;
   }
   give_back(std::move(owned), time);
 }

@@ -45,6 +45,7 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::vector<std::byte*> constant_pointers_;
   size_t constant_bytes_ = 0;
   std::vector<std::pair<Slot, SlotInfo>> external_;  // feeds, results and variables: entered before each run
+  bool uses_openmp_ = false;
   std::once_flag described_;
   std::shared_ptr<const KernelDescriptions> descriptions_;  // made when a profile first asks
   std::mutex mutex_;  // of what follows

@@ -54,6 +54,7 @@ class Kernel {
   virtual void run(Frame& frame) const = 0;
   virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
   virtual std::string description() const { return {}; }  // for the printed plan
+  virtual bool uses_openmp() const { return false; }      // whose team is then its own
   std::string name;   // the operation's name, set by the lowering
   int index = -1;     // into Frame::states, set by the lowering
   std::vector<const Operation*> operations;  // what it computes, for profiles; several when kernels were merged

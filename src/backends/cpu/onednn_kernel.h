@@ -49,6 +49,7 @@ class OnednnKernel final : public Kernel {
   void run(Frame& frame) const override;
   std::unique_ptr<KernelState> make_state() const override;
   std::string description() const override { return text_; }
+  bool uses_openmp() const override { return threads_ > 1; }
 
  private:
   struct Step {

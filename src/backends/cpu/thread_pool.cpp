@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <exception>
 #include <new>
 
 #include "backends/cpu/flush_to_zero.h"
@@ -64,6 +65,7 @@ constexpr double most_balance = 5000, first_pause = 20'000, longest_pause = 500'
 struct Place {
   int64_t member = 0;
   bool in_a_loop = false;
+  ThreadPool* lent = nullptr;  // a team's, which this thread's loops run on
 };
 thread_local Place place;
 
@@ -82,7 +84,7 @@ ThreadPool& ThreadPool::get() {
     return true;
   }();
   (void)once;
-  return *the_pool;
+  return place.lent ? *place.lent : *the_pool;
 }
 
 int64_t ThreadPool::member() { return place.member; }
@@ -211,6 +213,10 @@ void ThreadPool::start(int threads) {
         &thread, &attributes,
         [](void* argument) -> void* {
           const std::unique_ptr<Start> begin(static_cast<Start*>(argument));
+#ifdef __linux__
+          pthread_setname_np(pthread_self(), "mpsgraph helper");
+#endif
+          FlushToZero::for_good();
           begin->pool->help(begin->member);
           return nullptr;
         },
@@ -224,14 +230,11 @@ void ThreadPool::start(int threads) {
 }
 
 void ThreadPool::help(int64_t member) {
-#ifdef __linux__
-  pthread_setname_np(pthread_self(), "mpsgraph helper");
-#endif
   place = {member, true};
-  FlushToZero::for_good();
   Helper& me = helper_[static_cast<size_t>(member)];
   while (true) {
     const uint32_t before = calls_.load();
+    if (dismissed_.load()) return;
     if (take_part(me, member)) continue;
     const auto called = [&] { return calls_.load(std::memory_order_acquire) != before; };
     if (spin(between_loops, called)) continue;
@@ -265,6 +268,56 @@ bool ThreadPool::take_part(Helper& me, int64_t member) {
     }
   }
   return false;
+}
+
+// ---- teams
+
+void ThreadPool::begin_team() {
+  if (!helper_) {
+    helper_ = std::make_unique<Helper[]>(static_cast<size_t>(runtime::most_threads()));
+    helpers_ = runtime::most_threads();  // none has to be started
+    microseconds(1);
+  }
+  dismissed_ = false;
+}
+
+void ThreadPool::dismiss_team() {
+  dismissed_.store(true);
+  call(runtime::most_threads());
+}
+
+void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
+  if (place.lent || place.in_a_loop) return f();
+  static thread_local ThreadPool mine;  // a member comes back to gates that it has seen
+  struct Team {
+    ThreadPool& pool;
+    const std::function<void()>& f;
+    std::atomic<int64_t> next{1};
+    std::exception_ptr error;
+
+    void enter() {
+      if (place.lent == &pool) {  // who forked; what it throws must not pass through somebody else's functions
+        try {
+          f();
+        } catch (...) {
+          error = std::current_exception();
+        }
+        pool.dismiss_team();
+        return;
+      }
+      const int64_t member = next.fetch_add(1);
+      if (member >= runtime::most_threads()) return;
+      const Place before = place;
+      const FlushToZero flush;
+      pool.help(member);
+      place = before;
+    }
+  } team{mine, f, {1}, nullptr};
+  mine.begin_team();
+  place.lent = &mine;
+  fork([](void* data) { static_cast<Team*>(data)->enter(); }, &team, 0, 0);
+  place.lent = nullptr;
+  if (team.error) std::rethrow_exception(team.error);
 }
 
 }  // namespace mpsgraph::cpu

@@ -6,11 +6,14 @@
 //
 // A helper that loses its processor with an item in hand is waited for, which may take milliseconds. The pool keeps
 // account of what helpers gain and what waiting for them costs; while it costs more, loops run on their callers alone.
+//
+// A team of threads that is lent to a caller is a pool of its own for as long as one program runs.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -30,6 +33,11 @@ class ThreadPool {
   };
   // The caller is member 0; helpers have numbers from 1 on, below `threads`, which are theirs for good.
   void run(int threads, int64_t phases, const Loop& loop);
+
+  // f(), whose loops have the threads of a team that is lent to this one as helpers, and none of the pool's. The team
+  // is waited for once, when f is done (runtime::LentTeam).
+  using Fork = void (*)(void (*f)(void* data), void* data, unsigned threads, unsigned flags);
+  static void with_team(Fork fork, const std::function<void()>& f);
 
   // While it lives, this thread's loops run on it alone, if it is told to.
   class Alone {
@@ -73,10 +81,13 @@ class ThreadPool {
   void open(Job& job, int threads, const Loop& loop, int64_t phase);
   uint64_t shut(Job& job);
   void help(int64_t member);
+  void begin_team();
+  void dismiss_team();
   bool take_part(Helper& helper, int64_t member);
   void settle(Job& job, int64_t own, uint64_t worked, uint64_t waited);
 
   alignas(64) std::atomic<uint32_t> calls_{0};
+  std::atomic<bool> dismissed_{false};       // helpers of a team go back to where they came from
   alignas(64) std::atomic<int> helpers_{0};  // that have been started
   std::array<Job, most_jobs> jobs_;
   std::unique_ptr<Helper[]> helper_;
