@@ -141,6 +141,14 @@ def test_single_elements_of_each_type(single, n):
     assert_mixture([(1,) if i == single else (n,) for i in range(6)], n)
 
 
+@pytest.mark.parametrize("byte", [0, 1, 2, 0x80, 0xFF])
+@pytest.mark.parametrize("n", [5, 37])
+def test_a_single_boolean_is_true_whatever_its_bits(byte, n):
+    flag, x = np.array([byte], np.uint8).view(bool), np.arange(n, dtype=np.float32)
+    found = results(lambda g, f, v: g.select(f, v * 2.0, v - 1.0), [flag, x], ["bool", "float32"])[0]
+    np.testing.assert_array_equal(found, x * 2 if byte else x - 1)
+
+
 @pytest.mark.parametrize("other", [(1, 1), (3, 1), (1, 1031)], ids=str)
 @pytest.mark.parametrize("which", range(6))
 def test_rows_that_are_broadcast(which, other):

@@ -101,11 +101,11 @@ def test_what_is_wrong_is_an_error_and_changes_nothing():
         tensors.run(executable, [torch.ones(3, 2)], [0])
     with pytest.raises(mg.DTypeError, match="float64"):
         tensors.run(executable, [torch.ones(2, 3).double()], [0])
-    with pytest.raises((IndexError, mg.GraphError)):
+    with pytest.raises(mg.GraphError, match="no tensor 0 among 0"):
         tensors.run(executable, [], [0])
     with pytest.raises(mg.GraphError, match="feeds"):
         tensors.run(executable, [torch.ones(2, 3)], [])
-    with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+    with pytest.raises(TypeError, match="meta device"):  # PyTorch's own
         tensors.run(executable, [torch.ones(2, 3, device="meta")], [0])
     assert tensors.run(executable, [torch.ones(2, 3)], [0])[0].sum() == 12
 

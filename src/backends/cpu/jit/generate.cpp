@@ -377,9 +377,8 @@ class Generator {
     const Operand from = address(node.stream, bytes_of(node.format));
     if (tail_ && !wide_ && node.format == Format::bits32) return as_.vector(masked_load, reg, tail_vector, from);
     static constexpr Opcode by_format[] = {move_load, widen_halves, extend_words, {2, 1, 0x31}};
-    const bool masked = tail_ && wide_;
     as_.vector(by_format[static_cast<int>(node.format)], reg, -1, from,
-               {.mask = masked ? tail_mask : 0, .zero = masked});
+               {.mask = tail_ && wide_ ? tail_mask : 0, .zero = tail_ && wide_});
   }
 
   void store(const Node& node) {
