@@ -104,17 +104,22 @@ def check_methods(cls: type) -> None:
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     """The check around one function. What it compares with is worked out at the first call."""
     contract: Contract | None = None
+    looked_at: Sequence[tuple[int, frozenset[type], Check, Parameter]] = ()
 
     @functools.wraps(function)
     def guarded(*args: Any, **options: Any) -> Any:
-        nonlocal contract
+        nonlocal contract, looked_at
         if contract is None:
             contract = Contract(function)
-        for parameter, value in zip(contract.positional, args, strict=False):
-            if type(value) not in parameter.usual and not parameter.accepts(value):
-                contract.refuse(parameter, value, args)
-        if len(args) > len(contract.positional) and contract.rest is not None:
-            for value in args[len(contract.positional) :]:
+            looked_at = contract.looked_at
+        count = len(args)
+        for i, usual, accepts, parameter in looked_at:
+            if i >= count:
+                break
+            if type(args[i]) not in usual and not accepts(args[i]):
+                contract.refuse(parameter, args[i], args)
+        if contract.rest is not None:
+            for value in args[contract.positional :]:
                 if not contract.rest.accepts(value):
                     contract.refuse(contract.rest, value, args)
         for name, value in options.items():
@@ -141,37 +146,38 @@ class Parameter:
 def _what_fits(hint: Any) -> tuple[Check, frozenset[type]]:
     """What an annotation accepts, and the types that need no further look; most annotations stand in many places."""
     accepts = _check_of(hint)
-    return (_anything, _Everything()) if accepts is None else (accepts, frozenset(_usual_types(hint)))
-
-
-class _Everything(frozenset):  # type: ignore[type-arg]
-    """The types of a parameter that takes anything."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
+    return (_anything, frozenset()) if accepts is None else (accepts, frozenset(_usual_types(hint)))
 
 
 class Contract:
-    """What the signature of a function says about its arguments."""
+    """What the signature of a function says about its arguments.
+
+    Attributes: positional, how many may come by place; looked_at, which of these are not taken as they come: places,
+    usual types, what else is accepted, and parameters; named, by name those that are not taken as they come; rest, the
+    parameter that takes all further ones, where it is not everything.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         inner = inspect.unwrap(function)
         self.is_method = "." in function.__qualname__.rsplit("<locals>.")[-1]
-        self.positional: list[Parameter] = []
+        self.positional = 0
+        self.looked_at: list[tuple[int, frozenset[type], Check, Parameter]] = []
         self.named: dict[str, Parameter] = {}
         self.rest: Parameter | None = None
-        for name, parameter in inspect.signature(function).parameters.items():
-            hint = resolved(parameter.annotation, inner)
+        for name, kind, annotation in _parameters(inner):
+            hint = resolved(annotation, inner)
             if name in _BOUNDS and function.__module__.startswith(_BOUNDED):
                 hint = _with_bounds(hint, _BOUNDS[name])
             made = Parameter(name, hint)
-            if parameter.kind is parameter.VAR_POSITIONAL:
+            by_place = kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            if made.accepts is not _anything and kind is inspect.Parameter.VAR_POSITIONAL:
                 self.rest = made
-            elif parameter.kind is not parameter.VAR_KEYWORD:
-                if parameter.kind is not parameter.KEYWORD_ONLY:
-                    self.positional.append(made)
+            elif made.accepts is not _anything and kind is not inspect.Parameter.VAR_KEYWORD:
+                if by_place:
+                    self.looked_at.append((self.positional, made.usual, made.accepts, made))
                 self.named[name] = made
+            self.positional += by_place
 
     def refuse(self, parameter: Parameter, value: Any, args: tuple[Any, ...]) -> NoReturn:
         """Raises the error for an argument."""
@@ -204,13 +210,38 @@ _DTYPES = (
 # --- annotations -----------------------------------------------------------------------------------------------------
 
 
+def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Names, kinds and annotations of a function's parameters; from its code where it has some, for building an
+    `inspect.Signature` takes longer than most first calls."""
+    if not isinstance(function, FunctionType) or hasattr(function, "__signature__"):
+        for name, parameter in inspect.signature(function).parameters.items():
+            yield name, parameter.kind, parameter.annotation
+        return
+    code, kinds = function.__code__, inspect.Parameter
+    by_place, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    rests = [
+        kind
+        for flag, kind in ((inspect.CO_VARARGS, kinds.VAR_POSITIONAL), (inspect.CO_VARKEYWORDS, kinds.VAR_KEYWORD))
+        if code.co_flags & flag
+    ]
+    for i, name in enumerate(code.co_varnames[: by_name + len(rests)]):
+        kind = kinds.POSITIONAL_OR_KEYWORD if i < by_place else kinds.KEYWORD_ONLY
+        yield name, rests[i - by_name] if i >= by_name else kind, function.__annotations__.get(name, kinds.empty)
+
+
+_RESOLVED: dict[tuple[str, str], Any] = {}  # by module and text: most annotations stand in many places
+
+
 def resolved(annotation: Any, function: Callable[..., Any]) -> Any:
     """The annotation as an object. What is imported for type checkers only is found among the package's names."""
     if annotation is inspect.Parameter.empty:
         return Any
-    if isinstance(annotation, str):
-        return eval(annotation, function.__globals__, _Names())
-    return annotation
+    if not isinstance(annotation, str):
+        return annotation
+    key = function.__module__, annotation
+    if key not in _RESOLVED:
+        _RESOLVED[key] = eval(annotation, function.__globals__, _Names())
+    return _RESOLVED[key]
 
 
 class _Names(Mapping[str, Any]):

@@ -109,6 +109,8 @@ _FIRST_INFINITE = {
 
 def _converted(array: np.ndarray, dtype: DType) -> np.ndarray:
     """The array in a dtype that was asked for; what would lose the kind of its numbers is refused."""
+    if array.dtype == dtype.numpy:
+        return array
     if not (dtype.is_float and array.dtype.kind in "fiu") and not np.can_cast(array.dtype, dtype.numpy, "same_kind"):
         raise DTypeError(f"{array.dtype} values do not become {dtype} silently: convert them with astype first")
     if dtype.is_integer and array.size and not (fits(int(array.min()), dtype) and fits(int(array.max()), dtype)):

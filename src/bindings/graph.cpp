@@ -119,6 +119,74 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
                             : self->create(kind, std::move(operands), std::move(converted), given, std::move(owned)));
 }
 
+TensorObject create_tensor(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
+                           const py::dict& attributes, const std::optional<std::string>& name, Autocast* autocast) {
+  if (autocast && &autocast->graph() != &*self) throw GraphError("create: the autocast is of another graph");
+  auto operands = to_tensors(inputs, kind);
+  auto converted = to_attributes(kind, attributes);
+  const std::string given = name.value_or("");
+  const Operation* operation = autocast ? autocast->create(kind, std::move(operands), std::move(converted), given)
+                                        : self->create(kind, std::move(operands), std::move(converted), given);
+  if (operation->outputs.empty()) throw GraphError(cat("[", kind, "] has no result"));
+  return to_object(self, operation->output());
+}
+
+// Which placeholders, or arguments of blocks, operations depend on in any way. Each operation is looked at once, and a
+// long chain shares one list, so that a model of thousands of operations that ask is read in linear time.
+class Origins {
+ public:
+  explicit Origins(GraphObject graph) : graph_(std::move(graph)) {}
+
+  py::typing::List<Operation> of(const OperationObject& operation) {
+    if (graph_of(operation).ptr() != graph_.ptr()) throw GraphError("[origins] the operation belongs to another graph");
+    std::vector<Operation*> stack{&*operation};
+    while (!stack.empty()) {
+      Operation* last = stack.back();
+      const size_t waiting = stack.size();
+      if (!known_.contains(last)) {
+        for_sources(*last, [&](Operation* source) {
+          if (!known_.contains(source)) stack.push_back(source);
+        });
+        if (stack.size() > waiting) continue;
+        known_[last] = joined(last);
+      }
+      stack.pop_back();
+    }
+    return to_list(graph_, *known_.at(&*operation));
+  }
+
+ private:
+  using List = std::shared_ptr<const std::vector<Operation*>>;  // in the order of the graph
+
+  static void for_sources(const Operation& operation, const std::function<void(Operation*)>& see) {
+    for (const Tensor* input : operation.inputs) see(input->operation);
+    for (const auto& block : operation.blocks)
+      for (const Tensor* result : block->results) see(result->operation);
+  }
+
+  List joined(Operation* operation) const {
+    if (operation->is("placeholder") || operation->is("argument"))
+      return std::make_shared<const std::vector<Operation*>>(1, operation);
+    List result = std::make_shared<const std::vector<Operation*>>();
+    const auto earlier = [](const Operation* a, const Operation* b) { return a->id < b->id; };
+    for_sources(*operation, [&](Operation* source) {
+      const List& more = known_.at(source);
+      if (std::ranges::includes(*result, *more, earlier)) return;
+      if (std::ranges::includes(*more, *result, earlier)) {
+        result = more;
+        return;
+      }
+      auto both = std::make_shared<std::vector<Operation*>>();
+      std::ranges::set_union(*result, *more, std::back_inserter(*both), earlier);
+      result = std::move(both);
+    });
+    return result;
+  }
+
+  GraphObject graph_;
+  std::unordered_map<const Operation*, List> known_;
+};
+
 std::vector<Operation*> operations_of(const Block& block) {
   std::vector<Operation*> result;
   for (auto& operation : block.operations) result.push_back(operation.get());
@@ -199,6 +267,11 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     if (!py::isinstance<T>(item)) throw GraphError(cat("[", what, "] expects ", expected, ", got ", shown(item)));
     result.push_back(py::cast<T*>(item));
   };
+  if (PyList_CheckExact(sequence.ptr())) {  // nearly always
+    result.reserve(static_cast<size_t>(PyList_GET_SIZE(sequence.ptr())));
+    for (py::handle item : py::reinterpret_borrow<py::list>(sequence)) add(item);
+    return result;
+  }
   if (py::isinstance<T>(sequence)) {
     add(sequence);
     return result;
@@ -277,7 +350,7 @@ void define_graph(py::module_& module) {
             return result;
           })
       .def_property_readonly(
-          "location", [](const Operation& self) { return self.location; }, "Where it was built: \"model.py:41\".")
+          "location", [](const Operation& self) { return self.location.text(); }, "Where it was built: \"model.py:41\".")
       .def_property_readonly(
           "graph", [](const OperationObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
       .def("__repr__", [](const Operation& self) { return described(self); });
@@ -290,6 +363,10 @@ void define_graph(py::module_& module) {
       .def_property_readonly("operations",
                              [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
 
+  py::class_<Origins>(module, "Origins", "Which placeholders and arguments of blocks the operations of a graph depend on.")
+      .def(py::init<GraphObject>(), py::arg("graph"))
+      .def("of", &Origins::of, py::arg("operation"), "In the order of the graph.");
+
   graph.def(py::init<>())
       .def(py::init([](const runtime::PackageContents& contents) { return contents.graph; }), py::arg("contents"),
            "Of a package, once.")
@@ -298,6 +375,9 @@ void define_graph(py::module_& module) {
       .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
            py::arg("name") = py::none(), py::arg("blocks") = py::tuple(), py::arg("autocast") = py::none(),
            "Appends an operation, operands cast by `autocast` if given; nothing changes when it raises.")
+      .def("create_tensor", &create_tensor, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
+           py::arg("name") = py::none(), py::arg("autocast") = py::none(),
+           "As create(), of an operation without blocks: its first result.")
       .def(
           "begin_block",
           [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {
@@ -318,7 +398,9 @@ void define_graph(py::module_& module) {
           },
           py::arg("operations"), "What is created from now on runs after these.")
       .def("end_control_dependencies", &Graph::end_control_dependencies)
-      .def("set_location", &Graph::set_location, py::arg("location"), "Noted in the operations created from now on.")
+      .def(
+          "set_location", [](Graph& self, std::string location) { self.set_location(std::move(location)); },
+          py::arg("location"), "Noted in the operations created from now on.")
       .def_property_readonly("operations",
                              [](const GraphObject& self) { return to_list(self, operations_of(self->root())); })
       .def_property_readonly("operation_count", &Graph::operation_count, "How many were ever created, in blocks too.")

@@ -145,7 +145,8 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.attributes.has("out_of_range") && !ops::takes_any(source.attributes)) return {};
   std::vector<ConstantPtr> values;
   int64_t operand_elements = 0, result_elements = 0;
-  for (const Tensor* input : rewriter.now(source.inputs)) {
+  for (const Tensor* operand : source.inputs) {
+    const Tensor* input = rewriter.seen(operand);
     if (!input->operation->is("constant")) return {};
     values.push_back(value_of(input));
     operand_elements += values.back()->elements();

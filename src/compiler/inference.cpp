@@ -29,8 +29,9 @@
 namespace mpsgraph::compiler {
 namespace {
 
-bool are_constants(const std::vector<Tensor*>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor* t) { return t->operation->is("constant"); });
+bool are_constants_from(size_t first, const Rewriter& r, const Operation& operation) {
+  return std::all_of(operation.inputs.begin() + static_cast<ptrdiff_t>(first), operation.inputs.end(),
+                     [&](const Tensor* input) { return r.seen(input)->operation->is("constant"); });
 }
 
 // As rewrite(), but what only an effect keeps alive goes: here outputs alone decide what is needed.
@@ -38,8 +39,10 @@ void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   std::vector<const Operation*> roots;
   for (const auto* tensors : {&program.feeds, &program.targets, &program.variables})
     for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
-  Rewriter rewriter(*program.graph, needed_by(*program.graph, roots), visit);
+  const std::vector<bool> needed = needed_by(*program.graph, roots);
+  Rewriter rewriter(*program.graph, needed, visit);
   rewriter.copy_operations(program.graph->root());
+  if (rewriter.is_untouched()) return sweep(*program.graph, needed);
   program.feeds = rewriter.now(program.feeds);
   program.targets = rewriter.now(program.targets);
   program.variables = rewriter.now(program.variables);
@@ -102,13 +105,13 @@ class Settle {
     if (const Tensor* source = source_of_dropout(operation)) return changed({r.now(source)});
     if (operation.is("identity") && operation.control_dependencies.empty()) return changed({r.now(operation.input(0))});
     if (operation.is("if")) return decided(r, operation);
-    const std::vector<Tensor*> inputs = r.now(operation.inputs);
-    if (operation.is("normalization") && are_constants({inputs.begin() + 1, inputs.end()})) {
+    if (operation.is("normalization") && are_constants_from(1, r, operation)) {
       Builder b(r.graph());
-      return changed(decomposed(b, operation, inputs));
+      return changed(decomposed(b, operation, r.now(operation.inputs)));
     }
-    if (operation.is("split") && are_constants(inputs) && inputs.size() == 1) return parts(r, operation, inputs[0]);
-    return folded_whole(r, operation, inputs);
+    if (operation.inputs.empty() || !are_constants_from(0, r, operation)) return {};
+    if (operation.is("split") && operation.inputs.size() == 1) return parts(r, operation, r.now(operation.input(0)));
+    return is_to_be_folded(operation) ? folded_whole(r, operation, r.now(operation.inputs)) : std::nullopt;
   }
   bool any_change() const { return changed_; }
 
@@ -119,7 +122,7 @@ class Settle {
   }
 
   Rewriter::Replacement decided(Rewriter& r, const Operation& operation) {
-    const ConstantPtr* predicate = constant_of(r.now(operation.input(0)));
+    const ConstantPtr* predicate = constant_of(r.seen(operation.input(0)));
     if (!predicate || operation.outputs.empty()) return {};
     const Block& taken = *operation.blocks[(*predicate)->scalar() != 0 ? 0 : 1];
     r.copy_operations(taken);
@@ -143,11 +146,14 @@ class Settle {
   }
 
   // What can be computed now: all but the dequantization of weights.
-  Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
+  static bool is_to_be_folded(const Operation& operation) {
     const bool pure = !is_effect(operation) && operation.blocks.empty() && operation.outputs.size() == 1;
-    if (!pure || inputs.empty() || !are_constants(inputs) || operation.is("read")) return {};
-    const bool stands_for_weights = operation.kind().starts_with("dequantize") && inputs[0]->dtype() != DType::int32;
-    if (stands_for_weights || operation.is("random")) return {};  // int32 is what biases are in
+    if (!pure || operation.is("read") || operation.is("random")) return false;
+    // int32 is what biases are in
+    return !operation.kind().starts_with("dequantize") || operation.input(0)->dtype() == DType::int32;
+  }
+
+  Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
     // What is made of a weight in one way is one constant, however many operations make it.
     const auto [first, last] = made_.equal_range(inputs[0]);
     for (auto made = first; made != last; ++made) {

@@ -15,26 +15,44 @@ Rewriter::Rewriter(const Graph& source, std::vector<bool> live, Visit visit)
   operations_.resize(tensors_.size());
 }
 
-Tensor* Rewriter::now(const Tensor* source) const {
+Graph& Rewriter::catch_up() {
+  if (!untouched_) return *graph_;
+  untouched_ = false;
+  for (const Operation* operation : left_) clone(*operation);
+  left_.clear();
+  if (visited_) graph_->set_location(visited_->location);
+  return *graph_;
+}
+
+const Tensor* Rewriter::seen(const Tensor* source) const { return untouched_ ? source : stand_in(source); }
+
+Tensor* Rewriter::now(const Tensor* source) {
+  catch_up();
+  return stand_in(source);
+}
+
+Tensor* Rewriter::stand_in(const Tensor* source) const {
   const auto& results = tensors_[source->operation->id];
   if (results.empty())
     throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is made"));
   return results[source->index];
 }
 
-std::vector<Tensor*> Rewriter::now(const std::vector<Tensor*>& sources) const {
+std::vector<Tensor*> Rewriter::now(const std::vector<Tensor*>& sources) {
   std::vector<Tensor*> result;
   result.reserve(sources.size());
   for (const Tensor* source : sources) result.push_back(now(source));
   return result;
 }
 
-Operation* Rewriter::now(const Operation* source) const {
+Operation* Rewriter::now(const Operation* source) {
+  catch_up();
   if (Operation* operation = operations_[source->id]) return operation;
   return now(source->output())->operation;
 }
 
 void Rewriter::stand_for(const Operation& source, Operation* operation) {
+  catch_up();
   operations_[source.id] = operation;
   auto& results = tensors_[source.id];
   results.clear();
@@ -42,17 +60,19 @@ void Rewriter::stand_for(const Operation& source, Operation* operation) {
 }
 
 void Rewriter::stand_for(const Tensor& source, Tensor* tensor) {
+  catch_up();
   auto& results = tensors_[source.operation->id];
   results.resize(source.operation->outputs.size());
   results[source.index] = tensor;
 }
 
-std::string Rewriter::free_name(const std::string& wanted) const {
-  return graph_->find(wanted) ? std::string() : wanted;
+std::string_view Rewriter::free_name(const std::string& wanted) const {
+  return graph_->find(wanted) ? std::string_view() : wanted;
 }
 
 Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs, std::vector<TensorType> types,
                             std::vector<std::unique_ptr<Block>> blocks) {
+  catch_up();
   Operation* copy =
       graph_->create_unchecked(graph_->current_block(), *source.definition, std::move(inputs), source.attributes,
                                free_name(source.name), std::move(types), std::move(blocks));
@@ -66,6 +86,7 @@ Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs
 }
 
 Operation* Rewriter::clone(const Operation& source) {
+  catch_up();
   std::vector<TensorType> types;
   types.reserve(source.outputs.size());
   for (const auto& output : source.outputs) types.push_back(output->type);
@@ -80,6 +101,7 @@ Operation* Rewriter::clone(const Operation& source) {
 
 Operation* Rewriter::create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs,
                             Attributes attributes) {
+  catch_up();
   return graph_->create(kind, std::move(inputs), std::move(attributes), free_name(source.name));
 }
 
@@ -89,9 +111,15 @@ Tensor* Rewriter::constant(const Operation& source, ConstantPtr value) {
 
 void Rewriter::copy_operations(const Block& source) {
   for (const auto& operation : source.operations) {
-    if (!live_[operation->id] || has(*operation)) continue;
-    graph_->set_location(operation->location);
+    if (!live_[operation->id] || is_made(*operation)) continue;
+    visited_ = operation.get();
+    if (!untouched_) graph_->set_location(operation->location);
     Replacement replacement = visit_(*this, *operation);
+    if (!replacement && untouched_ && operation->blocks.empty()) {  // within blocks there may be something to replace
+      left_.push_back(operation.get());
+      continue;
+    }
+    catch_up();
     if (!replacement) {
       clone(*operation);
       continue;
@@ -113,7 +141,7 @@ void Rewriter::copy_operations(const Block& source) {
 }
 
 std::unique_ptr<Block> Rewriter::copy_block(const Block& source, const std::vector<TensorType>& argument_types) {
-  Block* block = graph_->begin_block(argument_types);
+  Block* block = catch_up().begin_block(argument_types);
   for (size_t i = 0; i < source.arguments.size(); ++i) {
     stand_for(*source.arguments[i]->operation, block->arguments[i]->operation);
   }
@@ -217,11 +245,14 @@ bool any_operation(const Program& program, const std::function<bool(const Operat
   return any_within(program.graph->root(), wanted);
 }
 
-void sweep(Program& program) { sweep(*program.graph, program.graph->root(), live_operations(program)); }
+void sweep(Graph& graph, const std::vector<bool>& live) { sweep(graph, graph.root(), live); }
+
+void sweep(Program& program) { sweep(*program.graph, live_operations(program)); }
 
 void rewrite(Program& program, const Rewriter::Visit& visit) {
   Rewriter rewriter(*program.graph, live_operations(program), visit);
   rewriter.copy_operations(program.graph->root());
+  if (rewriter.is_untouched()) return sweep(program);
   program.feeds = rewriter.now(program.feeds);
   program.targets = rewriter.now(program.targets);
   program.variables = rewriter.now(program.variables);

@@ -3,7 +3,9 @@
 // A visitor sees each live operation in order, in its block, after everything it depends on has its
 // stand-in in the new graph. It returns nothing to have the operation copied, or the tensors that stand
 // for its results from now on: made with a Builder on graph(), or already there. rewrite() does this
-// to a whole Program and removes what has become unused.
+// to a whole Program and removes what has become unused. Most passes find nothing in most graphs, so nothing is copied
+// before a visitor asks for what stands in the new graph: a visitor first looks, with seen(), and touches the rest of
+// the Rewriter only where it has something to replace.
 #pragma once
 
 #include <functional>
@@ -24,15 +26,19 @@ class Rewriter {
   // `live` by operation number; others are skipped.
   Rewriter(const Graph& source, std::vector<bool> live, Visit visit);
 
-  Graph& graph() const { return *graph_; }         // the new one; operations are added to its current block
-  std::unique_ptr<Graph> take_graph() { return std::move(graph_); }
+  Graph& graph() { return catch_up(); }            // the new one; operations are added to its current block
+  std::unique_ptr<Graph> take_graph() { return catch_up(), std::move(graph_); }
+  bool is_untouched() const { return untouched_; }  // all of the source stays as it is
+
+  // What stands for a tensor of the source, to be looked at only: itself while nothing has been copied.
+  const Tensor* seen(const Tensor* source) const;
 
   // The replacement of a tensor, or of an operation, of the source. An operation that was replaced is
   // stood for by the one that makes its first result now.
-  Tensor* now(const Tensor* source) const;
-  std::vector<Tensor*> now(const std::vector<Tensor*>& sources) const;
-  Operation* now(const Operation* source) const;
-  bool has(const Operation& source) const { return !tensors_[source.id].empty() || operations_[source.id]; }
+  Tensor* now(const Tensor* source);
+  std::vector<Tensor*> now(const std::vector<Tensor*>& sources);
+  Operation* now(const Operation* source);
+  bool has(const Operation& source) { return catch_up(), is_made(source); }
   void stand_for(const Operation& source, Operation* operation);
   void stand_for(const Tensor& source, Tensor* tensor);  // one result of several
 
@@ -51,19 +57,26 @@ class Rewriter {
   std::unique_ptr<Block> copy_block(const Block& source, const std::vector<TensorType>& argument_types);
 
  private:
-  std::string free_name(const std::string& wanted) const;
+  Graph& catch_up();  // copies what was left as it is so far
+  Tensor* stand_in(const Tensor* source) const;
+  bool is_made(const Operation& source) const { return !tensors_[source.id].empty() || operations_[source.id]; }
+  std::string_view free_name(const std::string& wanted) const;
 
   std::unique_ptr<Graph> graph_;
   std::vector<bool> live_;
   Visit visit_;
   std::vector<std::vector<Tensor*>> tensors_;      // by source operation number
   std::vector<Operation*> operations_;             // likewise, where the operation has no results
+  bool untouched_ = true;                          // nothing has been copied yet
+  std::vector<const Operation*> left_;             // until then: what is to be copied
+  const Operation* visited_ = nullptr;             // the one that the visitor sees
 };
 
 // Rebuilds the program: what the visitor does not replace is copied; what nothing needs any more is gone.
 void rewrite(Program& program, const Rewriter::Visit& visit);
-// Removes, in place, what neither results nor effects need.
+// Removes, in place, what neither results nor effects need; or what is not `live`, by operation number.
 void sweep(Program& program);
+void sweep(Graph& graph, const std::vector<bool>& live);
 
 // Is there such an operation, in any block? Looking costs a fraction of rewriting.
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);

@@ -18,28 +18,41 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// One operation that a rule looks at: its operands in the new graph, and ways to make what replaces it.
-struct Site {
+// Thrown where a rule begins to make something while the graph is still untouched.
+struct Applies {};
+
+// One operation that a rule looks at: its operands in the new graph, and ways to make what replaces it. While nothing
+// has been copied the operands are the source's own, to be looked at only.
+class Site {
+ public:
   Rewriter& rewriter;
   const Operation& source;
   std::vector<Tensor*> in;
-  Builder b;
 
-  Site(Rewriter& rewriter, const Operation& source)
-      : rewriter(rewriter), source(source), in(rewriter.now(source.inputs)), b(rewriter.graph()) {}
+  Site(Rewriter& rewriter, const Operation& source) : rewriter(rewriter), source(source) {
+    in.reserve(source.inputs.size());
+    for (const Tensor* input : source.inputs) in.push_back(const_cast<Tensor*>(rewriter.seen(input)));
+  }
 
   const TensorType& type() const { return source.output()->type; }
   const Dims& dims() const { return type().shape.dims(); }
   const Attributes& attributes() const { return source.attributes; }
   bool real() const { return is_float(type().dtype); }
 
+  Builder b() const { return Builder(made().graph()); }
   Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
-    return rewriter.create(source, kind, std::move(inputs), std::move(attributes))->output();
+    return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
   }
   // x with the operation's shape.
-  Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b.ints(dims())}); }
+  Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b().ints(dims())}); }
   Tensor* filled(double value) const {
-    return rewriter.constant(source, ConstantData::splat(type().dtype, dims(), value));
+    return made().constant(source, ConstantData::splat(type().dtype, dims(), value));
+  }
+
+ private:
+  Rewriter& made() const {
+    if (rewriter.is_untouched()) throw Applies();
+    return rewriter;
   }
 };
 
@@ -112,7 +125,7 @@ Tensor* divide_by_power_of_two(Site& s) {
   const bool power = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
   const int limit = s.type().dtype == DType::float16 ? 14 : s.type().dtype == DType::float64 ? 1000 : 120;
   return power && std::abs(exponent) < limit
-             ? s.make("multiplication", {s.in[0], s.b.scalar_like(s.in[1], 1 / *divisor)})
+             ? s.make("multiplication", {s.in[0], s.b().scalar_like(s.in[1], 1 / *divisor)})
              : nullptr;
 }
 Tensor* divide_one(Site& s) {
@@ -127,7 +140,7 @@ Tensor* power_of_number(Site& s) {
   if (*exponent == 2) return s.make("square", {x});
   if (!s.real()) return nullptr;
   if (*exponent == 0) return s.filled(1);  // also of NaN
-  if (*exponent == 3) return s.make("multiplication", {x, s.b.unary("square", x)});
+  if (*exponent == 3) return s.make("multiplication", {x, s.b().unary("square", x)});
   if (*exponent == -1) return s.make("reciprocal", {x});
   return nullptr;
 }
@@ -178,7 +191,7 @@ Tensor* cast_of_wider(Site& s) {
 Tensor* cast_of_sum(Site& s) {
   Tensor* before = operand_of(s.in[0], "reduction_sum");
   if (!before || !is_half(before->dtype()) || s.type().dtype != DType::float32) return nullptr;
-  return s.make("reduction_sum", {s.b.cast(before, DType::float32)}, s.in[0]->operation->attributes);
+  return s.make("reduction_sum", {s.b().cast(before, DType::float32)}, s.in[0]->operation->attributes);
 }
 
 // Operands that are broadcasts, or constants of one number, are taken as they were before: the operation broadcasts
@@ -192,7 +205,7 @@ Tensor* narrow_operands(Site& s) {
       x = before;
     } else if (auto value = number(x)) {
       const ConstantPtr& data = x->operation->attributes.data("value");
-      x = s.b.graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
+      x = s.b().graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
     } else {
       continue;
     }
@@ -202,7 +215,7 @@ Tensor* narrow_operands(Site& s) {
   Shape shape = narrow[0]->shape();
   for (const Tensor* x : narrow) shape = *broadcast(shape, x->shape());
   if (shape == s.type().shape) return s.make(s.source.kind(), std::move(narrow), s.attributes());
-  return s.fit(s.b.graph().add(s.source.kind(), std::move(narrow), s.attributes()));
+  return s.fit(s.b().graph().add(s.source.kind(), std::move(narrow), s.attributes()));
 }
 
 // ---- shape ----
@@ -218,7 +231,7 @@ bool states(const Tensor* shape, const Dims& dims) {
 Tensor* last_shape_counts(Site& s) {
   Tensor* before = operand_of(s.in[0], s.source.kind());
   if (!before && states(s.in[1], s.dims())) return nullptr;
-  return s.make(s.source.kind(), {before ? before : s.in[0], s.b.ints(s.dims())});
+  return s.make(s.source.kind(), {before ? before : s.in[0], s.b().ints(s.dims())});
 }
 
 Ints permutation_of(const Operation& transpose) {
@@ -239,7 +252,7 @@ Tensor* transpose_in_place(Site& s) {
     last = axis;
   }
   if (!ordered) return nullptr;
-  return s.in[0]->type == s.type() ? s.in[0] : s.make("reshape", {s.in[0], s.b.ints(s.dims())});
+  return s.in[0]->type == s.type() ? s.in[0] : s.make("reshape", {s.in[0], s.b().ints(s.dims())});
 }
 Tensor* transpose_of_transpose(Site& s) {
   Tensor* x = operand_of(s.in[0], "transpose");
@@ -280,9 +293,9 @@ Tensor* slice_of_transpose(Site& s) {
   const auto place = [&](size_t axis) { return static_cast<size_t>(permutation[axis]); };
   const auto attributes = moved_slice(s.attributes(), s.in[0]->shape().dims(), place, counts);
   if (!attributes) return nullptr;
-  Tensor* slice = s.b.graph().add("slice", {x}, *attributes);
+  Tensor* slice = s.b().graph().add("slice", {x}, *attributes);
   if (Shape(counts) == s.type().shape) return s.make("transpose", {slice}, {{"permutation", permutation}});
-  return s.make("reshape", {s.b.transpose(slice, permutation), s.b.ints(s.dims())});  // an axis was squeezed
+  return s.make("reshape", {s.b().transpose(slice, permutation), s.b().ints(s.dims())});  // an axis was squeezed
 }
 
 // The other way round for its gradient.
@@ -296,8 +309,8 @@ Tensor* transpose_of_slice_gradient(Site& s) {
   };
   const auto attributes = moved_slice(s.in[0]->operation->attributes, s.in[0]->shape().dims(), place, counts);
   if (!attributes) return nullptr;
-  Tensor* part = s.b.transpose(s.b.reshape(incoming, counts), permutation);
-  return s.make("slice_gradient", {part, s.b.ints(s.dims())}, *attributes);
+  Tensor* part = s.b().transpose(s.b().reshape(incoming, counts), permutation);
+  return s.make("slice_gradient", {part, s.b().ints(s.dims())}, *attributes);
 }
 
 Tensor* concat_of_fewer(Site& s) {
@@ -374,8 +387,8 @@ Tensor* flatten_rows(Site& s) {
   const int64_t k = a[a.rank() - 1];
   const Dims& leading = a.dims();
   const int64_t rows = std::accumulate(leading.begin(), leading.end() - 1, int64_t{1}, std::multiplies<>());
-  Tensor* product = s.b.matmul(s.b.reshape(s.in[0], {rows, k}), s.in[1]);
-  return s.make("reshape", {product, s.b.ints(s.dims())});
+  Tensor* product = s.b().matmul(s.b().reshape(s.in[0], {rows, k}), s.in[1]);
+  return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 
 // Do windows of one row lie behind each other without a gap? Then each is a contiguous row of a matrix.
@@ -389,7 +402,7 @@ bool cuts_rows(const Attributes& a, const Dims& source, const Dims& weights) {
          along->stride == weights[1] && along->output * weights[1] == source[2];
 }
 Tensor* as_rows(Site& s, Tensor* image, int64_t columns) {
-  return s.b.reshape(image, {image->shape().elements() / columns, columns});
+  return s.b().reshape(image, {image->shape().elements() / columns, columns});
 }
 int64_t taps_of(const Dims& weights) { return weights[1] * weights[2]; }
 
@@ -397,21 +410,21 @@ Tensor* convolution_of_cut_rows(Site& s) {
   const Dims &source = s.in[0]->shape().dims(), &weights = s.in[1]->shape().dims();
   if (!cuts_rows(s.attributes(), source, weights)) return nullptr;
   const int64_t taps = taps_of(weights);
-  Tensor* product = s.b.matmul(as_rows(s, s.in[0], taps), as_rows(s, s.in[1], weights[3]));
-  return s.make("reshape", {product, s.b.ints(s.dims())});
+  Tensor* product = s.b().matmul(as_rows(s, s.in[0], taps), as_rows(s, s.in[1], weights[3]));
+  return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 Tensor* data_gradient_of_cut_rows(Site& s) {
   const Dims& weights = s.in[1]->shape().dims();
   if (!cuts_rows(s.attributes(), s.dims(), weights)) return nullptr;
   Tensor* incoming = as_rows(s, s.in[0], weights[3]);
-  Tensor* product = s.b.matmul(incoming, s.b.transpose(as_rows(s, s.in[1], weights[3]), {1, 0}));
-  return s.make("reshape", {product, s.b.ints(s.dims())});
+  Tensor* product = s.b().matmul(incoming, s.b().transpose(as_rows(s, s.in[1], weights[3]), {1, 0}));
+  return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 Tensor* weights_gradient_of_cut_rows(Site& s) {
   if (!cuts_rows(s.attributes(), s.in[1]->shape().dims(), s.dims())) return nullptr;
-  Tensor* rows = s.b.transpose(as_rows(s, s.in[1], taps_of(s.dims())), {1, 0});
-  Tensor* product = s.b.matmul(rows, as_rows(s, s.in[0], s.dims()[3]));
-  return s.make("reshape", {product, s.b.ints(s.dims())});
+  Tensor* rows = s.b().transpose(as_rows(s, s.in[1], taps_of(s.dims())), {1, 0});
+  Tensor* product = s.b().matmul(rows, as_rows(s, s.in[0], s.dims()[3]));
+  return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 
 const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
@@ -468,17 +481,33 @@ const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
 
 }  // namespace
 
-Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source) {
-  const auto found = rules.find(source.kind());
-  if (found == rules.end() && !source.definition->elementwise) return {};
-  Site site(rewriter, source);
-  if (found != rules.end()) {
-    for (Rule rule : found->second) {
-      if (Tensor* result = rule(site)) return std::vector<Tensor*>{result};
+static Tensor* applied(const std::vector<Rule>* of_kind, Site site) {
+  if (of_kind) {
+    for (Rule rule : *of_kind) {
+      if (Tensor* result = rule(site)) return result;
     }
   }
-  if (!source.definition->elementwise) return {};
-  Tensor* result = narrow_operands(site);
+  return site.source.definition->elementwise ? narrow_operands(site) : nullptr;
+}
+
+// Nearly always none applies, which is seen before anything is copied.
+static bool applies(const std::vector<Rule>* of_kind, const Site& site) {
+  try {
+    return applied(of_kind, site) != nullptr;
+  } catch (const Applies&) {
+    return true;
+  }
+}
+
+Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source) {
+  const auto found = rules.find(source.kind());
+  const std::vector<Rule>* of_kind = found == rules.end() ? nullptr : &found->second;
+  if (!of_kind && !source.definition->elementwise) return {};
+  if (rewriter.is_untouched()) {
+    if (!applies(of_kind, Site(rewriter, source))) return {};
+    rewriter.graph();
+  }
+  Tensor* result = applied(of_kind, Site(rewriter, source));
   return result ? Rewriter::Replacement(std::vector<Tensor*>{result}) : std::nullopt;
 }
 

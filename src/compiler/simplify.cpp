@@ -69,7 +69,7 @@ class Round {
  public:
   Rewriter::Replacement operator()(Rewriter& r, const Operation& source) {
     if (source.is("read")) return read(r, source);
-    if (source.is("assign")) return assign(r, source);
+    if (source.is("assign")) return assign(source);
     if (!source.blocks.empty()) return control_flow(r, source);
     if (!is_pure(source)) return {};
     if (auto constants = folded(r, source)) return changed(std::move(constants));
@@ -81,7 +81,7 @@ class Round {
 
  private:
   struct Value {
-    Tensor* tensor;
+    const Tensor* source;
     const Block* block;  // where this is known: there and in blocks within
   };
 
@@ -90,53 +90,75 @@ class Round {
     return replacement;
   }
 
-  static bool visible(const Block* block, Rewriter& r) { return block->encloses(&r.graph().current_block()); }
-
+  // While nothing has been copied operations are compared as they stand in the source, later as they stand in the
+  // new graph, where those that could be merged have the same operands.
   Rewriter::Replacement merged(Rewriter& r, const Operation& source) {
-    Operation* copy = r.clone(source);
-    auto [first, last] = made_.equal_range(hash_of(*copy));
-    for (auto it = first; it != last; ++it) {
-      if (visible(it->second->parent, r) && same_operation(*it->second, *copy)) return changed(results_of(*it->second));
+    if (r.is_untouched()) {
+      const Operation* same = same_as(source, source.parent);
+      if (!same) {
+        made_.emplace(hash_of(source), &source);
+        return {};
+      }
+      return changed(r.now(results_of(*same)));
     }
+    if (of_source_) begin_anew(r);
+    Operation* copy = r.clone(source);
+    if (const Operation* same = same_as(*copy, &r.graph().current_block())) return changed(results_of(*same));
     made_.emplace(hash_of(*copy), copy);
     return results_of(*copy);
   }
 
-  Rewriter::Replacement read(Rewriter& r, const Operation& source) {
-    Tensor* variable = r.now(source.input(0));
-    const auto found = values_.find(variable);
-    if (found != values_.end() && visible(found->second.block, r))
-      return changed(std::vector<Tensor*>{found->second.tensor});
-    Tensor* value = r.clone(source)->output();
-    values_[variable] = {value, &r.graph().current_block()};
-    return std::vector<Tensor*>{value};
+  const Operation* same_as(const Operation& operation, const Block* block) const {
+    const auto [first, last] = made_.equal_range(hash_of(operation));
+    for (auto it = first; it != last; ++it) {
+      if (it->second->parent->encloses(block) && same_operation(*it->second, operation)) return it->second;
+    }
+    return nullptr;
   }
 
-  Rewriter::Replacement assign(Rewriter& r, const Operation& source) {
-    Operation* copy = r.clone(source);
-    values_[copy->input(0)] = {copy->input(1), copy->parent};
-    return std::vector<Tensor*>{};
+  // What was compared in the source so far, in the new graph.
+  void begin_anew(Rewriter& r) {
+    std::unordered_multimap<size_t, const Operation*> copies;
+    for (const auto& [hash, source] : made_) {
+      const Operation* copy = r.now(source);
+      copies.emplace(hash_of(*copy), copy);
+    }
+    made_ = std::move(copies);
+    of_source_ = false;
+  }
+
+  Rewriter::Replacement read(Rewriter& r, const Operation& source) {
+    const auto [known, is_first] = values_.try_emplace(source.input(0), Value{source.output(), source.parent});
+    if (!is_first && known->second.block->encloses(source.parent))
+      return changed(std::vector<Tensor*>{r.now(known->second.source)});
+    known->second = {source.output(), source.parent};
+    return {};
+  }
+
+  Rewriter::Replacement assign(const Operation& source) {
+    values_[source.input(0)] = {source.input(1), source.parent};
+    return {};
   }
 
   // Around blocks that stay, what they assign is not known: they may run never, once or many times.
   Rewriter::Replacement control_flow(Rewriter& r, const Operation& source) {
     if (auto taken = taken_branch(r, source)) return changed(std::move(taken));
-    forget_assigned(r, source);
+    forget_assigned(source);
     Operation* copy = r.clone(source);
-    forget_assigned(r, source);
+    forget_assigned(source);
     return results_of(*copy);
   }
 
-  void forget_assigned(Rewriter& r, const Operation& source) {
-    if (source.is("assign")) values_.erase(r.now(source.input(0)));
+  void forget_assigned(const Operation& source) {
+    if (source.is("assign")) values_.erase(source.input(0));
     for (const auto& block : source.blocks) {
-      for (const auto& inner : block->operations) forget_assigned(r, *inner);
+      for (const auto& inner : block->operations) forget_assigned(*inner);
     }
   }
 
-  bool changed_ = false;
-  std::unordered_multimap<size_t, Operation*> made_;
-  std::unordered_map<const Tensor*, Value> values_;  // of variables, where known
+  bool changed_ = false, of_source_ = true;
+  std::unordered_multimap<size_t, const Operation*> made_;  // operations of the source, or of the new graph
+  std::unordered_map<const Tensor*, Value> values_;         // of variables, where known: tensors of the source
 };
 
 }  // namespace

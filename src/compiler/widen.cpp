@@ -107,7 +107,7 @@ class Widener {
     return spread == spread_.end() ? nullptr : &spread->second;
   }
 
-  int64_t largest_statistic(const Rewriter& r, const Operation& operation) const {
+  int64_t largest_statistic(Rewriter& r, const Operation& operation) const {
     int64_t most = 0;
     for (const Tensor* input : operation.inputs)
       if (const Statistic* known = statistic(r.now(input))) most = std::max(most, known->size);

@@ -2,6 +2,7 @@
 #include "mpsgraph/core/attributes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <complex>
@@ -269,25 +270,41 @@ Attributes& Attributes::operator=(const Attributes&) = default;
 Attributes& Attributes::operator=(Attributes&&) noexcept = default;
 Attributes::~Attributes() = default;
 
+const Attributes::Items& Attributes::items() const {
+  static const Items none;
+  return items_ ? *items_ : none;
+}
+
+Attributes::Items& Attributes::own_items() {
+  if (!items_)
+    items_ = std::make_shared<Items>();
+  else if (items_.use_count() > 1)
+    items_ = std::make_shared<Items>(*items_);
+  std::atomic_thread_fence(std::memory_order_acquire);  // who gave up a share had read before
+  return *items_;
+}
+
 const Attribute* Attributes::find(std::string_view key) const {
-  for (const auto& [item, value] : items_) {
+  for (const auto& [item, value] : items()) {
     if (item == key) return &value;
   }
   return nullptr;
 }
 
 void Attributes::set(std::string_view key, Attribute value) {
-  const auto position = std::lower_bound(items_.begin(), items_.end(), key,
+  Items& items = own_items();
+  const auto position = std::lower_bound(items.begin(), items.end(), key,
                                          [](const auto& item, std::string_view k) { return item.first < k; });
-  if (position != items_.end() && position->first == key) {
+  if (position != items.end() && position->first == key) {
     position->second = std::move(value);
   } else {
-    items_.emplace(position, std::string(key), std::move(value));
+    items.emplace(position, std::string(key), std::move(value));
   }
 }
 
 void Attributes::erase(std::string_view key) {
-  std::erase_if(items_, [&](const auto& item) { return item.first == key; });
+  if (!find(key)) return;
+  std::erase_if(own_items(), [&](const auto& item) { return item.first == key; });
 }
 
 void Attributes::refuse(std::string_view key, AttributeKind expected) const {
@@ -298,7 +315,7 @@ void Attributes::refuse(std::string_view key, AttributeKind expected) const {
 }
 
 bool operator==(const Attributes& a, const Attributes& b) {
-  return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
+  return &a.items() == &b.items() || std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
                     [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
 }
 

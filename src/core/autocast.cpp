@@ -140,7 +140,7 @@ std::optional<DType> wanted_type(AutocastRule rule, const std::vector<Tensor*>& 
 // Would the operation be accepted with operands of this type? Throws what create() would, with nothing added yet.
 void check(const Graph& graph, const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
            Attributes attributes, DType wanted) {
-  const std::string where = graph.location().empty() ? "" : "; built at " + graph.location();
+  const std::string where = graph.location().empty() ? std::string() : "; built at " + graph.location().text();
   std::vector<Tensor> as_cast;
   as_cast.reserve(inputs.size());
   std::vector<Tensor*> seen;

@@ -113,18 +113,18 @@ AttributeSpec optional(std::string_view name, Attribute default_value) {
 
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where) {
   if (definition.complete) return definition.complete(std::move(given), where);
-  const std::string front = cat("[", definition.name, "] ");
+  const auto front = [&] { return cat("[", definition.name, "] "); };
   for (const auto& [key, value] : given.items()) {
     const auto known = [&key = key](const AttributeSpec& spec) { return spec.name == key; };
     if (std::none_of(definition.attributes.begin(), definition.attributes.end(), known)) {
-      throw GraphError(cat(front, "has no attribute '", key, "': ", allowed_attributes(definition), where));
+      throw GraphError(cat(front(), "has no attribute '", key, "': ", allowed_attributes(definition), where));
     }
   }
   for (const AttributeSpec& spec : definition.attributes) {
     const Attribute* value = given.find(spec.name);
     if (!value) {
       if (!spec.default_value) {
-        throw GraphError(cat(front, "needs attribute '", spec.name, "', ", name(spec.kind), ": ",
+        throw GraphError(cat(front(), "needs attribute '", spec.name, "', ", name(spec.kind), ": ",
                              allowed_attributes(definition), where));
       }
       given.set(spec.name, *spec.default_value);
@@ -138,12 +138,12 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
       const ConstantPtr& exact = std::get<ConstantPtr>(*value);
       if (!exact || !is_integer(exact->dtype()) || exact->elements() != 1)
         throw GraphError(
-            cat(front, "attribute '", spec.name, "' must be a real number, or an integer as constant data", where));
+            cat(front(), "attribute '", spec.name, "' must be a real number, or an integer as constant data", where));
     } else if (kind != spec.kind) {
       throw GraphError(
-          cat(front, "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));
+          cat(front(), "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));
     } else if (kind == AttributeKind::data && !std::get<ConstantPtr>(*value)) {
-      throw GraphError(cat(front, "attribute '", spec.name, "' has no data", where));
+      throw GraphError(cat(front(), "attribute '", spec.name, "' has no data", where));
     }
   }
   return given;

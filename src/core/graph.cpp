@@ -10,7 +10,9 @@
 namespace mpsgraph {
 namespace {
 
-std::string built_at(const std::string& location) { return location.empty() ? "" : "; built at " + location; }
+std::string built_at(const Location& location) {
+  return location.empty() ? std::string() : "; built at " + location.text();
+}
 
 bool is_variable(const Tensor* tensor) { return tensor->operation->is("variable"); }
 
@@ -226,7 +228,7 @@ std::string Graph::unique_name(std::string_view wanted, std::string_view kind) c
 }
 
 Operation* Graph::find(std::string_view name) const {
-  const auto found = by_name_.find(std::string(name));
+  const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;
 }
 
@@ -331,10 +333,11 @@ std::vector<Tensor*> Graph::variables() const {
 Operation* Graph::create_unchecked(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
                                    Attributes attributes, std::string_view name, std::vector<TensorType> output_types,
                                    std::vector<std::unique_ptr<Block>> blocks) {
-  if (!name.empty() && by_name_.contains(std::string(name)))
+  if (!name.empty() && by_name_.contains(name))
     throw GraphError(cat("[", definition.name, "] the name '", name, "' is taken"));
-  return append(block, definition, std::move(inputs), std::move(attributes), unique_name(name, definition.name),
-                std::move(output_types), std::move(blocks));
+  return append(block, definition, std::move(inputs), std::move(attributes),
+                name.empty() ? unique_name(name, definition.name) : std::string(name), std::move(output_types),
+                std::move(blocks));
 }
 
 void Graph::remove_operations(Block& block, const std::function<bool(const Operation&)>& dead) {

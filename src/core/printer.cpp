@@ -105,7 +105,7 @@ class Printer {
     }
     if (options_.locations && !operation.location.empty()) {
       out_ += " at ";
-      quoted(operation.location);
+      quoted(operation.location.text());
     }
     out_ += " : ";
     if (operation.outputs.empty()) out_ += "()";

@@ -245,8 +245,8 @@ TEST(names_are_unique_and_predictable) {
 TEST(locations_are_kept_and_named) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}));
-  g.set_location("model.py:41");
-  CHECK_EQUAL(g.add("relu", {x})->operation->location, "model.py:41");
+  g.set_location(std::string("model.py:41"));
+  CHECK_EQUAL(g.add("relu", {x})->operation->location.text(), "model.py:41");
   CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu]", "takes 1 operands", "2 came", "built at model.py:41");
 }
 

@@ -207,7 +207,7 @@ TEST(an_operation_without_a_derivative_is_named) {
   opaque.min_inputs = opaque.max_inputs = 1;
   opaque.infer = [](const InferContext& c) { return std::vector<TensorType>{c.type(0)}; };
   define(opaque);
-  g.set_location("model.py:7");
+  g.set_location(std::string("model.py:7"));
   Tensor* y = g.add("opaque", {x}, {}, "mine");
   CHECK_THROWS(GraphError, gradients(y, {x}), "[opaque]", "'mine'", "no gradient", "model.py:7");
   Tensor* other = input(g, "other");

@@ -78,7 +78,7 @@ TEST(names_with_odd_characters_are_quoted) {
   for (const char* name : {"a b", "a\"b\\c", "tab\tand\nline", "conv/1.w-x_2", "ä", "%", "a:1", "0", "\x7f"}) {
     Graph graph;
     Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {2}}}}, name);
-    graph.set_location("odd \"place\".py:1");
+    graph.set_location(std::string("odd \"place\".py:1"));
     graph.add("relu", {x});
     round_trip(graph);
     CHECK(parse(print(graph))->find(name) != nullptr);

@@ -106,6 +106,8 @@ MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // data by cont
 // A small map in insertion-independent (sorted) order, so that printing and hashing are stable.
 class MPSGRAPH_API Attributes {
  public:
+  using Items = std::vector<std::pair<std::string, Attribute>>;
+
   // None of these inline: a variant of ten types is a page of code wherever it is copied.
   Attributes();
   Attributes(std::initializer_list<std::pair<std::string, Attribute>> items);
@@ -118,7 +120,7 @@ class MPSGRAPH_API Attributes {
   bool has(std::string_view key) const { return find(key) != nullptr; }
   void set(std::string_view key, Attribute value);
   void erase(std::string_view key);
-  const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
+  const Items& items() const;
 
   template <class T>
   const T& get(std::string_view key) const {  // GraphError when it is absent or of another kind
@@ -146,7 +148,8 @@ class MPSGRAPH_API Attributes {
     return static_cast<AttributeKind>(index);
   }
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
-  std::vector<std::pair<std::string, Attribute>> items_;
+  Items& own_items();           // to be changed
+  std::shared_ptr<Items> items_;  // shared by copies until one of them changes: passes copy graphs; null when empty
 };
 MPSGRAPH_API bool operator==(const Attributes& a, const Attributes& b);
 

@@ -40,6 +40,22 @@ struct MPSGRAPH_API Tensor {
   std::string name() const;  // the operation's, with ":i" when it has several results
 };
 
+// Where an operation was built: "model.py:41", or empty. Operations of one place share the text.
+class Location {
+ public:
+  Location() = default;
+  Location(std::string text) : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
+
+  bool empty() const { return !text_; }
+  const std::string& text() const {
+    static const std::string nowhere;
+    return text_ ? *text_ : nowhere;
+  }
+
+ private:
+  std::shared_ptr<const std::string> text_;
+};
+
 class MPSGRAPH_API Operation {
  public:
   const OperationDefinition* definition = nullptr;
@@ -51,7 +67,7 @@ class MPSGRAPH_API Operation {
   std::vector<Operation*> control_dependencies;  // these run before this one
   std::vector<std::unique_ptr<Block>> blocks;
   Block* parent = nullptr;
-  std::string location;                          // "model.py:41", or empty
+  Location location;
 
   std::string_view kind() const;                 // the definition's name, e.g. "addition"
   bool is(std::string_view kind_name) const { return kind() == kind_name; }
@@ -106,8 +122,8 @@ class MPSGRAPH_API Graph {
   void end_control_dependencies() noexcept;
 
   // Called for each new operation to fill Operation::location; may be empty.
-  void set_location(std::string location) { location_ = std::move(location); }
-  const std::string& location() const { return location_; }
+  void set_location(Location location) { location_ = std::move(location); }
+  const Location& location() const { return location_; }
 
   Block& root() { return *root_; }
   const Block& root() const { return *root_; }
@@ -155,8 +171,12 @@ class MPSGRAPH_API Graph {
   std::unique_ptr<Block> root_;
   Block* current_ = nullptr;
   int64_t next_id_ = 0;
-  std::string location_;
-  std::unordered_map<std::string, Operation*> by_name_;
+  Location location_;
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+  std::unordered_map<std::string, Operation*, NameHash, std::equal_to<>> by_name_;
   mutable std::unordered_map<std::string, int64_t> name_counters_;  // where the search for a free suffix goes on
   std::vector<std::unique_ptr<Block>> building_;   // begun, not finished
   std::vector<std::unique_ptr<Block>> abandoned_;

@@ -27,7 +27,7 @@ class Known:
         self._graph, self._inputs = graph, inputs
         self._elements: dict[Tensor, np.ndarray] = {}
         self._deciding: dict[int, tuple[Names, Names]] = {}  # by operation: inputs by value, inputs by shape
-        self._before: dict[int, Names] = {}
+        self._origins = _core.Origins(graph)
         self._sources: dict[int, list[tuple[int, Operation]]] = {}
 
     def enter(self, tensor: Tensor, elements: np.ndarray) -> None:
@@ -145,22 +145,10 @@ class Known:
     def _inputs_before(self, operation: Operation) -> Names:
         """The inputs that an operation depends on in any way."""
         names = {input.operation.id: name for name, input in self._inputs.items()}
-        stack = [operation]
-        while stack:
-            last = stack[-1]
-            if last.id in self._before:
-                stack.pop()
-            elif last.id in names:
-                self._before[last.id] = frozenset([names[last.id]])
-            elif last.kind == "argument":
-                self._before[last.id] = frozenset(names.values())  # what a loop carries may depend on any of them
-            else:
-                sources = self._sources_of(last)
-                missing = [o for number, o in sources if number not in self._before]
-                stack.extend(missing)
-                if not missing:
-                    self._before[last.id] = _union([self._before[number] for number, _ in sources])
-        return self._before[operation.id]
+        origins = self._origins.of(operation)
+        if any(origin.kind == "argument" for origin in origins):
+            return frozenset(names.values())  # what a loop carries may depend on any of them
+        return frozenset(names[origin.id] for origin in origins if origin.id in names)
 
 
 def _union(parts: list[Names]) -> Names:

@@ -40,6 +40,12 @@ _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.UINT64: ("uint64", "uint64", "uint64_data"),
 }
 _NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
+_STORAGE = {  # our dtype, and what elements are stored as: bfloat16 as its bits
+    number: (DType(ours), np.dtype("uint16" if ours == "bfloat16" else ours).newbyteorder("<"))
+    for number, (_, ours, _) in _TYPES.items()
+    if ours is not None
+}
+_EXTERNAL = TensorProto.EXTERNAL
 
 
 def type_name(number: int) -> str:
@@ -104,6 +110,15 @@ def type_of(dtype: DType) -> int | None:
     return _NUMBERS.get(str(dtype))
 
 
+NONSENSE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What Python raises over contents that no exporter writes."""
+
+
+def nonsense(place: str, error: BaseException) -> GraphError:
+    """The error to raise from one of NONSENSE."""
+    return GraphError(f"[onnx] {place} makes no sense: {type(error).__name__}: {error}")
+
+
 @contextmanager
 def sense(place: str) -> Iterator[None]:
     """What Python raises over contents that no exporter writes becomes a GraphError; errors of ours stay."""
@@ -111,8 +126,8 @@ def sense(place: str) -> Iterator[None]:
         yield
     except Error:
         raise
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-        raise GraphError(f"[onnx] {place} makes no sense: {type(error).__name__}: {error}") from error
+    except NONSENSE as error:
+        raise nonsense(place, error) from error
 
 
 def _regular_file(path: Path, limit: int) -> Path:
@@ -136,11 +151,11 @@ class Tensors:
     def read(self, tensor: TensorProto) -> tuple[np.ndarray, DType]:
         """The elements (bfloat16 as uint16 bits) and their dtype. Errors: GraphError, UnsupportedError."""
         what = f"tensor '{tensor.name}'"
-        dtype = dtype_of(tensor.data_type, what)
-        storage = np.dtype(np.uint16 if str(dtype) == "bfloat16" else str(dtype)).newbyteorder("<")
+        number = tensor.data_type
+        dtype, storage = _STORAGE[number] if number in _STORAGE else (dtype_of(number, what), np.dtype(np.uint8))
         shape = tuple(tensor.dims)
         count = _element_count(shape, storage.itemsize, what)
-        if tensor.data_location == TensorProto.EXTERNAL:
+        if tensor.data_location == _EXTERNAL:
             flat = self._external(tensor, what, count * storage.itemsize).view(storage)
         elif tensor.HasField("raw_data"):
             raw = tensor.raw_data  # a copy each time that it is asked for
@@ -148,10 +163,10 @@ class Tensors:
                 raise GraphError(f"[onnx] {what} {shape} of {dtype} has {len(raw)} bytes")
             flat = np.frombuffer(raw, storage)
         else:
-            flat = _listed(tensor, _TYPES[tensor.data_type][2], storage, what)
+            flat = _listed(tensor, _TYPES[number][2], storage, what)
             if flat.size != count:
                 raise GraphError(f"[onnx] {what} {shape} has {flat.size} elements")
-        if str(dtype) == "bool" and flat.size and flat.view(np.uint8).max() > 1:
+        if storage == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
             raise GraphError(f"[onnx] {what} of bool has other values than 0 and 1")
         return flat.reshape(shape), dtype
 
@@ -199,9 +214,21 @@ def _element_count(shape: tuple[int, ...], item: int, what: str) -> int:
     return count
 
 
+def _packed(values: Any, field: str, storage: np.dtype[Any]) -> np.ndarray:
+    """Elements of fixed width: a message with these alone has them side by side, behind a tag and a length."""
+    if not values:
+        return np.empty(0, storage)
+    alone = TensorProto()
+    getattr(alone, field).MergeFrom(values)
+    message = alone.SerializeToString()
+    return np.frombuffer(message, storage, offset=len(message) - len(values) * storage.itemsize)
+
+
 def _listed(tensor: TensorProto, field: str, storage: np.dtype[Any], what: str) -> np.ndarray:
     """Elements that stand one by one; 16-bit floats as their bits."""
     values: Any = getattr(tensor, field)
+    if field in ("float_data", "double_data"):
+        return _packed(values, field, storage)
     if storage.kind == "f" and storage.itemsize == 2:
         return np.array(values, np.int64).astype(np.uint16).view(storage)
     if storage.kind in "fb":

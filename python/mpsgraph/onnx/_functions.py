@@ -21,6 +21,7 @@ from ._standard import newest_opset, standard_operator
 
 Opsets = Mapping[str, int]
 _STRINGS = "tensors of string"
+_GRAPH, _TENSOR = AttributeProto.GRAPH, AttributeProto.TENSOR
 
 
 @dataclass
@@ -110,24 +111,27 @@ class Functions:
     def _survey_nodes(self, nodes: Iterable[NodeProto], opsets: Opsets, missing: dict[str, list[str]]) -> None:
         for node in nodes:
             found = self._look_up(_domain(node.domain), node.op_type, node.overload, opsets)
-            place = f"node '{node.name}'" if node.name else f"node of '{next((o for o in node.output if o), '')}'"
             if found is None:
-                missing[_operator_name(node, opsets)].append(place)
-            elif found.attributes is not None:
-                self._unknown += _unknown_attributes(node, place, found.attributes, found.version)
+                missing[_operator_name(node, opsets)].append(_place(node))
             for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
+                number = attribute.type
+                if found is not None and found.attributes is not None and attribute.name not in found.attributes:
+                    self._unknown.append(_unknown(node, attribute.name, found.attributes, found.version))
+                if number == _GRAPH:
                     self._survey_graph(attribute.g, opsets, missing)
-                if attribute.type == AttributeProto.TENSOR and not is_known(attribute.t.data_type):
+                if number == _TENSOR and not is_known(attribute.t.data_type):
                     missing[f"tensors of {type_name(attribute.t.data_type)}"].append(f"node '{node.name}'")
 
 
-def _unknown_attributes(node: NodeProto, place: str, known: Mapping[str, Any], version: int) -> list[str]:
-    """One sentence for each attribute of a node that its operator does not have."""
+def _place(node: NodeProto) -> str:
+    return f"node '{node.name}'" if node.name else f"node of '{next((o for o in node.output if o), '')}'"
+
+
+def _unknown(node: NodeProto, name: str, known: Mapping[str, Any], version: int) -> str:
+    """One sentence for an attribute of a node that its operator does not have."""
     operator = f"{node.op_type}-{version}" if version else node.op_type
     listed = f"has the attributes {', '.join(sorted(known))}" if known else "has no attributes"
-    unknown = [attribute.name for attribute in node.attribute if attribute.name not in known]
-    return [f"{node.op_type}, {place}: unknown attribute '{name}'; {operator} {listed}" for name in unknown]
+    return f"{node.op_type}, {_place(node)}: unknown attribute '{name}'; {operator} {listed}"
 
 
 def _domain(domain: str) -> str:

@@ -133,6 +133,9 @@ class Import(Protocol):
     def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The results of a subgraph, its nodes added where the graph is being built now."""
 
+    def sizes(self, sizes: tuple[int, ...]) -> Tensor:
+        """Sizes as an int64 constant, the same for all who ask in one block."""
+
     def block(self) -> AbstractContextManager[Any]:
         """While the graph builds a block: constants that are made in it are of no use outside."""
 
@@ -154,7 +157,7 @@ class Node(Sizes):
     ) -> None:
         self.importer, self.op, self.version = importer, op, version
         self.inputs, self.outputs, self._attributes = list(inputs), list(outputs), attributes
-        self._asked: set[str] = set(_HINTS)  # attributes that the function has looked at
+        self._asked: set[str] = set()  # attributes that the function has looked at
         self.g: Graph = importer.graph
 
     # --- operands --------------------------------------------------------------------------------------------------
@@ -169,9 +172,10 @@ class Node(Sizes):
 
     def tensor(self, i: int) -> Tensor:
         """Operand i. GraphError when it is not given."""
-        if not self.has(i):
+        name = self.inputs[i] if i < len(self.inputs) else ""
+        if not name:
             raise GraphError(f"operand {i} is missing")
-        return self.importer.tensor(self.inputs[i])
+        return self.importer.tensor(name)
 
     def optional(self, i: int) -> Tensor | None:
         """Operand i, or None when it is not given."""
@@ -247,8 +251,10 @@ class Node(Sizes):
         value = self._attributes.get(name, default)
         if value is ...:
             raise GraphError(f"attribute {name} is missing")
-        kinds = (int, float) if isinstance(default, float) else type(default)
-        if default is not ... and default is not None and not isinstance(value, kinds):
+        kind = type(default)
+        if kind is type(value) or default is ... or default is None:
+            return value
+        if not isinstance(value, (int, float) if kind is float else kind):
             raise GraphError(f"attribute {name} is {value!r} and must be a {type(default).__name__}")
         return value
 
@@ -268,10 +274,10 @@ class Node(Sizes):
         Errors: UnsupportedError; GraphError when nothing is known of the attribute.
         """
         for name, value in self._attributes.items():
-            if name in self._asked:
+            if name in self._asked or name in _HINTS:
                 continue
             if known is None:
-                asked = ", ".join(sorted(self._asked.difference(_HINTS))) or "none"
+                asked = ", ".join(sorted(self._asked)) or "none"
                 raise GraphError(f"unknown attribute '{name}'; attributes of {self.op} that are read here: {asked}")
             if not _is_default(value, known.get(name, REQUIRED)):
                 raise UnsupportedError(
@@ -287,6 +293,12 @@ class Node(Sizes):
     def dtype_attribute(self, name: str, default: int | None = None) -> DType:
         """An attribute that names an element type."""
         return dtype_of(self.attribute(name, default) if default is not None else self.attribute(name), f"'{name}'")
+
+    # --- compositions ----------------------------------------------------------------------------------------------
+
+    def by_channel(self, parameter: Tensor, x: Tensor) -> Tensor:
+        """A parameter with one number a channel, ready to be broadcast over x (n, channels, ...)."""
+        return self.g.reshape(parameter, self.importer.sizes((1, -1, *(1,) * (self.rank(x) - 2))))
 
     def undecided_shape(self, x: Tensor) -> Undecided:
         """The exception for a tensor whose shape has to be known."""

@@ -19,29 +19,37 @@ _ATTRIBUTE = re.compile(r"(\w+)(?:=('[^']*'|\[[^]]*\]|[^,)]*))?")
 
 
 class Operator:
-    """One operator: its versions in order, and the attributes of each with their defaults."""
+    """One operator: its versions in order, and the attributes of each with their defaults, read when they are asked for."""
 
     def __init__(self, text: str) -> None:
-        self._versions: dict[int, Mapping[str, Any]] = {}
-        attributes: dict[str, Any] = {}
-        for number, stated in _VERSION.findall(text):
-            if stated:
-                pairs = _ATTRIBUTE.findall(stated)
-                attributes = {name: ast.literal_eval(value) if value else REQUIRED for name, value in pairs}
-            self._versions[int(number)] = attributes
+        self._stated: dict[int, str] = {}  # by version: the attributes as the table has them
+        stated = ""
+        for number, new in _VERSION.findall(text):
+            stated = new or stated
+            self._stated[int(number)] = stated
+        self._attributes: dict[int, Mapping[str, Any]] = {}
 
     @property
     def versions(self) -> list[int]:
         """All, the oldest first."""
-        return sorted(self._versions)
+        return sorted(self._stated)
 
     def version(self, opset: int) -> int | None:
         """The newest version in an operator set; None before there was one."""
-        return max((version for version in self._versions if version <= opset), default=None)
+        return max((version for version in self._stated if version <= opset), default=None)
 
     def attributes(self, version: int) -> Mapping[str, Any]:
         """The attributes of a version by name: their defaults, or REQUIRED where there is none."""
-        return self._versions[version]
+        if version not in self._attributes:
+            pairs = _ATTRIBUTE.findall(self._stated[version])
+            self._attributes[version] = {name: _default(value) for name, value in pairs}
+        return self._attributes[version]
+
+
+def _default(value: str) -> Any:
+    if value.isdecimal():  # nearly all, and reading them as Python takes longer than all the rest
+        return int(value)
+    return ast.literal_eval(value) if value else REQUIRED
 
 
 @cache

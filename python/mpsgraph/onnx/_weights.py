@@ -32,6 +32,7 @@ _PLACES: dict[str, Iterable[int]] = {
 }
 _TURNS = ("Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")  # their first operand
 _SIZES = ("Shape", "Size")
+_GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
 
 
 def weights_in_constants(graph: GraphProto) -> frozenset[str]:
@@ -40,21 +41,24 @@ def weights_in_constants(graph: GraphProto) -> frozenset[str]:
     data = {info.name for info in graph.input if info.name not in fixed}  # what comes from inputs
     sources: dict[str, str] = {}  # the constant that a name is made of
     found: set[str] = set()
+    if not any(node.op_type == "Constant" for node in graph.node):
+        return frozenset()
     for node in graph.node:
-        if node.op_type == "Constant":
+        kind = node.op_type
+        if kind == "Constant":
             if _is_large(node):
                 sources[node.output[0]] = node.output[0]
             continue
-        if node.op_type in _TURNS and node.input and node.input[0] in sources:
-            sources[node.output[0]] = sources[node.input[0]]
+        operands = list(node.input)
+        if kind in _TURNS and operands and operands[0] in sources:
+            sources[node.output[0]] = sources[operands[0]]
             continue
-        read = [*node.input, *_read_inside(node)]
-        if not any(name in data for name in read):
+        if data.isdisjoint(operands) and data.isdisjoint(_read_inside(node)):
             continue
-        if node.op_type not in _SIZES:
+        if kind not in _SIZES:
             data.update(node.output)
-        places = _PLACES.get(node.op_type, ())
-        found.update(sources[name] for i, name in enumerate(node.input) if i in places and name in sources)
+        places = _PLACES.get(kind, ())
+        found.update(sources[name] for i, name in enumerate(operands) if i in places and name in sources)
     return frozenset(found)
 
 
@@ -91,7 +95,10 @@ def _is_large(node: NodeProto) -> bool:
 
 def _read_inside(node: NodeProto) -> list[str]:
     """What a node's subgraphs read, whoever it is from."""
-    graphs = [g for a in node.attribute for g in (a.graphs if a.type == AttributeProto.GRAPHS else [a.g])
-              if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)]  # fmt: skip
-    inner = [n for g in graphs for n in g.node]
-    return [name for n in inner for name in (*n.input, *_read_inside(n))]
+    read = []
+    for attribute in node.attribute:
+        number = attribute.type
+        for graph in [attribute.g] if number == _GRAPH else attribute.graphs if number == _GRAPHS else ():
+            for inner in graph.node:
+                read += [*inner.input, *_read_inside(inner)]
+    return read

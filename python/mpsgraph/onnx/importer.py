@@ -20,7 +20,7 @@ from ..graph import Graph
 from ..interchange.known import Known
 from ..interchange.undecided import Trainable, Undecided, chooser
 from ._description import Rebuilt, constants_in, description_of
-from ._files import Tensors, input_type, sense
+from ._files import NONSENSE, Tensors, input_type, nonsense, sense
 from ._functions import Functions
 from ._registry import InNode, Node, TensorSequence, lowered
 from ._weights import buffers_of, states_of, weights_in_constants
@@ -28,6 +28,11 @@ from .export import written_kinds
 
 Assumptions: TypeAlias = "Callable[[int], bool | None]"  # by the number of the axis, in the order of the nodes
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
+
+# Fields of an attribute by its type. The package onnx looks such a number up anew each time that it is asked for.
+_SINGLE = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.GRAPH: "g"}
+_LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints", AttributeProto.GRAPHS: "graphs"}
+_TENSOR, _STRING, _STRINGS = AttributeProto.TENSOR, AttributeProto.STRING, AttributeProto.STRINGS
 
 
 class Initialiser:
@@ -79,7 +84,8 @@ class Importer:
         self._first_visible = [0]
         self._references: list[dict[str, Any]] = [{}]  # the attributes of the functions that are being expanded
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
-        self._constants: list[dict[Initialiser, Tensor]] = [{}]  # of initialisers, by the block they were made in
+        # Of initialisers and of sizes, by the block they were made in.
+        self._constants: list[dict[Initialiser | tuple[int, ...], Tensor]] = [{}]
         self._known = Known(self.graph, self.inputs)
         self._weights: frozenset[str] = frozenset()
         self._buffers: frozenset[str] = frozenset()
@@ -170,9 +176,9 @@ class Importer:
 
     def lookup(self, name: str) -> Value:
         """What a name stands for here."""
-        for scope in reversed(self._scopes[self._first_visible[-1] :]):
-            if name in scope:
-                return scope[name]
+        for i in range(len(self._scopes) - 1, self._first_visible[-1] - 1, -1):
+            if name in self._scopes[i]:
+                return self._scopes[i][name]
         raise GraphError(f"'{name}' is used and is neither an input nor the result of a node before")
 
     def tensor(self, name: str, trainable: bool = True) -> Tensor:
@@ -255,11 +261,12 @@ class Importer:
             place = described(proto)
             try:
                 self.graph.place = place
-                with sense(place):
-                    self._name_results(proto, self._lower(proto))
+                self._name_results(proto, self._lower(proto))
             except Error as error:
                 text = str(error)
                 raise InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
+            except NONSENSE as error:
+                raise InNode(nonsense(place, error)) from error
 
     def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
@@ -290,31 +297,26 @@ class Importer:
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:
         result = {}
         for attribute in proto.attribute:
-            if attribute.ref_attr_name:
-                if attribute.ref_attr_name in self._references[-1]:
-                    result[attribute.name] = self._references[-1][attribute.ref_attr_name]
-            else:
+            referred = attribute.ref_attr_name
+            if not referred:
                 result[attribute.name] = self._attribute(attribute)
+            elif referred in self._references[-1]:
+                result[attribute.name] = self._references[-1][referred]
         return result
 
     def _attribute(self, attribute: AttributeProto) -> Any:
-        if attribute.type == AttributeProto.TENSOR:
+        number = attribute.type
+        if number in _LISTS:
+            return list(getattr(attribute, _LISTS[number]))
+        if number in _SINGLE:
+            return getattr(attribute, _SINGLE[number])
+        if number == _TENSOR:
             return Initialiser(attribute.t, self._tensors.read, fixed=True)
-        if attribute.type == AttributeProto.STRING:
+        if number == _STRING:
             return attribute.s.decode("utf-8", "replace")
-        if attribute.type == AttributeProto.STRINGS:
+        if number == _STRINGS:
             return [s.decode("utf-8", "replace") for s in attribute.strings]
-        simple = {
-            AttributeProto.FLOAT: "f",
-            AttributeProto.INT: "i",
-            AttributeProto.GRAPH: "g",
-        }
-        if attribute.type in simple:
-            return getattr(attribute, simple[attribute.type])
-        lists = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints", AttributeProto.GRAPHS: "graphs"}
-        if attribute.type in lists:
-            return list(getattr(attribute, lists[attribute.type]))
-        kind = AttributeProto.AttributeType.Name(attribute.type).lower()
+        kind = AttributeProto.AttributeType.Name(number).lower()
         raise UnsupportedError(f"attribute {attribute.name} is a {kind}, which mpsgraph does not read")
 
     # --- functions and subgraphs -------------------------------------------------------------------------------------
@@ -357,6 +359,14 @@ class Importer:
         finally:
             self._scopes.pop()
             self._first_visible.pop()
+
+    def sizes(self, sizes: tuple[int, ...]) -> Tensor:
+        """Sizes as an int64 constant, the same for all who ask in one block."""
+        for made in self._constants:
+            if sizes in made:
+                return made[sizes]
+        self._constants[-1][sizes] = tensor = self.graph.constant(np.array(sizes, np.int64))
+        return tensor
 
     @contextmanager
     def block(self) -> Any:

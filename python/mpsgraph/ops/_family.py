@@ -48,15 +48,17 @@ def user_location() -> str:
 def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:
     """`values` as a list of ints; one int stands for `count` equal ones. ShapeError when the count is wrong."""
     try:
-        if isinstance(values, (str, bytes, Mapping, set)):
+        if type(values) in (list, tuple):
+            result = [v if type(v) is int else as_index(v) for v in values]  # type: ignore[union-attr]
+        elif isinstance(values, (str, bytes, Mapping, set)):
             raise TypeError
-        if isinstance(values, (int, np.integer)):
+        elif isinstance(values, (int, np.integer)):
             result = [as_index(values)] * (count or 1)
         else:
             result = [as_index(v) for v in values]
     except TypeError:
         raise ShapeError(f"{what} must be an int or a sequence of ints, got {shown(values)}") from None
-    if any(not -(2**63) <= v < 2**63 for v in result):
+    if result and not (-(2**63) <= min(result) and max(result) < 2**63):
         raise ShapeError(f"{what} must be of 64 bits, got {shown(tuple(result))}")
     if count is not None and len(result) != count:
         raise ShapeError(f"{what} must have {count} elements, got {len(result)}: {shown(tuple(result))}")
@@ -95,8 +97,18 @@ class Family(_core.Graph):
         if cls.__module__.startswith(_OPERATIONS):
             check_methods(cls)
 
-    place: str | None = None
-    """Where operations are said to be built; None: at the first frame outside this package."""
+    _place: str | None = None
+
+    @property
+    def place(self) -> str | None:
+        """Where operations are said to be built; None: at the first frame outside this package."""
+        return self._place
+
+    @place.setter
+    def place(self, place: str | None) -> None:
+        self._place = place
+        if place is not None:
+            self.set_location(place)
 
     def _operation(
         self,
@@ -106,10 +118,14 @@ class Family(_core.Graph):
         name: str | None = None,
         blocks: Sequence[Block] = (),
     ) -> Operation:
-        self.set_location(self.place or user_location())
+        return self.create(kind, inputs, dict(attributes or {}), name, blocks, self._noted())
+
+    def _noted(self) -> _core.Autocast | None:
+        """Notes the place of what is created next. Result: how its operands are cast."""
+        if self._place is None:
+            self.set_location(user_location())
         low = autocast_dtype()
-        autocast = None if low is None else self._autocast_to(low)
-        return self.create(kind, list(inputs), dict(attributes or {}), name, list(blocks), autocast)
+        return None if low is None else self._autocast_to(low)
 
     def _autocast_to(self, low: DType) -> _core.Autocast:
         made: dict[DType, _core.Autocast] = vars(self).setdefault("_autocasts", {})
@@ -118,7 +134,7 @@ class Family(_core.Graph):
         return made[low]
 
     def _tensor(self, kind: str, inputs: Sequence[TensorLike], name: str | None = None, **attributes: Any) -> Tensor:
-        return self._operation(kind, self._operands(kind, inputs), attributes, name).outputs[0]
+        return self.create_tensor(kind, self._operands(kind, inputs), attributes, name, self._noted())
 
     def _tensors(
         self, kind: str, inputs: Sequence[TensorLike], name: str | None = None, **attributes: Any
@@ -127,7 +143,10 @@ class Family(_core.Graph):
 
     def _operands(self, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
         """Numbers among tensors become rank-0 constants of the last tensor's dtype; alone, as dtype_of_number says."""
-        if all(type(value) is Tensor for value in values):
+        for value in values:
+            if type(value) is not Tensor:
+                break
+        else:
             return values  # type: ignore[return-value]
         like = next((value.dtype for value in reversed(values) if isinstance(value, Tensor)), None)
         return [value if isinstance(value, Tensor) else self._number(kind, value, like) for value in values]
@@ -151,7 +170,7 @@ class Family(_core.Graph):
         if dtype.is_float and dtype.itemsize == 2 and autocast_dtype() is not None:
             dtype = _core.float32  # autocast decides what it becomes
         value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
-        return self._operation("constant", [], {"value": value}).outputs[0]
+        return self._tensor("constant", (), value=value)
 
     def _tensor_attributes(self, kind: str, **values: AttributeLike) -> tuple[list[Tensor], dict[str, Any]]:
         """Attributes that integer tensors may give: operands if any of the values is a tensor, else attributes."""
@@ -168,7 +187,7 @@ class Family(_core.Graph):
         return operands, {}
 
     def _integers(self, values: int | list[int]) -> Tensor:
-        return self._operation("constant", [], {"value": np.array(values, np.int64)}).outputs[0]
+        return self._tensor("constant", (), value=np.array(values, np.int64))
 
     def _shape_operand(self, shape: ShapeLike, kind: str) -> Tensor:
         """A shape as ints or as an int32/int64 tensor of rank 1."""

@@ -41,7 +41,7 @@ runtime::KernelDescription describe(const Kernel& kernel) {
     return description;
   }
   description.kind = kernel.operations.front()->kind();
-  description.location = kernel.operations.front()->location;
+  description.location = kernel.operations.front()->location.text();
   return description;
 }
 

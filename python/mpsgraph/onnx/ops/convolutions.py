@@ -47,10 +47,9 @@ def _steps(window: Window) -> dict[str, Any]:
 
 def with_bias(node: Node, y: Tensor, i: int) -> Tensor:
     """y plus operand i, one number a channel, when it is given."""
-    g = node.g
     if not node.has(i):
         return y
-    return g.addition(y, g.reshape(node.tensor(i), [1, -1, *[1] * (node.rank(y) - 2)]))
+    return node.g.addition(y, node.by_channel(node.tensor(i), y))
 
 
 @operator("Conv", upto=22)

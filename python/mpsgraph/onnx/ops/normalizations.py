@@ -9,11 +9,6 @@ from ._compose import cast, in_float32, widely
 from .reductions import norm2
 
 
-def _per_channel(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
-    """One number a channel, ready to be broadcast over x (n, channels, ...)."""
-    return node.g.reshape(parameter, [1, -1, *[1] * (node.rank(x) - 2)])
-
-
 def _wide(node: Node, x: Tensor, stash: DType) -> Tensor:
     """x in the type that the node computes in, at least float32."""
     x = in_float32(node, x)
@@ -58,7 +53,7 @@ def batch_normalization(node: Node) -> Results:
     kind = x.dtype
     if any(t.dtype != kind for t in (mean, variance, scale, bias)):  # statistics of float32 beside a half type
         x = in_float32(node, x)
-    mean, variance, scale, bias = (_per_channel(node, cast(node, t, x.dtype), x) for t in (mean, variance, scale, bias))
+    mean, variance, scale, bias = (node.by_channel(cast(node, t, x.dtype), x) for t in (mean, variance, scale, bias))
     return [cast(node, g.normalization(x, mean, variance, scale, bias, epsilon), kind), *results]
 
 
@@ -67,7 +62,7 @@ def instance_normalization(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     wide = in_float32(node, x)
     y, _, _ = normalized(node, wide, list(range(2, node.rank(x))), node.attribute("epsilon", 1e-5))
-    scale, bias = (_per_channel(node, in_float32(node, node.tensor(i)), x) for i in (1, 2))
+    scale, bias = (node.by_channel(in_float32(node, node.tensor(i)), x) for i in (1, 2))
     return cast(node, g.addition(g.multiplication(y, scale), bias), x.dtype)
 
 
@@ -108,7 +103,7 @@ def group_normalization(node: Node) -> Results:
         y = g.addition(g.multiplication(y, g.reshape(scale, [1, -1, 1])), g.reshape(bias, [1, -1, 1]))
         return cast(node, node.reshape(y, shape), x.dtype)
     y = node.reshape(y, shape)
-    y = g.addition(g.multiplication(y, _per_channel(node, scale, x)), _per_channel(node, bias, x))
+    y = g.addition(g.multiplication(y, node.by_channel(scale, x)), node.by_channel(bias, x))
     return cast(node, y, x.dtype)
 
 
