@@ -13,8 +13,8 @@ namespace {
 const std::string chain = R"(
     %x = placeholder() {type=float32[2,3]} : float32[2,3]
     %a = exponent(%x) : float32[2,3]
-    %b = negative(%a) : float32[2,3] after [%a]
-    %c = sine(%b) : float32[2,3]
+    %b = negative(%a) after [%a] : float32[2,3]
+    %c = sin(%b) : float32[2,3]
     %out = square(%c) : float32[2,3]
 )";
 
@@ -72,7 +72,7 @@ TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
   const Graph* const graph = program.graph.get();
   program.graph->find("b")->location = std::string("model.py:7");
   rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
-    if (!operation.is("sine")) return {};
+    if (!operation.is("sin")) return {};
     CHECK(r.is_untouched());
     Tensor* before = r.now(operation.input(0));
     CHECK(!r.is_untouched());
@@ -80,13 +80,13 @@ TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
     CHECK(r.seen(operation.input(0)) == before);
     CHECK_EQUAL(before->operation->location.text(), "model.py:7");
     CHECK_EQUAL(before->operation->control_dependencies.size(), size_t{1});
-    return std::vector<Tensor*>{r.create(operation, "cosine", {before})->output()};
+    return std::vector<Tensor*>{r.create(operation, "cos", {before})->output()};
   });
   CHECK(program.graph.get() != graph);
   verify(*program.graph);
   CHECK_EQUAL(body(print(*program.graph)), body("graph {" + [] {
                 std::string text = chain;
-                text.replace(text.find("sine"), 4, "cosine");
+                text.replace(text.find("sin"), 3, "cos");
                 return text;
               }() + "}\n"));
 }
@@ -94,7 +94,7 @@ TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
 TEST(a_replacement_by_what_is_there_leaves_the_rest_as_it_was) {
   Program program = parsed(chain);
   rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
-    if (!operation.is("sine")) return {};
+    if (!operation.is("sin")) return {};
     return std::vector<Tensor*>{r.now(operation.input(0))};
   });
   verify(*program.graph);
