@@ -95,10 +95,20 @@ BlockObject finish_block(const GraphObject& self, const BlockObject& block, cons
   return block;
 }
 
+// Not a pointer: pybind11 reads all arguments twice, and asks for types of other modules, where one of these is None.
+using GivenAutocast = std::optional<Object<Autocast>>;
+
+Autocast* autocast_of(const GraphObject& self, const GivenAutocast& given) {
+  if (!given) return nullptr;
+  Autocast& autocast = **given;
+  if (&autocast.graph() != &*self) throw GraphError("create: the autocast is of another graph");
+  return &autocast;
+}
+
 OperationObject create(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
                        const py::dict& attributes, const std::optional<std::string>& name,
-                       const Sequence<BlockHandle>& blocks, Autocast* autocast) {
-  if (autocast && &autocast->graph() != &*self) throw GraphError("create: the autocast is of another graph");
+                       const Sequence<BlockHandle>& blocks, const GivenAutocast& given_autocast) {
+  Autocast* const autocast = autocast_of(self, given_autocast);
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
   std::vector<BlockHandle*> handles;
@@ -120,8 +130,9 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
 }
 
 TensorObject create_tensor(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
-                           const py::dict& attributes, const std::optional<std::string>& name, Autocast* autocast) {
-  if (autocast && &autocast->graph() != &*self) throw GraphError("create: the autocast is of another graph");
+                           const py::dict& attributes, const std::optional<std::string>& name,
+                           const GivenAutocast& given_autocast) {
+  Autocast* const autocast = autocast_of(self, given_autocast);
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
   const std::string given = name.value_or("");
