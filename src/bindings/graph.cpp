@@ -361,7 +361,8 @@ void define_graph(py::module_& module) {
             return result;
           })
       .def_property_readonly(
-          "location", [](const Operation& self) { return self.location.text(); }, "Where it was built: \"model.py:41\".")
+          "location", [](const Operation& self) { return self.location.text(); },
+          "Where it was built: \"model.py:41\".")
       .def_property_readonly(
           "graph", [](const OperationObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
       .def("__repr__", [](const Operation& self) { return described(self); });
@@ -374,7 +375,8 @@ void define_graph(py::module_& module) {
       .def_property_readonly("operations",
                              [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
 
-  py::class_<Origins>(module, "Origins", "Which placeholders and arguments of blocks the operations of a graph depend on.")
+  py::class_<Origins>(module, "Origins",
+                      "Which placeholders and arguments of blocks the operations of a graph depend on.")
       .def(py::init<GraphObject>(), py::arg("graph"))
       .def("of", &Origins::of, py::arg("operation"), "In the order of the graph.");
 

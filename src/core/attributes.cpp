@@ -315,7 +315,8 @@ void Attributes::refuse(std::string_view key, AttributeKind expected) const {
 }
 
 bool operator==(const Attributes& a, const Attributes& b) {
-  return &a.items() == &b.items() || std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
+  return &a.items() == &b.items() ||
+         std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
                     [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
 }
 

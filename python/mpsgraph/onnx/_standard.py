@@ -19,7 +19,7 @@ _ATTRIBUTE = re.compile(r"(\w+)(?:=('[^']*'|\[[^]]*\]|[^,)]*))?")
 
 
 class Operator:
-    """One operator: its versions in order, and the attributes of each with their defaults, read when they are asked for."""
+    """One operator: its versions in order, and the attributes of each with their defaults, read when asked for."""
 
     def __init__(self, text: str) -> None:
         self._stated: dict[int, str] = {}  # by version: the attributes as the table has them
