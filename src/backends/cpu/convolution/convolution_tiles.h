@@ -81,7 +81,7 @@ struct ConvolutionTiles : TileRows {
   // out[0, columns) = epilogue(the sum of `parts` vectors of sums, `stride` apart).
   void (*finish_parts)(const float* sums, int64_t parts, int64_t stride, S* out, const TileEpilogue<S>& epilogue);
   // For `count` rows i: sums[i] (zero, if `fresh`) + sum over r of step rows[r][(first + i) * group] * panel[r], stored
-  // to sums[i], or, if there is an `out`, to out[i * out_stride].
+  // to sums[i], or, if there is an `out`, to out[i * out_stride]. Without `sums` it is `out` that is added to.
   void (*multiply_transposed)(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel,
                               float* sums, bool fresh, S* out, int64_t out_stride);
   // panel[k / group][c][k % group] = matrix[k * row_stride + c * column_stride], zero beyond `width` and `rows`.

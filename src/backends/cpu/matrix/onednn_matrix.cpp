@@ -1,6 +1,7 @@
 // Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
 #include "backends/cpu/matrix/few_rows.h"
 #include "backends/cpu/matrix/onednn_product.h"
+#include "backends/cpu/matrix/transposed_product.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -72,6 +73,15 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
       "a row times a matrix");
 }
 
+// The gradient of a matrix of weights, where oneDNN would read in place a factor whose rows are 2 KB apart or a multiple
+// of that. Those 4 KB apart share a single set of the first-level cache, and are worth it for few columns, too.
+std::unique_ptr<Kernel> gradient_product(Lowering& lowering, const Operand& a, const Operand& b, Slot residual) {
+  if (a.dims.size() != 2 || b.dims.size() != 2 || a.dims[1] % 512 != 0) return nullptr;
+  const int64_t least_columns = a.dims[1] % 1024 == 0 ? 48 : 128;
+  if (b.dims[1] < least_columns || onednn_packs(a.dims[1], b.dims[1], a.dims[0])) return nullptr;
+  return transposed_product(lowering, a, b, residual);
+}
+
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   const DType dtype = lowering.output().dtype;
   if (multiplies_in_float32(dtype) && !lowering.reference_only())
@@ -103,6 +113,11 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (usable && !flag(lowering, "transpose_a") && flag(lowering, "transpose_b") && !epilogue.has_bias &&
       !epilogue.has_residual && !epilogue.relu) {
     if (auto few = few_rows_transposed(lowering, a, b)) return few;
+  }
+  if (usable && flag(lowering, "transpose_a") && !flag(lowering, "transpose_b") && a.dtype == DType::float32 &&
+      !epilogue.has_bias && !epilogue.relu) {
+    const Slot residual = epilogue.has_residual ? epilogue.residual(lowering).slot : -1;
+    if (auto gradient = gradient_product(lowering, a, b, residual)) return gradient;
   }
   if (auto product = onednn_product(lowering, epilogue, fused)) return product;
   if (fused) refuse(lowering);

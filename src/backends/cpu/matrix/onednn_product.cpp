@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <tuple>
 
 #include "backends/cpu/parallel.h"
 
@@ -16,6 +17,13 @@ using Description = dnnl::matmul::primitive_desc;
 constexpr int64_t least_products = 1 << 19;  // of a block: some 10 microseconds, ten times what a call costs
 constexpr int64_t blocks_per_thread = 4;
 constexpr int64_t least_block_columns = 128, least_block_rows = 48;  // for oneDNN's tiles and its packing
+constexpr int64_t row_unit = 8, column_unit = 64;
+
+// Without AVX-512 oneDNN packs both factors of float32 where the block is large enough. Where it is not, it reads them
+// in place, which takes up to twice the time of large products, the more so if strides are powers of two.
+bool packs(int64_t rows, int64_t columns) {
+  return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < 0.0038;
+}
 
 // A matrix with `rank` dimensions, the last two swapped in place when it is used transposed.
 struct Matrix {
@@ -42,6 +50,33 @@ struct Cut {
   int64_t begin(int64_t i) const { return i * piece; }
   int64_t length(int64_t i) const { return std::min(piece, size - begin(i)); }
 };
+
+// Into how many a product is cut at most.
+int64_t most_blocks(int64_t products) {
+  const int64_t threads = thread_count();
+  return threads > 1 ? std::clamp<int64_t>(products / least_products, 1, threads * blocks_per_thread) : 1;
+}
+
+// Cuts of a matrix, the result, into at most `wanted` blocks that are large enough to be packed: as many as leave no
+// thread idle at the end, of those the most, of those what packs least. Empty where there are none for all threads.
+std::vector<Cut> cuts_to_pack(size_t rank, int64_t rows, int64_t columns, int64_t wanted) {
+  const int64_t threads = std::min<int64_t>(thread_count(), wanted);
+  std::tuple<double, int64_t, int64_t> best{};  // how busy threads are, blocks, less packed
+  std::vector<Cut> cuts;
+  for (int64_t down = 1; down <= wanted; ++down)
+    for (int64_t across = 1; down * across <= wanted; ++across) {
+      const Cut row_cut(rank - 2, rows, down, row_unit), column_cut(rank - 1, columns, across, column_unit);
+      const int64_t r = row_cut.count(), c = column_cut.count(), blocks = r * c;
+      if (blocks < threads || !packs(row_cut.length(r - 1), column_cut.length(c - 1))) continue;
+      const int64_t rounds = (blocks + threads - 1) / threads;
+      const std::tuple score{static_cast<double>(blocks) / static_cast<double>(rounds * threads), blocks,
+                             -(r * columns + c * rows)};
+      if (score <= best) continue;
+      best = score;
+      cuts = {column_cut, row_cut};
+    }
+  return cuts;
+}
 
 class OnednnProduct final : public Kernel {
  public:
@@ -171,8 +206,7 @@ class OnednnProduct final : public Kernel {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];
     for (const int64_t size : result) products *= size;
-    const int64_t threads = thread_count();
-    int64_t wanted = threads > 1 ? std::clamp<int64_t>(products / least_products, 1, threads * blocks_per_thread) : 1;
+    int64_t wanted = most_blocks(products);
     size_t batch = 0;
     for (size_t axis = 1; axis + 2 < rank; ++axis)
       if (result[axis] > result[batch]) batch = axis;
@@ -182,8 +216,13 @@ class OnednnProduct final : public Kernel {
       wanted = (wanted + cuts_.back().count() - 1) / cuts_.back().count();
     };
     if (rank > 2) take(batch, 1, 1);
-    take(rank - 1, least_block_columns, 64);
-    take(rank - 2, least_block_rows, 8);
+    if (type_ == memory::data_type::f32 && !onednn_multiplies_bfloat16()) {
+      const std::vector<Cut> cuts = cuts_to_pack(rank, result[rank - 2], result[rank - 1], wanted);
+      cuts_.insert(cuts_.end(), cuts.begin(), cuts.end());
+      if (!cuts.empty()) return;
+    }
+    take(rank - 1, least_block_columns, column_unit);
+    take(rank - 2, least_block_rows, row_unit);
   }
 
   int64_t count() const {
@@ -233,6 +272,10 @@ class OnednnProduct final : public Kernel {
 };
 
 }  // namespace
+
+bool onednn_packs(int64_t rows, int64_t columns, int64_t steps) {
+  return onednn_multiplies_bfloat16() || !cuts_to_pack(2, rows, columns, most_blocks(rows * columns * steps)).empty();
+}
 
 std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference) {
   auto kernel = std::make_unique<OnednnProduct>(lowering, epilogue);
