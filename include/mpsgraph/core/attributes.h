@@ -148,7 +148,7 @@ class MPSGRAPH_API Attributes {
     return static_cast<AttributeKind>(index);
   }
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
-  Items& own_items();           // to be changed
+  Items& own_items();  // to be changed
   std::shared_ptr<Items> items_;  // shared by copies until one of them changes: passes copy graphs; null when empty
 };
 MPSGRAPH_API bool operator==(const Attributes& a, const Attributes& b);

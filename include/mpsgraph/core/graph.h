@@ -44,6 +44,7 @@ struct MPSGRAPH_API Tensor {
 class Location {
  public:
   Location() = default;
+  Location(const char* text) : Location(std::string(text)) {}
   Location(std::string text) : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
 
   bool empty() const { return !text_; }

@@ -1,6 +1,7 @@
 // Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
 #include "backends/cpu/matrix/few_rows.h"
 #include "backends/cpu/matrix/onednn_product.h"
+#include "backends/cpu/matrix/tiled_product.h"
 #include "backends/cpu/matrix/transposed_product.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
@@ -118,6 +119,11 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
       !epilogue.has_bias && !epilogue.relu) {
     const Slot residual = epilogue.has_residual ? epilogue.residual(lowering).slot : -1;
     if (auto gradient = gradient_product(lowering, a, b, residual)) return gradient;
+  }
+  if (usable && a.dtype == DType::float32 && !flag(lowering, "transpose_a")) {
+    const ProductExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
+                               epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
+    if (auto tiled = tiled_product(lowering, flag(lowering, "transpose_b"), extras)) return tiled;
   }
   if (auto product = onednn_product(lowering, epilogue, fused)) return product;
   if (fused) refuse(lowering);

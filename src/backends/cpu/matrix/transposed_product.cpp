@@ -16,9 +16,9 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-constexpr int64_t most_steps = 256;        // of a chunk: a panel of them and a tile's rows fit the first-level cache
-constexpr int64_t tiles_of_block = 16;     // packed rows of a chunk stay in the second-level cache
-constexpr int64_t panels_of_block = 32;    // so many use them before they are packed again
+constexpr int64_t most_steps = 256;  // of a chunk: a panel of them and a tile's rows fit the first-level cache
+constexpr int64_t tiles_of_block = 16;  // packed rows of a chunk stay in the second-level cache
+constexpr int64_t panels_of_block = 32;  // so many use them before they are packed again
 constexpr int64_t items_for_a_thread = 4;  // at least, where blocks have more than two tiles
 constexpr int64_t least_steps = 16;
 
