@@ -1,7 +1,9 @@
-// What graphs may call, which executables are as well, and Exchange, whose memory a Python thread works on meanwhile.
+// What graphs may call, which executables are as well; Exchange, whose memory a Python thread works on meanwhile; and
+// SharedSum, by which that thread adds up with those of other processes.
 #include "mpsgraph/runtime/exchange.h"
 
 #include "bindings/bindings.h"
+#include "mpsgraph/runtime/shared_sum.h"
 
 namespace mpsgraph::bindings {
 
@@ -44,6 +46,8 @@ void define_exchange(py::module_& module) {
           "close().")
       .def("memory", &Exchange::memory, py::arg("slot"),
            "All elements of a slot, of rank 1. They are the worker's between next() and done().")
+      .def("replace", &Exchange::replace, py::arg("slot"), py::arg("given"), py::arg("taken"),
+           "From now on runs write to one memory and read from another. Between next() and done().")
       .def("done", &Exchange::done, py::arg("slot"), "The work on it is done: whoever takes it goes on.")
       .def("fail", &Exchange::fail, py::arg("reason"),
            "Runs that give or take, now or later, raise DeviceError with this reason.")
@@ -60,6 +64,47 @@ void define_exchange(py::module_& module) {
             return result;
           },
           "How many slots were given, and seconds in all: of work on them, that takers waited, of copies.");
+
+  py::class_<SharedSum, std::shared_ptr<SharedSum>> shared(
+      module, "SharedSum", "The sum of the arrays of several processes of one machine, in memory that all of them map.");
+  py::enum_<SharedSum::Mark>(shared, "Mark", "What a member has done in a round.")
+      .value("posted", SharedSum::Mark::posted)
+      .value("added", SharedSum::Mark::added)
+      .value("spread", SharedSum::Mark::spread);
+  shared
+      .def(py::init([](int descriptor, py::handle dtype, int64_t elements, int members, int own) {
+             return std::make_shared<SharedSum>(descriptor, to_dtype(dtype), elements, members, own);
+           }),
+           py::arg("descriptor"), py::arg("dtype"), py::arg("elements"), py::arg("members"), py::arg("own"),
+           "Maps a file of `bytes` zeros, which may be closed afterwards; `own`: which member this process is.")
+      .def_static(
+          "bytes", [](py::handle dtype, int64_t elements, int members) {
+            return SharedSum::bytes(to_dtype(dtype), elements, members);
+          },
+          py::arg("dtype"), py::arg("elements"), py::arg("members"), "How large the file must be.")
+      .def("contribution", &SharedSum::contribution, "This member's memory.")
+      .def("total", &SharedSum::total, "The sum's memory.")
+      .def("own_part_of", &SharedSum::own_part_of, py::arg("member"),
+           "Of a member's contribution, the elements that this one adds up.")
+      .def("own_part", &SharedSum::own_part, "The same elements of the total.")
+      .def("post", &SharedSum::post, "This member's contribution is there: a round begins.")
+      .def("reach", &SharedSum::reach, py::arg("mark"), "This member has done so much of the round.")
+      .def("add", &SharedSum::add, py::call_guard<WithoutGil>(),
+           "Adds up this member's part, of float32 and float64.")
+      .def(
+          "wait",
+          [](const SharedSum& self, SharedSum::Mark mark, std::optional<double> timeout) {
+            return wait_released(to_timeout(timeout), [&](double seconds) { return self.wait(mark, seconds); });
+          },
+          py::arg("mark"), py::arg("timeout") = py::none(),
+          "Until all members have done so much of the round; False when the time is over.")
+      .def(
+          "wait_for",
+          [](const SharedSum& self, int member, SharedSum::Mark mark, std::optional<double> timeout) {
+            return wait_released(to_timeout(timeout),
+                                 [&](double seconds) { return self.wait_for(member, mark, seconds); });
+          },
+          py::arg("member"), py::arg("mark"), py::arg("timeout") = py::none(), "The same, of one member.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -82,6 +82,7 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
   }
   const DType dtype = types.front().dtype;
   made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
+  made->taken = made->memory;
   made->name = std::move(name);
   made->types = std::move(types);
   std::lock_guard lock(mutex_);
@@ -146,7 +147,7 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
   const auto begin = Clock::now();
   Copies copies;
   for (size_t i = 0; i < results.size(); ++i)
-    copies.add(results[i], slot.memory.data() + slot.offsets[i], bytes_of(slot.types[i]));
+    copies.add(results[i], slot.taken.data() + slot.offsets[i], bytes_of(slot.types[i]));
   copies.run(threads);
   std::lock_guard lock(mutex_);
   slot.state = State::idle;
@@ -171,6 +172,23 @@ std::optional<size_t> Exchange::next(Timeout timeout) {
 NDArray Exchange::memory(size_t number) const {
   std::lock_guard lock(mutex_);
   return slot(number).memory;
+}
+
+void Exchange::replace(size_t number, NDArray given, NDArray taken) {
+  std::lock_guard lock(mutex_);
+  Slot& worked = slot(number);
+  for (const NDArray* array : {&given, &taken}) {
+    if (array->dtype() != worked.memory.dtype())
+      throw DTypeError(cat("[exchange] the slot '", worked.name, "' is of ", worked.memory.dtype(), ", got memory of ",
+                           array->dtype()));
+    if (array->dims() != worked.memory.dims() || !array->contiguous() || !array->writable())
+      throw ShapeError(cat("[exchange] the slot '", worked.name, "' needs ", worked.memory.elements(),
+                           " elements in a row that can be written, got ", array->type()));
+  }
+  if (worked.state != State::working)
+    throw GraphError(cat("[exchange] nobody works on slot ", number, " '", worked.name, "': next() gives it out"));
+  worked.memory = std::move(given);
+  worked.taken = std::move(taken);
 }
 
 void Exchange::done(size_t number) {

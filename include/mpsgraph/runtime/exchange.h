@@ -45,6 +45,9 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   // The slot that was given next, for the thread that works; none when the time is over, or after close().
   std::optional<size_t> next(Timeout timeout);
   NDArray memory(size_t slot) const;  // all its elements, of rank 1; to be used between next() and done()
+  // From now on givers write to one memory, and takers read from another: contiguous, of the slot's type and length.
+  // Between next() and done(), with whose work what they read has to be there. ShapeError, DTypeError, GraphError.
+  void replace(size_t slot, NDArray given, NDArray taken);
   void done(size_t slot);             // GraphError for one that next() has not given out
   // Runs that give or take, now or later, raise a DeviceError with this reason; the first one counts.
   void fail(std::string reason);
@@ -59,7 +62,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
     std::string name;
     std::vector<TensorType> types;
     std::vector<size_t> offsets;  // in bytes
-    NDArray memory;
+    NDArray memory, taken;        // the same, until they are replaced
     State state = State::idle;
     Clock::time_point begin;
   };
