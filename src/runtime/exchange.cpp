@@ -116,12 +116,35 @@ void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& s
   if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
 }
 
+// Until they have added up their parts, after which they do not read this member's any more.
+void Exchange::wait_for_others(Slot& slot) {
+  if (!slot.others_read) return;
+  constexpr double look = 0.05;  // seconds, after which it looks whether waiting is of use
+  WorkerThreadState* const worker = this_worker();
+  const BlockedScope scope;
+  ++waiting_for_others_;
+  try {
+    while (!slot.shared->wait(SharedSum::Mark::added, look)) {
+      if (worker && worker->cancelled)
+        throw DeviceError("[exchange] waiting was cancelled because the runtime shuts down");
+      std::lock_guard lock(mutex_);
+      if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
+    }
+  } catch (...) {
+    --waiting_for_others_;
+    throw;
+  }
+  --waiting_for_others_;
+  slot.others_read = false;
+}
+
 void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& operands,
                     const compiler::ForEach& threads) {
   {
     std::unique_lock lock(mutex_);
     wait_until_free(lock, slot, false);  // a run that ended early has left it to whoever works on it
   }
+  wait_for_others(slot);
   const auto begin = Clock::now();
   Copies copies;
   for (size_t i = 0; i < operands.size(); ++i)
@@ -129,6 +152,8 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
   copies.run(threads);
   {
     std::lock_guard lock(mutex_);
+    if (slot.shared) slot.shared->post();
+    slot.others_read = slot.shared != nullptr;
     slot.state = State::given;
     waiting_.push_back(number);
     ++statistics_.given;
@@ -142,6 +167,9 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
     std::unique_lock lock(mutex_);
     const auto begin = Clock::now();
     wait_until_free(lock, slot, true);
+    lock.unlock();
+    wait_for_others(slot);
+    lock.lock();
     statistics_.waited += seconds(begin);
   }
   const auto begin = Clock::now();
@@ -174,21 +202,24 @@ NDArray Exchange::memory(size_t number) const {
   return slot(number).memory;
 }
 
-void Exchange::replace(size_t number, NDArray given, NDArray taken) {
+void Exchange::share(size_t number, std::shared_ptr<SharedSum> sum) {
   std::lock_guard lock(mutex_);
   Slot& worked = slot(number);
-  for (const NDArray* array : {&given, &taken}) {
-    if (array->dtype() != worked.memory.dtype())
-      throw DTypeError(cat("[exchange] the slot '", worked.name, "' is of ", worked.memory.dtype(), ", got memory of ",
-                           array->dtype()));
-    if (array->dims() != worked.memory.dims() || !array->contiguous() || !array->writable())
-      throw ShapeError(cat("[exchange] the slot '", worked.name, "' needs ", worked.memory.elements(),
-                           " elements in a row that can be written, got ", array->type()));
-  }
+  NDArray given = sum->contribution();
+  if (given.dtype() != worked.memory.dtype())
+    throw DTypeError(
+        cat("[exchange] the slot '", worked.name, "' is of ", worked.memory.dtype(), ", got a sum of ", given.dtype()));
+  if (given.dims() != worked.memory.dims())
+    throw ShapeError(cat("[exchange] the slot '", worked.name, "' has ", worked.memory.elements(),
+                         " elements, got a sum of ", given.elements()));
   if (worked.state != State::working)
     throw GraphError(cat("[exchange] nobody works on slot ", number, " '", worked.name, "': next() gives it out"));
+  given.copy_from(worked.memory);
+  sum->post();
   worked.memory = std::move(given);
-  worked.taken = std::move(taken);
+  worked.taken = sum->total();
+  worked.shared = std::move(sum);
+  worked.others_read = true;
 }
 
 void Exchange::done(size_t number) {
@@ -219,6 +250,8 @@ bool Exchange::failed() const {
   std::lock_guard lock(mutex_);
   return failure_.has_value();
 }
+
+bool Exchange::waiting() const { return waiting_for_others_ > 0; }
 
 Exchange::Statistics Exchange::statistics() const {
   std::lock_guard lock(mutex_);

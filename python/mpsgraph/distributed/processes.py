@@ -73,15 +73,17 @@ class Processes:
             self._kept += [request, buffers]
             raise
 
-    def until(self, done: Callable[[float], bool], what: str) -> None:
+    def until(self, done: Callable[[float], bool], what: str, waiting: Callable[[], bool] = lambda: True) -> None:
         """Waits until something is done. DeviceError where another process has ended that it would wait for.
 
-        Args: done, which waits at most so many seconds and says whether it is.
+        Args: done, which waits at most so many seconds and says whether it is; waiting, does anybody wait?
         """
         gone: tuple[int, float] | None = None
         while not done(_LOOK):
             now = time.perf_counter()
-            if gone is None and (who := self._who_left()) is not None:
+            if not waiting():
+                gone = None
+            elif gone is None and (who := self._who_left()) is not None:
                 gone = who, now
             if gone is not None and now - gone[1] > _GRACE:  # what it had sent before would be here by now
                 raise DeviceError(

@@ -71,7 +71,7 @@ class _Work:
     def until_closed(self) -> None:
         _core.name_this_thread("communication")
         try:
-            while (slot := self.exchange.next()) is not None:
+            while (slot := self.next()) is not None:
                 if slot not in self.shared:
                     self.shared[slot] = self.begin(slot)
                 shared = self.shared[slot]
@@ -83,6 +83,19 @@ class _Work:
         except (Error, self.processes.MPI.Exception) as error:
             self.exchange.fail(f"a sum over the processes failed: {error}")
 
+    def next(self) -> int | None:
+        """The next slot; meanwhile a run may wait for the others' parts, and must not wait for ever."""
+        exchange = self.exchange
+        slot: int | None = None
+
+        def there(seconds: float) -> bool:
+            nonlocal slot
+            slot = exchange.next(seconds)
+            return slot is not None or exchange.failed
+
+        self.processes.until(there, _WHAT, lambda: exchange.waiting)
+        return slot
+
     def begin(self, slot: int) -> SharedSum | None:
         """Memory for a slot that is used for the first time, with what was given. All processes are at this slot."""
         memory = self.exchange.memory(slot)
@@ -93,8 +106,7 @@ class _Work:
                 self.routes.reasons.append(reason)
             return None
         self.routes.shared[slot] = memory.nbytes
-        made.contribution().copy_from(memory)
-        self.exchange.replace(slot, made.contribution(), made.total())
+        self.exchange.share(slot, made)
         return made
 
     def memory(self, given: NDArray) -> tuple[SharedSum | None, str]:
@@ -112,20 +124,20 @@ class _Work:
         return self.machine.sum(given.dtype, given.size)
 
     def sum(self, shared: SharedSum) -> None:
-        """What the processes here have given, and then what those of the other machines have."""
+        """This process's part of what those here have given; of several machines, their sums as well. Whoever takes
+        it waits for the others' parts."""
         assert self.machine is not None
         mark, until = SharedSum.Mark, self.processes.until
-        shared.post()
         until(lambda seconds: shared.wait(mark.posted, seconds), _WHAT)
         if shared.total().dtype.itemsize > 2:
             shared.add()
         else:
             self.add_halves(shared)
         shared.reach(mark.added)
-        until(lambda seconds: shared.wait(mark.added, seconds), _WHAT)
         if self.machine.machines == 1:
             return
         if self.leaders is not None:
+            until(lambda seconds: shared.wait(mark.added, seconds), _WHAT)
             self.leaders.sum(shared.total(), _WHAT)
             shared.reach(mark.spread)
         until(lambda seconds: shared.wait_for(0, mark.spread, seconds), _WHAT)
