@@ -313,3 +313,34 @@ def statistics(trainer: Any) -> dict[str, float]:
         "copied": found["copied"],
         "hidden": hidden,
     }
+
+
+def explain(trainer: Any) -> str:
+    """How a trainer's sums go from process to process, and why not in shared memory where they do not.
+
+    Args: trainer, made with distributed=True. Result: text of a few lines, of what this process's steps have done so
+    far.
+
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
+    >>> print(mg.distributed.explain(trainer))
+    1 process: nothing is added up
+    """
+    partnership = getattr(trainer, "_partnership", None)
+    if partnership is None or partnership.processes.size == 1:
+        return "1 process: nothing is added up"
+    if not partnership.agreed:
+        return f"{partnership.processes.size} processes, which have not made a step"
+    routes = partnership.reducer.routes
+    where = "one machine" if routes.machines == 1 else f"{routes.machines} machines"
+    lines = [f"{partnership.processes.size} processes on {where}"]
+    if routes.shared:
+        between = "" if routes.machines == 1 else ", and by MPI between the machines"
+        lines.append(f"in shared memory: {_amount(routes.shared)}{between}")
+    if routes.sent:
+        lines.append(f"by MPI: {_amount(routes.sent)}, since {'; '.join(routes.reasons)}")
+    return "\n".join(lines)
+
+
+def _amount(slots: Mapping[int, int]) -> str:
+    sizes = list(slots.values())  # at once: the thread that adds up may be at a new one
+    return f"{len(sizes)} sums, {sum(sizes) / 1e6:.2f} MB a step"
