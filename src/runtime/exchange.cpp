@@ -12,6 +12,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
+constexpr size_t large = 1024, line = 64;  // bytes: arrays that begin at a line of the cache
 constexpr size_t piece = size_t{256} << 10;  // bytes that one thread copies at a time
 
 // A copy of many arrays, as pieces.
@@ -56,6 +57,12 @@ class Exchange::SlotCallable : public compiler::ThreadedCallable {
     if (gives_) exchange_->give(slot_, number_, operands, threads);
     if (takes_) exchange_->take(slot_, results, threads);
   }
+  const void* memory() const override { return &slot_; }
+  std::byte* operand_place(size_t operand) override {
+    return gives_ ? exchange_->free_place(slot_, operand) : nullptr;
+  }
+  bool lends_results() const override { return !gives_; }
+  std::byte* result_place(size_t result) override { return slot_.taken.data() + slot_.offsets[result]; }
 
  private:
   const std::shared_ptr<Exchange> exchange_;
@@ -77,11 +84,13 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
     if (type.dtype != types.front().dtype)
       throw DTypeError(
           cat("[exchange] the slot '", name, "' has one element type, got ", types.front(), " and ", type));
+    if (bytes_of(type) >= large) bytes = (bytes + line - 1) / line * line;
     made->offsets.push_back(bytes);
     bytes += bytes_of(type);
   }
   const DType dtype = types.front().dtype;
   made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
+  std::memset(made->memory.data(), 0, bytes);  // what lies between arrays is added up as well
   made->taken = made->memory;
   made->name = std::move(name);
   made->types = std::move(types);
@@ -148,7 +157,8 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
   const auto begin = Clock::now();
   Copies copies;
   for (size_t i = 0; i < operands.size(); ++i)
-    copies.add(slot.memory.data() + slot.offsets[i], operands[i], bytes_of(slot.types[i]));
+    if (std::byte* const to = slot.memory.data() + slot.offsets[i]; operands[i] != to)
+      copies.add(to, operands[i], bytes_of(slot.types[i]));
   copies.run(threads);
   {
     std::lock_guard lock(mutex_);
@@ -160,6 +170,15 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
     statistics_.copied += seconds(begin);
   }
   given_.notify_one();
+}
+
+// Where an operand of the next give may be computed; null while what was given before may still be read or taken, and
+// where sums are made over it, which others in the run may read.
+std::byte* Exchange::free_place(Slot& slot, size_t operand) {
+  std::lock_guard lock(mutex_);
+  if (failure_ || !slot.shared || slot.state != State::idle) return nullptr;
+  if (slot.others_read && !slot.shared->wait(SharedSum::Mark::added, 0)) return nullptr;
+  return slot.memory.data() + slot.offsets[operand];
 }
 
 void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const compiler::ForEach& threads) {
@@ -175,7 +194,7 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
   const auto begin = Clock::now();
   Copies copies;
   for (size_t i = 0; i < results.size(); ++i)
-    copies.add(results[i], slot.taken.data() + slot.offsets[i], bytes_of(slot.types[i]));
+    if (results[i]) copies.add(results[i], slot.taken.data() + slot.offsets[i], bytes_of(slot.types[i]));
   copies.run(threads);
   std::lock_guard lock(mutex_);
   slot.state = State::idle;

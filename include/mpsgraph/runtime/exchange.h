@@ -1,12 +1,14 @@
 // Exchange: arrays that a run hands to another thread in its middle, and takes back further on.
 //
-// A slot is memory for arrays of one element type, one behind the other. Graphs `call` its two callables: the giver
-// copies its operands in and goes on; the taker waits until the other thread has done its work on the memory, and
-// copies it out. So what is done between them, such as a sum over processes, is done beside the run's kernels.
+// A slot is memory for arrays of one element type, one behind the other, large ones at multiples of 64 bytes. Graphs
+// `call` its two callables: the giver copies its operands in and goes on; the taker waits until the other thread has
+// done its work on the memory, and copies it out. So what is done between them, such as a sum over processes, is done
+// beside the run's kernels. A run reads results where they are, if nothing writes to them meanwhile.
 // The other thread asks for the slots in the order in which they were given: next(), memory(), done().
 //
 // A slot whose arrays processes of one machine add up has a SharedSum for its memory. Then the giver posts what it has
-// copied, so that the others know at once, and the taker waits for their parts when the thread has done its own.
+// copied, so that the others know at once, and the taker waits for their parts when the thread has done its own. As the
+// sum lies elsewhere, a run computes its operands in the slot, where it can.
 #pragma once
 
 #include <atomic>
@@ -80,6 +82,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   Slot& slot(size_t number) const;  // with mutex_ held. GraphError for a number that there is not
   void give(Slot& slot, size_t number, const std::vector<std::byte*>& operands, const compiler::ForEach& threads);
   void take(Slot& slot, const std::vector<std::byte*>& results, const compiler::ForEach& threads);
+  std::byte* free_place(Slot& slot, size_t operand);
   void wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready);
   void wait_for_others(Slot& slot);
   std::shared_ptr<compiler::Callable> callable(size_t slot, bool gives, bool takes);
