@@ -105,9 +105,10 @@ void define_exchange(py::module_& module) {
             result["worked"] = s.worked;
             result["waited"] = s.waited;
             result["copied"] = s.copied;
+            result["copied_bytes"] = s.copied_bytes;
             return result;
           },
-          "How many slots were given, and seconds in all: of work on them, that takers waited, of copies.");
+          "How many slots were given; seconds in all: of work on them, that takers waited, of copies; and what was copied.");
 }
 
 }  // namespace mpsgraph::bindings

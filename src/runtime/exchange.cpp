@@ -23,10 +23,12 @@ struct Copies {
     size_t bytes;
   };
   std::vector<Piece> pieces;
+  uint64_t bytes = 0;
 
-  void add(std::byte* to, const std::byte* from, size_t bytes) {
-    for (size_t begin = 0; begin < bytes; begin += piece)
-      pieces.push_back({to + begin, from + begin, std::min(piece, bytes - begin)});
+  void add(std::byte* to, const std::byte* from, size_t count) {
+    for (size_t begin = 0; begin < count; begin += piece)
+      pieces.push_back({to + begin, from + begin, std::min(piece, count - begin)});
+    bytes += count;
   }
   void run(const compiler::ForEach& threads) const {
     const auto copy = [&](int64_t i) {
@@ -168,6 +170,7 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
     waiting_.push_back(number);
     ++statistics_.given;
     statistics_.copied += seconds(begin);
+    statistics_.copied_bytes += copies.bytes;
   }
   given_.notify_one();
 }
@@ -199,6 +202,7 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
   std::lock_guard lock(mutex_);
   slot.state = State::idle;
   statistics_.copied += seconds(begin);
+  statistics_.copied_bytes += copies.bytes;
 }
 
 // --- the side of the thread that works -------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
     double worked = 0;      // seconds between next() and done(), of all of them
     double waited = 0;      // seconds that takers have waited
     double copied = 0;      // seconds that givers and takers have copied
+    uint64_t copied_bytes = 0;
   };
 
   static std::shared_ptr<Exchange> create();
