@@ -49,7 +49,8 @@ class Machine:
         first = self.ranks[0] == processes.rank
         # All have just spoken: nobody waits here for one that has ended.
         several = self.shares and self.machines > 1
-        self.leaders = channel.Split(0 if first else processes.MPI.UNDEFINED, processes.rank) if several else None
+        split = channel.Split(0 if first else processes.MPI.UNDEFINED, processes.rank) if several else None
+        self.leaders = split if first else None
         """A communicator of each machine's first process, in that one, where there are several machines."""
 
     def sum(self, dtype: DType, elements: int) -> tuple[SharedSum | None, str]:
