@@ -224,9 +224,11 @@ def picture(profile: Any, path: Path) -> None:
 
 def measured(name: str, processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One start of so many processes: a row for each way."""
+    from mpsgraph.distributed.launch import mpiexec
+
     result = options.output / "one.json"
     result.unlink(missing_ok=True)
-    command = [Path(sys.executable).parent / "mpiexec", "-n", str(processes), sys.executable, __file__]
+    command = [mpiexec(), "-n", str(processes), sys.executable, __file__]
     command += ["--process", name, "--result", result, "--cores", str(options.cores), "--ways", *options.ways]
     command += ["--seconds", str(options.seconds), *(["--batch", str(options.batch)] if options.batch else [])]
     command += [*(["--wire", options.wire] if options.wire else [])]

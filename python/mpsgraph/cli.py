@@ -92,9 +92,8 @@ def _launch(options: argparse.Namespace) -> int:
         print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
         return 1
     try:
-        return launch(
-            str(options.script), options.arguments, options.processes, options.threads, options.hosts, not options.unbound
-        )
+        given, bound = [str(options.script), options.arguments], not options.unbound
+        return launch(*given, options.processes, options.threads, options.hosts, bound)
     except Error as error:
         print(f"mpsgraph: {error}", file=sys.stderr)
         return 1

@@ -15,7 +15,8 @@ void define_exchange(py::module_& module) {
       "What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.");
 
   py::class_<SharedSum, std::shared_ptr<SharedSum>> shared(
-      module, "SharedSum", "The sum of the arrays of several processes of one machine, in memory that all of them map.");
+      module, "SharedSum",
+      "The sum of the arrays of several processes of one machine, in memory that all of them map.");
   py::enum_<SharedSum::Mark>(shared, "Mark", "What a member has done in a round.")
       .value("posted", SharedSum::Mark::posted)
       .value("added", SharedSum::Mark::added)
@@ -27,7 +28,8 @@ void define_exchange(py::module_& module) {
            py::arg("descriptor"), py::arg("dtype"), py::arg("elements"), py::arg("members"), py::arg("own"),
            "Maps a file of `bytes` zeros, which may be closed afterwards; `own`: which member this process is.")
       .def_static(
-          "bytes", [](py::handle dtype, int64_t elements, int members) {
+          "bytes",
+          [](py::handle dtype, int64_t elements, int members) {
             return SharedSum::bytes(to_dtype(dtype), elements, members);
           },
           py::arg("dtype"), py::arg("elements"), py::arg("members"), "How large the file must be.")
@@ -38,8 +40,7 @@ void define_exchange(py::module_& module) {
       .def("own_part", &SharedSum::own_part, "The same elements of the total.")
       .def("post", &SharedSum::post, "This member's contribution is there: a round begins.")
       .def("reach", &SharedSum::reach, py::arg("mark"), "This member has done so much of the round.")
-      .def("add", &SharedSum::add, py::call_guard<WithoutGil>(),
-           "Adds up this member's part, of float32 and float64.")
+      .def("add", &SharedSum::add, py::call_guard<WithoutGil>(), "Adds up this member's part, of float32 and float64.")
       .def(
           "wait",
           [](const SharedSum& self, SharedSum::Mark mark, std::optional<double> timeout) {
@@ -108,7 +109,8 @@ void define_exchange(py::module_& module) {
             result["copied_bytes"] = s.copied_bytes;
             return result;
           },
-          "How many slots were given; seconds in all: of work on them, that takers waited, of copies; and what was copied.");
+          "How many slots were given; seconds in all: of work on them, that takers waited, of copies; and what was "
+          "copied.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -60,9 +60,7 @@ class Exchange::SlotCallable : public compiler::ThreadedCallable {
     if (takes_) exchange_->take(slot_, results, threads);
   }
   const void* memory() const override { return &slot_; }
-  std::byte* operand_place(size_t operand) override {
-    return gives_ ? exchange_->free_place(slot_, operand) : nullptr;
-  }
+  std::byte* operand_place(size_t operand) override { return gives_ ? exchange_->free_place(slot_, operand) : nullptr; }
   bool lends_results() const override { return !gives_; }
   std::byte* result_place(size_t result) override { return slot_.taken.data() + slot_.offsets[result]; }
 

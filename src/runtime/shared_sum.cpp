@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t page = 4096;      // that contributions begin at: the processor's own pages may be larger
 constexpr int marks = 3;
 constexpr int64_t together = 32;   // elements that parts are made of, so that no two members write one cache line
-constexpr int64_t block = 2048;    // elements of a total that stay in the first cache while members are added to them
+constexpr int64_t block = 2048;  // elements of a total that stay in the first cache while members are added to them
 
 size_t rounded(size_t bytes) { return (bytes + page - 1) / page * page; }
 
@@ -90,8 +90,8 @@ struct SharedSum::Counter {
 
 size_t SharedSum::bytes(DType dtype, int64_t elements, int members) {
   if (members < 1 || elements < 0)
-    throw OutOfRangeError(cat("[shared sum] members are 1 or more and elements none or more, got ", members, " and ",
-                              elements));
+    throw OutOfRangeError(
+        cat("[shared sum] members are 1 or more and elements none or more, got ", members, " and ", elements));
   const size_t one = rounded(static_cast<size_t>(elements) * size_of(dtype));
   return rounded(static_cast<size_t>(members) * marks * line) + one * (static_cast<size_t>(members) + 1);
 }

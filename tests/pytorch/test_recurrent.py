@@ -11,7 +11,7 @@ import mpsgraph as mg  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
 nn = torch.nn
-I, H, T, N = 5, 6, 7, 4
+IN, H, T, N = 5, 6, 7, 4
 KINDS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
@@ -26,7 +26,7 @@ class Recurrent(nn.Module):
 
     def __init__(self, kind: str, **options):
         super().__init__()
-        self.recurrent = KINDS[kind](I, H, **options)
+        self.recurrent = KINDS[kind](IN, H, **options)
         width = options.get("proj_size") or H
         self.head = nn.Linear(2 * width if options.get("bidirectional") else width, 3)
 
@@ -66,7 +66,7 @@ def test_values_and_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(ki
     kind = kind.partition(" ")[0]
     module = Recurrent(kind, **options).double()
     layers = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
-    shape = (N, T, I) if options.get("batch_first") else (T, N, I)
+    shape = (N, T, IN) if options.get("batch_first") else (T, N, IN)
     x = torch.randn(shape).double().requires_grad_()
     inputs = (x, states_of(kind, layers)) if given else (x,)
     reference = copy.deepcopy(module)
@@ -83,7 +83,7 @@ def test_values_and_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(ki
 def test_training_goes_as_with_eager():
     module = Recurrent("lstm", num_layers=2)
     reference = copy.deepcopy(module)
-    x, labels = torch.randn(T, N, I), torch.randint(0, 3, (T * N,))
+    x, labels = torch.randn(T, N, IN), torch.randint(0, 3, (T * N,))
     losses = []
     for one, function in ((reference, reference), (module, mg.torch.compile(module))):
         optimizer = torch.optim.Adam(one.parameters(), lr=0.02)
@@ -101,8 +101,8 @@ def test_training_goes_as_with_eager():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loss_of_the_last_states_alone(kind: str):
     """Then nothing arrives at some of the results: of an LSTM's cells, or of its states."""
-    module = KINDS[kind](I, H).double()
-    x = torch.randn(T, N, I).double().requires_grad_()
+    module = KINDS[kind](IN, H).double()
+    x = torch.randn(T, N, IN).double().requires_grad_()
     for place in range(2 if kind == "lstm" else 1):
         torch._dynamo.reset()
 
@@ -117,7 +117,7 @@ def test_inference_sizes_that_change_and_one_sequence_without_a_batch():
     module = Recurrent("gru", num_layers=2, dropout=0.5).double().eval()
     with mg.torch.explaining() as explained, torch.no_grad():
         compiled = mg.torch.compile(module)
-        for shape in ((T, N, I), (T + 2, N, I), (T, N + 1, I), (T, I)):
+        for shape in ((T, N, IN), (T + 2, N, IN), (T, N + 1, IN), (T, IN)):
             x = torch.randn(shape).double()
             for ours, theirs in zip(leaves(compiled(x)), leaves(module(x)), strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
@@ -126,7 +126,7 @@ def test_inference_sizes_that_change_and_one_sequence_without_a_batch():
 
 def test_dropout_stands_between_layers():
     module = Recurrent("lstm", num_layers=2, dropout=0.5)
-    compiled, x = mg.torch.compile(module), torch.randn(T, N, I)
+    compiled, x = mg.torch.compile(module), torch.randn(T, N, IN)
     first, second = compiled(x)[0], compiled(x)[0]
     assert not torch.equal(first, second), "each call draws anew"
     module.eval()
@@ -136,8 +136,8 @@ def test_dropout_stands_between_layers():
 
 
 def test_functions_that_call_a_network_are_captured_too():
-    module = nn.LSTM(I, H)
-    x = torch.randn(T, N, I)
+    module = nn.LSTM(IN, H)
+    x = torch.randn(T, N, IN)
     with mg.torch.explaining() as explained:
         found = mg.torch.compile(lambda x: module(x)[0].sum())(x)
     torch.testing.assert_close(found, module(x)[0].sum())
@@ -145,7 +145,7 @@ def test_functions_that_call_a_network_are_captured_too():
 
 
 def test_the_name_of_the_backend_leaves_networks_to_pytorch_unless_dynamo_is_told():
-    module, x = Recurrent("lstm"), torch.randn(T, N, I)
+    module, x = Recurrent("lstm"), torch.randn(T, N, IN)
     expected = module(x)[0]
     with mg.torch.explaining() as explained:
         torch.testing.assert_close(torch.compile(module, backend="mpsgraph")(x)[0], expected)
@@ -158,7 +158,7 @@ def test_the_name_of_the_backend_leaves_networks_to_pytorch_unless_dynamo_is_tol
 
 
 def test_projections_fall_to_pytorch_and_are_named():
-    module, x = Recurrent("lstm", proj_size=3), torch.randn(T, N, I).requires_grad_()
+    module, x = Recurrent("lstm", proj_size=3), torch.randn(T, N, IN).requires_grad_()
     expected = everything(module, module, (x,))
     compiled = mg.torch.compile(module)
     with warnings.catch_warnings(record=True) as seen:
@@ -173,8 +173,8 @@ def test_projections_fall_to_pytorch_and_are_named():
 
 
 def test_packed_sequences_are_right():
-    module, lengths = nn.LSTM(I, H).double(), torch.tensor([7, 5, 2])
-    x = torch.randn(T, 3, I).double()
+    module, lengths = nn.LSTM(IN, H).double(), torch.tensor([7, 5, 2])
+    x = torch.randn(T, 3, IN).double()
 
     def run(x):
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
@@ -186,8 +186,8 @@ def test_packed_sequences_are_right():
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_operations_themselves_are_pytorchs_layers(reverse: bool):
     """What runs where a call is not translated: on sizes that depend on values, for one."""
-    x, h, c = (torch.randn(s).double().requires_grad_() for s in ((T, N, I), (N, H), (N, H)))
-    weights = {n: [torch.randn(n * H, k).double().requires_grad_() for k in (I, H)] for n in (4, 3, 1)}
+    x, h, c = (torch.randn(s).double().requires_grad_() for s in ((T, N, IN), (N, H), (N, H)))
+    weights = {n: [torch.randn(n * H, k).double().requires_grad_() for k in (IN, H)] for n in (4, 3, 1)}
     biases = {n: torch.randn(n * H).double().requires_grad_() for n in (4, 3, 1)}
     secondary = torch.randn(H).double().requires_grad_()
     zeros = {n: torch.zeros(n * H).double() for n in (4, 3, 1)}

@@ -34,10 +34,10 @@ namespace mpsgraph::runtime {
 class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   struct Statistics {
-    uint64_t given = 0;     // slots, each time that one was
-    double worked = 0;      // seconds between next() and done(), of all of them
-    double waited = 0;      // seconds that takers have waited
-    double copied = 0;      // seconds that givers and takers have copied
+    uint64_t given = 0;  // slots, each time that one was
+    double worked = 0;  // seconds between next() and done(), of all of them
+    double waited = 0;  // seconds that takers have waited
+    double copied = 0;  // seconds that givers and takers have copied
     uint64_t copied_bytes = 0;
   };
 
@@ -56,7 +56,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   // From now on givers write to a contribution, and takers read the total. Between next() and done(): what was given
   // before is copied and posted. ShapeError, DTypeError, GraphError.
   void share(size_t slot, std::shared_ptr<SharedSum> sum);
-  void done(size_t slot);             // GraphError for one that next() has not given out
+  void done(size_t slot);  // GraphError for one that next() has not given out
   // Runs that give or take, now or later, raise a DeviceError with this reason; the first one counts.
   void fail(std::string reason);
   bool failed() const;
@@ -71,9 +71,9 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
     std::string name;
     std::vector<TensorType> types;
     std::vector<size_t> offsets;  // in bytes
-    NDArray memory, taken;        // the same, unless it is shared
+    NDArray memory, taken;  // the same, unless it is shared
     std::shared_ptr<SharedSum> shared;
-    bool others_read = false;     // may other members still read what was given?
+    bool others_read = false;  // may other members still read what was given?
     State state = State::idle;
     Clock::time_point begin;
   };

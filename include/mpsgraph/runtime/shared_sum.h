@@ -32,25 +32,25 @@ class MPSGRAPH_API SharedSum {
   // cannot be mapped.
   SharedSum(int descriptor, DType dtype, int64_t elements, int members, int own);
 
-  NDArray contribution() const;         // this member's
+  NDArray contribution() const;  // this member's
   NDArray total() const;
   NDArray own_part_of(int member) const;  // of a member's contribution, the elements that this one adds up
-  NDArray own_part() const;               // of the total
+  NDArray own_part() const;  // of the total
 
-  void post();                          // this member's contribution is there: a round begins
-  void reach(Mark mark);                // in this round; what was written before is seen by those who wait for it
+  void post();  // this member's contribution is there: a round begins
+  void reach(Mark mark);  // in this round; what was written before is seen by those who wait for it
   // Until all members have reached the mark in this round. False when the time is over.
   bool wait(Mark mark, Timeout timeout) const;
   bool wait_for(int member, Mark mark, Timeout timeout) const;
-  void add();                           // UnsupportedError for other types than float32 and float64
+  void add();  // UnsupportedError for other types than float32 and float64
 
  private:
-  static constexpr size_t line = 128;   // bytes: neighbours in one cache line would take it from each other
+  static constexpr size_t line = 128;  // bytes: neighbours in one cache line would take it from each other
   struct Counter;
   Counter& counter(int member, Mark mark) const;
   NDArray array(size_t offset, int64_t first, int64_t count) const;
   std::pair<int64_t, int64_t> part() const;  // the first of this member's elements, and how many
-  size_t place(int member) const;            // of its contribution, in bytes; of the total for `members`
+  size_t place(int member) const;  // of its contribution, in bytes; of the total for `members`
 
   std::shared_ptr<Buffer> memory_;
   DType dtype_;

@@ -162,4 +162,4 @@ def _sum_of_parts(dtype: DType, count: int, length: int) -> Executable:
     total = g.cast(parts[0], float32)
     for part in parts[1:]:
         total = total + g.cast(part, float32)
-    return g.on("cpu").compile({part: (dtype, (length,)) for part in parts}, [g.cast(total, dtype)])
+    return g.on("cpu").compile(dict.fromkeys(parts, (dtype, (length,))), [g.cast(total, dtype)])

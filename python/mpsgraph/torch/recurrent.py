@@ -33,7 +33,7 @@ _library.define(
 )
 
 
-# --- by PyTorch's own operations: where a call cannot be translated, and beside which the translations are held ---------
+# --- by PyTorch's own operations: where a call cannot be translated, and beside which the translations are held -------
 
 
 def _steps(x: torch.Tensor, reverse: bool) -> list[int]:
@@ -114,7 +114,7 @@ def _rnn_layer_backward(to_states: Any, sums: Any, *given: Any) -> tuple[Any, ..
     return _derived(_rnn, (to_states,), given)
 
 
-# --- shapes, and what AOTAutograd is told of gradients ------------------------------------------------------------------
+# --- shapes, and what AOTAutograd is told of gradients ----------------------------------------------------------------
 
 
 def _over_time(x: Any, size: int) -> Any:
@@ -174,7 +174,7 @@ for _name, _backward in (("lstm", _lstm_backward), ("gru", _gru_backward), ("rnn
     torch.library.register_autograd(f"mpsgraph::{_name}_layer", _backward, setup_context=_keep, lib=_library)
 
 
-# --- calls of PyTorch's as calls of these -------------------------------------------------------------------------------
+# --- calls of PyTorch's as calls of these -----------------------------------------------------------------------------
 
 
 Layer = Callable[[torch.Tensor, list[torch.Tensor], list[torch.Tensor], bool], tuple[torch.Tensor, list[torch.Tensor]]]
