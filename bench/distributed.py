@@ -113,10 +113,10 @@ def of_machine() -> dict[str, float]:
         y = g.matrix_multiplication(y, x)
     products = g.on("cpu").compile({x: (mg.float32, (192, 192))}, [y])
     small = np.eye(192, dtype=np.float32)
-    big = [np.ones(16 << 20, np.float32) for _ in range(2)]
-    took = {"products": [], "copies": []}
+    big, other = (np.ones(16 << 20, np.float32) for _ in range(2))
+    took: dict[str, list[float]] = {"products": [], "copies": []}
     for _ in range(6):
-        for name, work in (("products", lambda: products.run([small])), ("copies", lambda: np.copyto(*big))):
+        for name, work in (("products", lambda: products.run([small])), ("copies", lambda: np.copyto(big, other))):
             mg.distributed.barrier()
             begin = time.perf_counter()
             work()

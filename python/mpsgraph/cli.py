@@ -92,8 +92,8 @@ def _launch(options: argparse.Namespace) -> int:
         print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
         return 1
     try:
-        given, bound = [str(options.script), options.arguments], not options.unbound
-        return launch(*given, options.processes, options.threads, options.hosts, bound)
+        shared = options.processes, options.threads, options.hosts
+        return launch(str(options.script), options.arguments, *shared, bound=not options.unbound)
     except Error as error:
         print(f"mpsgraph: {error}", file=sys.stderr)
         return 1

@@ -84,65 +84,49 @@ def _derived(layer: Callable[..., Any], incoming: Sequence[Any], given: Sequence
     return torch.autograd.grad([y for y, _ in pairs], wanted, [d for _, d in pairs])
 
 
-@torch.library.impl(_library, "lstm_layer", "CPU")
-def _lstm_layer(*given: Any) -> tuple[Any, ...]:
-    return _lstm(*given)
-
-
-@torch.library.impl(_library, "gru_layer", "CPU")
-def _gru_layer(*given: Any) -> tuple[Any, ...]:
-    return _gru(*given)
-
-
-@torch.library.impl(_library, "rnn_layer", "CPU")
-def _rnn_layer(*given: Any) -> tuple[Any, ...]:
-    return _rnn(*given)
-
-
-@torch.library.impl(_library, "lstm_layer_backward", "CPU")
-def _lstm_layer_backward(to_states: Any, to_cells: Any, cells: Any, gates: Any, *given: Any) -> tuple[Any, ...]:
+def _lstm_back(to_states: Any, to_cells: Any, cells: Any, gates: Any, *given: Any) -> tuple[Any, ...]:
     return _derived(_lstm, (to_states, to_cells), given)
 
 
-@torch.library.impl(_library, "gru_layer_backward", "CPU")
-def _gru_layer_backward(to_states: Any, states: Any, gates: Any, *given: Any) -> tuple[Any, ...]:
+def _gru_back(to_states: Any, states: Any, gates: Any, *given: Any) -> tuple[Any, ...]:
     return _derived(_gru, (to_states,), given)
 
 
-@torch.library.impl(_library, "rnn_layer_backward", "CPU")
-def _rnn_layer_backward(to_states: Any, sums: Any, *given: Any) -> tuple[Any, ...]:
+def _rnn_back(to_states: Any, sums: Any, *given: Any) -> tuple[Any, ...]:
     return _derived(_rnn, (to_states,), given)
+
+
+for _name, _function in (
+    ("lstm_layer", _lstm), ("lstm_layer_backward", _lstm_back),
+    ("gru_layer", _gru), ("gru_layer_backward", _gru_back),
+    ("rnn_layer", _rnn), ("rnn_layer_backward", _rnn_back),
+):  # fmt: skip
+    _library.impl(_name, _function, "CPU")
 
 
 # --- shapes, and what AOTAutograd is told of gradients ----------------------------------------------------------------
 
 
-def _over_time(x: Any, size: int) -> Any:
-    return x.new_empty((x.shape[0], x.shape[1], size))
+def _results(*gates: int) -> Callable[..., tuple[Any, ...]]:
+    """For each result over time how many times as wide as the state it is."""
+
+    def made(x: Any, h: Any, *given: Any) -> tuple[Any, ...]:
+        return tuple(x.new_empty((x.shape[0], x.shape[1], count * h.shape[1])) for count in gates)
+
+    return made
 
 
-@torch.library.register_fake("mpsgraph::lstm_layer", lib=_library)
-def _(x: Any, h: Any, c: Any, inputs: Any, recurrent: Any, bias: Any, reverse: bool) -> tuple[Any, ...]:
-    return _over_time(x, h.shape[1]), _over_time(x, h.shape[1]), _over_time(x, 4 * h.shape[1])
+def _alike(first: int) -> Callable[..., tuple[Any, ...]]:
+    """Gradients have the shapes of the operands, which stand from `first` on."""
+    return lambda *given: tuple(x.new_empty(x.shape) for x in given[first:] if isinstance(x, torch.Tensor))
 
 
-@torch.library.register_fake("mpsgraph::gru_layer", lib=_library)
-def _(x: Any, h: Any, *given: Any) -> tuple[Any, ...]:
-    return _over_time(x, h.shape[1]), _over_time(x, 3 * h.shape[1])
-
-
-@torch.library.register_fake("mpsgraph::rnn_layer", lib=_library)
-def _(x: Any, h: Any, *given: Any) -> tuple[Any, ...]:
-    return _over_time(x, h.shape[1]), _over_time(x, h.shape[1])
-
-
-def _alike(given: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(x.new_empty(x.shape) for x in given if isinstance(x, torch.Tensor))
-
-
-torch.library.register_fake("mpsgraph::lstm_layer_backward", lambda *given: _alike(given[4:]), lib=_library)
-torch.library.register_fake("mpsgraph::gru_layer_backward", lambda *given: _alike(given[3:]), lib=_library)
-torch.library.register_fake("mpsgraph::rnn_layer_backward", lambda *given: _alike(given[2:]), lib=_library)
+for _name, _fake in (
+    ("lstm_layer", _results(1, 1, 4)), ("lstm_layer_backward", _alike(4)),
+    ("gru_layer", _results(1, 3)), ("gru_layer_backward", _alike(3)),
+    ("rnn_layer", _results(1, 1)), ("rnn_layer_backward", _alike(2)),
+):  # fmt: skip
+    torch.library.register_fake(f"mpsgraph::{_name}", _fake, lib=_library)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
