@@ -7,9 +7,14 @@ On a machine with nothing but Python 3.10 or newer (Linux on x86-64, 16 cores, n
     python bench/distributed.py --output results    # under 8 minutes; writes distributed.json, .png, overlap.png, .json
 
 Each process has a batch of its own, always the same: weak scaling. Processes are pinned to cores of their own, their
-communication threads, too. `efficiency` is the throughput of n over n times that of one. `beside` is the same
-with n processes that train apart, at the same time: what sharing memory, caches and clocks costs without any
-communication. `hidden` is the share of communication that no step waited for.
+communication threads, too. One start measures its ways in turns: "shared", sums in shared memory; "messages", sums by
+MPI; "apart", processes that train each for itself at the same time, which is what sharing memory, caches and clocks
+costs without a word between them. `efficiency` is the throughput of n over n times that of one process apart. `hidden`
+is the share of communication that no step waited for. Of a step also the time of all the process's threads on
+processors, page faults, and how often threads were put aside.
+
+Every start first measures the machine itself, all processes at once: products of matrices that stay in the cache, which
+is the clock, and copies of 64 MB, which is the memory. What they lose with n no program can get back.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,30 +35,33 @@ HERE = Path(__file__).resolve().parent
 MODELS = ("resnet50", "gpt")
 TITLES = {"resnet50": "ResNet-50 on 32 × 32", "gpt": "GPT, 4 layers of 256"}
 BATCHES = {"resnet50": 64, "gpt": 16}
+WAYS = ("apart", "messages", "shared")
 WORDS, WINDOW, WIDTH, LAYERS, HEADS = 512, 128, 256, 4, 4
-WARM_UP, ROUNDS = 4, 3
+WARM_UP, ROUNDS = 2, 3
 
 
 # --- a process --------------------------------------------------------------------------------------------------------
 
 
-def pin(number: int, cores: int) -> None:
+def pin(number: int, processes: int, cores: int) -> None:
     """This process runs on cores of its own, from now on and in all threads that it starts."""
-    available = sorted(os.sched_getaffinity(0))
-    own = available[number * cores : (number + 1) * cores]
-    if len(own) < cores:
-        raise SystemExit(f"process {number} finds no {cores} cores of its own among {len(available)}")
+    from mpsgraph.distributed.placement import own_places
+
+    own = own_places(os.sched_getaffinity(0), number, processes, cores)
+    if len(own) != cores:
+        raise SystemExit(f"there are no {processes} x {cores} cores here")
     os.sched_setaffinity(0, own)
 
 
-def trainer_of(name: str, options: argparse.Namespace) -> tuple[Any, Any, Any]:
+def trainer_of(name: str, way: str, options: argparse.Namespace) -> tuple[Any, Any, Any]:
     """A trainer, and the batch of this process."""
     import mpsgraph as mg
     import numpy as np
     from mpsgraph import nn
 
     rng = np.random.default_rng(mg.distributed.rank())
-    together: Any = mg.distributed.DataParallel(wire=options.wire) if not options.apart else False
+    shared = way == "shared"
+    together: Any = way != "apart" and mg.distributed.DataParallel(wire=options.wire, shared_memory=shared)
     batch = options.batch or BATCHES[name]
     if name == "resnet50":
         import w2_resnet50
@@ -80,49 +89,121 @@ def trainer_of(name: str, options: argparse.Namespace) -> tuple[Any, Any, Any]:
     return mg.Trainer(model, optimizer=optimizer, metrics=(), device="cpu", distributed=together), x, y
 
 
+def used() -> dict[str, float]:
+    """What this process has used of the machine so far."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "processor milliseconds": (own.ru_utime + own.ru_stime) * 1e3,
+        "system milliseconds": own.ru_stime * 1e3,
+        "page faults": own.ru_minflt + own.ru_majflt,
+        "put aside": own.ru_nivcsw,
+        "waited for": own.ru_nvcsw,
+    }
+
+
+def of_machine() -> dict[str, float]:
+    """Seconds of work that is the machine's own: the same in each process, all at once, the slowest counts."""
+    import mpsgraph as mg
+    import numpy as np
+
+    g = mg.Graph()
+    x = g.placeholder((192, 192))
+    y = x
+    for _ in range(200):
+        y = g.matrix_multiplication(y, x)
+    products = g.on("cpu").compile({x: (mg.float32, (192, 192))}, [y])
+    small = np.eye(192, dtype=np.float32)
+    big, other = (np.ones(16 << 20, np.float32) for _ in range(2))
+    took: dict[str, list[float]] = {"products": [], "copies": []}
+    for _ in range(6):
+        for name, work in (("products", lambda: products.run([small])), ("copies", lambda: np.copyto(big, other))):
+            mg.distributed.barrier()
+            begin = time.perf_counter()
+            work()
+            took[name].append(float(mg.distributed.all_reduce(time.perf_counter() - begin, "max")))
+    return {name: statistics.median(times[1:]) * 1e3 for name, times in took.items()}
+
+
+class Way:
+    """A trainer that trains in one of the ways, and what it took."""
+
+    def __init__(self, name: str, way: str, options: argparse.Namespace) -> None:
+        self.way = way
+        self.trainer, self.x, self.y = trainer_of(name, way, options)
+        self.rounds: list[float] = []
+        self.spent: dict[str, float] = {}
+        self.first = self.steps(1)
+        self.took = self.slowest(self.steps(WARM_UP))
+        self.count = max(2, int(options.seconds / ROUNDS / self.took))
+
+    def steps(self, count: int) -> float:
+        import mpsgraph as mg
+
+        mg.distributed.barrier()
+        begin = time.perf_counter()
+        for _ in range(count):
+            self.trainer.train_step(self.x, self.y)
+        self.trainer.wait()
+        return (time.perf_counter() - begin) / count
+
+    @staticmethod
+    def slowest(seconds: float) -> float:
+        import mpsgraph as mg
+
+        return float(mg.distributed.all_reduce(seconds, "max"))
+
+    def state(self) -> dict[str, float]:
+        import mpsgraph as mg
+
+        found = mg.distributed.statistics(self.trainer)
+        said = {f"{key} milliseconds": found[key] * 1e3 for key in ("communication", "waited", "copied")}
+        return used() | said
+
+    def round(self) -> None:
+        before = self.state()
+        self.rounds.append(self.slowest(self.steps(self.count)))
+        for key, value in self.state().items():
+            self.spent[key] = self.spent.get(key, 0) + (value - before[key]) / (self.count * ROUNDS)
+
+    def result(self) -> dict[str, Any]:
+        import mpsgraph as mg
+
+        means = {key: float(mg.distributed.all_reduce(value, "mean")) for key, value in self.spent.items()}
+        spoke, waited = means["communication milliseconds"], means["waited milliseconds"]
+        return {
+            "way": self.way,
+            "milliseconds": statistics.median(self.rounds) * 1e3,
+            "spread": [min(self.rounds) * 1e3, max(self.rounds) * 1e3],
+            "steps": self.count * ROUNDS,
+            "first step": self.first,
+            "batch": len(self.x),
+            **means,
+            "hidden": max(1 - waited / spoke, 0.0) if spoke else None,
+            "said": mg.distributed.explain(self.trainer),
+        }
+
+
 def process(name: str, options: argparse.Namespace) -> None:
     """Trains, and the first process writes what was measured."""
     from mpi4py import MPI
 
     rank = MPI.COMM_WORLD.Get_rank()
-    pin(rank, options.cores)
+    pin(rank, MPI.COMM_WORLD.Get_size(), options.cores)
     os.environ["OMP_NUM_THREADS"] = str(options.cores)
     sys.path.insert(0, str(HERE))
     import mpsgraph as mg
 
-    trainer, x, y = trainer_of(name, options)
-
-    def steps(count: int) -> float:
-        mg.distributed.barrier()
-        begin = time.perf_counter()
-        for _ in range(count):
-            trainer.train_step(x, y)
-        trainer.wait()
-        return (time.perf_counter() - begin) / count
-
-    first = steps(1)
-    took = mg.distributed.all_reduce(steps(WARM_UP), "max")
-    count = max(2, int(options.seconds / ROUNDS / took))
-    before = mg.distributed.statistics(trainer)
-    rounds = [float(mg.distributed.all_reduce(steps(count), "max")) for _ in range(ROUNDS)]  # of the slowest process
-    after = mg.distributed.statistics(trainer)
-    spent = {key: (after[key] - before[key]) / (count * ROUNDS) for key in ("communication", "waited", "copied")}
-    means = {key: float(mg.distributed.all_reduce(value, "mean")) for key, value in spent.items()}
+    machine_itself = of_machine()
+    ways = [Way(name, way, options) for way in options.ways if mg.distributed.size() > 1 or way == "apart"]
+    for _ in range(ROUNDS):
+        for way in ways:
+            way.round()
+    results = [way.result() | machine_itself for way in ways]
     if options.profile:
         with mg.profiler.profile() as profile:
-            steps(2)
+            ways[-1].steps(2)
     if rank == 0:
-        result = {
-            "milliseconds": statistics.median(rounds) * 1e3,
-            "spread": [min(rounds) * 1e3, max(rounds) * 1e3],
-            "steps": count * ROUNDS,
-            "first step": first,
-            "batch": len(x),
-            "loss": float(trainer.train_step(x, y)) if options.apart else None,
-            **{f"{key} milliseconds": value * 1e3 for key, value in means.items()},
-            "hidden": max(1 - means["waited"] / means["communication"], 0.0) if means["communication"] else None,
-        }
-        Path(options.result).write_text(json.dumps(result))
+        Path(options.result).write_text(json.dumps(results))
         if options.profile:
             picture(profile, Path(options.profile))
 
@@ -141,31 +222,33 @@ def picture(profile: Any, path: Path) -> None:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 
-def measured(name: str, processes: int, apart: bool, options: argparse.Namespace) -> dict[str, Any]:
-    """One start of so many processes."""
+def measured(name: str, processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One start of so many processes: a row for each way."""
+    from mpsgraph.distributed.launch import mpiexec
+
     result = options.output / "one.json"
     result.unlink(missing_ok=True)
-    command = [Path(sys.executable).parent / "mpiexec", "-n", str(processes), sys.executable, __file__]
-    command += ["--process", name, "--result", result, "--cores", str(options.cores)]
+    command = [mpiexec(), "-n", str(processes), sys.executable, __file__]
+    command += ["--process", name, "--result", result, "--cores", str(options.cores), "--ways", *options.ways]
     command += ["--seconds", str(options.seconds), *(["--batch", str(options.batch)] if options.batch else [])]
-    command += [*(["--wire", options.wire] if options.wire else []), *(["--apart"] if apart else [])]
-    if name == "resnet50" and not apart and processes == options.processes[-1]:
+    command += [*(["--wire", options.wire] if options.wire else [])]
+    if name == "resnet50" and processes == options.processes[-1] and not options.no_picture:
         command += ["--profile", options.output / "overlap.png"]
     environment = os.environ | {"OMP_NUM_THREADS": str(options.cores)}
     subprocess.run([str(part) for part in command], env=environment, check=True, timeout=240)
-    row: dict[str, Any] = json.loads(result.read_text())
+    rows: list[dict[str, Any]] = json.loads(result.read_text())
     result.unlink()
-    return {"model": name, "processes": processes, "apart": apart, **row}
+    return [{"model": name, "processes": processes, **row} for row in rows]
 
 
 def add_ratios(rows: list[dict[str, Any]]) -> None:
     """Efficiency against one process, and against as many that train apart."""
-    times = {(row["model"], row["processes"], row["apart"]): row["milliseconds"] for row in rows}
+    times = {(row["model"], row["processes"], row["way"]): row["milliseconds"] for row in rows}
     for row in rows:
-        alone = times.get((row["model"], 1, False)) or times[row["model"], row["processes"], row["apart"]]
-        row["efficiency"] = alone / row["milliseconds"]
-        apart = times.get((row["model"], row["processes"], True))
-        row["beside"] = None if apart is None or row["apart"] else apart / row["milliseconds"]
+        alone = times.get((row["model"], 1, "apart"))
+        row["efficiency"] = None if alone is None else alone / row["milliseconds"]
+        apart = times.get((row["model"], row["processes"], "apart"))
+        row["beside"] = None if apart is None or row["way"] == "apart" else apart / row["milliseconds"]
         row["samples a second"] = row["batch"] * row["processes"] / row["milliseconds"] * 1e3
 
 
@@ -177,12 +260,12 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for name, colour in zip(MODELS, ("#4c72b0", "#dd8452"), strict=True):
-        for apart, style in ((False, "o-"), (True, "x--")):
-            own = [row for row in rows if row["model"] == name and row["apart"] == apart]
-            label = f"{TITLES[name]}, {'apart' if apart else 'together'}"
+        for way, style in zip(WAYS, ("x--", ".:", "o-"), strict=True):
+            own = [r for r in rows if r["model"] == name and r["way"] == way and r["efficiency"] is not None]
+            label = f"{TITLES[name]}, {way}"
             left.plot([r["processes"] for r in own], [r["efficiency"] for r in own], style, color=colour, label=label)
-        own = [row for row in rows if row["model"] == name and row["hidden"] is not None]
-        right.plot([r["processes"] for r in own], [r["hidden"] for r in own], "o-", color=colour, label=TITLES[name])
+            own = [r for r in own if r["hidden"] is not None]
+            right.plot([r["processes"] for r in own], [r["hidden"] for r in own], style, color=colour, label=label)
     left.set(ylabel="throughput over n times that of one", title=f"efficiency, {options.cores} cores a process")
     right.set(ylabel="share", title="communication that no step waited for")
     for axes in (left, right):
@@ -195,11 +278,15 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
 def machine() -> dict[str, Any]:
     """Of what the numbers are."""
     import mpsgraph as mg
+    from mpsgraph.distributed.placement import places, siblings
 
     names = [line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    available = os.sched_getaffinity(0)
     return {
         "processor": names[0] if names else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(available),
+        "places": places(available),
+        "threads of a core": sorted({siblings(number) for number in available}),
         "system": platform.platform(),
         "mpsgraph": mg.__version__,
         "date": time.strftime("%Y-%m-%d"),
@@ -212,31 +299,41 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8], help="how many (default 1 2 4 8)")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--cores", type=int, default=2, help="of each process (default 2)")
-    parser.add_argument("--seconds", type=float, default=12, help="that are measured in each start (default 12)")
+    parser.add_argument("--seconds", type=float, default=6, help="that each way is measured in a start (default 6)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--no-picture", action="store_true", help="without matplotlib")
     parser.add_argument("--batch", type=int, help="of each process (default 64 images, 16 texts of 128)")
     parser.add_argument("--wire", choices=("bfloat16", "float16"), help="what gradients travel as (default their own)")
     for hidden in ("--process", "--result", "--profile"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
-    parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.process:
         process(options.process, options)
         return
     options.output.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
+    print(f"{machine()}\n{'':28}  ms a step  effic.  beside  hidden   proc  sys  faults  aside  waits  prod.  copies")
     for name in options.models:
         for processes in options.processes:
-            for apart in (False, True) if processes > 1 else (False,):
-                rows.append(measured(name, processes, apart, options))
-                add_ratios(rows)
-                last = rows[-1]
-                said = f"{TITLES[name]}: {processes} processes {'apart' if apart else 'together'}, "
-                said += f"{last['milliseconds']:.1f} ms a step, efficiency {last['efficiency']:.3f}"
-                print(said + (f", hidden {last['hidden']:.2f}" if last["hidden"] is not None else ""), flush=True)
-    add_ratios(rows)
+            rows += measured(name, processes, options)
+            add_ratios(rows)
+            for row in rows:
+                if (row["model"], row["processes"]) == (name, processes):
+                    print(line(row), flush=True)
+            print("  " + rows[-1]["said"].replace("\n", "\n  "), flush=True)
     file = {"machine": machine(), "cores": options.cores, "wire": options.wire, "rows": rows}
     (options.output / "distributed.json").write_text(json.dumps(file, indent=1) + "\n")
-    draw(rows, options)
+    if not options.no_picture:
+        draw(rows, options)
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    shares = [row["efficiency"], row["beside"], row["hidden"]]
+    words = f"{row['model']:9} {row['batch']:4} {row['processes']} {row['way']:9} {row['milliseconds']:12.1f}"
+    words += "".join(f"{'' if share is None else format(share, '.3f'):>8}" for share in shares)
+    words += f"{row['processor milliseconds']:7.0f}{row['system milliseconds']:5.0f}{row['page faults']:8.0f}"
+    return words + f"{row['put aside']:7.0f}{row['waited for']:7.0f}{row['products']:7.1f}{row['copies']:8.1f}"
 
 
 if __name__ == "__main__":

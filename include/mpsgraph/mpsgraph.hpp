@@ -35,5 +35,6 @@
 #include "mpsgraph/runtime/profiler.h"
 #include "mpsgraph/runtime/serialized_executable.h"
 #include "mpsgraph/runtime/shared_event.h"
+#include "mpsgraph/runtime/shared_sum.h"
 #include "mpsgraph/runtime/threads.h"
 #include "mpsgraph/runtime/training_step.h"

@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'SharedSum', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
@@ -819,6 +819,105 @@ class Callee:
     """
     What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.
     """
+class SharedSum:
+    """
+    The sum of the arrays of several processes of one machine, in memory that all of them map.
+    """
+    class Mark:
+        """
+        What a member has done in a round.
+        
+        Members:
+        
+          posted
+        
+          added
+        
+          spread
+        """
+        __members__: typing.ClassVar[dict[str, SharedSum.Mark]]
+        added: typing.ClassVar[SharedSum.Mark]
+        posted: typing.ClassVar[SharedSum.Mark]
+        spread: typing.ClassVar[SharedSum.Mark]
+        @typing.overload
+        def __eq__(self, other: SharedSum.Mark) -> bool:
+            ...
+        @typing.overload
+        def __eq__(self, other: typing.Any) -> bool:
+            ...
+        def __getstate__(self) -> int:
+            ...
+        def __hash__(self) -> int:
+            ...
+        def __index__(self) -> int:
+            ...
+        def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+            ...
+        def __int__(self) -> int:
+            ...
+        @typing.overload
+        def __ne__(self, other: SharedSum.Mark) -> bool:
+            ...
+        @typing.overload
+        def __ne__(self, other: typing.Any) -> bool:
+            ...
+        def __repr__(self) -> str:
+            ...
+        def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+            ...
+        def __str__(self) -> str:
+            ...
+        @property
+        def name(self) -> str:
+            ...
+        @property
+        def value(self) -> int:
+            ...
+    @staticmethod
+    def bytes(dtype: typing.Any, elements: typing.SupportsInt | typing.SupportsIndex, members: typing.SupportsInt | typing.SupportsIndex) -> int:
+        """
+        How large the file must be.
+        """
+    def __init__(self, descriptor: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, elements: typing.SupportsInt | typing.SupportsIndex, members: typing.SupportsInt | typing.SupportsIndex, own: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Maps a file of `bytes` zeros, which may be closed afterwards; `own`: which member this process is.
+        """
+    def add(self) -> None:
+        """
+        Adds up this member's part, of float32 and float64.
+        """
+    def contribution(self) -> NDArray:
+        """
+        This member's memory.
+        """
+    def own_part(self) -> NDArray:
+        """
+        The same elements of the total.
+        """
+    def own_part_of(self, member: typing.SupportsInt | typing.SupportsIndex) -> NDArray:
+        """
+        Of a member's contribution, the elements that this one adds up.
+        """
+    def post(self) -> None:
+        """
+        This member's contribution is there: a round begins.
+        """
+    def reach(self, mark: SharedSum.Mark) -> None:
+        """
+        This member has done so much of the round.
+        """
+    def total(self) -> NDArray:
+        """
+        The sum's memory.
+        """
+    def wait(self, mark: SharedSum.Mark, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> bool:
+        """
+        Until all members have done so much of the round; False when the time is over.
+        """
+    def wait_for(self, member: typing.SupportsInt | typing.SupportsIndex, mark: SharedSum.Mark, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> bool:
+        """
+        The same, of one member.
+        """
 class Exchange:
     """
     Arrays that a run hands to another thread in its middle, and takes back further on.
@@ -853,6 +952,10 @@ class Exchange:
         """
         The slot that was given next, for the thread that works on it; None when the time is over, or after close().
         """
+    def share(self, slot: typing.SupportsInt | typing.SupportsIndex, sum: SharedSum) -> None:
+        """
+        From now on runs write to a contribution and read the total; what was given is posted. Between next() and done().
+        """
     def taker(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
         Gives the slot's arrays when the work on them is done, for which it waits.
@@ -862,9 +965,19 @@ class Exchange:
         The two at once: takes, waits, and gives.
         """
     @property
+    def failed(self) -> bool:
+        """
+        Do runs raise what `fail` was given?
+        """
+    @property
     def statistics(self) -> dict[str, typing.Any]:
         """
-        How many slots were given, and seconds in all: of work on them, that takers waited, of copies.
+        How many slots were given; seconds in all: of work on them, that takers waited, of copies; and what was copied.
+        """
+    @property
+    def waiting(self) -> bool:
+        """
+        Does a run wait for other members of a sum?
         """
 class ExecutionDescriptor:
     """

@@ -2,8 +2,8 @@
 
 mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
 [--json FILE] [--quick | --all] [--only PART] [--draw FILE]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE]
-script.py ...; mpsgraph launch -n N [--threads T] [--hosts A,B] script.py ...; python -m mpsgraph --cmake-dir or
---include-dir prints a path for build systems.
+script.py ...; mpsgraph launch -n N [--threads T] [--hosts A,B] [--unbound] script.py ...; python -m mpsgraph
+--cmake-dir or --include-dir prints a path for build systems.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _launch(options: argparse.Namespace) -> int:
         print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
         return 1
     try:
-        return launch(str(options.script), options.arguments, options.processes, options.threads, options.hosts)
+        shared = options.processes, options.threads, options.hosts
+        return launch(str(options.script), options.arguments, *shared, bound=not options.unbound)
     except Error as error:
         print(f"mpsgraph: {error}", file=sys.stderr)
         return 1
@@ -136,6 +137,10 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("-n", "--processes", type=_positive, required=True, metavar="N", help="how many")
     start.add_argument("--threads", type=_positive, metavar="T", help="of each (default: the processors shared out)")
     start.add_argument("--hosts", metavar="A,B", help="machines to share them out among (default: this one)")
+    start.add_argument(
+        "--unbound", action="store_true", help="let the system move them from processor to processor, as where other "
+        "programs run beside them; otherwise each has its own",
+    )  # fmt: skip
     start.add_argument("script", type=Path, help="and its arguments behind it")
     start.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     return parser

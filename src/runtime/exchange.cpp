@@ -12,6 +12,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
+constexpr size_t large = 1024, line = 64;  // bytes: arrays that begin at a line of the cache
 constexpr size_t piece = size_t{256} << 10;  // bytes that one thread copies at a time
 
 // A copy of many arrays, as pieces.
@@ -22,10 +23,12 @@ struct Copies {
     size_t bytes;
   };
   std::vector<Piece> pieces;
+  uint64_t bytes = 0;
 
-  void add(std::byte* to, const std::byte* from, size_t bytes) {
-    for (size_t begin = 0; begin < bytes; begin += piece)
-      pieces.push_back({to + begin, from + begin, std::min(piece, bytes - begin)});
+  void add(std::byte* to, const std::byte* from, size_t count) {
+    for (size_t begin = 0; begin < count; begin += piece)
+      pieces.push_back({to + begin, from + begin, std::min(piece, count - begin)});
+    bytes += count;
   }
   void run(const compiler::ForEach& threads) const {
     const auto copy = [&](int64_t i) {
@@ -56,6 +59,10 @@ class Exchange::SlotCallable : public compiler::ThreadedCallable {
     if (gives_) exchange_->give(slot_, number_, operands, threads);
     if (takes_) exchange_->take(slot_, results, threads);
   }
+  const void* memory() const override { return &slot_; }
+  std::byte* operand_place(size_t operand) override { return gives_ ? exchange_->free_place(slot_, operand) : nullptr; }
+  bool lends_results() const override { return !gives_; }
+  std::byte* result_place(size_t result) override { return slot_.taken.data() + slot_.offsets[result]; }
 
  private:
   const std::shared_ptr<Exchange> exchange_;
@@ -77,11 +84,14 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
     if (type.dtype != types.front().dtype)
       throw DTypeError(
           cat("[exchange] the slot '", name, "' has one element type, got ", types.front(), " and ", type));
+    if (bytes_of(type) >= large) bytes = (bytes + line - 1) / line * line;
     made->offsets.push_back(bytes);
     bytes += bytes_of(type);
   }
   const DType dtype = types.front().dtype;
   made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
+  std::memset(made->memory.data(), 0, bytes);  // what lies between arrays is added up as well
+  made->taken = made->memory;
   made->name = std::move(name);
   made->types = std::move(types);
   std::lock_guard lock(mutex_);
@@ -115,25 +125,61 @@ void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& s
   if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
 }
 
+// Until they have added up their parts, after which they do not read this member's any more.
+void Exchange::wait_for_others(Slot& slot) {
+  if (!slot.others_read) return;
+  constexpr double look = 0.05;  // seconds, after which it looks whether waiting is of use
+  WorkerThreadState* const worker = this_worker();
+  const BlockedScope scope;
+  ++waiting_for_others_;
+  try {
+    while (!slot.shared->wait(SharedSum::Mark::added, look)) {
+      if (worker && worker->cancelled)
+        throw DeviceError("[exchange] waiting was cancelled because the runtime shuts down");
+      std::lock_guard lock(mutex_);
+      if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
+    }
+  } catch (...) {
+    --waiting_for_others_;
+    throw;
+  }
+  --waiting_for_others_;
+  slot.others_read = false;
+}
+
 void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& operands,
                     const compiler::ForEach& threads) {
   {
     std::unique_lock lock(mutex_);
     wait_until_free(lock, slot, false);  // a run that ended early has left it to whoever works on it
   }
+  wait_for_others(slot);
   const auto begin = Clock::now();
   Copies copies;
   for (size_t i = 0; i < operands.size(); ++i)
-    copies.add(slot.memory.data() + slot.offsets[i], operands[i], bytes_of(slot.types[i]));
+    if (std::byte* const to = slot.memory.data() + slot.offsets[i]; operands[i] != to)
+      copies.add(to, operands[i], bytes_of(slot.types[i]));
   copies.run(threads);
   {
     std::lock_guard lock(mutex_);
+    if (slot.shared) slot.shared->post();
+    slot.others_read = slot.shared != nullptr;
     slot.state = State::given;
     waiting_.push_back(number);
     ++statistics_.given;
     statistics_.copied += seconds(begin);
+    statistics_.copied_bytes += copies.bytes;
   }
   given_.notify_one();
+}
+
+// Where an operand of the next give may be computed; null while what was given before may still be read or taken, and
+// where sums are made over it, which others in the run may read.
+std::byte* Exchange::free_place(Slot& slot, size_t operand) {
+  std::lock_guard lock(mutex_);
+  if (failure_ || !slot.shared || slot.state != State::idle) return nullptr;
+  if (slot.others_read && !slot.shared->wait(SharedSum::Mark::added, 0)) return nullptr;
+  return slot.memory.data() + slot.offsets[operand];
 }
 
 void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const compiler::ForEach& threads) {
@@ -141,16 +187,20 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
     std::unique_lock lock(mutex_);
     const auto begin = Clock::now();
     wait_until_free(lock, slot, true);
+    lock.unlock();
+    wait_for_others(slot);
+    lock.lock();
     statistics_.waited += seconds(begin);
   }
   const auto begin = Clock::now();
   Copies copies;
   for (size_t i = 0; i < results.size(); ++i)
-    copies.add(results[i], slot.memory.data() + slot.offsets[i], bytes_of(slot.types[i]));
+    if (results[i]) copies.add(results[i], slot.taken.data() + slot.offsets[i], bytes_of(slot.types[i]));
   copies.run(threads);
   std::lock_guard lock(mutex_);
   slot.state = State::idle;
   statistics_.copied += seconds(begin);
+  statistics_.copied_bytes += copies.bytes;
 }
 
 // --- the side of the thread that works -------------------------------------------------------------------------------
@@ -171,6 +221,26 @@ std::optional<size_t> Exchange::next(Timeout timeout) {
 NDArray Exchange::memory(size_t number) const {
   std::lock_guard lock(mutex_);
   return slot(number).memory;
+}
+
+void Exchange::share(size_t number, std::shared_ptr<SharedSum> sum) {
+  std::lock_guard lock(mutex_);
+  Slot& worked = slot(number);
+  NDArray given = sum->contribution();
+  if (given.dtype() != worked.memory.dtype())
+    throw DTypeError(
+        cat("[exchange] the slot '", worked.name, "' is of ", worked.memory.dtype(), ", got a sum of ", given.dtype()));
+  if (given.dims() != worked.memory.dims())
+    throw ShapeError(cat("[exchange] the slot '", worked.name, "' has ", worked.memory.elements(),
+                         " elements, got a sum of ", given.elements()));
+  if (worked.state != State::working)
+    throw GraphError(cat("[exchange] nobody works on slot ", number, " '", worked.name, "': next() gives it out"));
+  given.copy_from(worked.memory);
+  sum->post();
+  worked.memory = std::move(given);
+  worked.taken = sum->total();
+  worked.shared = std::move(sum);
+  worked.others_read = true;
 }
 
 void Exchange::done(size_t number) {
@@ -201,6 +271,8 @@ bool Exchange::failed() const {
   std::lock_guard lock(mutex_);
   return failure_.has_value();
 }
+
+bool Exchange::waiting() const { return waiting_for_others_ > 0; }
 
 Exchange::Statistics Exchange::statistics() const {
   std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@ A result is what each process gives, as pickle can hold it. Models are small; th
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import signal
@@ -77,12 +78,29 @@ def fitted(
         "step": trainer.step,
         "buckets": len([s for s, _ in trainer._partnership._slots if "bucket" in s]) if trainer._partnership else 0,
         "evaluated": trainer.evaluate(x, y),
+        "explained": mg.distributed.explain(trainer),
     }
 
 
 def many(cases):
     """Several trainings in one start."""
     return [fitted(**case) for case in cases]
+
+
+def by_routes(machines, without=(), **options):
+    """`fitted` where processes take themselves for those of several machines, by rank, or cannot have some kinds of
+    shared memory; and what is left in the folder for it."""
+    from mpsgraph.distributed import machine
+
+    def full(size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    machine.name = lambda: f"machine {machines[mg.distributed.rank()]}"
+    for kind in without:
+        setattr(machine, kind, full)
+    result = fitted(**options)
+    left = [path.name for path in Path("/dev/shm").glob("mpsgraph-*") if path.stat().st_uid == os.getuid()]
+    return result | {"left": left}
 
 
 def disagreeing(**by_rank):
@@ -248,7 +266,7 @@ def page(code):
 
 
 def profiled(path):
-    """A step whose buckets travel while it computes, as its profile shows it."""
+    """Steps whose buckets travel while they compute, as their profiles show it."""
     layers = [layer for _ in range(6) for layer in (mg.nn.Linear(512), mg.nn.ReLU())]
     options = mg.distributed.DataParallel(bucket_bytes=1 << 20)
     trainer = mg.Trainer(mg.nn.Sequential(*layers, mg.nn.Linear(5)), distributed=options, device="cpu")
@@ -257,8 +275,11 @@ def profiled(path):
     for _ in range(3):
         trainer.train_step(x, y)
     trainer.wait()
-    with mg.profiler.profile() as profile:
-        trainer.train_step(x, y).wait()
-    kernels = [(k.kernel.kind, k.name, k.begin, k.end) for k in profile.kernels]
-    travels = [(r.name, r.thread, r.begin, r.end) for r in profile.records if r.category == "communication"]
-    return kernels, travels, mg.distributed.statistics(trainer)
+    steps = []
+    for _ in range(12):
+        with mg.profiler.profile() as profile:
+            trainer.train_step(x, y).wait()
+        kernels = [(k.kernel.kind, k.name, k.begin, k.end) for k in profile.kernels]
+        travels = [(r.name, r.thread, r.begin, r.end) for r in profile.records if r.category == "communication"]
+        steps.append((kernels, travels))
+    return steps, mg.distributed.statistics(trainer)

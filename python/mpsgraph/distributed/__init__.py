@@ -7,6 +7,6 @@ is needed; without mpiexec there is one process.
 """
 
 from .collectives import all_reduce, barrier, broadcast, rank, size
-from .partnership import DataParallel, statistics
+from .partnership import DataParallel, explain, statistics
 
-__all__ = ["DataParallel", "all_reduce", "barrier", "broadcast", "rank", "size", "statistics"]
+__all__ = ["DataParallel", "all_reduce", "barrier", "broadcast", "explain", "rank", "size", "statistics"]

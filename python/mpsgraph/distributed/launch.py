@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DeviceError
+from . import placement
 
 
 def mpiexec() -> str:
@@ -25,11 +26,19 @@ def mpiexec() -> str:
     return found
 
 
-def launch(script: str, arguments: Sequence[str], processes: int, threads: int | None, hosts: str | None) -> int:
+def launch(
+    script: str,
+    arguments: Sequence[str],
+    processes: int,
+    threads: int | None,
+    hosts: str | None = None,
+    bound: bool = True,
+) -> int:
     """Runs a script in so many processes. Result: 0 when all have ended well.
 
     Args: threads, of each process, None: the processors of this machine divided by the processes, unless
-    OMP_NUM_THREADS says it; hosts, names that mpiexec is given, the processes shared out among them.
+    OMP_NUM_THREADS says it; hosts, names that mpiexec is given, the processes shared out among them; bound, whether
+    each process has processors of its own, where there are enough and the number of threads is known.
     """
     environment = dict(os.environ)
     if threads is not None:
@@ -37,7 +46,9 @@ def launch(script: str, arguments: Sequence[str], processes: int, threads: int |
     elif hosts is None:
         environment.setdefault("OMP_NUM_THREADS", str(max(len(os.sched_getaffinity(0)) // processes, 1)))
     command = [mpiexec(), "-n", str(processes), *(["-hosts", hosts] if hosts else [])]
-    status = subprocess.run([*command, sys.executable, script, *arguments], env=environment).returncode
+    known = environment.get("OMP_NUM_THREADS", "")
+    starter = [placement.__file__, known] if bound and known.isdecimal() and int(known) else []
+    status = subprocess.run([*command, sys.executable, *starter, script, *arguments], env=environment).returncode
     if status:
         print(f"mpsgraph launch: {_words(status)}; the others were ended with it", file=sys.stderr)
         print(

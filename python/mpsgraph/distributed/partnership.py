@@ -20,8 +20,9 @@ from ..data.batches import Batches
 from ..errors import CheckpointError, Error, GraphError
 from ..graph import Graph
 from ..nn.normalisation import moments_of_all
+from .by_mpi import sum_of_halves
 from .processes import Processes, everyone
-from .reducer import Reducer, Types, sum_of_halves
+from .reducer import Reducer, Types
 from .weighing import Weighing, weight_of_batch
 
 T = TypeVar("T")
@@ -38,7 +39,9 @@ class DataParallel:
     own; bucket_bytes, how much is reduced at a time; synchronize_batch_norm, whether statistics are of the batch of
     all processes, as one process would have them, at the price of waiting for the others twice in each such layer and
     twice in its gradient; shard, whether `fit` gives each process its part of arrays and of mpsgraph.data's batches:
-    False where each has data of its own. Errors: GraphError for another wire.
+    False where each has data of its own; shared_memory, whether processes of one machine add up in memory that they
+    share: False by MPI's messages, as where there is no such memory (`explain` says which). Errors: GraphError for
+    another wire.
 
     >>> mg.distributed.DataParallel(wire="bfloat16").bucket_bytes
     8388608
@@ -48,6 +51,7 @@ class DataParallel:
     bucket_bytes: Size = 8 << 20
     synchronize_batch_norm: bool = False
     shard: bool = True
+    shared_memory: bool = True
 
     def __post_init__(self) -> None:
         if self.wire is not None and str(as_dtype(self.wire)) not in ("bfloat16", "float16", "float32", "float64"):
@@ -132,7 +136,7 @@ class Partnership:
         if self.reference is None:
             self.reference = self.processes.exchanged(samples, "the first batch")[0] or REFERENCE
         if self._reducer is None:
-            self._reducer = Reducer(self.processes)
+            self._reducer = Reducer(self.processes, self.options.shared_memory)
         self._sums = 0
         failure: Exception | None = None
         try:
@@ -309,3 +313,34 @@ def statistics(trainer: Any) -> dict[str, float]:
         "copied": found["copied"],
         "hidden": hidden,
     }
+
+
+def explain(trainer: Any) -> str:
+    """How a trainer's sums go from process to process, and why not in shared memory where they do not.
+
+    Args: trainer, made with distributed=True. Result: text of a few lines, of what this process's steps have done so
+    far.
+
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
+    >>> print(mg.distributed.explain(trainer))
+    1 process: nothing is added up
+    """
+    partnership = getattr(trainer, "_partnership", None)
+    if partnership is None or partnership.processes.size == 1:
+        return "1 process: nothing is added up"
+    if not partnership.agreed:
+        return f"{partnership.processes.size} processes, which have not made a step"
+    routes = partnership.reducer.routes
+    where = "one machine" if routes.machines == 1 else f"{routes.machines} machines"
+    lines = [f"{partnership.processes.size} processes on {where}"]
+    if routes.shared:
+        between = "" if routes.machines == 1 else ", and by MPI between the machines"
+        lines.append(f"in shared memory: {_amount(routes.shared)}{between}")
+    if routes.sent:
+        lines.append(f"by MPI: {_amount(routes.sent)}, since {'; '.join(routes.reasons)}")
+    return "\n".join(lines)
+
+
+def _amount(slots: Mapping[int, int]) -> str:
+    sizes = list(slots.values())  # at once: the thread that adds up may be at a new one
+    return f"{len(sizes)} sums, {sum(sizes) / 1e6:.2f} MB a step"

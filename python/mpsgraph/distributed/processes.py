@@ -56,35 +56,55 @@ class Processes:
     def finish(self, request: Any, what: str, *buffers: Any) -> None:
         """Waits until a request is done. DeviceError where another process has ended that it would wait for."""
         begin = time.perf_counter()
-        look = begin + _LOOK
+
+        def done(seconds: float) -> bool:
+            end = time.perf_counter() + seconds
+            while not request.Test():
+                now = time.perf_counter()
+                if now > end:
+                    return False
+                if now - begin >= _BUSY:
+                    time.sleep(_PAUSE)
+            return True
+
+        try:
+            self.until(done, what)
+        except DeviceError:
+            self._kept += [request, buffers]
+            raise
+
+    def until(self, done: Callable[[float], bool], what: str, waiting: Callable[[], bool] = lambda: True) -> None:
+        """Waits until something is done. DeviceError where another process has ended that it would wait for.
+
+        Args: done, which waits at most so many seconds and says whether it is; waiting, does anybody wait?
+        """
         gone: tuple[int, float] | None = None
-        while not request.Test():
+        while not done(_LOOK):
             now = time.perf_counter()
-            if now - begin < _BUSY:
-                continue
-            time.sleep(_PAUSE)
-            if now < look:
-                continue
-            look = now + _LOOK
-            if gone is None and (who := self._who_left()) is not None:
+            if not waiting():
+                gone = None
+            elif gone is None and (who := self._who_left()) is not None:
                 gone = who, now
             if gone is not None and now - gone[1] > _GRACE:  # what it had sent before would be here by now
-                self._kept += [request, buffers]
                 raise DeviceError(
                     f"process {gone[0]} of {self.size} has ended, and process {self.rank} waits for it in {what}: all "
                     "processes must make the same steps and collective calls; the last checkpoint is whole"
                 )
 
-    def exchanged(self, value: Any, what: str) -> list[Any]:
-        """What each process gave, by its number: any object, pickled. DeviceError where one has ended."""
+    def exchanged(self, value: Any, what: str, channel: Any = None) -> list[Any]:
+        """What each process gave, by its number: any object, pickled. DeviceError where one has ended.
+
+        Args: channel, of a thread that has its own; None: what the program itself sends by.
+        """
         if self.size == 1:
             return [value]
+        channel = self.common if channel is None else channel
         data = np.frombuffer(pickle.dumps(value), np.uint8)
         own, lengths = np.array([data.size], np.int64), np.empty(self.size, np.int64)
-        self.finish(self.common.Iallgather(own, lengths), what, own, lengths)
+        self.finish(channel.Iallgather(own, lengths), what, own, lengths)
         counts = [int(n) for n in lengths]
         everything = np.empty(sum(counts), np.uint8)
-        self.finish(self.common.Iallgatherv(data, [everything, counts]), what, data, everything)
+        self.finish(channel.Iallgatherv(data, [everything, counts]), what, data, everything)
         ends = np.cumsum(counts)
         return [pickle.loads(everything[end - n : end].tobytes()) for end, n in zip(ends, counts, strict=True)]
 

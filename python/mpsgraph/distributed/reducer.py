@@ -1,8 +1,8 @@
 """The reducer: a thread that adds up over all processes what a run has handed it, while the run computes on.
 
 An Exchange of the core is between them. The thread takes the slots in the order in which runs give them, which is the
-same in all processes, since they run the same program. float32 and wider are summed by MPI; bfloat16 and float16 travel
-as they are and are summed in float32: each process adds up a part of the elements, which it then sends to all.
+same in all processes, since they run the same program. Processes of one machine add up in memory that they share; then
+the first of each machine adds up with those of the others, by MPI. Where there is no such memory all do so.
 """
 
 from __future__ import annotations
@@ -10,24 +10,37 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from .. import _core
-from .._core import CommandQueue, DType, Executable, NDArray, float32
+from .._core import CommandQueue, DType, Executable, NDArray, SharedSum, float32
 from ..errors import Error
 from ..graph import Graph
+from .by_mpi import ByMPI
+from .machine import Machine
 from .processes import Processes
 
 Types = Sequence[tuple[DType, tuple[int, ...]]]
+_WHAT = "the reduction of gradients"
+
+
+@dataclass
+class Routes:
+    """Which way sums go: bytes of the slots that have been used, and why some of them are not shared."""
+
+    machines: int = 1
+    shared: dict[int, int] = field(default_factory=dict)
+    sent: dict[int, int] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
 
 
 class Reducer:
     """An exchange and the thread that works on it. `add` makes a slot; graphs `call` its ends."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, share: bool = True) -> None:
         self.exchange = _core.Exchange()
-        work = _Work(processes, self.exchange)
+        self.routes = Routes()
+        work = _Work(processes, self.exchange, self.routes, share)
         self._thread = threading.Thread(target=work.until_closed, name="communication", daemon=True)
         self._thread.start()
         weakref.finalize(self, self.exchange.close).atexit = False
@@ -45,59 +58,108 @@ class Reducer:
 class _Work:
     """What the thread does; it holds the exchange, and no reducer."""
 
-    def __init__(self, processes: Processes, exchange: _core.Exchange) -> None:
-        self.processes, self.exchange = processes, exchange
+    def __init__(self, processes: Processes, exchange: _core.Exchange, routes: Routes, share: bool) -> None:
+        self.processes, self.exchange, self.routes, self.share = processes, exchange, routes, share
         self.channel = processes.channel()
+        self.by_mpi = ByMPI(processes, self.channel)
+        self.machine: Machine | None = None
+        self.leaders: ByMPI | None = None
         self.queue = CommandQueue("cpu")
+        self.shared: dict[int, SharedSum | None] = {}
         self.sums: dict[tuple[DType, int], Executable] = {}
 
     def until_closed(self) -> None:
         _core.name_this_thread("communication")
         try:
-            while (slot := self.exchange.next()) is not None:
-                self.sum(self.exchange.memory(slot))
+            while (slot := self.next()) is not None:
+                if slot not in self.shared:
+                    self.shared[slot] = self.begin(slot)
+                shared = self.shared[slot]
+                if shared is None:
+                    self.by_mpi.sum(self.exchange.memory(slot), _WHAT)
+                else:
+                    self.sum(shared)
                 self.exchange.done(slot)
         except (Error, self.processes.MPI.Exception) as error:
             self.exchange.fail(f"a sum over the processes failed: {error}")
 
-    def sum(self, memory: NDArray) -> None:
-        """In place."""
-        finish, what = self.processes.finish, "the reduction of gradients"
-        if memory.dtype.itemsize > 2:
-            array = memory.numpy()
-            finish(self.channel.Iallreduce(self.processes.MPI.IN_PLACE, array), what, array)
+    def next(self) -> int | None:
+        """The next slot; meanwhile a run may wait for the others' parts, and must not wait for ever."""
+        exchange = self.exchange
+        slot: int | None = None
+
+        def there(seconds: float) -> bool:
+            nonlocal slot
+            slot = exchange.next(seconds)
+            return slot is not None or exchange.failed
+
+        self.processes.until(there, _WHAT, lambda: exchange.waiting)
+        return slot
+
+    def begin(self, slot: int) -> SharedSum | None:
+        """Memory for a slot that is used for the first time, with what was given. All processes are at this slot."""
+        memory = self.exchange.memory(slot)
+        made, reason = self.memory(memory)
+        if made is None:
+            self.routes.sent[slot] = memory.nbytes
+            if reason and reason not in self.routes.reasons:
+                self.routes.reasons.append(reason)
+            return None
+        self.routes.shared[slot] = memory.nbytes
+        self.exchange.share(slot, made)
+        return made
+
+    def memory(self, given: NDArray) -> tuple[SharedSum | None, str]:
+        if self.processes.size == 1:
+            return None, ""
+        if self.machine is None:
+            self.machine = Machine(self.processes, self.channel)
+            self.routes.machines = self.machine.machines
+            if self.machine.leaders is not None:
+                self.leaders = ByMPI(self.processes, self.machine.leaders)
+        if not self.share:
+            return None, "it was not wanted (shared_memory=False)"
+        if not self.machine.shares:
+            return None, "each process is alone on its machine"
+        return self.machine.sum(given.dtype, given.size)
+
+    def sum(self, shared: SharedSum) -> None:
+        """This process's part of what those here have given; of several machines, their sums as well. Whoever takes
+        it waits for the others' parts."""
+        assert self.machine is not None
+        mark, until = SharedSum.Mark, self.processes.until
+        until(lambda seconds: shared.wait(mark.posted, seconds), _WHAT)
+        if shared.total().dtype.itemsize > 2:
+            shared.add()
+        else:
+            self.add_halves(shared)
+        shared.reach(mark.added)
+        if self.machine.machines == 1:
             return
-        bits = _bits(memory)
-        counts, starts = _parts(bits.size, self.processes.size)
-        own = counts[self.processes.rank]
-        parts = NDArray((self.processes.size, own), memory.dtype)
-        send, receive = [bits, (counts, starts)], [_bits(parts), [own] * self.processes.size]
-        finish(self.channel.Ialltoallv(send, receive), what, bits, parts)
-        total = self._sum_of_halves(memory.dtype, own).run([parts], queue=self.queue)[0]
-        finish(self.channel.Iallgatherv(_bits(total), [bits, (counts, starts)]), what, bits, total)
+        if self.leaders is not None:
+            until(lambda seconds: shared.wait(mark.added, seconds), _WHAT)
+            self.leaders.sum(shared.total(), _WHAT)
+            shared.reach(mark.spread)
+        until(lambda seconds: shared.wait_for(0, mark.spread, seconds), _WHAT)
 
-    def _sum_of_halves(self, dtype: DType, length: int) -> Executable:
-        key = dtype, length
+    def add_halves(self, shared: SharedSum) -> None:
+        """This process's part, in float32 between, rounded once."""
+        assert self.machine is not None
+        total = shared.own_part()
+        if not total.size:
+            return
+        key = total.dtype, total.size
         if key not in self.sums:
-            self.sums[key] = sum_of_halves(dtype, self.processes.size, length)
-        return self.sums[key]
+            self.sums[key] = _sum_of_parts(total.dtype, len(self.machine.ranks), total.size)
+        parts = [shared.own_part_of(member) for member in range(len(self.machine.ranks))]
+        self.sums[key].run(parts, results=[total], queue=self.queue)
 
 
-def sum_of_halves(dtype: DType, count: int, length: int) -> Executable:
-    """(count, length) -> (length,), in float32 between."""
+def _sum_of_parts(dtype: DType, count: int, length: int) -> Executable:
+    """`count` of (length,) -> (length,), one after the other in float32."""
     g = Graph()
-    parts = g.placeholder((count, length), dtype)
-    total = g.reshape(g.reduction_sum(g.cast(parts, float32), 0), (length,))
-    return g.on("cpu").compile({parts: (dtype, (count, length))}, [g.cast(total, dtype)])
-
-
-def _bits(halves: NDArray) -> np.ndarray:
-    """The memory itself, as integers of 16 bits, which MPI knows."""
-    return halves.numpy().view(np.uint16)
-
-
-def _parts(length: int, processes: int) -> tuple[list[int], list[int]]:
-    """How many elements each process adds up, and where they begin."""
-    ends = [length * (i + 1) // processes for i in range(processes)]
-    starts = [0, *ends[:-1]]
-    return [end - start for start, end in zip(starts, ends, strict=True)], starts
+    parts = [g.placeholder((length,), dtype) for _ in range(count)]
+    total = g.cast(parts[0], float32)
+    for part in parts[1:]:
+        total = total + g.cast(part, float32)
+    return g.on("cpu").compile(dict.fromkeys(parts, (dtype, (length,))), [g.cast(total, dtype)])

@@ -6,6 +6,7 @@ compiled is compiled for the shapes that come; a graph with open sizes is compil
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections import Counter
@@ -26,6 +27,7 @@ from ..graph import Graph
 from . import importer
 from .aten import function_of
 from .partition import partition
+from .recurrent import in_layers
 from .tensors import run
 
 
@@ -278,6 +280,7 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
     >>> tuple(compiled(torch.ones(4, 2)).shape)
     (4, 3)
     """
+    in_layers(module)
     compiler = aot_autograd(
         fw_compiler=_compiled,
         bw_compiler=_compiled,
@@ -289,7 +292,8 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
 
 
 def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """A module or function of PyTorch that runs here, forward and backward; the same as torch.compile with the backend.
+    """A module or function of PyTorch that runs here, forward and backward: torch.compile with the backend, and with
+    recurrent networks, which Dynamo leaves to PyTorch unless torch._dynamo.config.allow_rnn is set: calls set it.
 
     Args: model; options, those of torch.compile, such as dynamic. Result: as torch.compile: parameters, state_dict and
     the optimizer stay PyTorch's. What has no translation falls to PyTorch, operation by operation, with one warning.
@@ -300,7 +304,22 @@ def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     [2.0, 2.0]
     """
     compiled: Callable[..., Any] = torch.compile(model, backend=backend, **options)
-    return compiled
+    if isinstance(compiled, torch.nn.Module):
+        if any(isinstance(part, torch.nn.RNNBase) for part in compiled.modules()):
+            compiled.forward = _with_recurrent(compiled.forward)
+        return compiled
+    return _with_recurrent(compiled)
+
+
+def _with_recurrent(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, while Dynamo captures recurrent networks, too."""
+
+    @functools.wraps(function)
+    def called(*inputs: Any, **named: Any) -> Any:
+        with torch._dynamo.config.patch(allow_rnn=True):
+            return function(*inputs, **named)
+
+    return called
 
 
 @contextmanager

@@ -109,6 +109,10 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
       default: break;
     }
   }
+  for (const LentPlace& lent : lowered_.lent) {
+    std::byte* const place = lent.callable->operand_place(lent.operand);
+    frame.pointers[lent.slot] = place ? place : owned->base + lowered_.slots[lent.slot].offset;
+  }
   frame.history.clear();
   uint64_t time = 0;  // 0: says nothing of how long it takes
   {

@@ -366,6 +366,19 @@ void ProgramLowering::place_results(KernelList& list) {
   }
 }
 
+// What a callable takes is computed in its memory, where nothing else lies.
+void ProgramLowering::lend_places() {
+  for (const LentPlace& offer : offered_) {
+    SlotInfo& info = out_.slots[offer.slot];
+    const auto lies_there = [&](const SlotInfo& other) { return &other != &info && other.memory == offer.slot; };
+    if (info.home != Home::arena || info.memory != offer.slot || slot_depth_[offer.slot] > 0 || info.alone ||
+        std::ranges::any_of(out_.slots, lies_there))
+      continue;
+    info.alone = true;
+    out_.lent.push_back(offer);
+  }
+}
+
 void ProgramLowering::share_memory() {
   for (const Share& share : shares_) {
     SlotInfo& output = out_.slots[share.output];
@@ -375,6 +388,7 @@ void ProgramLowering::share_memory() {
     const Slot root = out_.slots[share.input].memory;
     SlotInfo& memory = out_.slots[root];
     if (memory.home != Home::arena || out_.slots[share.input].home != Home::arena) continue;
+    if (output.alone || memory.alone) continue;
     if (memory.last != share.position || output.bytes > memory.bytes || root == share.output) continue;
     output.memory = root;
     memory.last = std::max(memory.last, output.last);
@@ -466,6 +480,7 @@ void ProgramLowering::run() {
   place_results(out_.kernels);
   remove_idle(out_.kernels);
   merge_stitched(out_.kernels);
+  lend_places();
   share_memory();
   leave_packed_constants();
   out_.arena_bytes = plan_arena(out_.slots);

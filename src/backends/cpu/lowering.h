@@ -17,6 +17,7 @@
 #include "backends/cpu/prepacked_weights.h"
 #include "compiler/dependencies.h"
 #include "compiler/program.h"
+#include "mpsgraph/compiler/threaded_callable.h"
 
 namespace mpsgraph::cpu {
 
@@ -27,12 +28,20 @@ using compiler::is_alias;  // such an operation has no kernel
 // Of a value in a slot. A history is a reference to its last value.
 size_t bytes_of(const TensorType& type);
 
+// A slot of the arena that a run may compute in the memory of a callable that takes it.
+struct LentPlace {
+  Slot slot;
+  std::shared_ptr<compiler::ThreadedCallable> callable;
+  size_t operand;
+};
+
 struct LoweredProgram {
   compiler::Program program;      // types, constants and names that kernels refer to
   KernelList kernels;
   std::vector<SlotInfo> slots;
   std::vector<ConstantPtr> constants;  // null: kernels have their own form of it
   std::vector<const Kernel*> all_kernels;  // nested ones too, by Kernel::index
+  std::vector<LentPlace> lent;
   std::vector<LayoutPtr> variable_layouts; // what the kernels expect, by variable
   size_t arena_bytes = 0;
 };
@@ -88,6 +97,7 @@ class ProgramLowering {
   void find_overwritten_reads(Block& block);
   void write_assigns_in_place();
   void place_results(KernelList& list);
+  void lend_places();
   void share_memory();
   void remove_idle(KernelList& list);
   void merge_stitched(KernelList& list);
@@ -105,6 +115,7 @@ class ProgramLowering {
   std::unordered_map<const Tensor*, Operation*> awaited_;  // gradients that their update computes, by result
   std::vector<Share> shares_;
   std::vector<Assign> assigns_;
+  std::vector<LentPlace> offered_;  // what callables take
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;

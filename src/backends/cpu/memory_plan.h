@@ -20,6 +20,7 @@ struct SlotInfo {
   int first = -1, last = -1;  // kernel positions
   Slot memory = -1;  // the slot whose memory this one uses: itself, or one that it replaces in place
   size_t offset = 0;  // in the arena
+  bool alone = false;  // shares its memory with no other slot
 };
 
 // Fills the offsets of arena slots that stand for themselves; returns the arena's size.

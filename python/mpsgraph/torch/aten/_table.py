@@ -22,6 +22,7 @@ from ...graph import Graph
 Function = Callable[..., Any]
 _FUNCTIONS: dict[str, Function] = {}
 _PRIMITIVES: dict[str, Function] = {}
+_OWN: dict[str, Function] = {}
 
 
 def aten(*names: str) -> Callable[[Function], Function]:
@@ -41,6 +42,16 @@ def prims(*names: str) -> Callable[[Function], Function]:
     def enter(function: Function) -> Function:
         for name in names:
             _PRIMITIVES[name] = function
+        return function
+
+    return enter
+
+
+def own(name: str) -> Callable[[Function], Function]:
+    """The same for one of ours, of the namespace mpsgraph: `torch/recurrent.py` defines them."""
+
+    def enter(function: Function) -> Function:
+        _OWN[name] = function
         return function
 
     return enter
@@ -67,8 +78,8 @@ def function_of(target: Any) -> Function | None:
     if not isinstance(target, torch._ops.OpOverload) or "out" in target._overloadname:
         return None
     namespace, _, name = target._schema.name.partition("::")
-    if namespace == "prims":
-        return _PRIMITIVES.get(name)
+    if namespace in ("prims", "mpsgraph"):
+        return (_PRIMITIVES if namespace == "prims" else _OWN).get(name)
     return _FUNCTIONS.get(name) if namespace == "aten" else None
 
 

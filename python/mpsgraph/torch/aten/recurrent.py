@@ -1,4 +1,5 @@
-"""Recurrent layers: LSTM and GRU, several layers, one way or both."""
+"""Recurrent layers: LSTM and GRU, several layers, one way or both; and one layer of those and of RNN, as
+`torch/recurrent.py` has them in captured graphs, forward and backward."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import Tensor
-from ._table import Call, aten, shape_of
+from ._table import Call, aten, own, shape_of
 
 Layer = Callable[[Tensor, list[Any], int, bool], tuple[Tensor, list[Tensor]]]
 """From (inputs, weights and biases, number of the state, whether backwards): outputs, and each state over time."""
@@ -84,3 +85,70 @@ def gru(
         return h, [h]
 
     return _run(call, layer, x, parameters, biases, layers, dropout, training, both, batch_first)
+
+
+@own("lstm_layer")
+def lstm_layer(
+    call: Call, x: Tensor, h: Tensor, c: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, reverse: bool
+) -> list[Tensor | None]:
+    """States, cells, and the gates where the backward part reads them."""
+    training = call.gives(2)
+    found = call.g.lstm(x, recurrent, inputs, bias, h, c, reverse=reverse, produce_cell=True, training=training)
+    return [*found] if training else [*found, None]
+
+
+@own("lstm_layer_backward")
+def lstm_layer_backward(
+    call: Call, to_states: Tensor, to_cells: Tensor | None, cells: Tensor, gates: Tensor, x: Tensor, h: Tensor,
+    c: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, reverse: bool,
+) -> list[Tensor]:  # fmt: skip
+    to_x, to_recurrent, to_inputs, to_bias, to_h, to_c = call.g.lstm_gradients(
+        x, recurrent, to_states, gates, cells, inputs, bias, h, c, cell_gradient=to_cells, reverse=reverse
+    )
+    return [to_x, to_h, to_c, to_inputs, to_recurrent, to_bias]
+
+
+@own("gru_layer")
+def gru_layer(
+    call: Call, x: Tensor, h: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, secondary: Tensor, reverse: bool
+) -> list[Tensor | None]:
+    training = call.gives(1)
+    found = call.g.gru(
+        x, recurrent, inputs, bias, h, secondary_bias=secondary, reverse=reverse, training=training,
+        reset_gate_first=True, reset_after=True,
+    )  # fmt: skip
+    return [*found] if training else [*found, None]
+
+
+@own("gru_layer_backward")
+def gru_layer_backward(
+    call: Call, to_states: Tensor, states: Tensor, gates: Tensor, x: Tensor, h: Tensor, inputs: Tensor,
+    recurrent: Tensor, bias: Tensor, secondary: Tensor, reverse: bool,
+) -> list[Tensor]:  # fmt: skip
+    to_x, to_recurrent, to_inputs, to_bias, to_h, to_secondary = call.g.gru_gradients(
+        x, recurrent, to_states, gates, states, inputs, bias, h, secondary_bias=secondary, reverse=reverse,
+        reset_gate_first=True, reset_after=True,
+    )  # fmt: skip
+    return [to_x, to_h, to_inputs, to_recurrent, to_bias, to_secondary]
+
+
+@own("rnn_layer")
+def rnn_layer(
+    call: Call, x: Tensor, h: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, activation: str, reverse: bool
+) -> list[Tensor | None]:
+    training = call.gives(1)
+    found = call.g.single_gate_rnn(
+        x, recurrent, inputs, bias, h, activation=activation, reverse=reverse, training=training
+    )
+    return [*found] if training else [*found, None]
+
+
+@own("rnn_layer_backward")
+def rnn_layer_backward(
+    call: Call, to_states: Tensor, sums: Tensor, x: Tensor, h: Tensor, inputs: Tensor, recurrent: Tensor,
+    bias: Tensor, activation: str, reverse: bool,
+) -> list[Tensor]:  # fmt: skip
+    to_x, to_recurrent, to_inputs, to_bias, to_h = call.g.single_gate_rnn_gradients(
+        x, recurrent, to_states, sums, inputs, bias, h, activation=activation, reverse=reverse
+    )
+    return [to_x, to_h, to_inputs, to_recurrent, to_bias]

@@ -1,0 +1,187 @@
+// Counters in the shared memory, one of each member for each mark; on Linux a futex wakes those who wait for one.
+#include "mpsgraph/runtime/shared_sum.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+#include "mpsgraph/core/errors.h"
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t page = 4096;      // that contributions begin at: the processor's own pages may be larger
+constexpr int marks = 3;
+constexpr int64_t together = 32;   // elements that parts are made of, so that no two members write one cache line
+constexpr int64_t block = 2048;  // elements of a total that stay in the first cache while members are added to them
+
+size_t rounded(size_t bytes) { return (bytes + page - 1) / page * page; }
+
+template <class T>
+void add_up(std::byte* total, const std::vector<const std::byte*>& parts, int64_t count) {
+  T* to = reinterpret_cast<T*>(total);
+  for (int64_t begin = 0; begin < count; begin += block) {
+    const int64_t end = std::min(begin + block, count);
+    const T* first = reinterpret_cast<const T*>(parts[0]);
+    if (parts.size() == 1) {
+      std::copy(first + begin, first + end, to + begin);
+      continue;
+    }
+    const T* second = reinterpret_cast<const T*>(parts[1]);
+    for (int64_t i = begin; i < end; ++i) to[i] = first[i] + second[i];
+    for (size_t p = 2; p < parts.size(); ++p) {
+      const T* next = reinterpret_cast<const T*>(parts[p]);
+      for (int64_t i = begin; i < end; ++i) to[i] += next[i];
+    }
+  }
+}
+
+}  // namespace
+
+struct SharedSum::Counter {
+  std::atomic<uint32_t> round;
+  static_assert(std::atomic<uint32_t>::is_always_lock_free, "one process's lock is not another's");
+
+  bool reached(uint32_t wanted) const {  // rounds go around
+    return static_cast<int32_t>(round.load(std::memory_order_acquire) - wanted) >= 0;
+  }
+
+  void set(uint32_t value) {
+    round.store(value, std::memory_order_release);
+#ifdef __linux__
+    ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&round), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+#endif
+  }
+
+  // Until the round is reached; false when the time is over.
+  bool wait(uint32_t wanted, std::optional<Clock::time_point> deadline) {
+    while (!reached(wanted)) {
+      std::chrono::nanoseconds left = std::chrono::milliseconds(100);
+      if (deadline) left = std::min<std::chrono::nanoseconds>(left, *deadline - Clock::now());
+      if (left.count() <= 0) return false;
+#ifdef __linux__
+      const uint32_t seen = round.load(std::memory_order_acquire);
+      if (static_cast<int32_t>(seen - wanted) >= 0) return true;
+      const timespec time{static_cast<time_t>(left.count() / 1000000000), static_cast<long>(left.count() % 1000000000)};
+      ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&round), FUTEX_WAIT, seen, &time, nullptr, 0);
+#else
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, std::chrono::microseconds(50)));
+#endif
+    }
+    return true;
+  }
+};
+
+size_t SharedSum::bytes(DType dtype, int64_t elements, int members) {
+  if (members < 1 || elements < 0)
+    throw OutOfRangeError(
+        cat("[shared sum] members are 1 or more and elements none or more, got ", members, " and ", elements));
+  const size_t one = rounded(static_cast<size_t>(elements) * size_of(dtype));
+  return rounded(static_cast<size_t>(members) * marks * line) + one * (static_cast<size_t>(members) + 1);
+}
+
+SharedSum::SharedSum(int descriptor, DType dtype, int64_t elements, int members, int own)
+    : dtype_(dtype), elements_(elements), members_(members), own_(own) {
+  const size_t size = bytes(dtype, elements, members);
+  if (own < 0 || own >= members)
+    throw OutOfRangeError(cat("[shared sum] there are members 0 to ", members - 1, ", got ", own));
+  const off_t there = ::lseek(descriptor, 0, SEEK_END);
+  if (there < 0 || static_cast<size_t>(there) < size)
+    throw DeviceError(cat("[shared sum] the file has to have ", size, " bytes, it has ", std::max<off_t>(there, 0)));
+  int flags = MAP_SHARED;
+#ifdef MAP_POPULATE
+  flags |= MAP_POPULATE;  // a fault for each page of each member would come in the first step
+#endif
+  void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+  if (mapped == MAP_FAILED)
+    throw DeviceError(cat("[shared sum] ", size, " bytes cannot be mapped: ", std::strerror(errno)));
+  memory_ = Buffer::borrow(mapped, size, [mapped, size] { ::munmap(mapped, size); });
+}
+
+SharedSum::Counter& SharedSum::counter(int member, Mark mark) const {
+  const size_t number = static_cast<size_t>(member) * marks + static_cast<size_t>(mark);
+  return *reinterpret_cast<Counter*>(memory_->data() + number * line);
+}
+
+size_t SharedSum::place(int member) const {
+  const size_t one = rounded(static_cast<size_t>(elements_) * size_of(dtype_));
+  return rounded(static_cast<size_t>(members_) * marks * line) + one * static_cast<size_t>(member);
+}
+
+std::pair<int64_t, int64_t> SharedSum::part() const {
+  const auto edge = [&](int64_t member) {
+    return member == members_ ? elements_ : elements_ / together * member / members_ * together;
+  };
+  return {edge(own_), edge(own_ + 1) - edge(own_)};
+}
+
+NDArray SharedSum::array(size_t offset, int64_t first, int64_t count) const {
+  return NDArray(memory_, dtype_, {count}, {1}, offset + static_cast<size_t>(first) * size_of(dtype_));
+}
+
+NDArray SharedSum::contribution() const { return array(place(own_), 0, elements_); }
+NDArray SharedSum::total() const { return array(place(members_), 0, elements_); }
+NDArray SharedSum::own_part() const { return array(place(members_), part().first, part().second); }
+
+NDArray SharedSum::own_part_of(int member) const {
+  if (member < 0 || member >= members_)
+    throw OutOfRangeError(cat("[shared sum] there are members 0 to ", members_ - 1, ", got ", member));
+  return array(place(member), part().first, part().second);
+}
+
+void SharedSum::post() {
+  ++round_;
+  reach(Mark::posted);
+}
+
+void SharedSum::reach(Mark mark) { counter(own_, mark).set(round_); }
+
+bool SharedSum::wait(Mark mark, Timeout timeout) const {
+  const auto begin = Clock::now();
+  for (int member = 0; member < members_; ++member) {
+    Timeout left;
+    if (timeout) left = *timeout - std::chrono::duration<double>(Clock::now() - begin).count();
+    if (!wait_for(member, mark, left)) return false;
+  }
+  return true;
+}
+
+bool SharedSum::wait_for(int member, Mark mark, Timeout timeout) const {
+  if (member < 0 || member >= members_)
+    throw OutOfRangeError(cat("[shared sum] there are members 0 to ", members_ - 1, ", got ", member));
+  std::optional<Clock::time_point> deadline;
+  if (timeout && *timeout < 1e9)
+    deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*timeout));
+  return counter(member, mark).wait(round_, deadline);
+}
+
+void SharedSum::add() {
+  const auto [first, count] = part();
+  std::vector<const std::byte*> parts;
+  for (int member = 0; member < members_; ++member) parts.push_back(own_part_of(member).data());
+  std::byte* const to = own_part().data();
+  if (dtype_ == DType::float32)
+    add_up<float>(to, parts, count);
+  else if (dtype_ == DType::float64)
+    add_up<double>(to, parts, count);
+  else
+    throw UnsupportedError(cat("[shared sum] elements are added up as float32 or float64, got ", dtype_));
+}
+
+}  // namespace mpsgraph::runtime
