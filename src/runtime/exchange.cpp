@@ -12,7 +12,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-constexpr size_t piece = size_t{256} << 10;  // bytes that one thread copies at a time
+constexpr size_t copied_at_once = size_t{256} << 10;  // bytes that one thread copies at a time
 
 // A copy of many arrays, as pieces.
 struct Copies {
@@ -24,8 +24,8 @@ struct Copies {
   std::vector<Piece> pieces;
 
   void add(std::byte* to, const std::byte* from, size_t bytes) {
-    for (size_t begin = 0; begin < bytes; begin += piece)
-      pieces.push_back({to + begin, from + begin, std::min(piece, bytes - begin)});
+    for (size_t begin = 0; begin < bytes; begin += copied_at_once)
+      pieces.push_back({to + begin, from + begin, std::min(copied_at_once, bytes - begin)});
   }
   void run(const compiler::ForEach& threads) const {
     const auto copy = [&](int64_t i) {
