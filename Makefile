@@ -32,6 +32,8 @@
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
 # A file beside a folder of its name is no way to make the folder.
+# Where Python was told to keep no compiled files, each process would compile numpy, pytest and the tests anew.
+export PYTHONDONTWRITEBYTECODE :=
 MAKEFLAGS += --no-builtin-rules
 
 PYTHON  ?= python3
@@ -99,8 +101,9 @@ PYTEST = $(BIN)/python -m pytest -m "not slow"
 # whatever the machine has, so that loops are shared. The rooms in ALONE, which measure times, wait and count threads,
 # run afterwards in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs
 # $(ROOM).
+# numpy's products take one thread: a second one of theirs would wait busily, on a processor that has other work.
 ALONE    := runtime
-TOGETHER := OMP_NUM_THREADS=2
+TOGETHER := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
 define rooms
 $(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
   $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))

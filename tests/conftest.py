@@ -5,6 +5,7 @@ those run that are marked `both_devices`, and those in the room metal, which run
 must raise UnsupportedError.
 """
 
+import gc
 import os
 import tempfile
 from fnmatch import fnmatchcase
@@ -37,6 +38,17 @@ def repository() -> Path:
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run of a test."""
     return together.random_numbers()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> object:
+    """Sixty thousand cases stay until the end: nothing that the garbage collector should walk over again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -13,7 +13,7 @@ namespace mpsgraph::runtime {
 namespace {
 
 constexpr size_t large = 1024, line = 64;  // bytes: arrays that begin at a line of the cache
-constexpr size_t piece = size_t{256} << 10;  // bytes that one thread copies at a time
+constexpr size_t copied_at_once = size_t{256} << 10;  // bytes that one thread copies at a time
 
 // A copy of many arrays, as pieces.
 struct Copies {
@@ -26,8 +26,8 @@ struct Copies {
   uint64_t bytes = 0;
 
   void add(std::byte* to, const std::byte* from, size_t count) {
-    for (size_t begin = 0; begin < count; begin += piece)
-      pieces.push_back({to + begin, from + begin, std::min(piece, count - begin)});
+    for (size_t begin = 0; begin < count; begin += copied_at_once)
+      pieces.push_back({to + begin, from + begin, std::min(copied_at_once, count - begin)});
     bytes += count;
   }
   void run(const compiler::ForEach& threads) const {

@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 METAL = ROOT / "src" / "backends" / "metal"
 FOUNDATION = HERE.parent / "standin" / "include"
 OLDEST = "13.3"
-BATCH = 12  # files
+BATCH = 48  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [
@@ -162,11 +162,16 @@ class AppleTarget:
     def batches(self) -> dict[Path, list[Path]]:
         """Neighbours in a folder that are compiled as one file, as CMake does on other machines: by that file.
 
-        Most of a small file's time is what it reads. A diagnostic still names the file that it is about.
+        Most of a small file's time is what it reads, and the templates that all of them use. Probes, which are programs
+        of their own, have their own names. A diagnostic still names the file that it is about.
         """
         found: dict[Path, list[Path]] = {}
-        sources = sorted(metal_sources(), key=lambda source: (source.parent, source.name))
-        for folder, files in itertools.groupby(sources, key=lambda source: source.parent):
+
+        def place(source: Path) -> tuple[Path, bool]:
+            return source.parent, source.name.startswith("probes_")
+
+        sources = sorted(metal_sources(), key=lambda source: (place(source), source.name))
+        for (folder, _), files in itertools.groupby(sources, key=place):
             members = list(files)
             for first in range(0, len(members), BATCH):
                 batch = members[first : first + BATCH]

@@ -1,4 +1,4 @@
-"""Convolutions in Winograd's tiles: against the plain kernels, which add up in double.
+"""Convolutions in Winograd's tiles: against sums in double, a product a tap, by numpy.
 
 test_instruction_sets.py runs this file with each set of vectors.
 """
@@ -96,11 +96,51 @@ def results(executable, arrays):
     return [a.numpy().copy() for a in executable.run(arrays)]
 
 
+def windows(size, source, sizes):
+    """Of each tap: its place in the weights, and the numbers of the padded source that it multiplies, as slices."""
+    _, _, _, kernel, _, options, _ = SIZES[size]
+    kernel = np.atleast_1d(kernel).tolist()
+    kernel = [*kernel, *kernel[-1:]]  # square
+    strides, dilations = (np.broadcast_to(options.get(name, 1), len(kernel)) for name in ("strides", "dilations"))
+    spans = [(n - 1) * s + 1 for n, s in zip(sizes, strides, strict=True)]
+    reach = [span + (k - 1) * d for span, k, d in zip(spans, kernel, dilations, strict=True)]
+    padding = options.get("padding", [(0, 0)] * len(kernel))
+    if padding == "TF_SAME":
+        padding = [divmod(max(r - n, 0), 2) for r, n in zip(reach, source, strict=True)]
+        padding = [(half, half + odd) for half, odd in padding]
+
+    def slices(tap):
+        starts = [t * d for t, d in zip(tap, dilations, strict=True)]
+        return tuple(slice(a, a + span, s) for a, span, s in zip(starts, spans, strides, strict=True))
+
+    return [(0, 0), *padding, (0, 0)], [(tap, (slice(None), *slices(tap))) for tap in np.ndindex(*kernel)]
+
+
+def in_double(size, x, w, cotangent):
+    """The result of the convolution, and the gradients of source and weights: a matrix product a tap."""
+    x, w, cotangent = (a.astype(np.float64) for a in (x, w, cotangent))
+    outputs_first = SIZES[size][5].get("weights_layout") == "OIHW"
+    w = w.transpose(2, 3, 1, 0) if outputs_first else w
+    padding, taps = windows(size, x.shape[1:-1], cotangent.shape[1:-1])
+    padded, rows = np.pad(x, padding), cotangent.reshape(-1, cotangent.shape[-1])
+    result, of_padded, of_weights = np.zeros_like(rows), np.zeros_like(padded), np.zeros_like(w)
+    for tap, window in taps:
+        seen = padded[window]
+        seen, shape = seen.reshape(-1, seen.shape[-1]), seen.shape
+        result += seen @ w[tap]
+        of_padded[window] += (rows @ w[tap].T).reshape(shape)
+        of_weights[tap] = seen.T @ rows
+    inside = tuple(slice(before, before + n) for (before, _), n in zip(padding, x.shape, strict=True))
+    of_weights = of_weights.transpose(3, 2, 0, 1) if outputs_first else of_weights
+    return result.reshape(cotangent.shape), of_padded[inside], of_weights
+
+
 @functools.cache
 def plain(size):
-    """The plain kernels, which take most of this file's time, what they are fed, and their results."""
-    made, arrays = executable(size, reference=True)
-    return made, arrays, results(made, arrays)
+    """What is fed, and the sums in double."""
+    arrays = executable(size)[1]
+    x, w, _, _, cotangent = arrays
+    return arrays, in_double(size, x, w, cotangent)
 
 
 def tiles_of(executable):
@@ -113,20 +153,20 @@ def tiles_of(executable):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
-def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
+def test_results_are_those_of_plain_sums(size, bias, residual, relu):
     fast, _ = executable(size, bias, residual, relu)
-    exact, (x, w, b, r, cotangent), expected = plain(size)
+    (x, w, b, r, cotangent), expected = plain(size)
     kernel, options, tiles = np.max(SIZES[size][3]), *SIZES[size][5:]
     if VECTORS:
         if LANES == 16 and (SIZES[size][2] % 16 or SIZES[size][4] % 16):
             tiles = (0, 0, 0)  # transforms take whole vectors
-        assert tiles_of(fast) == tiles and tiles_of(exact) == (0, 0, 0)
+        assert tiles_of(fast) == tiles
     taps = kernel // np.max(options.get("strides", 1))
     result = expected[0] + bias * b + residual * r
     if relu:
         # Where the result is close to 0 the derivative may fall on its other side.
         cotangent = np.where(np.abs(result) <= np.abs(result).max() * 1e-4, np.float32(0), cotangent)
-        expected = results(exact, [x, w, b, r, np.where(result > 0, cotangent, np.float32(0))])
+        expected = in_double(size, x, w, np.where(result > 0, cotangent, np.float32(0)))
         result = np.maximum(result, 0)
     found = results(fast, [x, w, b, r, cotangent])
     expected = [result, *expected[1:]]
@@ -135,20 +175,24 @@ def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound, err_msg=name)
 
 
+def test_the_plain_kernels_agree_with_the_sums_and_have_no_tiles():
+    """What other files hold kernels against; here of one size."""
+    exact, arrays = executable("half_a_panel", reference=True)
+    assert tiles_of(exact) == (0, 0, 0)
+    for ours, theirs in zip(results(exact, arrays), plain("half_a_panel")[1], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=np.abs(theirs).max() * 1e-6)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_constant_weights_are_transformed_once(size):
-    images, source, channels, _, _, options, _ = SIZES[size]
-    rng = np.random.default_rng(2)
+    (fed, w, _, _, _), (result, _, _) = plain(size)
     g = mg.Graph()
-    x = g.placeholder((images, *source, channels))
-    weights = g.constant(rng.standard_normal(weights_shape(size)).astype(np.float32))
-    y = g.relu(convolution(g, x, weights, **options) + 0.5)
-    fed, results = rng.standard_normal(x.shape).astype(np.float32), []
-    for reference in (False, True):
-        made = g.compile({x: fed}, [y], options=mg.CompilationDescriptor(reference_kernels=reference))
-        assert reference or not VECTORS or "packed weights" in made.plan(), made.plan()
-        results.append(made.run([fed])[0].numpy())
-    np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 1.2e-5)
+    x, weights = g.placeholder(fed.shape), g.constant(w)
+    y = g.relu(convolution(g, x, weights, **SIZES[size][5]) + 0.5)
+    made = g.compile({x: fed}, [y])
+    assert not VECTORS or "packed weights" in made.plan(), made.plan()
+    wanted = np.maximum(result + 0.5, 0)
+    np.testing.assert_allclose(made.run([fed])[0].numpy(), wanted, rtol=0, atol=wanted.max() * 1.2e-5)
 
 
 @pytest.mark.parametrize("size", ["three_of_five_taps", "weights_from_a_far_cache", "phases_of_two_taps"])
@@ -180,7 +224,5 @@ def test_what_is_not_a_number_stays_in_its_tile(value):
 def test_errors_are_a_few_times_those_of_plain_sums():
     """Root of the mean square, of the results' own: what docs/decisions/0018 says."""
     fast, arrays = executable("three_of_five_taps")
-    exact = plain("three_of_five_taps")[0]
-    for ours, theirs in zip(fast.run(arrays), exact.run(arrays), strict=True):
-        ours, theirs = ours.numpy(), theirs.numpy()
+    for ours, theirs in zip(results(fast, arrays), plain("three_of_five_taps")[1], strict=True):
         assert np.sqrt(np.mean((ours - theirs) ** 2) / np.mean(theirs**2)) < 4e-6

@@ -1,5 +1,5 @@
-"""Products whose first factor is transposed, which oneDNN would read in place, in tiles; and large products, cut so that
-oneDNN packs the pieces.
+"""Products whose first factor is transposed, which oneDNN would read in place, in tiles; and large products, which are
+cut so that oneDNN packs the pieces.
 """
 
 import mpsgraph as mg

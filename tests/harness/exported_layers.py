@@ -8,6 +8,7 @@ import pytest
 from mpsgraph import nn
 
 IMAGES = (-1, -1, -1, 4)
+FEW_CHANNELS = (-1, -1, -1, 2)
 SEQUENCE = (-1, -1, 4)
 VOLUME = (-1, -1, -1, -1, 4)
 
@@ -49,11 +50,17 @@ LAYERS = [
     layer(lambda: nn.AvgPool3d(2), VOLUME, sizes=(4, 6)),
     layer(lambda: nn.AdaptiveAvgPool2d(3), (-1, 8, 8, 4), sizes=(8,)),
     layer(lambda: nn.GlobalAveragePooling2d(), IMAGES),
-    layer(lambda: nn.Upsample(scale_factor=2), (-1, 8, 8, 4), sizes=(8,)),
-    layer(lambda: nn.Upsample(16), IMAGES, label="Upsample-open"),
-    layer(lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), (-1, 8, 8, 4), sizes=(8,), label="Upsample-factor"),
-    layer(lambda: nn.Upsample(16, mode="bilinear"), IMAGES, label="Upsample-bilinear"),
-    layer(lambda: nn.Upsample(15, mode="bilinear", align_corners=True), IMAGES, label="Upsample-corners"),
+    # Small and of two channels: ONNX's reference takes time by elements of the source times elements of the result.
+    layer(lambda: nn.Upsample(scale_factor=2), (-1, 4, 4, 2), sizes=(4,)),
+    layer(lambda: nn.Upsample(8), FEW_CHANNELS, sizes=(4, 5), label="Upsample-open"),
+    layer(lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), (-1, 4, 4, 2), sizes=(4,), label="Upsample-factor"),
+    layer(lambda: nn.Upsample(8, mode="bilinear"), FEW_CHANNELS, sizes=(4, 5), label="Upsample-bilinear"),
+    layer(
+        lambda: nn.Upsample(7, mode="bilinear", align_corners=True),
+        FEW_CHANNELS,
+        sizes=(4, 5),
+        label="Upsample-corners",
+    ),
     layer(lambda: nn.PixelShuffle(2), IMAGES),
     layer(lambda: nn.PixelUnshuffle(2), IMAGES),
     layer(lambda: nn.ZeroPad2d(1), IMAGES),

@@ -11,6 +11,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import device
+from harness.instructions import is_the_processors
 from harness.runtime import run_program
 
 pytestmark = pytest.mark.both_devices
@@ -325,6 +326,8 @@ def test_what_the_gates_were_survives_their_gradients(batch: int, hidden: int):
 def test_layers_of_any_width(instructions: str | None):
     """Units and inputs that fill vectors and that do not, as packed weights and as they lie, beside float64's results,
     which are computed number by number."""
+    if instructions and is_the_processors(instructions):
+        pytest.skip(f"as without a choice: {instructions}")
     program = """
         import numpy as np, mpsgraph as mg
         rng = np.random.default_rng(0)

@@ -108,13 +108,13 @@ std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
 // --------------------------------------------------------------------------------------------------
 
 // Everything as NHWC. A tap is one of the elements around a place: its index along an axis, as float, and its weight.
-class Composition {
+class GridComposition {
  public:
   struct Tap {
     Tensor *index, *weight;  // [n, y, x]; a null weight is 1
   };
 
-  Composition(Builder& b, const Attributes& attributes, const Shape& source, Tensor* coordinates)
+  GridComposition(Builder& b, const Attributes& attributes, const Shape& source, Tensor* coordinates)
       : b_(b), attributes_(attributes), coordinates_(coordinates), layout_(grid_layout(attributes)) {
     const Shape& grid = coordinates->shape();
     const bool relative = attributes.boolean("relative_coordinates");
@@ -231,7 +231,7 @@ Tensor* sum(Builder& b, Tensor* total, Tensor* term) { return total ? b.add(tota
 
 std::vector<Tensor*> decompose_sample_grid(Builder& b, const std::vector<Tensor*>& inputs,
                                            const Attributes& attributes) {
-  Composition c(b, attributes, inputs[0]->shape(), inputs[1]);
+  GridComposition c(b, attributes, inputs[0]->shape(), inputs[1]);
   Tensor *source = c.to_nhwc(inputs[0]), *total = nullptr;
   c.each([&](size_t y, size_t x) {
     Tensor *values = c.values(source, y, x), *weight = c.weight(y, x);
@@ -244,7 +244,7 @@ std::vector<Tensor*> decompose_source_gradient(Builder& b, const std::vector<Ten
                                                const Attributes& attributes) {
   const std::vector<std::unique_ptr<Block>> no_blocks;
   const InferContext context(definition_of("sample_grid_source_gradient"), inputs, attributes, no_blocks, "");
-  Composition c(b, attributes, shape_operand(context, 2), inputs[1]);
+  GridComposition c(b, attributes, shape_operand(context, 2), inputs[1]);
   Tensor* incoming = c.to_nhwc(inputs[0]);
   Tensor* total = c.to_nhwc(b.broadcast_to(b.scalar_like(incoming, 0), inputs[2]));
   c.each([&](size_t y, size_t x) {
@@ -258,7 +258,7 @@ std::vector<Tensor*> decompose_source_gradient(Builder& b, const std::vector<Ten
 // Of the weights (1 - f) and f of two neighbours, the derivative by the place is -1 and 1.
 std::vector<Tensor*> decompose_coordinate_gradient(Builder& b, const std::vector<Tensor*>& inputs,
                                                    const Attributes& attributes) {
-  Composition c(b, attributes, inputs[1]->shape(), inputs[2]);
+  GridComposition c(b, attributes, inputs[1]->shape(), inputs[2]);
   Tensor *incoming = c.to_nhwc(inputs[0]), *source = c.to_nhwc(inputs[1]);
   Tensor* by[2] = {nullptr, nullptr};
   c.each([&](size_t y, size_t x) {
