@@ -1,7 +1,7 @@
 // Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
 #include "backends/cpu/matrix/few_rows.h"
 #include "backends/cpu/matrix/onednn_product.h"
-#include "backends/cpu/matrix/transposed_product.h"
+#include "backends/cpu/matrix/packed_product.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -73,13 +73,18 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
       "a row times a matrix");
 }
 
-// The gradient of a matrix of weights, where oneDNN would read in place a factor whose rows are 2 KB apart or a multiple
-// of that. Those 4 KB apart share a single set of the first-level cache, and are worth it for few columns, too.
-std::unique_ptr<Kernel> gradient_product(Lowering& lowering, const Operand& a, const Operand& b, Slot residual) {
-  if (a.dims.size() != 2 || b.dims.size() != 2 || a.dims[1] % 512 != 0) return nullptr;
-  const int64_t least_columns = a.dims[1] % 1024 == 0 ? 48 : 128;
-  if (b.dims[1] < least_columns || onednn_packs(a.dims[1], b.dims[1], a.dims[0])) return nullptr;
-  return transposed_product(lowering, a, b, residual);
+// Where oneDNN would read in place a factor whose rows are 2 KB apart, or a multiple of that: those 4 KB apart share a
+// single set of the first-level cache.
+std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
+                                              const ProductExtras& extras) {
+  if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
+  constexpr int64_t far = 512, least_steps = 16;
+  const int64_t rows = lowering.output().dims[0], columns = b.dims[1], steps = b.dims[0];
+  if (steps < least_steps || onednn_packs(rows, columns, steps)) return nullptr;
+  const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
+  const int64_t least = apart % (2 * far) != 0 ? 64 : transposed ? 48 : 8;  // what packing is worth
+  if (apart % far != 0 || others < least) return nullptr;
+  return packed_product(lowering, a, b, transposed, extras);
 }
 
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
@@ -105,19 +110,17 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
       !flag(lowering, "transpose_b") && !epilogue.has_residual)
     return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                             epilogue.relu);
-  if (usable && !flag(lowering, "transpose_a") && !flag(lowering, "transpose_b")) {
+  if (usable && !flag(lowering, "transpose_b")) {
     const ProductExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                                epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
-    if (auto few = few_rows_product(lowering, a, b, extras)) return few;
+    const bool transposed = flag(lowering, "transpose_a");
+    if (!transposed)
+      if (auto few = few_rows_product(lowering, a, b, extras)) return few;
+    if (auto product = product_with_far_rows(lowering, a, b, transposed, extras)) return product;
   }
   if (usable && !flag(lowering, "transpose_a") && flag(lowering, "transpose_b") && !epilogue.has_bias &&
       !epilogue.has_residual && !epilogue.relu) {
     if (auto few = few_rows_transposed(lowering, a, b)) return few;
-  }
-  if (usable && flag(lowering, "transpose_a") && !flag(lowering, "transpose_b") && a.dtype == DType::float32 &&
-      !epilogue.has_bias && !epilogue.relu) {
-    const Slot residual = epilogue.has_residual ? epilogue.residual(lowering).slot : -1;
-    if (auto gradient = gradient_product(lowering, a, b, residual)) return gradient;
   }
   if (auto product = onednn_product(lowering, epilogue, fused)) return product;
   if (fused) refuse(lowering);
