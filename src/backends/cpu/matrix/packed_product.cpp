@@ -1,6 +1,6 @@
-// A chunk of steps at a time, whose sums are added to the result. A plain left factor is read where it is: who multiplies
-// some columns packs them, into panels that stay in its caches. A transposed one is packed by who multiplies a block of
-// its columns; the panels, which all of these need, by all threads before.
+// A chunk of steps at a time, whose sums are added to the result. A plain left factor is read where it is: who
+// multiplies some columns packs them, into panels that stay in its caches. A transposed one is packed by who multiplies
+// a block of its columns; the panels, which all of these need, by all threads before.
 //
 // Chunks depend on the sizes alone, and each element of a block is summed by one thread, so that the result has the
 // same bits with any number of threads.
