@@ -53,7 +53,6 @@ REASONS: dict[str, str] = {
     "convolution_1x1": "writes 103 MB at 58 of the 99 GFLOP/s that the processor reaches, PyTorch at 74; not explained",
     "matrix_multiplication_small": "one product of 32 rows in tiles of our own, beside MKL with one thread; with two "
     "threads they are equal",
-    "lstm_gradient": "two thirds of its time are products by oneDNN, beside MKL's",
     "normal": "bit for bit TensorFlow's numbers, by the C library's logarithm, sine and cosine, one number at a time",
     "reverse_rows": "bound by memory, 1.25 in another run",
     "reverse_columns": "reversed in vectors of the baseline processor",
@@ -73,6 +72,7 @@ REASONS: dict[str, str] = {
             "dequantize",
             "sum_of_halves",
             "matrix_inverse",
+            "lstm_gradient",
             "average_pooling",
             "average_pooling_gradient",
             "gather_along_axis_gradient",

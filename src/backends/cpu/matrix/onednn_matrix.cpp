@@ -1,8 +1,8 @@
 // Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
 #include "backends/cpu/matrix/few_rows.h"
 #include "backends/cpu/matrix/onednn_product.h"
+#include "backends/cpu/matrix/packed_product.h"
 #include "backends/cpu/matrix/tiled_product.h"
-#include "backends/cpu/matrix/transposed_product.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -74,13 +74,31 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
       "a row times a matrix");
 }
 
-// The gradient of a matrix of weights, where oneDNN would read in place a factor whose rows are 2 KB apart or a multiple
-// of that. Those 4 KB apart share a single set of the first-level cache, and are worth it for few columns, too.
-std::unique_ptr<Kernel> gradient_product(Lowering& lowering, const Operand& a, const Operand& b, Slot residual) {
-  if (a.dims.size() != 2 || b.dims.size() != 2 || a.dims[1] % 512 != 0) return nullptr;
-  const int64_t least_columns = a.dims[1] % 1024 == 0 ? 48 : 128;
-  if (b.dims[1] < least_columns || onednn_packs(a.dims[1], b.dims[1], a.dims[0])) return nullptr;
-  return transposed_product(lowering, a, b, residual);
+// Where oneDNN would read in place a factor whose rows are 2 KB apart, or a multiple of that: those 4 KB apart share a
+// single set of the first-level cache.
+std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
+                                              const ProductExtras& extras) {
+  if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
+  constexpr int64_t far = 512, least_steps = 16;
+  const int64_t rows = lowering.output().dims[0], columns = b.dims[1], steps = b.dims[0];
+  if (steps < least_steps || onednn_packs(rows, columns, steps)) return nullptr;
+  const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
+  const int64_t least = apart % (2 * far) != 0 ? 64 : transposed ? 48 : 8;  // what packing is worth
+  if (apart % far != 0 || others < least) return nullptr;
+  return packed_product(lowering, a, b, transposed, extras);
+}
+
+// A product of matrices in tiles of our own, where these are faster. `plain`: nothing else is done to it.
+std::unique_ptr<Kernel> product_of_ours(Lowering& lowering, const Operand& a, const Operand& b,
+                                        const ProductExtras& extras, bool plain) {
+  const bool transpose_a = flag(lowering, "transpose_a"), transpose_b = flag(lowering, "transpose_b");
+  if (!transpose_a && !transpose_b)
+    if (auto few = few_rows_product(lowering, a, b, extras)) return few;
+  if (!transpose_a && transpose_b && plain)
+    if (auto few = few_rows_transposed(lowering, a, b)) return few;
+  if (!transpose_a)
+    if (auto tiled = tiled_product(lowering, transpose_b, extras)) return tiled;
+  return transpose_b ? nullptr : product_with_far_rows(lowering, a, b, transpose_a, extras);
 }
 
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
@@ -106,24 +124,11 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
       !flag(lowering, "transpose_b") && !epilogue.has_residual)
     return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                             epilogue.relu);
-  if (usable && !flag(lowering, "transpose_a") && !flag(lowering, "transpose_b")) {
+  if (usable) {
     const ProductExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                                epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
-    if (auto few = few_rows_product(lowering, a, b, extras)) return few;
-  }
-  if (usable && !flag(lowering, "transpose_a") && flag(lowering, "transpose_b") && !epilogue.has_bias &&
-      !epilogue.has_residual && !epilogue.relu) {
-    if (auto few = few_rows_transposed(lowering, a, b)) return few;
-  }
-  if (usable && flag(lowering, "transpose_a") && !flag(lowering, "transpose_b") && a.dtype == DType::float32 &&
-      !epilogue.has_bias && !epilogue.relu) {
-    const Slot residual = epilogue.has_residual ? epilogue.residual(lowering).slot : -1;
-    if (auto gradient = gradient_product(lowering, a, b, residual)) return gradient;
-  }
-  if (usable && a.dtype == DType::float32 && !flag(lowering, "transpose_a")) {
-    const ProductExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
-                               epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
-    if (auto tiled = tiled_product(lowering, flag(lowering, "transpose_b"), extras)) return tiled;
+    const bool none = !epilogue.has_bias && !epilogue.has_residual && !epilogue.relu;
+    if (auto own = product_of_ours(lowering, a, b, extras, none)) return own;
   }
   if (auto product = onednn_product(lowering, epilogue, fused)) return product;
   if (fused) refuse(lowering);
