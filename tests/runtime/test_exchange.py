@@ -61,6 +61,24 @@ def test_arrays_go_out_and_come_back_changed(exchange):
     assert not thread.is_alive()
 
 
+def test_what_a_run_has_given_stays_as_it_was_for_the_run(exchange):
+    """The work is done on the slot's memory, so that nothing else that the run reads may lie there."""
+    slot = exchange.add("scaled", [(FLOAT, (N,))])
+    thread = working(exchange, lambda array: array.__imul__(10))
+    g = mg.Graph()
+    x = g.placeholder((N,))
+    product = x * 2
+    given = g.call_operation("give", [product])
+    (back,) = g.call("take", [], [((N,), FLOAT)])
+    callables = {"give": exchange.giver(slot), "take": exchange.taker(slot)}
+    options = mg.CompilationDescriptor(callables=callables)
+    executable = g.on("cpu").compile({x: (FLOAT, (N,))}, [back + product], [given], options)
+    for i in range(1, 4):
+        assert set(executable.run([np.full(N, i, np.float32)])[0].tolist()) == {22.0 * i}
+    exchange.close()
+    thread.join(10)
+
+
 def test_a_run_goes_on_while_others_work_and_its_first_updates_do_not_wait_for_the_last(exchange):
     """Gives stand right behind what they give, takes before what needs them: by the order of the kernels."""
     g = mg.Graph()
