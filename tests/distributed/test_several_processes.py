@@ -198,7 +198,8 @@ def test_the_command_starts_processes_and_says_how_they_ended(tmp_path):
     for unbound in (False, True):
         options = ["-n", "2", "--threads", "1", *(["--unbound"] if unbound else []), str(where)]
         placed = subprocess.run([*command[:4], *options], capture_output=True, text=True, timeout=60)
-        processors = [set(map(int, re.findall(r"\d+", line))) for line in placed.stdout.splitlines()]
+        said = re.findall(r"\[([\d, ]+)\]", placed.stdout)  # lines of two processes may run into each other
+        processors = [set(map(int, own.split(","))) for own in said]
         assert len(processors) == 2, placed.stdout + placed.stderr
         if unbound or len(available) < 2:
             assert processors == [available] * 2
