@@ -184,7 +184,8 @@ def test_the_command_starts_processes_and_says_how_they_ended(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import os, sys\nimport mpsgraph as mg\n"
-        "print(mg.distributed.rank(), mg.distributed.size(), os.environ['OMP_NUM_THREADS'], sys.argv[1:], flush=True)\n"
+        "mine = mg.distributed.rank(), mg.distributed.size(), os.environ['OMP_NUM_THREADS'], sys.argv[1:]\n"
+        "os.write(1, (' '.join(map(str, mine)) + '\\n').encode())\n"  # at once: two processes write
         "mg.distributed.barrier()\nsys.exit(int(sys.argv[1]) if mg.distributed.rank() == 1 else 0)\n"
     )
     command = [sys.executable, "-m", "mpsgraph", "launch", "-n", "2", "--threads", "1", str(script)]
@@ -193,13 +194,12 @@ def test_the_command_starts_processes_and_says_how_they_ended(tmp_path):
         "0 2 1 ['0', '-x']", "1 2 1 ['0', '-x']",
     ], good.stdout + good.stderr  # fmt: skip
     where = tmp_path / "where.py"
-    where.write_text("import os\nprint(sorted(os.sched_getaffinity(0)), flush=True)\n")
+    where.write_text("import os\nos.write(1, f'{sorted(os.sched_getaffinity(0))}\\n'.encode())\n")
     available = os.sched_getaffinity(0)
     for unbound in (False, True):
         options = ["-n", "2", "--threads", "1", *(["--unbound"] if unbound else []), str(where)]
         placed = subprocess.run([*command[:4], *options], capture_output=True, text=True, timeout=60)
-        said = re.findall(r"\[([\d, ]+)\]", placed.stdout)  # lines of two processes may run into each other
-        processors = [set(map(int, own.split(","))) for own in said]
+        processors = [set(map(int, re.findall(r"\d+", line))) for line in placed.stdout.splitlines()]
         assert len(processors) == 2, placed.stdout + placed.stderr
         if unbound or len(available) < 2:
             assert processors == [available] * 2
