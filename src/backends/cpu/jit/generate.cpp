@@ -125,16 +125,17 @@ class Generator {
     positions_.assign(n, {});
     register_.assign(n, -1);
     slot_.assign(n, -1);
+    std::vector<int> as_mask(n, 0);  // of how many choices a node is the mask
     for (size_t i = 0; i < n; i++) {
       const Node& node = nodes_[i];
       const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate || node.kind == Kind::load;
       invariant_[i] = !acts;
       for (int in : {node.a, node.b, node.c})
         if (in >= 0) invariant_[i] = invariant_[i] && invariant_[in];
-      if (wide_ && needed(i) && node.kind == Kind::choose && nodes_[node.a].kind == Kind::compare &&
-          uses_[node.a] == 1 && !invariant_[node.a])
-        fused_[node.a] = true;
+      if (needed(i) && node.kind == Kind::choose) as_mask[node.a]++;
     }
+    for (size_t i = 0; i < n; i++)
+      fused_[i] = wide_ && nodes_[i].kind == Kind::compare && as_mask[i] == uses_[i] && !invariant_[i];
     for (size_t i = 0; i < n; i++) {
       if (!needed(i) || fused_[i]) continue;
       const auto use = [&](int in) {
@@ -581,15 +582,14 @@ class Generator {
   std::vector<int> uses_;
   std::vector<bool> invariant_;  // the same in every iteration
   std::vector<bool> near_root_;  // roots that are approximated
-  std::vector<bool> fused_;  // comparisons that are part of the one choice that uses them
+  std::vector<bool> fused_;  // comparisons that are made where choices use them: moving a mask takes longer
   std::vector<std::vector<int>> positions_;  // of each node's uses
   std::vector<int> in_registers_;  // streams whose pointer stays in a general register
   std::vector<int> register_, slot_;  // of each node; -1: none
   std::vector<int> owner_;  // of each vector register: a node, or free (-1), pinned, busy
   std::vector<int> locked_, borrowed_;  // during one node: what must stay, registers to give back
-  int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0;
+  int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0, now_ = 0;
   Assembler::Label stack_ = 0;
-  int now_ = 0;
   bool tail_ = false;
 };
 
