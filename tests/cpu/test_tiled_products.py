@@ -67,6 +67,21 @@ def test_bias_residual_and_relu_come_with_the_product(rows, columns, constant):
     np.testing.assert_allclose(made.run(feeds)[0].numpy(), wanted, rtol=0, atol=3e-5)
 
 
+@pytest.mark.parametrize("rows", [30, 200, 1500])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_constants_of_halves_are_read_whoever_multiplies_them(rows, dtype):
+    """Asking for a constant is a promise not to read its memory; who asks and leaves the product to others breaks it."""
+    g, rng = mg.Graph(), np.random.default_rng(0)
+    weights = rng.integers(-4, 5, (34, 60)).astype(np.float32)
+    a = g.placeholder((rows, 34), dtype)
+    y = g.cast(a @ g.cast(g.constant(weights), dtype), mg.float32)
+    given = rng.integers(-4, 5, (rows, 34)).astype(np.float32)  # every sum is exact
+    cast = mg.Graph()
+    x = cast.placeholder(given.shape)
+    halves = cast.run({x: given}, cast.cast(x, dtype))
+    np.testing.assert_allclose(g.run({a: halves}, y).numpy(), given @ weights, rtol=2**-8)
+
+
 def test_nan_and_infinity_stay_in_their_row_and_column():
     made, feeds, exact = product((20, 30), (30, 35))
     feeds[0][19, 29], feeds[1][0, 34] = np.nan, np.inf

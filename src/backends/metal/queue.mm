@@ -2,8 +2,10 @@
 #include "backends/metal/queue.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "backends/metal/guarded.h"
@@ -238,11 +240,22 @@ MetalQueue::~MetalQueue() {
 
 id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
   constexpr size_t most = 48;  // a queue of Metal's has 64 that are not done
-  const std::lock_guard lock(mutex_);
-  std::erase_if(open_, [](id<MTLCommandBuffer> buffer) {
-    return buffer == nil || buffer.status >= MTLCommandBufferStatusCommitted;
-  });
-  if (open_.size() >= most)
+  std::unique_lock lock(mutex_);
+  const auto is_full = [&] {
+    std::erase_if(open_, [](id<MTLCommandBuffer> buffer) {
+      return buffer == nil || buffer.status >= MTLCommandBufferStatusCommitted;
+    });
+    return open_.size() >= most;
+  };
+  // What was committed waits for this queue's thread, which a busy machine may hold up.
+  constexpr auto patience = std::chrono::seconds(2);
+  for (const auto until = std::chrono::steady_clock::now() + patience;
+       is_full() && std::chrono::steady_clock::now() < until;) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.lock();
+  }
+  if (is_full())
     throw DeviceError(cat("[metal] ", most,
                           " batches of nodes have been encoded on this queue and are in no command "
                           "buffer that was committed; commit some before more are encoded"));

@@ -183,7 +183,8 @@ std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, cons
   const Products products(a.dims, b.dims, result.dims);
   const int64_t columns = result.dims.back();
   if (products.k == 0 || onednn_packs(products.m, columns, products.k)) return nullptr;
-  if (!suits(products, columns, bool(lowering.constant(1)), transpose_b)) return nullptr;
+  // Not lowering.constant(1), which promises that the operand's slot is not read.
+  if (!suits(products, columns, constant_operand(lowering.operation(), 1) != nullptr, transpose_b)) return nullptr;
   return std::make_unique<TiledProduct>(lowering, *tiles, products, columns, transpose_b, extras);
 }
 
