@@ -70,7 +70,7 @@ def test_bias_residual_and_relu_come_with_the_product(rows, columns, constant):
 @pytest.mark.parametrize("rows", [30, 200, 1500])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_constants_of_halves_are_read_whoever_multiplies_them(rows, dtype):
-    """Asking for a constant is a promise not to read its memory; who asks and leaves the product to others breaks it."""
+    """Asking for a constant is a promise not to read its memory, also of who leaves the product to others."""
     g, rng = mg.Graph(), np.random.default_rng(0)
     weights = rng.integers(-4, 5, (34, 60)).astype(np.float32)
     a = g.placeholder((rows, 34), dtype)
@@ -93,7 +93,14 @@ def test_nan_and_infinity_stay_in_their_row_and_column():
 @pytest.mark.skipif(not TILED, reason="which products run in tiles without AVX-512")
 @pytest.mark.parametrize(
     "rows, steps, columns, constant",
-    [(1000, 64, 32, True), (1000, 64, 32, False), (256, 256, 256, True), (128, 64, 64, False), (1100, 300, 1200, True)],
+    [
+        (1000, 64, 32, True),
+        (1000, 64, 32, False),
+        (256, 256, 256, True),
+        (128, 64, 64, False),
+        (1100, 300, 1200, True),
+        (8, 600, 600, True),
+    ],
 )
 def test_others_are_a_librarys(rows, steps, columns, constant):
     made, feeds, exact = product((rows, steps), (steps, columns), constant=constant)

@@ -167,10 +167,12 @@ class TiledProduct final : public Kernel {
 };
 
 // Measured beside oneDNN's in place: with a constant that is packed once 0.8 to 1.06 of its time up to 128 rows, where
-// steps are few and rows are many up to twice. Else only products so small that packing counts for nothing.
+// steps are few and rows are many up to twice. Large constants are not packed: that would be a second copy of most of a
+// model. Else only products so small that packing counts for nothing.
 bool suits(const Products& products, int64_t columns, bool constant, bool transpose_b) {
+  constexpr int64_t most_packed = 1 << 18;  // elements, 1 MB
   const int64_t rows = products.m, steps = products.k, work = rows * steps * columns * products.count();
-  if (constant) return rows <= 128 || (steps >= 128 && work <= 1 << 23);
+  if (constant && steps * columns <= most_packed) return rows <= 128 || (steps >= 128 && work <= 1 << 23);
   return work <= 1 << 18 && (!transpose_b || rows >= 12);
 }
 
