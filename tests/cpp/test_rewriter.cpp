@@ -70,7 +70,8 @@ TEST(a_program_that_is_not_copied_still_loses_what_nothing_needs) {
 TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
   Program program = parsed(chain);
   const Graph* const graph = program.graph.get();
-  program.graph->find("b")->location = std::string("model.py:7");
+  program.graph->find("b")->location = "model.py:7";
+  program.graph->find("c")->location = "model.py:9";
   rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
     if (!operation.is("sin")) return {};
     CHECK(r.is_untouched());
@@ -83,6 +84,7 @@ TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
     return std::vector<Tensor*>{r.create(operation, "cos", {before})->output()};
   });
   CHECK(program.graph.get() != graph);
+  CHECK_EQUAL(program.graph->find("c")->location.text(), "model.py:9");
   verify(*program.graph);
   CHECK_EQUAL(body(print(*program.graph)), body("graph {" + [] {
                 std::string text = chain;
