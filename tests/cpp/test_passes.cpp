@@ -371,6 +371,21 @@ TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
   CHECK(program.targets[0]->operation->input(1) == program.graph->find("b")->output());
 }
 
+TEST(simplify_leaves_reads_of_a_branch_in_it) {
+  auto graph =
+      parse("graph {\n" + x_line +
+            "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n"
+            "%p = placeholder() {type=bool[]} : bool[]\n"
+            "%i = if(%p) : float32[2,3] {\n  %r = read(%v) : float32[2,3]\n  %e = exponent(%r) : float32[2,3]\n"
+            "  yield %e\n} {\n  %n = negative(%x) : float32[2,3]\n  yield %n\n}\n"
+            "%b = read(%v) : float32[2,3]\n%out = addition(%i, %b) : float32[2,3]\n}\n");
+  verify(*graph);
+  Program program = program_of(*graph);
+  simplify(program);
+  verify(*program.graph);
+  CHECK(program.targets[0]->operation->input(1) == program.graph->find("b")->output());
+}
+
 TEST(simplify_takes_the_branch_that_is_decided) {
   const std::string text =
       "%p = constant() {value=bool[] splat 0x01} : bool[]\n"
