@@ -102,10 +102,12 @@ PYTEST = $(BIN)/python -m pytest -m "not slow"
 # run afterwards in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs
 # $(ROOM).
 # numpy's products take one thread: a second one of theirs would wait busily, on a processor that has other work.
+# A process that crashes ends the run, which says so: with another one in its place pytest-xdist (3.8) may wait for ever.
 ALONE    := runtime
 TOGETHER := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
+SHARED   := -n $(WORKERS) --max-worker-restart=0 --dist loadfile --no-loadscope-reorder
 define rooms
-$(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+$(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) $(SHARED) \
   $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))
 $(if $(filter-out $(ALONE),$(ROOM)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(ROOM),$(ALONE))))
 endef
@@ -115,7 +117,7 @@ test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_D
 
 test-project: standin $(TOOLS)
 	@echo "== $@: the source tree, its pages, the benchmarks' harness"
-	$(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/project
+	$(TOGETHER) $(PYTEST) $(SHARED) tests/project
 
 # The C++ tests are built where the package was.
 test-cpp: build $(TOOLS)
@@ -147,8 +149,8 @@ SYSTEMS := 13.3 14.0 15.0
 test-systems: standin $(TOOLS)
 	@for system in $(SYSTEMS); do \
 	  echo "== $@: tests on device metal as macOS $$system"; \
-	  MPSGRAPH_STANDIN_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile \
-	    --no-loadscope-reorder $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
+	  MPSGRAPH_STANDIN_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) $(SHARED) \
+	    $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
 	done
 
 test-swift: build

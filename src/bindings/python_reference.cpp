@@ -7,6 +7,10 @@
 
 #include "bindings/bindings.h"
 
+#if PY_VERSION_HEX < 0x030c0000
+extern "C" PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState*, int (*)(void*), void*);
+#endif
+
 namespace mpsgraph::bindings {
 
 namespace {
@@ -27,6 +31,16 @@ int drop_pending(void*) {
   return 0;
 }
 
+// From any thread, without the GIL. Before 3.12, Py_AddPendingCall asks the thread that has the GIL for its interpreter,
+// and that thread may end meanwhile, which ends the process. The function behind it is told the interpreter.
+void call_soon(int (*function)(void*)) {
+#if PY_VERSION_HEX >= 0x030c0000
+  Py_AddPendingCall(function, nullptr);
+#else
+  _PyEval_AddPendingCall(PyInterpreterState_Main(), function, nullptr);
+#endif
+}
+
 }  // namespace
 
 void release_object(PyObject* object) noexcept {
@@ -35,7 +49,7 @@ void release_object(PyObject* object) noexcept {
   std::lock_guard lock(pending().mutex);
   pending().objects.push_back(object);
   // When its list is full, a later release or release_pending_objects() will do it.
-  Py_AddPendingCall(drop_pending, nullptr);
+  call_soon(drop_pending);
 }
 
 void release_pending_objects() {

@@ -252,6 +252,16 @@ def test_the_module_offers_what_python_looks_up_only(installed):
     assert offered[-1:] == ["PyInit__core"] and len(offered) == 3
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="asks the thread that calls there")
+def test_calls_of_other_threads_name_their_interpreter(installed):
+    """Py_AddPendingCall would look for it at the thread that has the GIL: where that one ends at this moment, as the
+    handlers' does after each call, the process ends, once in a million runs."""
+    (module,) = installed.package.glob("_core*.so")
+    used = run("nm", "-D", "--undefined-only", module, cwd=ROOT).split()
+    assert "Py_AddPendingCall" not in used and "_PyEval_AddPendingCall" in used
+
+
 USER_PROGRAM = """
 import numpy as np
 import mpsgraph as mg
