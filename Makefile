@@ -102,7 +102,7 @@ PYTEST = $(BIN)/python -m pytest -m "not slow"
 # run afterwards in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs
 # $(ROOM).
 # numpy's products take one thread: a second one of theirs would wait busily, on a processor that has other work.
-# A process that crashes ends the run, which says so: with another one in its place pytest-xdist (3.8) may wait for ever.
+# A process that crashes ends the run, which says so: with another in its place pytest-xdist (3.8) may wait for ever.
 ALONE    := runtime
 TOGETHER := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
 SHARED   := -n $(WORKERS) --max-worker-restart=0 --dist loadfile --no-loadscope-reorder

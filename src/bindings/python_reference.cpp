@@ -31,8 +31,8 @@ int drop_pending(void*) {
   return 0;
 }
 
-// From any thread, without the GIL. Before 3.12, Py_AddPendingCall asks the thread that has the GIL for its interpreter,
-// and that thread may end meanwhile, which ends the process. The function behind it is told the interpreter.
+// From any thread, without the GIL. Before 3.12, Py_AddPendingCall reads the interpreter from the state of the thread
+// that has the GIL; where that state is freed meanwhile, the process ends. The function behind it is told.
 void call_soon(int (*function)(void*)) {
 #if PY_VERSION_HEX >= 0x030c0000
   Py_AddPendingCall(function, nullptr);
