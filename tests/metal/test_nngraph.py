@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 from typing import Any
 
 import mpsgraph as mg
@@ -119,6 +120,27 @@ def test_batches_that_nobody_commits_are_refused_before_metal_would_wait():
     buffer.commit()
     buffer.wait_until_completed()
     assert np.isfinite(result.numpy()).all()
+
+
+def test_batches_behind_a_queue_that_is_held_up_are_waited_for():
+    """They have been committed by their owner, and not yet by the queue's thread."""
+    chain, x = Chained(), images(count=1)
+    (wanted,) = run(chain.graphs[0], {"x": x})
+    q, event = queue(), mg.SharedEvent()
+    held = q.command_buffer()
+    held.encode_wait_for_event(event, 1)
+    held.commit()
+    goes_on = threading.Timer(0.3, event.signal, [1])
+    goes_on.start()
+    made = []
+    for _ in range(60):
+        buffer = q.command_buffer()
+        made.append(chain.graphs[0].encode_batch(buffer, [x]))
+        buffer.commit()
+    buffer.wait_until_completed()
+    goes_on.join()
+    for result in made:
+        close(result.numpy(), wanted, 1e-6, "each batch")
 
 
 def test_an_update_encodes_optimizers_only():
