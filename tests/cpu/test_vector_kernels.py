@@ -40,21 +40,56 @@ def test_running_sums_show_no_number_only_from_there_on():
         np.testing.assert_array_equal(y, np.cumsum(x, axis=1))
 
 
-@pytest.mark.parametrize("how", [
+SAMPLING = pytest.mark.parametrize("how", [
     {"padding_mode": "zero"},
     {"padding_mode": "constant", "constant_value": 2.5, "align_corners": True},
     {"padding_mode": "clamp_to_edge"},
     {"padding_mode": "clamp_to_edge", "relative_coordinates": True},
     {"padding_mode": "zero", "normalize_coordinates": False},
 ], ids=lambda how: "_".join(how))  # fmt: skip
+
+
+def places_of(how, *shape):
+    places = 0.7 * normal(*shape, 2)
+    return 3 * places + 2 if how.get("normalize_coordinates") is False else places
+
+
+@SAMPLING
 @pytest.mark.parametrize("channels", [3, 16, 21])
 def test_sampling_between_pixels(how, channels):
-    source, places = normal(2, 4, 5, channels), 0.7 * normal(2, 9, 8, 2)
-    if how.get("normalize_coordinates") is False:
-        places = 3 * places + 2
+    source, places = normal(2, 4, 5, channels), places_of(how, 2, 9, 8)
     y = run(lambda g, x, p: g.sample_grid(x, p, **how), source, places)
     expected = sampled(source.astype(np.float64), places.astype(np.float64), **how)
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@SAMPLING
+@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 5), (8, 8), (9, 9), (10, 13)])
+def test_sampling_planes(how, rows, columns):
+    """Places by vectors and blocks, the last of them not full; gradients beside those of plain loops."""
+    source, places = normal(2, 3, 4, 5), places_of(how, 2, rows, columns)
+    y = run(lambda g, x, p: g.sample_grid(x, p, "NCHW", **how), source, places)
+    expected = sampled(source.astype(np.float64), places.astype(np.float64), layout="NCHW", **how)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+    g, incoming = mg.Graph(), normal(*y.shape, seed=1)
+    feeds = [g.placeholder(value.shape) for value in (source, places, incoming)]
+    by = g.gradients(g.sample_grid(feeds[0], feeds[1], "NCHW", **how), feeds[:2], feeds[2])
+    types = {feed: feed.shape for feed in feeds}
+    fast, plain = (
+        g.compile(types, [by[feeds[1]]], options=mg.CompilationDescriptor(reference_kernels=reference))
+        for reference in (False, True)
+    )
+    of_places, wanted = (e.run([source, places, incoming])[0].numpy() for e in (fast, plain))
+    np.testing.assert_allclose(of_places, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_planes_are_not_read_where_the_constant_shows():
+    source = np.full((1, 2, 3, 3), 5, np.float32)
+    source[..., 0, 0] = np.nan
+    places = np.array([[[[-3, 0], [0.6, 0.6], [np.nan, 0], [0, 1e30]] * 5]], np.float32)
+    y = run(lambda g, x, p: g.sample_grid(x, p, "NCHW", padding_mode="constant", constant_value=7.0), source, places)
+    np.testing.assert_array_equal(y, np.tile(np.float32([7, 5, np.nan, 7]), 5) * np.ones((1, 2, 1, 1), np.float32))
 
 
 @pytest.mark.parametrize("padding", ["constant", "clamp_to_edge"])

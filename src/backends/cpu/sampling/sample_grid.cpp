@@ -249,27 +249,28 @@ void coordinate_gradient(const SamplePlan& p, const T* incoming, const T* source
   });
 }
 
-// The vectors for it, if there are any: bilinear, channels last, paddings that know an edge or a constant.
-std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& lowering, const SamplePlan& p) {
+// Vectors for it, if there are any: bilinear, paddings that know an edge or a constant.
+struct InVectors {
+  FloatGridSampling sampling;
+  FloatGridLoops loops;
+};
+std::optional<InVectors> in_vectors([[maybe_unused]] const Lowering& lowering, const SamplePlan& p) {
   const bool clamps = p.padding == ops::PadMode::clamp_to_edge;
-  if (p.planar || p.nearest || !(clamps || p.padding == ops::PadMode::constant)) return {};
+  if (p.nearest || !(clamps || p.padding == ops::PadMode::constant)) return {};
 #if defined(__x86_64__)
   if (lowering.reference_only() || instruction_set() == "baseline") return {};
   if (p.height * p.width > std::numeric_limits<int32_t>::max()) return {};
   const auto axis = [](const ops::GridAxis& a, int64_t size) {
     return FloatGridSampling::Axis{a.gain, a.start, a.step, size};
   };
-  return FloatGridSampling{axis(p.x, p.width),
-                           axis(p.y, p.height),
-                           p.columns,
-                           p.channels,
-                           clamps,
-                           static_cast<float>(p.constant),
-                           instruction_set() == "AVX-512" ? avx512::sample_bilinear : avx2::sample_bilinear};
+  return InVectors{{axis(p.x, p.width), axis(p.y, p.height), p.columns, p.places(), p.channels, clamps,
+                    static_cast<float>(p.constant)},
+                   instruction_set() == "AVX-512" ? avx512::grid_loops : avx2::grid_loops};
 #else
   return {};
 #endif
 }
+constexpr int64_t vector_piece = 64;  // places, of all channels
 
 // Memory for all places' taps.
 template <class W>
@@ -287,10 +288,11 @@ std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
     if constexpr (std::is_same_v<T, float>)
       if (const auto vectors = in_vectors(lowering, p); vectors && !empty)
         return kernel([=, v = *vectors](Frame& f) {
-          for_pieces(p, 64, [&](int64_t image, int64_t first, int64_t last) {
-            v.sample(v, f.at<const float>(source.slot) + image * p.image(),
-                     f.at<const float>(coordinates.slot) + image * p.places() * 2, first, last,
-                     f.at<float>(y.slot) + image * p.places() * p.channels);
+          const auto loop = p.planar ? v.loops.planes : v.loops.pixels;
+          for_pieces(p, vector_piece, [&](int64_t image, int64_t first, int64_t last) {
+            loop(v.sampling, f.at<const float>(source.slot) + image * p.image(),
+                 f.at<const float>(coordinates.slot) + image * p.places() * 2, first, last,
+                 f.at<float>(y.slot) + image * p.places() * p.channels);
           });
         });
     const Slot taps = taps_slot<W>(lowering, p);
@@ -328,8 +330,19 @@ std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
   return dispatch_wide(lowering, y.dtype, lower_coordinate_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
-    const Slot taps = taps_slot<W>(lowering, p);
     const bool empty = source.elements() == 0;
+    if constexpr (std::is_same_v<T, float>)
+      if (const auto vectors = in_vectors(lowering, p); vectors && p.planar && !empty)
+        return kernel([=, v = *vectors](Frame& f) {
+          for_pieces(p, vector_piece, [&](int64_t image, int64_t first, int64_t last) {
+            v.loops.coordinate_gradient_of_planes(
+                v.sampling, f.at<const float>(incoming.slot) + image * p.channels * p.places(),
+                f.at<const float>(source.slot) + image * p.image(),
+                f.at<const float>(coordinates.slot) + image * p.places() * 2, first, last,
+                f.at<float>(y.slot) + image * p.places() * 2);
+          });
+        });
+    const Slot taps = taps_slot<W>(lowering, p);
     return kernel([=](Frame& f) {
       if (empty) {
         std::fill_n(f.at<T>(y.slot), y.elements(), T(W(0)));
