@@ -1,6 +1,7 @@
 // Which taps a pixel sees: those that each axis lets it see, in all combinations.
 #include "backends/cpu/convolution/convolution_tap_plan.h"
 
+#include <algorithm>
 #include <map>
 
 namespace mpsgraph::cpu {
@@ -8,20 +9,36 @@ namespace {
 
 using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
 
-// The positions of one axis, sorted by which taps they see, and how far from each other these read.
+int64_t rounded_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }  // a / b, for b > 0
+
+// Where a position's taps lie inside: from `low` to before `high`, those that leave no rest. Positions where this is
+// equal see equal taps, equally far from each other.
+struct Visible {
+  int64_t low, high, rest;
+  auto operator<=>(const Visible&) const = default;
+};
+
+// The positions of one axis, sorted by which taps they see, and how far from each other these read. Of a long signal's
+// positions, which are as many as its samples, all but the first and last see the same: lists are made for one of them.
 class Axis {
  public:
-  // seen_from(position): taps in the order in which pixels take them, of which offsets rise.
-  template <class Seen>
-  Axis(int64_t size, const Seen& seen_from) {
+  // visible_from(position); seen_from(position): taps in the order in which pixels take them, of which offsets rise.
+  // reads(position, tap): such an offset.
+  template <class VisibleFrom, class Seen, class Reads>
+  Axis(int64_t size, const VisibleFrom& visible_from, const Seen& seen_from, const Reads& reads) {
+    std::map<Visible, size_t> known;
     std::map<Taps, size_t> index;
     for (int64_t position = 0; position < size; ++position) {
-      Taps seen = seen_from(position);
-      const int64_t first = seen.empty() ? 0 : seen.front().second;
-      for (auto& [tap, from] : seen) from -= first;
-      const auto [found, fresh] = index.try_emplace(std::move(seen), classes_.size());
-      if (fresh) classes_.push_back(found->first);
-      positions_.push_back({found->second, first});
+      const auto [found, fresh] = known.try_emplace(visible_from(position));
+      if (fresh) {
+        Taps seen = seen_from(position);
+        for (const int64_t first = seen.empty() ? 0 : seen.front().second; auto& [tap, from] : seen) from -= first;
+        const auto [same, another] = index.try_emplace(std::move(seen), classes_.size());
+        if (another) classes_.push_back(same->first);
+        found->second = same->second;
+      }
+      const Taps& seen = classes_[found->second];
+      positions_.push_back({found->second, seen.empty() ? 0 : reads(position, seen.front().first)});
     }
   }
   size_t class_count() const { return classes_.size(); }
@@ -106,14 +123,23 @@ void classify(TapPlan& plan, const Axes& axes, const ConvolutionImage& image, co
 TapPlan TapPlan::forward(const ConvolutionPlan& p) {
   TapPlan plan{p.x.n, p.inputs, p.outputs, p.x.sn, p.y.sn, {}, {}};
   const auto axis = [&](int i) {
-    return Axis(p.y.size[i], [&](int64_t position) {
-      Taps seen;
-      for (int64_t tap = 0; tap < p.kernel[i]; ++tap) {
-        const int64_t x = p.windows[i].at(position, tap);
-        if (x >= 0 && x < p.x.size[i]) seen.push_back({tap, x * p.x.step[i]});
-      }
-      return seen;
-    });
+    const ops::Window& w = p.windows[i];
+    const int64_t size = p.x.size[i], kernel = p.kernel[i];
+    const auto reads = [&p, &w, i](int64_t position, int64_t tap) { return w.at(position, tap) * p.x.step[i]; };
+    const auto visible_from = [&](int64_t position) {
+      const int64_t first = w.at(position, 0);
+      return Visible{std::clamp<int64_t>(rounded_up(-first, w.dilation), 0, kernel),
+                     std::clamp<int64_t>(rounded_up(size - first, w.dilation), 0, kernel), 0};
+    };
+    return Axis(
+        p.y.size[i], visible_from,
+        [&](int64_t position) {
+          Taps seen;
+          for (int64_t tap = 0; tap < kernel; ++tap)
+            if (const int64_t x = w.at(position, tap); x >= 0 && x < size) seen.push_back({tap, reads(position, tap)});
+          return seen;
+        },
+        reads);
   };
   std::vector<int64_t> order(static_cast<size_t>(p.taps()));
   for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = tap;
@@ -126,15 +152,29 @@ TapPlan TapPlan::forward(const ConvolutionPlan& p) {
 TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
   TapPlan plan{p.x.n, p.outputs, p.inputs, p.y.sn, p.x.sn, {}, {}};
   const auto axis = [&](int i) {
-    return Axis(p.x.size[i], [&](int64_t position) {
-      const ops::Window& w = p.windows[i];
-      Taps seen;
-      for (int64_t tap = p.kernel[i]; tap-- > 0;) {
-        const int64_t distance = position + w.begin - tap * w.dilation, y = distance / w.stride;
-        if (distance >= 0 && distance % w.stride == 0 && y < p.y.size[i]) seen.push_back({tap, y * p.y.step[i]});
-      }
-      return seen;
-    });
+    const ops::Window& w = p.windows[i];
+    const int64_t size = p.y.size[i], kernel = p.kernel[i];
+    const auto reads = [&p, &w, i](int64_t position, int64_t tap) {
+      return (position + w.begin - tap * w.dilation) / w.stride * p.y.step[i];
+    };
+    const auto visible_from = [&](int64_t position) {
+      const int64_t distance = position + w.begin;  // of tap 0
+      return Visible{std::clamp<int64_t>(rounded_up(distance - size * w.stride + 1, w.dilation), 0, kernel),
+                     std::clamp<int64_t>(rounded_up(distance + 1, w.dilation), 0, kernel),
+                     (distance % w.stride + w.stride) % w.stride};
+    };
+    return Axis(
+        p.x.size[i], visible_from,
+        [&](int64_t position) {
+          Taps seen;
+          for (int64_t tap = kernel; tap-- > 0;) {
+            const int64_t distance = position + w.begin - tap * w.dilation;
+            if (distance >= 0 && distance % w.stride == 0 && distance / w.stride < size)
+              seen.push_back({tap, reads(position, tap)});
+          }
+          return seen;
+        },
+        reads);
   };
   std::vector<int64_t> order(static_cast<size_t>(p.taps()));
   for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = p.taps() - 1 - tap;
