@@ -112,7 +112,7 @@ class Importer:
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
-        self._lower_nodes(graph.node)
+        self._lower_nodes(graph.node[:])
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
         self._assign_states()
@@ -160,10 +160,11 @@ class Importer:
     def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:
             raise UnsupportedError(f"[onnx] sparse initialisers: {graph.sparse_initializer[0].values.name!r}")
-        for proto in graph.initializer:
-            if proto.name in scope:
-                raise GraphError(f"[onnx] two initialisers are named '{proto.name}'")
-            scope[proto.name] = Initialiser(proto, self._tensors.read)
+        for proto in graph.initializer[:]:
+            made = Initialiser(proto, self._tensors.read)
+            if made.name in scope:
+                raise GraphError(f"[onnx] two initialisers are named '{made.name}'")
+            scope[made.name] = made
 
     def _input(self, info: ValueInfoProto) -> Tensor:
         dtype, shape = input_type(info)
@@ -229,7 +230,7 @@ class Importer:
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The shape of what a name stands for."""
         value = self._single(name)
-        return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims)
+        return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims[:])
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """A tensor's elements. Undecided when they depend on inputs."""
@@ -269,19 +270,21 @@ class Importer:
                 raise InNode(nonsense(place, error)) from error
 
     def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        found = self._functions.find(domain, proto.op_type, proto.overload, self._opsets[-1])
+        op = proto.op_type
+        found = self._functions.find(proto.domain, op, proto.overload, self._opsets[-1])
         attributes = self._attributes(proto)
         if found.lower is None:
             assert found.body is not None
             return self._expand(found.body, proto, attributes)
-        node = Node(self, proto.op_type, found.version, proto.input, proto.output, attributes)
+        if op == "Constant" and len(attributes) == 1 and isinstance(attributes.get("value"), Initialiser):
+            return [attributes["value"]]  # as its function would; some files have more of these than of all others
+        node = Node(self, op, found.version, proto.input[:], proto.output[:], attributes)
         results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
 
     def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
         scope = self._scopes[-1]
-        for i, name in enumerate(proto.output):
+        for i, name in enumerate(proto.output[:]):
             if not name:
                 continue
             result = results[i] if i < len(results) else None
@@ -296,7 +299,7 @@ class Importer:
 
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:
         result = {}
-        for attribute in proto.attribute:
+        for attribute in proto.attribute[:]:  # a list: the end of one of protobuf's own is an error that it words
             referred = attribute.ref_attr_name
             if not referred:
                 result[attribute.name] = self._attribute(attribute)
@@ -307,7 +310,7 @@ class Importer:
     def _attribute(self, attribute: AttributeProto) -> Any:
         number = attribute.type
         if number in _LISTS:
-            return list(getattr(attribute, _LISTS[number]))
+            return getattr(attribute, _LISTS[number])[:]
         if number in _SINGLE:
             return getattr(attribute, _SINGLE[number])
         if number == _TENSOR:
@@ -347,7 +350,7 @@ class Importer:
         scope: Scope = {info.name: x for info, x in zip(graph.input, inputs, strict=True)}
         with self._scope(scope):
             self._enter_initialisers(graph, scope)
-            self._lower_nodes(graph.node)
+            self._lower_nodes(graph.node[:])
             return [self.tensor(info.name) for info in graph.output]
 
     @contextmanager
@@ -425,5 +428,5 @@ def _is_nonsense(failure: BaseException | None) -> bool:
 
 def described(proto: NodeProto) -> str:
     """A node for people: its operator, and its name or its first result."""
-    name = proto.name or next((o for o in proto.output if o), "")
+    name = proto.name or next((o for o in proto.output[:] if o), "")
     return f"{proto.op_type} '{name}'"
