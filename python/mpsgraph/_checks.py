@@ -132,31 +132,35 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 class Parameter:
     """One parameter: its name, the types that its annotation needs no further look for, and what else it accepts.
 
-    Taking annotations apart takes longer than most first calls, so it waits until a value comes; what values of usual
-    types need is worked out without what all others need.
+    Taking annotations apart takes longer than most first calls, so it waits until a value comes, when `usual` is still
+    empty; what values of other types need waits for one of these.
     """
 
     def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:
         self.name = name
-        self._annotation, self._function, self._bounds = annotation, function, bounds
+        self.usual: frozenset[type] = frozenset()
         self.takes_all = annotation in ("Any", "object", inspect.Parameter.empty)
+        self._annotation, self._function, self._bounds = annotation, function, bounds
+        self._seen = False
+        self._check: Check | None = None
 
-    @functools.cached_property
+    @property
     def hint(self) -> Any:
         """The annotation as an object, with the bounds that the name implies."""
         hint = resolved(self._annotation, self._function)
         return hint if self._bounds is None else _with_bounds(hint, self._bounds)
 
-    @functools.cached_property
-    def usual(self) -> frozenset[type]:
-        """The types whose values need no further look."""
-        plain = _plain_types(self._annotation) if self._bounds is None and isinstance(self._annotation, str) else None
-        return self._looked_up(_usual_types_of) if plain is None else plain
-
-    @functools.cached_property
-    def accepts(self) -> Check:
-        """Is a value what the annotation names? Asked where its type alone does not say so."""
-        return self._looked_up(_check_of) or _anything
+    def accepts(self, value: Any) -> bool:
+        """Is a value what the annotation names? Asked where its type is none of `usual`."""
+        if not self._seen:
+            text = self._annotation if self._bounds is None and isinstance(self._annotation, str) else ""
+            self.usual = _plain_types(text) or self._looked_up(_usual_types_of)
+            self._seen = True
+            if type(value) in self.usual:
+                return True
+        if self._check is None:
+            self._check = self._looked_up(_check_of) or _anything
+        return self._check(value)
 
     def _looked_up(self, what: Any) -> Any:
         try:
@@ -309,10 +313,20 @@ def _check_of(hint: Any) -> Check | None:
     if {DType, str} <= set(_alternatives(hint)):
         optional = NoneType in _alternatives(hint)
         return lambda value: _is_dtype(value) or (optional and value is None)
-    checks = [_check_of_one(part) for part in _alternatives(hint)]
-    if any(check is None for check in checks):
+    parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in _CONTAINERS)  # those that come most
+    checks = [check for part in parts if (check := _check_of_one(part)) is not None]
+    if len(checks) < len(parts):
         return None
-    return checks[0] if len(checks) == 1 else lambda value: any(check(value) for check in checks)  # type: ignore[misc]
+    if len(checks) == 1:
+        return checks[0]
+
+    def is_one_of_them(value: Any) -> bool:
+        for check in checks:
+            if check(value):
+                return True
+        return False
+
+    return is_one_of_them
 
 
 def _check_of_one(hint: Any) -> Check | None:
@@ -410,8 +424,11 @@ def _container(base: type, inner: tuple[Any, ...]) -> Check:
     fixed = base is tuple and bool(inner) and inner[-1] is not Ellipsis
     checks = [_check_of(part) for part in inner if part is not Ellipsis]
     loose = base is Iterable and checks in ([], [None])  # data of any kind
+    usual = frozenset(_usual_types(inner[0])) if inner and not fixed else frozenset[type]()
 
     def fits(value: Any) -> bool:
+        if type(value) in (list, tuple) and value and usual.issuperset(map(type, value)):
+            return True
         if isinstance(value, (str, bytes, Tensor, Mapping)) and not (loose and isinstance(value, Mapping)):
             return False
         if not isinstance(value, Iterable) or (isinstance(value, (set, frozenset)) and not loose):

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mpsgraph as mg
 import numpy as np
 import pytest
+from mpsgraph import _checks
 from mpsgraph._shown import shown
 
 X, Y = np.ones((600, 4), np.float32), np.arange(600, dtype=np.int32) % 3
@@ -270,3 +271,34 @@ def test_a_class_is_not_one_of_it():
         nn.Sequential(nn.ReLU)
     with pytest.raises(mg.GraphError, match=r"Linear: weight_initialiser must be .*HeNormal\(\.\.\.\)"):
         nn.Linear(2, weight_initialiser=nn.initialisers.HeNormal)
+
+
+# --- annotations ------------------------------------------------------------------------------------------------------
+def test_annotations_of_plain_names_mean_the_same_as_text():
+    """Everywhere in the package: the check takes the text of such an annotation for its types."""
+    seen = set()
+    for family in mg.Graph.__mro__:
+        for method in vars(family).values():
+            function = getattr(method, "__wrapped__", None)
+            for text in getattr(function, "__annotations__", {}).values():
+                plain = _checks._plain_types(text) if isinstance(text, str) else None
+                if plain is not None:
+                    assert plain == _checks._usual_types_of(_checks.resolved(text, function)), text
+                    seen.add(text)
+    assert {"Tensor", "str | None", "int", "bool", "float"} <= seen
+
+
+@pytest.mark.parametrize(
+    ("hint", "right", "wrong"),
+    [
+        (int | Sequence[int], [3, (1, 2), [], np.arange(2), range(2), (1, np.int64(2))], [True, 1.0, (1, 2.0), "1"]),
+        (Sequence[float], [[1, 2.5], (np.float32(1),)], [1.0, [True], ["a"], {1.0}]),
+        (tuple[int, int], [(1, 2)], [(), (1,), (1, 2, 3), (1, 2.0)]),
+        (tuple[int, ...] | None, [None, (), (1, 2, 3)], [1, (1.0,)]),
+    ],
+)
+def test_what_annotations_of_several_numbers_accept(hint, right, wrong):
+    check = _checks._check_of(hint)
+    assert check is not None
+    assert all(check(value) for value in right)
+    assert not any(check(value) for value in wrong)
