@@ -259,18 +259,18 @@ class Importer:
             self._lowered += 1
             if self._lowered > MOST_NODES:
                 raise GraphError(f"[onnx] the model expands to more than {MOST_NODES} nodes")
-            place = described(proto)
+            op, outputs = proto.op_type, proto.output[:]  # each question to a message makes an object anew
+            place = described(op, proto.name, outputs)
             try:
                 self.graph.place = place
-                self._name_results(proto, self._lower(proto))
+                self._name_results(op, outputs, self._lower(proto, op, outputs))
             except Error as error:
                 text = str(error)
                 raise InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
             except NONSENSE as error:
                 raise InNode(nonsense(place, error)) from error
 
-    def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
-        op = proto.op_type
+    def _lower(self, proto: NodeProto, op: str, outputs: list[str]) -> Sequence[Value | None]:
         found = self._functions.find(proto.domain, op, proto.overload, self._opsets[-1])
         attributes = self._attributes(proto)
         if found.lower is None:
@@ -278,13 +278,13 @@ class Importer:
             return self._expand(found.body, proto, attributes)
         if op == "Constant" and len(attributes) == 1 and isinstance(attributes.get("value"), Initialiser):
             return [attributes["value"]]  # as its function would; some files have more of these than of all others
-        node = Node(self, op, found.version, proto.input[:], proto.output[:], attributes)
+        node = Node(self, op, found.version, proto.input[:], outputs, attributes)
         results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
 
-    def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
+    def _name_results(self, op: str, names: list[str], results: Sequence[Value | None]) -> None:
         scope = self._scopes[-1]
-        for i, name in enumerate(proto.output[:]):
+        for i, name in enumerate(names):
             if not name:
                 continue
             result = results[i] if i < len(results) else None
@@ -292,7 +292,7 @@ class Importer:
                 raise UnsupportedError(f"result {i}, '{name}', is not computed here")
             if name in scope:
                 raise GraphError(f"the name '{name}' is given twice")
-            if isinstance(result, Initialiser) and proto.op_type == "Constant":
+            if op == "Constant" and isinstance(result, Initialiser):
                 result.name = name
                 result.fixed = name not in self._weights or len(self._scopes) > 1
             scope[name] = result
@@ -426,7 +426,6 @@ def _is_nonsense(failure: BaseException | None) -> bool:
     return False
 
 
-def described(proto: NodeProto) -> str:
+def described(op: str, name: str, outputs: Sequence[str]) -> str:
     """A node for people: its operator, and its name or its first result."""
-    name = proto.name or next((o for o in proto.output[:] if o), "")
-    return f"{proto.op_type} '{name}'"
+    return f"{op} '{name or next((o for o in outputs if o), '')}'"
