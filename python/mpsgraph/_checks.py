@@ -313,7 +313,8 @@ def _check_of(hint: Any) -> Check | None:
     if {DType, str} <= set(_alternatives(hint)):
         optional = NoneType in _alternatives(hint)
         return lambda value: _is_dtype(value) or (optional and value is None)
-    parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in _CONTAINERS)  # those that come most
+    origins: tuple[Any, ...] = _CONTAINERS
+    parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in origins)  # those that come most
     checks = [check for part in parts if (check := _check_of_one(part)) is not None]
     if len(checks) < len(parts):
         return None

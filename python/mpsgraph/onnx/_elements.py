@@ -1,9 +1,9 @@
 """Large tensors of a model file, left where they lie: the file is mapped, and only the rest becomes a protocol buffer.
 
-Parsing would copy the elements of a tensor three times, out of the file, out of the message and out of the field, which
-takes longer than all else that is read. So the fields of the wire format that hold many elements are found first (model,
-graph, initialiser or node, attribute, tensor), and in what is parsed a short token stands for each. Nothing is judged
-here: what does not look as expected is parsed whole, and what is wrong with it is said there.
+Parsing would copy the elements of a tensor three times, out of the file, out of the message and out of the field,
+which takes longer than all else that is read. So the fields of the wire format that hold many elements are found first
+(model, graph, initialiser or node, attribute, tensor), and in what is parsed a short token stands for each. Nothing is
+judged here: what does not look as expected is parsed whole, and what is wrong with it is said there.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Places: TypeAlias = dict[bytes, tuple[int, int]]
 class Elements:
     """The elements that were left in a file, by the tokens that stand for them."""
 
-    def __init__(self, contents: memoryview = memoryview(b""), places: Places | None = None) -> None:
-        self._contents, self._places = contents, places or {}
+    def __init__(self, contents: memoryview | None = None, places: Places | None = None) -> None:
+        self._contents, self._places = memoryview(b"") if contents is None else contents, places or {}
 
     def of(self, raw: bytes) -> memoryview | bytes:
         """What a tensor's raw data is: itself, or what it stands for."""
@@ -67,18 +67,18 @@ def _pieces(
     if depth > _DEEPEST:
         raise ValueError
     inside, taken = _INSIDE[kind], at
-    for tag, start, begin, at in _fields(contents, at, end):
+    for tag, start, begin, stop in _fields(contents, at, end):
         within = inside.get(tag >> 3)
-        if at - begin < LARGE or within is None or tag & 7 != _BYTES:
+        if stop - begin < LARGE or within is None or tag & 7 != _BYTES:
             continue
         if within == "tensor":
-            message = _with_token(contents, begin, at, prefix, places)
+            message = _with_token(contents, begin, stop, prefix, places)
         else:
-            message = b"".join(_pieces(contents, begin, at, within, prefix, places, depth + 1))
+            message = b"".join(_pieces(contents, begin, stop, within, prefix, places, depth + 1))
         if message is not None:
             yield contents[taken:start]
             yield _written(tag) + _written(len(message)) + message
-            taken = at
+            taken = stop
     yield contents[taken:end]
 
 
