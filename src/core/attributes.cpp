@@ -10,6 +10,7 @@
 #include <limits>
 #include <mutex>
 
+#include "core/weight_memory.h"
 #include "mpsgraph/core/errors.h"
 
 namespace mpsgraph {
@@ -74,8 +75,8 @@ std::vector<std::byte> element_bytes(DType dtype, double value) {
   return bytes;
 }
 
-std::shared_ptr<std::byte[]> owned_copy(const void* bytes, size_t size) {
-  std::shared_ptr<std::byte[]> copy(new std::byte[size]);  // not cleared first, as a vector's would be
+std::shared_ptr<std::byte> owned_copy(const void* bytes, size_t size) {
+  std::shared_ptr<std::byte> copy = weight_memory(size);
   if (size) std::memcpy(copy.get(), bytes, size);
   return copy;
 }
