@@ -19,7 +19,7 @@ from onnx import TensorProto
 LARGE = 1 << 14  # bytes of a field from which on leaving it costs less than copying it
 _DEEPEST = 64  # messages within messages
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types
-_TYPE, _FLOATS, _RAW = 2, 4, 9  # fields of a tensor
+_TYPE, _FLOATS, _STRINGS, _RAW = 2, 4, 6, 9  # fields of a tensor
 _INSIDE: dict[str, dict[int, str]] = {  # the fields of a message that lead to tensors
     "model": {7: "graph"},
     "graph": {1: "node", 5: "tensor"},
@@ -67,7 +67,10 @@ def _pieces(
     if depth > _DEEPEST:
         raise ValueError
     inside, taken = _INSIDE[kind], at
+    last = max(inside)  # fields stand in order as a rule, and there may be any number of others behind these
     for tag, start, begin, stop in _fields(contents, at, end):
+        if tag >> 3 > last:
+            break
         within = inside.get(tag >> 3)
         if stop - begin < LARGE or within is None or tag & 7 != _BYTES:
             continue
@@ -90,7 +93,9 @@ def _with_token(contents: memoryview, at: int, end: int, prefix: bytes, places: 
             of_floats = contents[begin] == TensorProto.FLOAT
         elif tag >> 3 in (_FLOATS, _RAW):
             held.append((tag, start, begin, stop))
-    if len(held) != 1:
+        if len(held) > 1 or tag >> 3 == _STRINGS:
+            return None
+    if not held:
         return None
     tag, start, begin, stop = held[0]
     if stop - begin < LARGE or tag & 7 != _BYTES or (tag >> 3 == _FLOATS and not of_floats):
