@@ -141,7 +141,7 @@ class Parameter:
         self.usual: frozenset[type] = frozenset()
         self.takes_all = annotation in ("Any", "object", inspect.Parameter.empty)
         self._annotation, self._function, self._bounds = annotation, function, bounds
-        self._seen = False
+        self._seen = self._takes_ints = False
         self._check: Check | None = None
 
     @property
@@ -155,9 +155,12 @@ class Parameter:
         if not self._seen:
             text = self._annotation if self._bounds is None and isinstance(self._annotation, str) else ""
             self.usual = _plain_types(text) or self._looked_up(_usual_types_of)
+            self._takes_ints = not _WITH_INTS.isdisjoint(text.split(" | "))
             self._seen = True
             if type(value) in self.usual:
                 return True
+        if self._takes_ints and type(value) in (list, tuple) and _INTS.issuperset(map(type, value)):
+            return True
         if self._check is None:
             self._check = self._looked_up(_check_of) or _anything
         return self._check(value)
@@ -453,13 +456,21 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "str": (str,),
     "None": (NoneType,),
+    "Sequence[int]": (),
+    "TensorLike": (Tensor, bool, int, float, complex, np.generic),
+    "ShapeLike": (Tensor,),
+    "AttributeLike": (Tensor, int),
+    "Axes": (int, NoneType),
+    "DTypeLike": (DType,),
 }
 """Names that mean the same in the annotations of every module, and the types that need no further look for them."""
+_WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}  # those that ints in a list or a tuple fit, too
+_INTS = frozenset([int])
 
 
 @functools.cache
 def _plain_types(annotation: str) -> frozenset[type] | None:
-    """What `_usual_types_of` would say of an annotation of plain names only; None for any other."""
+    """What `_usual_types_of` would say of an annotation of such names only; None for any other."""
     names = annotation.split(" | ")
     return frozenset(kind for name in names for kind in _PLAIN[name]) if _PLAIN.keys() >= set(names) else None
 

@@ -4,10 +4,13 @@ that they give works. The search over all functions is test_entry_points.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FunctionType, NoneType
 
 import mpsgraph as mg
 import numpy as np
@@ -277,15 +280,22 @@ def test_a_class_is_not_one_of_it():
 def test_annotations_of_plain_names_mean_the_same_as_text():
     """Everywhere in the package: the check takes the text of such an annotation for its types."""
     seen = set()
-    for family in mg.Graph.__mro__:
-        for method in vars(family).values():
-            function = getattr(method, "__wrapped__", None)
-            for text in getattr(function, "__annotations__", {}).values():
-                plain = _checks._plain_types(text) if isinstance(text, str) else None
-                if plain is not None:
-                    assert plain == _checks._usual_types_of(_checks.resolved(text, function)), text
-                    seen.add(text)
-    assert {"Tensor", "str | None", "int", "bool", "float"} <= seen
+    contents = [v for name, m in list(sys.modules.items()) if name.startswith("mpsgraph") for v in vars(m).values()]
+    members = [v for owner in contents if isinstance(owner, type) for v in vars(owner).values()]
+    doors = {f for f in contents + members if isinstance(f, FunctionType) and f.__code__ is mg.save.__code__}
+    assert len(doors) > 200
+    for function in map(inspect.unwrap, doors):
+        for text in function.__annotations__.values():
+            plain = _checks._plain_types(text) if isinstance(text, str) else None
+            if plain is not None:
+                hint = _checks.resolved(text, function)
+                check = _checks._check_of(hint)
+                assert check and plain - {NoneType} == _checks._usual_types_of(hint) - {NoneType}, text
+                assert NoneType not in plain or check(None), text
+                if not _checks._WITH_INTS.isdisjoint(text.split(" | ")):
+                    assert check([1, 2]) and check((3,)) and check(()), text
+                seen.add(text)
+    assert {"Tensor", "str | None", "TensorLike", "ShapeLike", "AttributeLike", "Axes", "Sequence[int]"} <= seen
 
 
 @pytest.mark.parametrize(
