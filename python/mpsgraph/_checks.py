@@ -104,19 +104,17 @@ def check_methods(cls: type) -> None:
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     """The check around one function. What it compares with is worked out at the first call."""
     contract: Contract | None = None
-    looked_at: Sequence[tuple[int, frozenset[type], Check, Parameter]] = ()
 
     @functools.wraps(function)
     def guarded(*args: Any, **options: Any) -> Any:
-        nonlocal contract, looked_at
+        nonlocal contract
         if contract is None:
             contract = Contract(function)
-            looked_at = contract.looked_at
         count = len(args)
-        for i, usual, accepts, parameter in looked_at:
+        for i, parameter in contract.looked_at:
             if i >= count:
                 break
-            if type(args[i]) not in usual and not accepts(args[i]):
+            if type(args[i]) not in parameter.usual and not parameter.accepts(args[i]):
                 contract.refuse(parameter, args[i], args)
         if contract.rest is not None:
             for value in args[contract.positional :]:
@@ -132,29 +130,54 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Parameter:
-    """One parameter: its name, what its annotation accepts, and the types that need no further look."""
+    """One parameter: its name, the types that its annotation needs no further look for, and what else it accepts.
 
-    def __init__(self, name: str, hint: Any) -> None:
-        self.name, self.hint = name, hint
+    Taking annotations apart takes longer than most first calls, so it waits until a value comes, when `usual` is still
+    empty; what values of other types need waits for one of these.
+    """
+
+    def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:
+        self.name = name
+        self.usual: frozenset[type] = frozenset()
+        self.takes_all = annotation in ("Any", "object", inspect.Parameter.empty)
+        self._annotation, self._function, self._bounds = annotation, function, bounds
+        self._seen = self._takes_ints = False
+        self._check: Check | None = None
+
+    @property
+    def hint(self) -> Any:
+        """The annotation as an object, with the bounds that the name implies."""
+        hint = resolved(self._annotation, self._function)
+        return hint if self._bounds is None else _with_bounds(hint, self._bounds)
+
+    def accepts(self, value: Any) -> bool:
+        """Is a value what the annotation names? Asked where its type is none of `usual`."""
+        if not self._seen:
+            text = self._annotation if self._bounds is None and isinstance(self._annotation, str) else ""
+            self.usual = _plain_types(text) or self._looked_up(_usual_types_of)
+            self._takes_ints = not _WITH_INTS.isdisjoint(text.split(" | "))
+            self._seen = True
+            if type(value) in self.usual:
+                return True
+        if self._takes_ints and type(value) in (list, tuple) and _INTS.issuperset(map(type, value)):
+            return True
+        if self._check is None:
+            self._check = self._looked_up(_check_of) or _anything
+        return self._check(value)
+
+    def _looked_up(self, what: Any) -> Any:
         try:
-            self.accepts, self.usual = _what_fits(hint)
+            return what(self.hint)
         except TypeError:  # an annotation with something that has no hash
-            self.accepts, self.usual = _what_fits.__wrapped__(hint)
-
-
-@functools.cache
-def _what_fits(hint: Any) -> tuple[Check, frozenset[type]]:
-    """What an annotation accepts, and the types that need no further look; most annotations stand in many places."""
-    accepts = _check_of(hint)
-    return (_anything, frozenset()) if accepts is None else (accepts, frozenset(_usual_types(hint)))
+            return what.__wrapped__(self.hint)
 
 
 class Contract:
     """What the signature of a function says about its arguments.
 
-    Attributes: positional, how many may come by place; looked_at, which of these are not taken as they come: places,
-    usual types, what else is accepted, and parameters; named, by name those that are not taken as they come; rest, the
-    parameter that takes all further ones, where it is not everything.
+    Attributes: positional, how many may come by place; looked_at, which of these are not taken as they come: places
+    and parameters; named, by name those that are not taken as they come; rest, the parameter that takes all further
+    ones, where it is not everything.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -162,20 +185,18 @@ class Contract:
         inner = inspect.unwrap(function)
         self.is_method = "." in function.__qualname__.rsplit("<locals>.")[-1]
         self.positional = 0
-        self.looked_at: list[tuple[int, frozenset[type], Check, Parameter]] = []
+        self.looked_at: list[tuple[int, Parameter]] = []
         self.named: dict[str, Parameter] = {}
         self.rest: Parameter | None = None
+        bounds = _BOUNDS if function.__module__.startswith(_BOUNDED) else {}
         for name, kind, annotation in _parameters(inner):
-            hint = resolved(annotation, inner)
-            if name in _BOUNDS and function.__module__.startswith(_BOUNDED):
-                hint = _with_bounds(hint, _BOUNDS[name])
-            made = Parameter(name, hint)
+            made = Parameter(name, annotation, inner, bounds.get(name))
             by_place = kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            if made.accepts is not _anything and kind is inspect.Parameter.VAR_POSITIONAL:
+            if not made.takes_all and kind is inspect.Parameter.VAR_POSITIONAL:
                 self.rest = made
-            elif made.accepts is not _anything and kind is not inspect.Parameter.VAR_KEYWORD:
+            elif not made.takes_all and kind is not inspect.Parameter.VAR_KEYWORD:
                 if by_place:
-                    self.looked_at.append((self.positional, made.usual, made.accepts, made))
+                    self.looked_at.append((self.positional, made))
                 self.named[name] = made
             self.positional += by_place
 
@@ -289,15 +310,27 @@ def _with_bounds(hint: Any, bounds: Bounds) -> Any:
     return Union[tuple(bounded(part) for part in _alternatives(hint))]  # noqa: UP007
 
 
+@functools.cache
 def _check_of(hint: Any) -> Check | None:
     """A function that says whether a value is what an annotation names; None when that is everything."""
     if {DType, str} <= set(_alternatives(hint)):
         optional = NoneType in _alternatives(hint)
         return lambda value: _is_dtype(value) or (optional and value is None)
-    checks = [_check_of_one(part) for part in _alternatives(hint)]
-    if any(check is None for check in checks):
+    origins: tuple[Any, ...] = _CONTAINERS
+    parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in origins)  # those that come most
+    checks = [check for part in parts if (check := _check_of_one(part)) is not None]
+    if len(checks) < len(parts):
         return None
-    return checks[0] if len(checks) == 1 else lambda value: any(check(value) for check in checks)  # type: ignore[misc]
+    if len(checks) == 1:
+        return checks[0]
+
+    def is_one_of_them(value: Any) -> bool:
+        for check in checks:
+            if check(value):
+                return True
+        return False
+
+    return is_one_of_them
 
 
 def _check_of_one(hint: Any) -> Check | None:
@@ -395,8 +428,11 @@ def _container(base: type, inner: tuple[Any, ...]) -> Check:
     fixed = base is tuple and bool(inner) and inner[-1] is not Ellipsis
     checks = [_check_of(part) for part in inner if part is not Ellipsis]
     loose = base is Iterable and checks in ([], [None])  # data of any kind
+    usual = frozenset(_usual_types(inner[0])) if inner and not fixed else frozenset[type]()
 
     def fits(value: Any) -> bool:
+        if type(value) in (list, tuple) and value and usual.issuperset(map(type, value)):
+            return True
         if isinstance(value, (str, bytes, Tensor, Mapping)) and not (loose and isinstance(value, Mapping)):
             return False
         if not isinstance(value, Iterable) or (isinstance(value, (set, frozenset)) and not loose):
@@ -413,8 +449,39 @@ def _container(base: type, inner: tuple[Any, ...]) -> Check:
     return fits
 
 
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "Tensor": (Tensor,),
+    "int": (int,),
+    "float": (float, int),
+    "bool": (bool,),
+    "str": (str,),
+    "None": (NoneType,),
+    "Sequence[int]": (),
+    "TensorLike": (Tensor, bool, int, float, complex, np.generic),
+    "ShapeLike": (Tensor,),
+    "AttributeLike": (Tensor, int),
+    "Axes": (int, NoneType),
+    "DTypeLike": (DType,),
+}
+"""Names that mean the same in the annotations of every module, and the types that need no further look for them."""
+_WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}  # those that ints in a list or a tuple fit, too
+_INTS = frozenset([int])
+
+
+@functools.cache
+def _plain_types(annotation: str) -> frozenset[type] | None:
+    """What `_usual_types_of` would say of an annotation of such names only; None for any other."""
+    names = annotation.split(" | ")
+    return frozenset(kind for name in names for kind in _PLAIN[name]) if _PLAIN.keys() >= set(names) else None
+
+
+@functools.cache
+def _usual_types_of(hint: Any) -> frozenset[type]:
+    """The types whose values need no further look; most annotations stand in many places."""
+    return frozenset(_usual_types(hint))
+
+
 def _usual_types(hint: Any) -> Iterator[type]:
-    """The types whose values need no further look."""
     parts = _alternatives(hint)
     for part in [DType] if {DType, str} <= set(parts) else parts:
         if part is None or part is NoneType:

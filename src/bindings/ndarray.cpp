@@ -266,7 +266,15 @@ ConstantPtr to_constant(py::handle object) {
     dtype = to_dtype(py::tuple(value)[1]);
     value = py::tuple(value)[0];
   }
-  NDArray array = to_ndarray(value, {}, dtype, false, "the value of a constant");
+  const std::string what = "the value of a constant";
+  if (py::isinstance<py::array>(value)) {
+    const auto array = py::reinterpret_borrow<py::array>(value);
+    const auto* proxy = py::detail::array_proxy(array.ptr());
+    if ((proxy->flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_) && array.dtype().byteorder() != '>')  // one copy,
+      return ConstantData::copy(dtype_of(array, dtype, what), Dims(array.shape(), array.shape() + array.ndim()),
+                                array.data());  // wherever it lies
+  }
+  NDArray array = to_ndarray(value, {}, dtype, false, what);
   if (!array.contiguous()) array = array.copy_contiguous();
   return ConstantData::copy(array.dtype(), array.dims(), array.data());
 }

@@ -10,6 +10,7 @@
 #include <limits>
 #include <mutex>
 
+#include "core/weight_memory.h"
 #include "mpsgraph/core/errors.h"
 
 namespace mpsgraph {
@@ -74,9 +75,9 @@ std::vector<std::byte> element_bytes(DType dtype, double value) {
   return bytes;
 }
 
-std::shared_ptr<std::vector<std::byte>> owned_copy(const void* bytes, size_t size) {
-  auto copy = std::make_shared<std::vector<std::byte>>(size);
-  if (size) std::memcpy(copy->data(), bytes, size);
+std::shared_ptr<std::byte> owned_copy(const void* bytes, size_t size) {
+  std::shared_ptr<std::byte> copy = weight_memory(size);
+  if (size) std::memcpy(copy.get(), bytes, size);
   return copy;
 }
 
@@ -146,7 +147,7 @@ std::shared_ptr<std::byte> ConstantData::take() const {
 
 ConstantPtr ConstantData::copy(DType dtype, Dims dims, const void* bytes) {
   auto storage = owned_copy(bytes, static_cast<size_t>(element_count(dims)) * size_of(dtype));
-  const std::byte* first = storage->data();
+  const std::byte* first = storage.get();
   return borrow(dtype, std::move(dims), first, std::move(storage));
 }
 
@@ -157,7 +158,7 @@ ConstantPtr ConstantData::splat(DType dtype, Dims dims, const void* element) {
   data->elements_ = element_count(dims);
   data->dims_ = std::move(dims);
   data->splat_ = true;
-  data->bytes_ = storage->data();
+  data->bytes_ = storage.get();
   data->owner_ = std::move(storage);
   return data;
 }

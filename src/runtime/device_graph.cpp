@@ -132,6 +132,13 @@ NDArray DeviceGraph::variable_value(Tensor* variable) {
   return *value;
 }
 
+ConstantPtr DeviceGraph::constant_value(Tensor* variable) {
+  state_->check_variable(variable);
+  if (!state_->has_storage(variable)) return variable->operation->attributes.data("value");
+  auto array = std::make_shared<NDArray>(variable_value(variable));
+  return ConstantData::borrow(array->dtype(), array->dims(), array->data(), array);
+}
+
 void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) {
   state_->check_variable(variable);
   if (!value.valid()) throw GraphError(cat("[set_variable] ", variable->name(), " is given no array"));

@@ -22,6 +22,12 @@ std::shared_ptr<VariableStorage> GraphState::storage(Tensor* variable) {
   return storage;
 }
 
+bool GraphState::has_storage(Tensor* variable) {
+  std::lock_guard lock(mutex_);
+  const auto found = storages_.find(variable);
+  return found != storages_.end() && found->second;
+}
+
 void GraphState::add(const std::shared_ptr<Executable>& executable) {
   std::lock_guard lock(mutex_);
   std::erase_if(executables_, [](auto& other) { return other.expired(); });

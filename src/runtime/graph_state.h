@@ -32,6 +32,7 @@ class GraphState {
   // The storage of one of the graph's variables; made from its initial value at first use. With the gate held
   // exclusively, because it may be put beside others that runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
+  bool has_storage(Tensor* variable);  // else nothing was compiled that reads it: it has its first value
   void add(const std::shared_ptr<Executable>& executable);
   // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
   // are compiled anew before their next run, those with runs in flight at once.

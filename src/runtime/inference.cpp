@@ -10,9 +10,7 @@ namespace mpsgraph::runtime {
 namespace {
 
 ConstantPtr value_of(Tensor* variable, DeviceGraph* values) {
-  if (!values) return variable->operation->attributes.data("value");
-  auto array = std::make_shared<NDArray>(values->variable_value(variable));
-  return ConstantData::borrow(array->dtype(), array->dims(), array->data(), array);
+  return values ? values->constant_value(variable) : variable->operation->attributes.data("value");
 }
 
 void require_fits(const Tensor& placeholder, const ConstantData& value) {

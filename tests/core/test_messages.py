@@ -4,14 +4,18 @@ that they give works. The search over all functions is test_entry_points.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FunctionType, NoneType
 
 import mpsgraph as mg
 import numpy as np
 import pytest
+from mpsgraph import _checks
 from mpsgraph._shown import shown
 
 X, Y = np.ones((600, 4), np.float32), np.arange(600, dtype=np.int32) % 3
@@ -270,3 +274,41 @@ def test_a_class_is_not_one_of_it():
         nn.Sequential(nn.ReLU)
     with pytest.raises(mg.GraphError, match=r"Linear: weight_initialiser must be .*HeNormal\(\.\.\.\)"):
         nn.Linear(2, weight_initialiser=nn.initialisers.HeNormal)
+
+
+# --- annotations ------------------------------------------------------------------------------------------------------
+def test_annotations_of_plain_names_mean_the_same_as_text():
+    """Everywhere in the package: the check takes the text of such an annotation for its types."""
+    seen = set()
+    contents = [v for name, m in list(sys.modules.items()) if name.startswith("mpsgraph") for v in vars(m).values()]
+    members = [v for owner in contents if isinstance(owner, type) for v in vars(owner).values()]
+    doors = {f for f in contents + members if isinstance(f, FunctionType) and f.__code__ is mg.save.__code__}
+    assert len(doors) > 200
+    for function in map(inspect.unwrap, doors):
+        for text in function.__annotations__.values():
+            plain = _checks._plain_types(text) if isinstance(text, str) else None
+            if plain is not None:
+                hint = _checks.resolved(text, function)
+                check = _checks._check_of(hint)
+                assert check and plain - {NoneType} == _checks._usual_types_of(hint) - {NoneType}, text
+                assert NoneType not in plain or check(None), text
+                if not _checks._WITH_INTS.isdisjoint(text.split(" | ")):
+                    assert check([1, 2]) and check((3,)) and check(()), text
+                seen.add(text)
+    assert {"Tensor", "str | None", "TensorLike", "ShapeLike", "AttributeLike", "Axes", "Sequence[int]"} <= seen
+
+
+@pytest.mark.parametrize(
+    ("hint", "right", "wrong"),
+    [
+        (int | Sequence[int], [3, (1, 2), [], np.arange(2), range(2), (1, np.int64(2))], [True, 1.0, (1, 2.0), "1"]),
+        (Sequence[float], [[1, 2.5], (np.float32(1),)], [1.0, [True], ["a"], {1.0}]),
+        (tuple[int, int], [(1, 2)], [(), (1,), (1, 2, 3), (1, 2.0)]),
+        (tuple[int, ...] | None, [None, (), (1, 2, 3)], [1, (1.0,)]),
+    ],
+)
+def test_what_annotations_of_several_numbers_accept(hint, right, wrong):
+    check = _checks._check_of(hint)
+    assert check is not None
+    assert all(check(value) for value in right)
+    assert not any(check(value) for value in wrong)

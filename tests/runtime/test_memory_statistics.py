@@ -49,3 +49,16 @@ def test_arenas_and_constants():
     executable.run([np.zeros((512, 1024), np.float32)])
     assert now("arenas") - arenas >= 0 and now("arenas") >= 4 * 512 * 1024
     assert now("packed_weights") >= packed
+
+
+def test_optimizing_a_fresh_model_copies_no_weights():
+    g = mg.Graph()
+    x = g.placeholder((2, 1024), name="x")
+    w = g.variable(np.ones((1024, 1024), np.float32))
+    model = mg.Model(g, {"x": x}, {"y": x @ w}, {"w": w})
+    before = now("total")
+    first = model.optimize_for_inference()
+    assert now("total") - before < 1 << 20
+    g.run({}, [], [g.assign(w, w * 3.0)])  # from now on the device has the value
+    second, fed = model.optimize_for_inference(), np.ones((2, 1024), np.float32)
+    assert first(fed).numpy().max() == 1024 and second(fed).numpy().min() == 3 * 1024

@@ -53,6 +53,7 @@ class MPSGRAPH_API DeviceGraph {
 
   // In order with what has been committed to the device's default queue.
   NDArray variable_value(Tensor* variable);                    // a copy
+  ConstantPtr constant_value(Tensor* variable);                // the same; no copy where nobody can have changed it
   void set_variable(Tensor* variable, const NDArray& value);   // same dtype and shape, any strides
 
   void set_cache_limits(size_t count, size_t bytes);

@@ -22,7 +22,7 @@ from ..interchange.deferred import DeferredModel
 from ..interchange.undecided import Trainable, Undecided
 from ..model import Model
 from . import ops  # noqa: F401  enters the operators
-from ._files import ModelLike, Tensors, read_model, sense
+from ._files import ModelLike, read_model, sense
 from ._functions import Functions
 from ._registry import known_operators
 from .export import export
@@ -62,10 +62,9 @@ def load(
     >>> model(np.float32([-1, 2])).tolist()
     [0.0, 2.0]
     """
-    model, directory = read_model(path)
+    model, tensors = read_model(path)
     with sense("the model"):
         functions = Functions(model)
-    tensors = Tensors(directory)
     given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
     given_shapes = dict(shapes or {})
 
@@ -78,6 +77,7 @@ def load(
     try:
         done = built({}, {})
     except Undecided as undecided:
+        tensors.keep()
         free = [name for name in inputs if name not in given_values]
         return DeferredModel(built, free, [info.name for info in model.graph.output], undecided)
     model = Model(done.graph, done.inputs, done.outputs, done.parameters)

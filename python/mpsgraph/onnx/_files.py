@@ -18,6 +18,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from .._core import DType
 from ..errors import Error, GraphError, UnsupportedError
+from ._elements import Elements, split
 
 ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto
 LARGEST_FILE = 2**31 - 1  # what a protocol buffer can hold; larger models keep their weights in files beside it
@@ -82,17 +83,20 @@ def is_known(number: int) -> bool:
     return number in _TYPES and _TYPES[number][1] is not None
 
 
-def read_model(source: ModelLike) -> tuple[ModelProto, Path | None]:
-    """The model, and the directory that its external data lies in.
+def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
+    """The model, and what reads its tensors.
 
     Errors: GraphError for a file that is missing, no regular file, too large, truncated or no ONNX model.
     """
     if isinstance(source, ModelProto):
-        return source, None
+        return source, Tensors(None)
     path = Path(source)
     model = ModelProto()
     try:
-        model.ParseFromString(_regular_file(path, LARGEST_FILE).read_bytes())
+        contents, elements = split(_regular_file(path, LARGEST_FILE))
+        model.ParseFromString(contents)
+        if model.producer_name == "mpsgraph":  # such files are compared with what is written in them
+            model.ParseFromString(path.read_bytes())
     except OSError as error:
         raise GraphError(f"[onnx] {path} cannot be read: {error}") from error
     except Exception as error:  # protobuf's DecodeError, which protobuf alone knows how to import
@@ -100,9 +104,9 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Path | None]:
     if not model.HasField("graph") or (model.ir_version >= 3 and not model.opset_import):
         raise GraphError(f"[onnx] {path} is truncated or no ONNX model: it has no graph or names no operator set")
     graph = model.graph
-    if not all(isinstance(named.name, str) for named in (*graph.input, *graph.output, *graph.initializer)):
+    if not all(isinstance(named.name, str) for named in [*graph.input[:], *graph.output[:], *graph.initializer[:]]):
         raise GraphError(f"[onnx] {path} is damaged: the name of an input, an output or an initialiser is no text")
-    return model, path.parent
+    return model, Tensors(path.parent, elements)
 
 
 def type_of(dtype: DType) -> int | None:
@@ -142,23 +146,30 @@ def _regular_file(path: Path, limit: int) -> Path:
 
 
 class Tensors:
-    """Reads tensors; those outside the model file are mapped, each file once."""
+    """Reads tensors; those outside the model file are mapped, each file once.
 
-    def __init__(self, directory: Path | None) -> None:
-        self._directory = directory
+    Args: directory, below which these files are; elements, what was left out of the model when its file was read.
+    """
+
+    def __init__(self, directory: Path | None, elements: Elements | None = None) -> None:
+        self._directory, self._elements = directory, elements or Elements()
         self._mapped: dict[str, np.ndarray] = {}
+
+    def keep(self) -> None:
+        """Reads what is still in the model's file, for a use before which the file may change."""
+        self._elements.keep()
 
     def read(self, tensor: TensorProto) -> tuple[np.ndarray, DType]:
         """The elements (bfloat16 as uint16 bits) and their dtype. Errors: GraphError, UnsupportedError."""
         what = f"tensor '{tensor.name}'"
         number = tensor.data_type
         dtype, storage = _STORAGE[number] if number in _STORAGE else (dtype_of(number, what), np.dtype(np.uint8))
-        shape = tuple(tensor.dims)
+        shape = tuple(tensor.dims[:])
         count = _element_count(shape, storage.itemsize, what)
         if tensor.data_location == _EXTERNAL:
             flat = self._external(tensor, what, count * storage.itemsize).view(storage)
         elif tensor.HasField("raw_data"):
-            raw = tensor.raw_data  # a copy each time that it is asked for
+            raw = self._elements.of(tensor.raw_data)  # a copy each time that it is asked for
             if len(raw) != count * storage.itemsize:
                 raise GraphError(f"[onnx] {what} {shape} of {dtype} has {len(raw)} bytes")
             flat = np.frombuffer(raw, storage)
@@ -206,10 +217,11 @@ class Tensors:
 
 
 def _element_count(shape: tuple[int, ...], item: int, what: str) -> int:
-    count = 1
+    count, negative = 1, False
     for size in shape:
         count *= size
-    if min(shape, default=0) < 0 or len(shape) > 16 or count * item > LARGEST_TENSOR:
+        negative = negative or size < 0
+    if negative or len(shape) > 16 or count * item > LARGEST_TENSOR:
         raise GraphError(f"[onnx] {what} has the shape {shape}, which no tensor can have")
     return count
 

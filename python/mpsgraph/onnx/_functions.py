@@ -103,17 +103,17 @@ class Functions:
                     missing[f"tensors of {type_name(info.type.tensor_type.elem_type)}"].append(f"'{info.name}'")
             elif kind not in (None, "tensor_type"):
                 missing[f"values of kind {kind.removesuffix('_type')}"].append(f"'{info.name}'")
-        for tensor in graph.initializer:
+        for tensor in graph.initializer[:]:
             if not is_known(tensor.data_type):
                 missing[f"tensors of {type_name(tensor.data_type)}"].append(f"'{tensor.name}'")
-        self._survey_nodes(graph.node, opsets, missing)
+        self._survey_nodes(graph.node[:], opsets, missing)
 
     def _survey_nodes(self, nodes: Iterable[NodeProto], opsets: Opsets, missing: dict[str, list[str]]) -> None:
         for node in nodes:
             found = self._look_up(_domain(node.domain), node.op_type, node.overload, opsets)
             if found is None:
                 missing[_operator_name(node, opsets)].append(_place(node))
-            for attribute in node.attribute:
+            for attribute in node.attribute[:]:
                 number = attribute.type
                 if found is not None and found.attributes is not None and attribute.name not in found.attributes:
                     self._unknown.append(_unknown(node, attribute.name, found.attributes, found.version))

@@ -151,12 +151,12 @@ class Node(Sizes):
         importer: Import,
         op: str,
         version: int,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
+        inputs: list[str],
+        outputs: list[str],
         attributes: dict[str, Any],
     ) -> None:
         self.importer, self.op, self.version = importer, op, version
-        self.inputs, self.outputs, self._attributes = list(inputs), list(outputs), attributes
+        self.inputs, self.outputs, self._attributes = inputs, outputs, attributes
         self._asked: set[str] = set()  # attributes that the function has looked at
         self.g: Graph = importer.graph
 

@@ -37,26 +37,27 @@ _GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
 
 def weights_in_constants(graph: GraphProto) -> frozenset[str]:
     """The names of the Constant nodes' results that are weights."""
-    fixed = {tensor.name for tensor in graph.initializer}
+    nodes = graph.node[:]
+    kinds = [node.op_type for node in nodes]
+    if "Constant" not in kinds:
+        return frozenset()
+    fixed = {tensor.name for tensor in graph.initializer[:]}
     data = {info.name for info in graph.input if info.name not in fixed}  # what comes from inputs
     sources: dict[str, str] = {}  # the constant that a name is made of
     found: set[str] = set()
-    if not any(node.op_type == "Constant" for node in graph.node):
-        return frozenset()
-    for node in graph.node:
-        kind = node.op_type
+    for kind, node in zip(kinds, nodes, strict=True):
         if kind == "Constant":
             if _is_large(node):
                 sources[node.output[0]] = node.output[0]
             continue
-        operands = list(node.input)
+        operands = node.input[:]
         if kind in _TURNS and operands and operands[0] in sources:
             sources[node.output[0]] = sources[operands[0]]
             continue
         if data.isdisjoint(operands) and data.isdisjoint(_read_inside(node)):
             continue
         if kind not in _SIZES:
-            data.update(node.output)
+            data.update(node.output[:])
         places = _PLACES.get(kind, ())
         found.update(sources[name] for i, name in enumerate(operands) if i in places and name in sources)
     return frozenset(found)
@@ -90,15 +91,15 @@ def _property(model: ModelProto, key: str, default: Any) -> Any:
 
 def _is_large(node: NodeProto) -> bool:
     """Does a Constant node hold a tensor of more than one element?"""
-    return any(a.name == "value" and a.t.dims and math.prod(a.t.dims) > 1 for a in node.attribute)
+    return any(math.prod(a.t.dims[:]) > 1 for a in node.attribute[:] if a.name == "value")
 
 
 def _read_inside(node: NodeProto) -> list[str]:
     """What a node's subgraphs read, whoever it is from."""
     read = []
-    for attribute in node.attribute:
+    for attribute in node.attribute[:]:
         number = attribute.type
         for graph in [attribute.g] if number == _GRAPH else attribute.graphs if number == _GRAPHS else ():
-            for inner in graph.node:
-                read += [*inner.input, *_read_inside(inner)]
+            for inner in graph.node[:]:
+                read += [*inner.input[:], *_read_inside(inner)]
     return read

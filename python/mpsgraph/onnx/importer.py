@@ -112,7 +112,7 @@ class Importer:
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
-        self._lower_nodes(graph.node)
+        self._lower_nodes(graph.node[:])
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
         self._assign_states()
@@ -160,10 +160,11 @@ class Importer:
     def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:
             raise UnsupportedError(f"[onnx] sparse initialisers: {graph.sparse_initializer[0].values.name!r}")
-        for proto in graph.initializer:
-            if proto.name in scope:
-                raise GraphError(f"[onnx] two initialisers are named '{proto.name}'")
-            scope[proto.name] = Initialiser(proto, self._tensors.read)
+        for proto in graph.initializer[:]:
+            made = Initialiser(proto, self._tensors.read)
+            if made.name in scope:
+                raise GraphError(f"[onnx] two initialisers are named '{made.name}'")
+            scope[made.name] = made
 
     def _input(self, info: ValueInfoProto) -> Tensor:
         dtype, shape = input_type(info)
@@ -229,7 +230,7 @@ class Importer:
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The shape of what a name stands for."""
         value = self._single(name)
-        return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims)
+        return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims[:])
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """A tensor's elements. Undecided when they depend on inputs."""
@@ -258,30 +259,32 @@ class Importer:
             self._lowered += 1
             if self._lowered > MOST_NODES:
                 raise GraphError(f"[onnx] the model expands to more than {MOST_NODES} nodes")
-            place = described(proto)
+            op, outputs = proto.op_type, proto.output[:]  # each question to a message makes an object anew
+            place = described(op, proto.name, outputs)
             try:
                 self.graph.place = place
-                self._name_results(proto, self._lower(proto))
+                self._name_results(op, outputs, self._lower(proto, op, outputs))
             except Error as error:
                 text = str(error)
                 raise InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
             except NONSENSE as error:
                 raise InNode(nonsense(place, error)) from error
 
-    def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        found = self._functions.find(domain, proto.op_type, proto.overload, self._opsets[-1])
+    def _lower(self, proto: NodeProto, op: str, outputs: list[str]) -> Sequence[Value | None]:
+        found = self._functions.find(proto.domain, op, proto.overload, self._opsets[-1])
         attributes = self._attributes(proto)
         if found.lower is None:
             assert found.body is not None
             return self._expand(found.body, proto, attributes)
-        node = Node(self, proto.op_type, found.version, proto.input, proto.output, attributes)
+        if op == "Constant" and len(attributes) == 1 and isinstance(attributes.get("value"), Initialiser):
+            return [attributes["value"]]  # as its function would; some files have more of these than of all others
+        node = Node(self, op, found.version, proto.input[:], outputs, attributes)
         results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
 
-    def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
+    def _name_results(self, op: str, names: list[str], results: Sequence[Value | None]) -> None:
         scope = self._scopes[-1]
-        for i, name in enumerate(proto.output):
+        for i, name in enumerate(names):
             if not name:
                 continue
             result = results[i] if i < len(results) else None
@@ -289,14 +292,14 @@ class Importer:
                 raise UnsupportedError(f"result {i}, '{name}', is not computed here")
             if name in scope:
                 raise GraphError(f"the name '{name}' is given twice")
-            if isinstance(result, Initialiser) and proto.op_type == "Constant":
+            if op == "Constant" and isinstance(result, Initialiser):
                 result.name = name
                 result.fixed = name not in self._weights or len(self._scopes) > 1
             scope[name] = result
 
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:
         result = {}
-        for attribute in proto.attribute:
+        for attribute in proto.attribute[:]:  # a list: the end of one of protobuf's own is an error that it words
             referred = attribute.ref_attr_name
             if not referred:
                 result[attribute.name] = self._attribute(attribute)
@@ -307,7 +310,7 @@ class Importer:
     def _attribute(self, attribute: AttributeProto) -> Any:
         number = attribute.type
         if number in _LISTS:
-            return list(getattr(attribute, _LISTS[number]))
+            return getattr(attribute, _LISTS[number])[:]
         if number in _SINGLE:
             return getattr(attribute, _SINGLE[number])
         if number == _TENSOR:
@@ -347,7 +350,7 @@ class Importer:
         scope: Scope = {info.name: x for info, x in zip(graph.input, inputs, strict=True)}
         with self._scope(scope):
             self._enter_initialisers(graph, scope)
-            self._lower_nodes(graph.node)
+            self._lower_nodes(graph.node[:])
             return [self.tensor(info.name) for info in graph.output]
 
     @contextmanager
@@ -423,7 +426,6 @@ def _is_nonsense(failure: BaseException | None) -> bool:
     return False
 
 
-def described(proto: NodeProto) -> str:
+def described(op: str, name: str, outputs: Sequence[str]) -> str:
     """A node for people: its operator, and its name or its first result."""
-    name = proto.name or next((o for o in proto.output if o), "")
-    return f"{proto.op_type} '{name}'"
+    return f"{op} '{name or next((o for o in outputs if o), '')}'"

@@ -56,8 +56,11 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
+  constexpr size_t huge = size_t{8} << 20;  // what is less is copied faster than the first touch of its memory lasts
   for (const runtime::NDArray& result : results)
-    values.push_back(ConstantData::copy(result.dtype(), result.dims(), result.data()));
+    values.push_back(result.bytes() < huge ? ConstantData::copy(result.dtype(), result.dims(), result.data())
+                                           : ConstantData::borrow(result.dtype(), result.dims(), result.data(),
+                                                                  std::make_shared<runtime::NDArray>(result)));
   return values;
 }
 

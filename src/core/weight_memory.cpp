@@ -1,0 +1,104 @@
+// Large constants side by side on huge pages: what a model's weights cost when they are read is, for the most part, the
+// first touch of each page of memory, and a huge one is touched once where there would be 512.
+//
+// A chunk takes blocks until it is full, is never filled again, and goes with the last of them. A block that goes before
+// gives its own pages back. Only what comes after the first few megabytes lies there, so that small models pay for no
+// more memory than they need.
+#include "core/weight_memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace mpsgraph {
+namespace {
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+constexpr bool has_huge_pages = true;
+
+void use_huge_pages(std::byte* memory, size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
+void give_back(std::byte* memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
+#else
+constexpr bool has_huge_pages = false;  // or there must be room beside each block for what looks after it
+
+void use_huge_pages(std::byte*, size_t) {}
+void give_back(std::byte*, size_t) {}
+#endif
+
+constexpr size_t page = 4096, huge_page = size_t{2} << 20, chunk_bytes = 4 * huge_page;
+constexpr size_t large = 4 * page, few = huge_page;
+
+constexpr size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+struct Chunk {
+  explicit Chunk(size_t bytes)
+      : memory(static_cast<std::byte*>(std::aligned_alloc(huge_page, rounded(bytes, huge_page)))), bytes(bytes) {
+    if (!memory) throw std::bad_alloc();
+    use_huge_pages(memory, bytes / huge_page * huge_page);
+  }
+  Chunk(const Chunk&) = delete;
+  Chunk& operator=(const Chunk&) = delete;
+  ~Chunk() { std::free(memory); }
+
+  std::byte* const memory;
+  const size_t bytes;
+  size_t taken = 0;
+};
+
+class Chunks {
+ public:
+  static Chunks& get() {
+    static Chunks& instance = *new Chunks;  // constants may go until the process is gone
+    return instance;
+  }
+
+  // A block's memory, and the chunk that it keeps.
+  std::pair<std::byte*, std::shared_ptr<Chunk>> take(size_t bytes) {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Chunk> chunk = current_.lock();
+    if (!chunk || bytes > chunk->bytes - chunk->taken) {
+      chunk = std::make_shared<Chunk>(std::max(bytes, chunk_bytes));
+      if (bytes < chunk_bytes) current_ = chunk;
+    }
+    std::byte* memory = chunk->memory + chunk->taken;
+    chunk->taken += bytes;
+    return {memory, std::move(chunk)};
+  }
+
+  std::atomic<size_t> live{0};  // bytes of all large constants
+
+ private:
+  std::mutex mutex_;
+  std::weak_ptr<Chunk> current_;
+};
+
+}  // namespace
+
+std::shared_ptr<std::byte> weight_memory(size_t bytes) {
+  if (!has_huge_pages || bytes < large) return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+  Chunks& chunks = Chunks::get();
+  if (chunks.live + bytes <= few) {
+    auto* memory = new std::byte[bytes];
+    chunks.live += bytes;
+    return {memory, [bytes, &chunks](std::byte* block) {
+              chunks.live -= bytes;
+              delete[] block;
+            }};
+  }
+  const size_t whole = rounded(bytes, page);
+  auto [memory, chunk] = chunks.take(whole);
+  chunks.live += bytes;
+  return {memory, [bytes, whole, &chunks, chunk = std::move(chunk)](std::byte* block) {
+            chunks.live -= bytes;
+            if (chunk.use_count() > 1) give_back(block, whole);
+          }};
+}
+
+}  // namespace mpsgraph
