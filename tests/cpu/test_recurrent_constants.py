@@ -1,4 +1,4 @@
-"""Recurrent layers whose weights are constants: packed once, and one row summed in parts, beside the same weights fed."""
+"""Recurrent layers whose weights are constants: packed once, one row summed in parts, beside the same weights fed."""
 
 import os
 
@@ -59,8 +59,8 @@ def test_what_is_not_a_number_goes_where_it_goes_with_fed_weights(value, hidden)
         weights = weights_of("lstm", hidden)
         weights[2 * hidden + unit, hidden - 1] = value
         for batch in (1, 2):
-            found = [made.run(fed)[0].numpy()
-                     for made, fed in (layer("lstm", batch, weights, constant=which) for which in (True, False))]  # fmt: skip
+            layers = (layer("lstm", batch, weights, constant=which) for which in (True, False))
+            found = [made.run(fed)[0].numpy() for made, fed in layers]
             np.testing.assert_allclose(*found, rtol=0, atol=ROUNDING)
             if np.isnan(value):
                 assert np.isnan(found[0][0]).sum() == np.isnan(found[0][0, :, unit]).sum() == batch  # 0 x NaN

@@ -78,7 +78,7 @@ def test_weights_that_are_small_in_part(left, right):
 
 @pytest.mark.parametrize("left", BYTES)
 def test_runs_of_small_and_of_large_weights(left):
-    """Runs of steps that may saturate, short ones and such as are longer than what is widened at once, and all counts of
+    """Runs of steps that may saturate, short ones and such as are longer than what is widened at once; all counts of
     rows; the columns do not fill a vector."""
     steps = 4 * np.array([3, 15, 40, 16, 40, 17, 60, 300, 900, 1, 1])  # small and large ones in turn
     ranges = np.repeat([3, 128] * 5 + [3], steps)[:, None]
