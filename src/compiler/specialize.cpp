@@ -163,7 +163,10 @@ class Specializer {
       program_.variables.push_back(copy->output());
       program_.source_variables.push_back(op.output());
     }
-    if (Tensor* constant = known(op, *copy)) return std::vector<Tensor*>{constant};
+    if (Tensor* constant = known(op, *copy)) {
+      if (op.is("shape_of") || has_input_of_shapes(*copy)) of_shapes_.insert(constant);
+      return std::vector<Tensor*>{constant};
+    }
     std::vector<Tensor*> results;
     for (const auto& output : copy->outputs) results.push_back(output.get());
     return results;
@@ -188,9 +191,33 @@ class Specializer {
 
   // The constant value of shape arithmetic whose operands are known.
   Tensor* known(const Operation& op, const Operation& copy) {
-    if (copy.outputs.size() != 1 || !is_shape_arithmetic(op.kind()) || op.is("constant")) return nullptr;
+    if (copy.outputs.size() != 1 || op.is("constant")) return nullptr;
     const TensorType& type = copy.output()->type;
-    if (is_inexact(type.dtype) || !type.shape.known() || type.shape.elements() > max_folded_elements) return nullptr;
+    if (!type.shape.known() || type.shape.elements() > max_folded_elements) return nullptr;
+    Tensor* integers = is_inexact(type.dtype) ? nullptr : known_integers(op, copy);
+    return integers ? integers : known_numbers(op, copy);
+  }
+
+  bool has_input_of_shapes(const Operation& copy) const {
+    return std::ranges::any_of(copy.inputs, [&](const Tensor* input) { return of_shapes_.contains(input); });
+  }
+
+  // Sizes that are scaled in floating point on their way, as by a factor of a resize: what a run would compute.
+  Tensor* known_numbers(const Operation& op, const Operation& copy) {
+    if (!copy.definition->elementwise && !is_shape_arithmetic(op.kind())) return nullptr;
+    if (!has_input_of_shapes(copy) || is_effect(op) || !copy.control_dependencies.empty()) return nullptr;
+    std::vector<ConstantPtr> operands;
+    for (const Tensor* input : copy.inputs) {
+      if (!input->operation->is("constant")) return nullptr;
+      operands.push_back(input->operation->attributes.data("value"));
+    }
+    const ConstantPtr value = computed(op.kind(), operands, copy.attributes);
+    return value ? rewriter_.constant(op, value) : nullptr;
+  }
+
+  Tensor* known_integers(const Operation& op, const Operation& copy) {
+    if (!is_shape_arithmetic(op.kind())) return nullptr;
+    const TensorType& type = copy.output()->type;
     auto constant = [](const Tensor* input) { return input->operation->is("constant"); };
     if (!op.is("shape_of") && !std::all_of(copy.inputs.begin(), copy.inputs.end(), constant)) return nullptr;
     auto values = constant_value(copy.output());
@@ -433,6 +460,7 @@ class Specializer {
   Program program_;
   Rewriter rewriter_;
   std::unordered_set<const Tensor*> imported_;  // into the rest
+  std::unordered_set<const Tensor*> of_shapes_;  // constants of the program that come from shapes
 };
 
 // The user's variable for each of a rest's.

@@ -9,6 +9,7 @@ import threading
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
 from harness.running import run
 
 pytestmark = pytest.mark.both_devices
@@ -53,6 +54,33 @@ def test_shapes_of_shapes_cut_more_than_once():
     late = g.shape_of(z)
     found = g.run({x: X, s: shape(2, 3)}, [y, z, late])
     assert found[y].shape == (2, 3) and found[z].shape == (3,) and found[late].tolist() == [3]
+
+
+@pytest.mark.parametrize("dtype", [mg.float32, mg.float64] if device.has("float64") else [mg.float32])
+def test_sizes_that_are_scaled_in_floats_cut_nothing(dtype: mg.DType):
+    """As a resize by factors has them: what floats make of a shape is known where the shape is."""
+    g = mg.Graph()
+    x = g.placeholder((-1, 3, -1, -1))
+    y = g.relu(x)
+    sizes = g.cast(g.shape_of(y), dtype)
+    sizes = g.cast(g.floor(g.slice(sizes, (2,), (4,), (1,)) * g.constant([2.5, 1.75], dtype=dtype) + 0.25), mg.int64)
+    z = g.resize_nearest(y, sizes, layout="NCHW", nearest_rounding_mode="floor")
+    for rows, columns in ((4, 4), (5, 7)):
+        image = np.random.default_rng(rows).normal(size=(2, 3, rows, columns)).astype(np.float32)
+        found = g.run({x: image}, [z, sizes])
+        wanted = [int(2.5 * rows + 0.25), int(1.75 * columns + 0.25)]
+        assert found[sizes].tolist() == wanted and found[z].shape == (2, 3, *wanted)
+    assert g.cache.compiles == 2, "one program for each shape"
+
+
+def test_floats_of_data_still_decide_when_it_runs():
+    g = mg.Graph()
+    x, by = g.placeholder((-1,)), g.placeholder((), mg.float32)
+    count = g.cast(g.floor(g.cast(g.shape_of(x), mg.float32) * by), mg.int64)
+    y = g.broadcast_to(g.constant([3.0]), count)
+    for factor, wanted in ((0.5, 3), (1.5, 9), (0.5, 3)):
+        assert g.run({x: X, by: np.float32(factor)}, y).tolist() == [3] * wanted
+    assert g.cache.compiles == 3, "the beginning, and the rest for two counts"
 
 
 def test_effects_keep_their_order():

@@ -76,6 +76,21 @@ def test_weights_that_are_small_in_part(left, right):
         assert np.array_equal(bytes_product(a, b, constant=False), wrapped(a, b))
 
 
+@pytest.mark.parametrize("left", BYTES)
+def test_runs_of_small_and_of_large_weights(left):
+    """Runs of steps that may saturate, short ones and such as are longer than what is widened at once; all counts of
+    rows; the columns do not fill a vector."""
+    steps = 4 * np.array([3, 15, 40, 16, 40, 17, 60, 300, 900, 1, 1])  # small and large ones in turn
+    ranges = np.repeat([3, 128] * 5 + [3], steps)[:, None]
+    b = everything("int8", (len(ranges), 43), 4).astype(np.int64)
+    b = np.where(ranges == 3, b % 3 - 1, np.where(b < 0, -128, 127)).astype(np.int8)
+    for m in (*range(1, 8), 13):
+        a = np.where(everything(left, (m, len(b)), m) % 3 == 0, np.iinfo(left).min, np.iinfo(left).max).astype(left)
+        assert np.array_equal(bytes_product(a, b), wrapped(a, b))
+        part = len(b) - 2  # not a multiple of a step
+        assert np.array_equal(bytes_product(a[:, :part], b[:part]), wrapped(a[:, :part], b[:part]))
+
+
 def test_long_sums_wrap():
     a, b = np.full((1, 40000), 255, np.uint8), np.full((40000, 2), 255, np.uint8)
     assert np.array_equal(bytes_product(a, b), np.full((1, 2), 255 * 255 * 40000 - 2**32, np.int32))

@@ -343,7 +343,7 @@ def test_layers_of_any_width(instructions: str | None):
             given.append(source)
             gradients = g.gradients(g.reduction_sum(y * y), given)
             return [value.numpy() for value in g.run({}, [y, *(gradients[t] for t in given)]).values()]
-        for steps, batch in ((9, 23), (1, 3), (2, 120)):
+        for steps, batch in ((9, 23), (1, 3), (2, 120), (6, 1)):
             for hidden, inputs in ((1, 5), (3, 16), (7, 33), (8, 1), (9, 4), (20, 17), (24, 8), (26, 3), (40, 32)):
                 for kind, gates in (("lstm", 4), ("gru", 3), ("single_gate_rnn", 1)):
                     rows = gates * hidden

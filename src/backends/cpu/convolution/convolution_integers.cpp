@@ -60,11 +60,16 @@ bool is_narrow(const int8_t* step) {
 std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* panel, int64_t steps) {
   if (!tiles.wants_narrow) return {{0, 0, steps}};
   std::vector<TileRun> runs;
+  int64_t wide = 0;
   for (int64_t step = 0; step < steps; ++step) {
     const bool narrow = is_narrow(panel + step * columns * group);
     if (runs.empty() || runs.back().narrow != narrow) runs.push_back({step * group, step, 0, narrow});
     ++runs.back().steps;
+    wide += !narrow;
   }
+  // Many short runs would be slower than one long one without narrow steps.
+  constexpr double most_wide = 0.35;
+  if (static_cast<double>(wide) > most_wide * static_cast<double>(steps)) return {{0, 0, steps}};
   return runs;
 }
 

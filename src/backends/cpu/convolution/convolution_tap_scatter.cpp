@@ -55,17 +55,29 @@ class TapScatter final : public Kernel {
       }
   }
 
+  // A pixel of the incoming gradient. Counted on, since divisions would take longer than what a pixel adds.
+  struct Place {
+    int64_t z = 0, y = 0, x = 0;
+    void next(const ConvolutionImage& image) {
+      if (++x < image.size[2]) return;
+      x = 0;
+      if (++y < image.size[1]) return;
+      y = 0, ++z;
+    }
+  };
+
   void compute(Frame& frame, int64_t image, float* products) const {
     float* to = frame.at<float>(result_) + image * plan_.x.sn;
     std::fill_n(to, plan_.x.pixels() * plan_.x.c, 0.f);
+    Place multiplied, added;
     for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += scattered_rows) {
       const int64_t count = std::min(scattered_rows, plan_.y.pixels() - pixel);
-      multiply(frame, image, pixel, count, products);
-      for (int64_t i = 0; i < count; ++i) add(products + i * columns_, pixel + i, to);
+      multiply(frame, image, multiplied, count, products);
+      for (int64_t i = 0; i < count; ++i, added.next(plan_.y)) add(products + i * columns_, added, to);
     }
   }
 
-  void multiply(Frame& frame, int64_t image, int64_t first, int64_t count, float* products) const {
+  void multiply(Frame& frame, int64_t image, Place& place, int64_t count, float* products) const {
     const ConvolutionImage& y = plan_.y;
     const float* incoming = frame.at<const float>(incoming_) + image * y.sn;
     const TileRun run{0, 0, plan_.outputs};
@@ -73,10 +85,8 @@ class TapScatter final : public Kernel {
       const int rows = static_cast<int>(std::min<int64_t>(tiles_.rows, count - i));
       const float* from[ConvolutionTiles<float, float>::most_rows];
       float* to[ConvolutionTiles<float, float>::most_rows];
-      for (int r = 0; r < rows; ++r) {
-        const int64_t pixel = first + i + r;
-        from[r] = incoming + pixel / (y.size[1] * y.size[2]) * y.step[0] + pixel / y.size[2] % y.size[1] * y.step[1] +
-                  pixel % y.size[2] * y.step[2];
+      for (int r = 0; r < rows; ++r, place.next(y)) {
+        from[r] = incoming + place.z * y.step[0] + place.y * y.step[1] + place.x * y.step[2];
         to[r] = products + (i + r) * columns_;
       }
       for (int64_t panel = 0; panel < panels_; ++panel) {
@@ -88,21 +98,20 @@ class TapScatter final : public Kernel {
   }
 
   // What one pixel adds to an image.
-  void add(const float* products, int64_t pixel, float* image) const {
+  void add(const float* products, const Place& place, float* image) const {
     const auto& [wz, wy, wx] = plan_.windows;
-    const int64_t z = pixel / (plan_.y.size[1] * plan_.y.size[2]), y = pixel / plan_.y.size[2] % plan_.y.size[1],
-                  x = pixel % plan_.y.size[2], channels = plan_.inputs;
+    const int64_t channels = plan_.inputs;
     for (int64_t kz = 0; kz < wz.kernel; ++kz) {
-      const int64_t iz = wz.at(z, kz);
+      const int64_t iz = wz.at(place.z, kz);
       for (int64_t ky = 0; ky < wy.kernel; ++ky) {
-        const int64_t iy = wy.at(y, ky);
+        const int64_t iy = wy.at(place.y, ky);
         if (iz < 0 || iz >= wz.input || iy < 0 || iy >= wy.input) {
           products += wx.kernel * channels;
           continue;
         }
         float* row = image + iz * plan_.x.step[0] + iy * plan_.x.step[1];
         for (int64_t kx = 0; kx < wx.kernel; ++kx, products += channels) {
-          const int64_t ix = wx.at(x, kx);
+          const int64_t ix = wx.at(place.x, kx);
           if (ix < 0 || ix >= wx.input) continue;
           for (int64_t c = 0; c < channels; ++c) row[ix * plan_.x.step[2] + c] += products[c];
         }

@@ -38,8 +38,9 @@ struct TileRows {
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
 
-  // How many of the rows that are left the next tile takes: about as many as those behind it.
+  // How many of the rows that are left the next tile takes: all it can, and the last two about as many as each other.
   int next_rows(int64_t left) const {
+    if (left >= 2 * rows) return rows;  // divisions would take as long as a short product
     const int64_t tiles = (left + rows - 1) / rows, even = (left + tiles - 1) / tiles;
     return static_cast<int>(std::min(left, (even + whole_rows - 1) / whole_rows * whole_rows));
   }

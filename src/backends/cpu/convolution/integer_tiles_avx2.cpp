@@ -2,10 +2,14 @@
 // bits and saturates. Sums are int32 results, and exact.
 //
 // Where the magnitudes of the two weights are 128 together at most, nothing saturates: 255 times that fits. Those steps
-// are marked in their runs. Elsewhere a byte of a row is taken in two parts, its highest bit and the rest, whose
-// products fit, whatever the weights are.
+// are marked in their runs. In longer runs of others both factors are widened to sixteen bits, the rows once for all
+// columns and the weights while they are read; a vector then holds four columns, each as two sums, of the first two
+// products of a step and of its last two, which become one at the end. That takes as many multiplications as narrow
+// steps do. In short runs, which would not pay for it, a byte of a row is taken in two parts, its highest bit and the
+// rest, whose products fit, whatever the weights are.
 #include <immintrin.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -15,7 +19,7 @@
 namespace mpsgraph::cpu::avx2 {
 namespace {
 
-constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group, rows_of_tile = 4, lanes = 8;
+constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group, rows_of_tile = 6, lanes = 8;
 
 template <bool Turn>
 __m256i four_of_row(const uint8_t* from) {
@@ -58,22 +62,124 @@ template <int R, int V, bool Turn, bool Narrow>
   }
 }
 
+// ---- wide steps
+
+constexpr int64_t least_steps = 16;  // of a run that is worth it
+
+bool is_widened(const TileRun& run) { return !run.narrow && run.steps >= least_steps; }
+
+constexpr int64_t steps_of_chunk = 256;  // whose widened rows are in the first-level cache
+constexpr int64_t wide_row = steps_of_chunk * group + 32;  // not a multiple of a page, so that rows do not share sets
+
+// Some wide steps: parts of runs, behind one another in the widened rows.
+struct Chunk {
+  static constexpr int most_parts = 32;
+  struct Part {
+    int64_t panel, steps;
+  };
+  Part parts[most_parts];
+  int count = 0;
+  int64_t steps = 0;
+  bool is_full() const { return count == most_parts || steps == steps_of_chunk; }
+};
+
+template <bool Turn>
+void widen(const uint8_t* from, int64_t bytes, int16_t* to) {
+  int64_t i = 0;
+  for (; i + 16 <= bytes; i += 16) {
+    __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    if (Turn) some = _mm_xor_si128(some, _mm_set1_epi8(static_cast<char>(0x80)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepu8_epi16(some));
+  }
+  for (; i < bytes; ++i) to[i] = static_cast<int16_t>(Turn ? from[i] ^ 0x80 : from[i]);
+}
+
+// sums[r][at + ...] += the chunk's products, for V vectors of columns.
+template <int R, int V>
+[[gnu::always_inline]] inline void add_chunk(const int16_t (&rows)[R][wide_row], const Chunk& chunk,
+                                             const int8_t* panel, int at, int32_t (&sums)[R][columns]) {
+  __m256i halves[R][2 * V];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < 2 * V; ++v) halves[r][v] = _mm256_setzero_si256();
+  int64_t k = 0;
+  for (int i = 0; i < chunk.count; ++i) {
+    const int8_t* b = panel + (chunk.parts[i].panel * columns + at) * group;
+    for (const int64_t end = k + chunk.parts[i].steps * group; k < end; k += group, b += columns * group) {
+      __m256i weights[2 * V];
+#pragma GCC unroll 8
+      for (int v = 0; v < 2 * V; ++v)
+        weights[v] = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + v * 16)));
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        int64_t four;
+        std::memcpy(&four, &rows[r][k], sizeof four);
+        const __m256i row = _mm256_set1_epi64x(four);
+#pragma GCC unroll 8
+        for (int v = 0; v < 2 * V; ++v)
+          halves[r][v] = _mm256_add_epi32(halves[r][v], _mm256_madd_epi16(row, weights[v]));
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      constexpr int in_order = 0b11'01'10'00;  // a quarter of the sum has two columns of each half
+      const __m256i both =
+          _mm256_permute4x64_epi64(_mm256_hadd_epi32(halves[r][2 * v], halves[r][2 * v + 1]), in_order);
+      int32_t* to = sums[r] + at + v * lanes;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_add_epi32(load(to), both));
+    }
+}
+
+// sums += the products of all runs that are widened.
+template <int R, bool Turn>
+[[gnu::noinline]] void add_wide(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
+                                int width, int32_t (&sums)[R][columns]) {
+  constexpr int V = R == 1 ? columns / lanes : R == 2 ? 2 : 1;  // vectors of columns at once, as registers hold them
+  alignas(32) int16_t wide[R][wide_row];
+  Chunk chunk;
+  const auto multiply = [&] {
+    for (int at = 0; at < width; at += V * lanes) add_chunk<R, V>(wide, chunk, panel, at, sums);
+    chunk.count = 0, chunk.steps = 0;
+  };
+  for (int64_t i = 0; i < run_count; ++i)
+    for (int64_t s = 0, steps = 0; is_widened(runs[i]) && s < runs[i].steps; s += steps) {
+      steps = std::min(runs[i].steps - s, steps_of_chunk - chunk.steps);
+      for (int r = 0; r < R; ++r)
+        widen<Turn>(rows[r] + runs[i].delta + s * group, steps * group, wide[r] + chunk.steps * group);
+      chunk.parts[chunk.count++] = {runs[i].panel + s, steps};
+      chunk.steps += steps;
+      if (chunk.is_full()) multiply();
+    }
+  if (chunk.count) multiply();
+}
+
 template <int R, bool Turn>
 void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
                    std::byte* const* out, int width, const IntegerEpilogue& e) {
-  constexpr int V = R <= 2 ? columns / lanes : 2;  // vectors at once, as registers hold them
+  constexpr int V = R <= 2 ? columns / lanes : R <= 4 ? 2 : 1;  // vectors at once, as registers hold them
+  alignas(32) int32_t begin[R][columns];
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < columns; c += lanes)
+      _mm256_store_si256(reinterpret_cast<__m256i*>(begin[r] + c),
+                         e.start ? load(e.start + c) : _mm256_setzero_si256());
+  bool others = false;
+  for (int64_t i = 0; i < run_count; ++i) others |= !is_widened(runs[i]);
+  add_wide<R, Turn>(rows, runs, run_count, panel, width, begin);
   for (int at = 0; at < width; at += V * lanes) {
     __m256i sums[R][V];
-    for (int v = 0; v < V; ++v) {
-      const __m256i start = e.start ? load(e.start + at + v * lanes) : _mm256_setzero_si256();
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) sums[r][v] = start;
-    }
-    for (int64_t i = 0; i < run_count; ++i) {
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sums[r][v] = load(begin[r] + at + v * lanes);
+    for (int64_t i = 0; others && i < run_count; ++i) {
       const int8_t* b = panel + (runs[i].panel * columns + at) * group;
       if (runs[i].narrow)
         add_run<R, V, Turn, true>(rows, runs[i], b, sums);
-      else
+      else if (!is_widened(runs[i]))
         add_run<R, V, Turn, false>(rows, runs[i], b, sums);
     }
     for (int r = 0; r < R; ++r)

@@ -61,18 +61,31 @@ void max_row(const PoolingPlan& p, const T* plane, const RowPosition& row, T* ou
 template <class T>
 void max_lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t position, T* out) {
   using V = Value<T>;
-  if constexpr (std::is_same_v<T, float>) {
-    if (few_taps(p)) {
-      const FewTaps t(p, row, position);
-      if (t.taps > 0) return float_pooling().maxima(plane, t.offsets, t.taps, p.lanes, out);
-    }
-  }
   V m[pooling_tile];
   for (int64_t lane = 0; lane < p.lanes; lane += pooling_tile) {
     const int64_t n = std::min(pooling_tile, p.lanes - lane);
     std::fill(m, m + n, -std::numeric_limits<V>::infinity());
     for_taps(p, row, position, [&](int64_t, int64_t element) { take_larger(plane + element + lane, 1, n, m); });
     std::transform(m, m + n, out + lane, [](V value) { return T(value); });
+  }
+}
+
+// A row of positions with few taps: those that see the same taps of their windows go together.
+void max_lanes_of_row(const PoolingPlan& p, const float* plane, const RowPosition& row, float* out) {
+  const ops::Window& w = p.windows[3];
+  const auto& inside = p.inside[3];
+  for (int64_t position = 0, end = 0; position < w.output; position = end) {
+    const ops::PoolingTaps& in = inside[static_cast<size_t>(position)];
+    const auto sees_the_same = [&](const ops::PoolingTaps& other) {
+      return other.first == in.first && other.count == in.count;
+    };
+    for (end = position + 1; end < w.output && sees_the_same(inside[static_cast<size_t>(end)]);) ++end;
+    const FewTaps t(p, row, position);
+    float* to = out + position * p.lanes;
+    if (t.taps > 0)
+      float_pooling().maxima(plane, t.offsets, t.taps, p.lanes, end - position, w.stride * p.source_step[3], to);
+    else
+      std::fill_n(to, (end - position) * p.lanes, -std::numeric_limits<float>::infinity());
   }
 }
 
@@ -84,10 +97,16 @@ void max_pool(const PoolingPlan& p, const T* x, T* y) {
       const T* plane = x + unit / p.rows() * p.source;
       const RowPosition row = row_position(p, unit % p.rows());
       T* out = y + unit * row_size;
-      if (p.lanes == 1)
+      if (p.lanes == 1) {
         max_row(p, plane, row, out);
-      else
-        for (int64_t i = 0; i < p.row(); ++i) max_lanes(p, plane, row, i, out + i * p.lanes);
+        continue;
+      }
+      if constexpr (std::is_same_v<T, float>)
+        if (few_taps(p)) {
+          max_lanes_of_row(p, plane, row, out);
+          continue;
+        }
+      for (int64_t i = 0; i < p.row(); ++i) max_lanes(p, plane, row, i, out + i * p.lanes);
     }
   });
 }

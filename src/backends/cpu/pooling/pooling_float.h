@@ -7,8 +7,10 @@ namespace mpsgraph::cpu {
 
 struct FloatPooling {
   static constexpr int64_t max_taps = 64;
-  // Lanes: out[c] = maximum of x[offsets[t] + c] over the taps; NaN wins.
-  void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out);
+  // Lanes: out[c] = maximum of x[offsets[t] + c] over the taps; NaN wins. Then the same `step` further on and `lanes`
+  // behind, for as many positions.
+  void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, int64_t positions, int64_t step,
+                 float* out);
   // And at[c] = the number of the first tap that is the maximum.
   void (*first_maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out, int32_t* at);
   // to[offsets[t] + c] gets in[c] for the first tap that is the maximum; the other taps get zero. With `add` it is

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
 #include "backends/cpu/recurrent/recurrent_scalars.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -89,13 +90,16 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
 }
 
 template <class T>
+void pack_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j) {
+  const int64_t blocks = blocks_of(j.hidden, e.lanes);
+  parallel_for(j.directions * blocks * j.gates, grain_for(4 * e.lanes * j.depth()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) e.pack_forward(j, i / (blocks * j.gates), i / j.gates % blocks, i % j.gates);
+  });
+}
+
+template <class T>
 void run_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* own) {
   const int64_t blocks = blocks_of(j.hidden, e.lanes);
-  if (j.panels)
-    parallel_for(j.directions * blocks * j.gates, grain_for(4 * e.lanes * j.depth()), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        e.pack_forward(j, i / (blocks * j.gates), i / j.gates % blocks, i % j.gates);
-    });
   run_steps(j, j.forward_phases(), {blocks, blocks, blocks}, false,
             [&](const RecurrentRange& range, int phase, int64_t member) {
               e.forward(j, phase, range, own + member * e.own_rows * j.hidden);
@@ -216,6 +220,27 @@ RecurrentJob<T> described(const Lowering& lowering, const Dims& weights, const D
   return j;
 }
 
+// The panels of weights that are a constant, packed once; null where they are not, and where a second copy of them
+// would be a good part of a model's memory.
+template <class T>
+PackedPtr constant_panels(Lowering& lowering, const RecurrentEngine<T>& e, const RecurrentJob<T>& job,
+                          int64_t elements) {
+  constexpr int64_t most_elements = 1 << 18;
+  if (elements > most_elements) return nullptr;
+  const ConstantWeights constant = lowering.constant(1);
+  if (!constant) return nullptr;
+  std::string layout = cat("panels of recurrent steps: ", job.directions, " ", job.gates, " ", job.hidden, " ",
+                           job.forward_phases(), " phases, ", e.lanes, " lanes");
+  for (int64_t gate = 0; gate < job.gates; ++gate) layout += cat(" ", job.places[gate]);
+  return prepacked(constant, layout, static_cast<size_t>(elements) * sizeof(T),
+                   [&](const std::byte* weights, std::byte* panels) {
+                     RecurrentJob<T> j = job;
+                     j.weights = reinterpret_cast<const T*>(weights);
+                     j.panels = reinterpret_cast<T*>(panels);
+                     pack_forward(e, j);
+                   });
+}
+
 std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
   const Operand first = lowering.output();
   return dispatch_float(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
@@ -239,15 +264,18 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     const Buffer running = is_lstm && !gives_cell ? bind.scratch(last) : Buffer(),
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
-    const bool packed = job.batch * job.steps > unpacked_rows;
     // Forwards and backwards in turn, from step to step and run to run: what the caches still hold of the weights is
     // read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;
-    const Buffer panel_buffer = packed ? bind.scratch(panels) : Buffer(),
+    PackedPtr packed;
+    if constexpr (std::is_same_v<T, typename decltype(type)::type>)
+      if (!input_weight && job.steps > 1) packed = constant_panels(lowering, *e, job, panels);
+    const bool packs = !packed && job.batch * job.steps > unpacked_rows;
+    const Buffer panel_buffer = packs ? bind.scratch(panels) : Buffer(),
                  own = bind.scratch(thread_count() * e->own_rows * job.hidden);
-    return kernel([=, conversions = bind.conversions()](Frame& f) {
+    const auto run = [=, conversions = bind.conversions()](Frame& f) {
       conversions.load(f);
       RecurrentJob<T> j = job;
       j.source = pointer<T>(f, source);
@@ -256,7 +284,8 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
       j.inputs = inputs;
       j.last_first = runs->fetch_add(1, std::memory_order_relaxed) % 2 != 0;
       j.weights = pointer<T>(f, weights);
-      j.panels = pointer<T>(f, panel_buffer);
+      // Packed ones are only read.
+      j.panels = packed ? reinterpret_cast<T*>(const_cast<std::byte*>(packed.get())) : pointer<T>(f, panel_buffer);
       j.mask = pointer<T>(f, mask);
       j.extra = pointer<T>(f, extra);
       j.initial_state = pointer<T>(f, initial_state);
@@ -267,9 +296,11 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
       j.running_cell = pointer<T>(f, running);
       j.reset_state = pointer<T>(f, reset);
       j.update = pointer<T>(f, update);
+      if (packs) pack_forward(*e, j);
       run_forward(*e, j, pointer<T>(f, own));
       conversions.save(f);
-    });
+    };
+    return kernel(run, packed ? "packed weights" : "");
   });
 }
 

@@ -125,12 +125,17 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.depth() * W);
         Factors factors{{}, {states, row_stride, j.hidden}};
         if (j.input_weight) factors.first = {j.source + (t * j.batch + n) * j.inputs, j.inputs, j.inputs};
+        // A row's bits do not depend on how rows are shared out, so only a batch of one is summed in parts.
+        const auto multiply = [&](const Summand& summand, S* to) {
+          if (j.batch == 1) return Products::template multiply_row<at_once>(factors, panel, summand, to);
+          Products::template multiply_some<at_once>(count, factors, panel, summand, to, vectors * W);
+        };
         if (vectors == 4 && Panels::in_halves(j, block)) {
-          Products::template multiply_some<at_once>(count, factors, panel, {}, out, vectors * W);
+          multiply({}, out);
           for (int r = 0; r < count; ++r) spread_halves(begin, r, out + r * 4 * W);
         } else {
           for (int v = 0; v < vectors; v += at_once, panel += at_once * j.depth() * W)
-            Products::template multiply_some<at_once>(count, factors, panel, begin.from(v), out + v * W, vectors * W);
+            multiply(begin.from(v), out + v * W);
         }
       } else {
         const S* rows[vectors];

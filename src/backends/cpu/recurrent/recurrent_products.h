@@ -98,6 +98,39 @@ class RecurrentProducts {
     if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, factors, b, begin, out, out_stride);
   }
 
+  // One row: sums of every few steps by themselves, since one multiply-add cannot begin before the one that it adds to.
+  template <int vectors>
+  static void multiply_row(const Factors& factors, const S* b, const Summand& begin, S* out) {
+    constexpr int parts = vectors == 1 ? 8 : 4, line = 64 / sizeof(S);
+    V sums[parts][vectors] = {};
+    const auto add = [&](const Rows& a) __attribute__((always_inline)) {
+      const auto step = [&](int64_t i, V(&to)[vectors]) __attribute__((always_inline)) {
+        const V factor = P::splat(a.of[i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) to[v] += factor * P::load(b + v * W);
+        b += vectors * W;
+      };
+      int64_t i = 0;
+      for (; i + parts <= a.elements; i += parts) {
+#pragma GCC unroll 8
+        for (int at = 0; at < parts * vectors * W; at += line) __builtin_prefetch(b + ahead * vectors * W + at);
+#pragma GCC unroll 8
+        for (int part = 0; part < parts; ++part) step(i + part, sums[part]);
+      }
+      for (; i < a.elements; ++i) step(i, sums[0]);
+    };
+    if (factors.first.elements) add(factors.first);
+    add(factors.then);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+#pragma GCC unroll 8
+      for (int n = parts / 2; n > 0; n /= 2)
+#pragma GCC unroll 8
+        for (int part = 0; part < n; ++part) sums[part][v] += sums[part + n][v];
+      P::store(out + v * W, begin.at(0, v) + sums[0][v]);
+    }
+  }
+
   // ---- with weights in place
 
   static S total(V v) {
