@@ -63,7 +63,7 @@ void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py
   runtime::save_package(path, contents, values, {.locations = locations});
 }
 
-py::dict functions_of(const PackageContents& self, py::handle graph) {
+py::dict package_functions(const PackageContents& self, py::handle graph) {
   py::dict result;
   for (const runtime::PackageFunction& function : self.functions) {
     py::list operations;
@@ -203,7 +203,7 @@ void define_package_contents(py::module_& module) {
             return result;
           },
           py::arg("graph"))
-      .def("functions", &functions_of, py::arg("graph"), "(inputs, outputs, operations) by name.")
+      .def("functions", &package_functions, py::arg("graph"), "(inputs, outputs, operations) by name.")
       .def("training", &training_of, py::arg("graph"), "How the functions make training steps; empty where none does.");
 }
 

@@ -3,10 +3,8 @@
 
 namespace mpsgraph::runtime {
 
-Json parse_json(std::string_view text) { return Json::parse(text.begin(), text.end()); }
-
-SortedJson parse_sorted_json(std::string_view text, const SortedJson::parser_callback_t& watch) {
-  return SortedJson::parse(text.begin(), text.end(), watch);
+Json parse_json(std::string_view text, const Json::parser_callback_t& watch) {
+  return Json::parse(text.begin(), text.end(), watch);
 }
 
 std::string to_text(const Json& json, int indent) { return json.dump(indent); }

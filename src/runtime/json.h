@@ -7,12 +7,13 @@
 
 namespace mpsgraph::runtime {
 
-using Json = nlohmann::ordered_json;  // members in the order in which they were entered; for few of them
-using SortedJson = nlohmann::json;    // for many: found in logarithmic time
+// Members stand in the order in which they were entered, and one of many is found in linear time. There is no second
+// kind: it would be all of the library's code a second time.
+using Json = nlohmann::ordered_json;
 
-// Both throw Json::exception for what is no JSON. `watch` sees each key and value as it comes.
-Json parse_json(std::string_view text);
-SortedJson parse_sorted_json(std::string_view text, const SortedJson::parser_callback_t& watch);
+// Throws Json::exception for what is no JSON. `watch`, where there is one, sees each key and value as it comes, and says
+// whether it stays.
+Json parse_json(std::string_view text, const Json::parser_callback_t& watch = nullptr);
 std::string to_text(const Json& json, int indent = -1);
 
 }  // namespace mpsgraph::runtime

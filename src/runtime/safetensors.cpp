@@ -18,6 +18,7 @@ namespace {
 constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
 constexpr size_t alignment = 64;                  // of the data's beginning in the file, and so in memory
 constexpr size_t worth_reading = 65536;           // bytes of a tensor: past the mapping, by a call
+constexpr std::string_view no_description = "is described by other than dtype, shape and place";
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
@@ -48,17 +49,29 @@ DType dtype_in_file(const std::string& text) {
   throw PackageError(cat("'", text, "' is an element type that mpsgraph does not have"));
 }
 
-// Refuses what the format forbids and a parser would pass over: the same key twice.
-SortedJson parse_header(const char* first, const char* last) {
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, SortedJson::parse_event_t event, SortedJson& parsed) {
-    if (event == SortedJson::parse_event_t::object_start) keys.emplace_back();
-    if (event == SortedJson::parse_event_t::object_end) keys.pop_back();
-    if (event == SortedJson::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw PackageError(cat("'", parsed.get<std::string>(), "' stands twice in the header"));
-    return true;
+// The header's members by name. They are taken out as they come, because Json finds one of many in linear time. Refuses
+// what the format forbids and a parser would pass over: the same key twice.
+std::map<std::string, Json> parse_header(std::string_view text) {
+  using Event = Json::parse_event_t;
+  std::map<std::string, Json> members;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::string name;                         // of the header's member that is coming
+  const auto watch = [&](int depth, Event event, Json& parsed) {
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key) {
+      const auto key = parsed.get<std::string>();
+      if (!keys.back().insert(key).second) throw PackageError(cat("'", key, "' stands twice in the header"));
+      if (depth == 1) name = key;
+    }
+    const bool ends = event == Event::object_end || event == Event::array_end || event == Event::value;
+    if (!ends || depth != 1 || keys.empty() || name == "__metadata__") return true;
+    if (event != Event::object_end) throw PackageError(cat("'", name, "' ", no_description));
+    members[name] = std::move(parsed);
+    return false;  // nor does it stay in the header
   };
-  return parse_sorted_json({first, static_cast<size_t>(last - first)}, watch);
+  if (!parse_json(text, watch).is_object()) throw PackageError("its header is no object");
+  return members;
 }
 
 struct Extent {
@@ -66,16 +79,16 @@ struct Extent {
   std::string name;
 };
 
-uint64_t offset(const SortedJson& value) {
+uint64_t offset(const Json& value) {
   if (!value.is_number_unsigned()) throw PackageError("an offset is no whole number");
   return value.get<uint64_t>();
 }
 
-TensorType type_of(const SortedJson& entry) {
+TensorType type_of(const Json& entry) {
   Dims dims;
-  const SortedJson& shape = entry.at("shape");
+  const Json& shape = entry.at("shape");
   if (!shape.is_array() || shape.size() > static_cast<size_t>(max_rank)) throw PackageError("has no possible shape");
-  for (const SortedJson& size : shape) {
+  for (const Json& size : shape) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t{1} << 62)
       throw PackageError("has a shape of other than whole numbers");
     dims.push_back(size.get<int64_t>());
@@ -84,11 +97,10 @@ TensorType type_of(const SortedJson& entry) {
 }
 
 // One tensor of the header, over data that begins at `start` of the file.
-ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const SortedJson& entry,
-                   Extent& extent) {
-  if (!entry.is_object() || entry.size() != 3) throw PackageError("is described by other than dtype, shape and place");
+ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const Json& entry, Extent& extent) {
+  if (entry.size() != 3) throw PackageError(std::string(no_description));
   const TensorType type = type_of(entry);
-  const SortedJson& place = entry.at("data_offsets");
+  const Json& place = entry.at("data_offsets");
   if (!place.is_array() || place.size() != 2) throw PackageError("has no place in the file");
   extent.begin = offset(place[0]);
   extent.end = offset(place[1]);
@@ -121,12 +133,9 @@ std::map<std::string, ConstantPtr> read(const std::shared_ptr<const MappedFile>&
   if (length > largest_header || length > file->bytes() - sizeof length)
     throw PackageError(cat("its header of ", length, " bytes is not there"));
   const char* text = reinterpret_cast<const char*>(file->data()) + sizeof length;
-  const SortedJson header = parse_header(text, text + length);
-  if (!header.is_object()) throw PackageError("its header is no object");
   std::map<std::string, ConstantPtr> tensors;
   std::vector<Extent> extents;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
+  for (const auto& [name, entry] : parse_header({text, length})) {
     Extent extent{0, 0, name};
     try {
       tensors[name] = tensor(file, sizeof length + length, entry, extent);
@@ -147,7 +156,7 @@ std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const 
     return read(file);
   } catch (const PackageError& error) {
     throw PackageError(cat(path.string(), " is damaged: ", error.what()));
-  } catch (const SortedJson::exception& error) {
+  } catch (const Json::exception& error) {
     throw PackageError(cat(path.string(), " is damaged: its header cannot be read: ", error.what()));
   }
 }

@@ -26,12 +26,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t page = 4096;      // that contributions begin at: the processor's own pages may be larger
+constexpr size_t boundary = 4096;  // that contributions begin at: the processor's own pages may be larger
 constexpr int marks = 3;
 constexpr int64_t together = 32;   // elements that parts are made of, so that no two members write one cache line
 constexpr int64_t block = 2048;  // elements of a total that stay in the first cache while members are added to them
 
-size_t rounded(size_t bytes) { return (bytes + page - 1) / page * page; }
+size_t rounded(size_t bytes) { return (bytes + boundary - 1) / boundary * boundary; }
 
 template <class T>
 void add_up(std::byte* total, const std::vector<const std::byte*>& parts, int64_t count) {

@@ -14,54 +14,80 @@ bool is_non_zero(const T& x) {
     return x != T(0);
 }
 
+// What depends on the type: how many of n elements are no zeros, and which, in order; `found` has room for one more.
+struct NonZeros {
+  int64_t (*count)(const std::byte* from, int64_t n);
+  int64_t (*find)(const std::byte* from, int64_t n, int32_t* found);
+};
+template <class T>
+constexpr NonZeros non_zeros = {[](const std::byte* from, int64_t n) {
+                                  const T* x = reinterpret_cast<const T*>(from);
+                                  int64_t count = 0;
+                                  for (int64_t i = 0; i < n; ++i) count += is_non_zero(x[i]);
+                                  return count;
+                                },
+                                [](const std::byte* from, int64_t n, int32_t* found) {  // without a branch
+                                  const T* x = reinterpret_cast<const T*>(from);
+                                  int64_t count = 0;
+                                  for (int64_t i = 0; i < n; ++i) {
+                                    found[count] = static_cast<int32_t>(i);
+                                    count += is_non_zero(x[i]);
+                                  }
+                                  return count;
+                                }};
+
+NonZeros non_zeros_of(DType dtype) {
+  if (is_integer(dtype) || dtype == DType::boolean)
+    return dispatch_size(size_of(dtype), [](auto type) {
+      using T = typename decltype(type)::type;
+      return non_zeros<std::conditional_t<std::is_same_v<T, Item16>, uint64_t, T>>;
+    });
+  return dispatch(dtype, [](auto type) {
+    using T = typename decltype(type)::type;
+    return non_zeros<std::conditional_t<std::is_integral_v<T>, uint64_t, T>>;
+  });
+}
+
 std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   const int64_t n = x.elements(), rows = y.dims[0], rank = y.dims[1];
+  const auto item = static_cast<int64_t>(size_of(x.dtype));
   const int64_t parts = std::clamp<int64_t>(n / 4096, 1, thread_count());
   const Slot counts = lowering.scratch(static_cast<size_t>(parts) * sizeof(int64_t));
-  return dispatch(x.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    return kernel([=](Frame& f) {
-      const T* from = f.at<const T>(x.slot);
-      int32_t* to = f.at<int32_t>(y.slot);
-      int64_t* before = f.at<int64_t>(counts);
-      const auto begin = [&](int64_t part) { return n * part / parts; };
-      parallel_parts(parts, [&](int64_t part) {
-        before[part] = 0;
-        for (int64_t i = begin(part); i < begin(part + 1); ++i) before[part] += is_non_zero(from[i]);
-      });
-      int64_t total = 0;
-      for (int64_t part = 0; part < parts; ++part) total += std::exchange(before[part], total);
-      parallel_parts(parts, [&](int64_t part) {
-        int64_t index[max_rank + 1] = {}, row = before[part], i = begin(part);
-        for (int64_t axis = rank, at = i; axis-- > 0; at /= std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1))
-          index[axis] = at % std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1);
-        const int64_t last = rank > 0 ? x.dims.back() : 1;
-        int64_t& column = index[std::max<int64_t>(rank - 1, 0)];
-        // Pieces of rows: first which of their elements count, without a branch, then where these stand.
-        constexpr int64_t room = 512;
-        int32_t found[room + 1];
-        for (int64_t n; i < begin(part + 1) && row < rows; i += n) {
-          n = std::min({begin(part + 1) - i, last - column, room});
-          int64_t count = 0;
-          for (int64_t k = 0; k < n; ++k) {
-            found[count] = static_cast<int32_t>(k);
-            count += is_non_zero(from[i + k]);
-          }
-          count = std::min(count, rows - row);
-          for (int64_t k = 0; k < count && rank > 0; ++k) {
-            int32_t* entry = to + (row + k) * rank;
-            for (int64_t axis = 0; axis < rank - 1; ++axis) entry[axis] = static_cast<int32_t>(index[axis]);
-            entry[rank - 1] = static_cast<int32_t>(column) + found[k];
-          }
-          row += count;
-          column += n;
-          for (int64_t axis = rank - 1; axis > 0 && index[axis] == x.dims[static_cast<size_t>(axis)]; --axis)
-            index[axis] = 0, ++index[axis - 1];
-        }
-      });
-      if (total < rows) std::fill(to + total * rank, to + rows * rank, -1);
+  return kernel([=, of = non_zeros_of(x.dtype)](Frame& f) {
+    const std::byte* from = f.pointers[x.slot];
+    int32_t* to = f.at<int32_t>(y.slot);
+    int64_t* before = f.at<int64_t>(counts);
+    const auto begin = [&](int64_t part) { return n * part / parts; };
+    parallel_parts(parts, [&](int64_t part) {
+      before[part] = of.count(from + begin(part) * item, begin(part + 1) - begin(part));
     });
+    int64_t total = 0;
+    for (int64_t part = 0; part < parts; ++part) total += std::exchange(before[part], total);
+    parallel_parts(parts, [&](int64_t part) {
+      int64_t index[max_rank + 1] = {}, row = before[part], i = begin(part);
+      for (int64_t axis = rank, at = i; axis-- > 0; at /= std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1))
+        index[axis] = at % std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1);
+      const int64_t last = rank > 0 ? x.dims.back() : 1;
+      int64_t& column = index[std::max<int64_t>(rank - 1, 0)];
+      // Pieces of rows: first which of their elements count, then where these stand.
+      constexpr int64_t room = 512;
+      int32_t found[room + 1];
+      for (int64_t n; i < begin(part + 1) && row < rows; i += n) {
+        n = std::min({begin(part + 1) - i, last - column, room});
+        const int64_t count = std::min(of.find(from + i * item, n, found), rows - row);
+        for (int64_t k = 0; k < count && rank > 0; ++k) {
+          int32_t* entry = to + (row + k) * rank;
+          for (int64_t axis = 0; axis < rank - 1; ++axis) entry[axis] = static_cast<int32_t>(index[axis]);
+          entry[rank - 1] = static_cast<int32_t>(column) + found[k];
+        }
+        row += count;
+        column += n;
+        for (int64_t axis = rank - 1; axis > 0 && index[axis] == x.dims[static_cast<size_t>(axis)]; --axis)
+          index[axis] = 0, ++index[axis - 1];
+      }
+    });
+    if (total < rows) std::fill(to + total * rank, to + rows * rank, -1);
   });
 }
 

@@ -168,11 +168,14 @@ std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const M
   return forest;
 }
 
-// From `at` to leaves; each walk has a row of its own.
+// From `at` to leaves; each walk has a row of its own. Compiled once, not where it is called.
 template <bool OrEqual, bool Numbers, class T>
-[[gnu::always_inline]] inline void walk(const TreeNode<T>* nodes, const uint8_t* missing,
-                                        const T* const (&rows)[walks_at_once], int32_t (&at)[walks_at_once]) {
-  int32_t moved;
+[[gnu::noinline]] void walk(const TreeNode<T>* nodes, const uint8_t* missing, const T* const (&of)[walks_at_once],
+                            int32_t (&leaves)[walks_at_once]) {
+  const T* rows[walks_at_once];
+  int32_t at[walks_at_once], moved;
+  std::copy_n(of, walks_at_once, rows);
+  std::copy_n(leaves, walks_at_once, at);
   const auto step = [&](bool look) __attribute__((always_inline)) {
 #pragma GCC unroll 8
     for (int i = 0; i < walks_at_once; ++i) {
@@ -190,11 +193,13 @@ template <bool OrEqual, bool Numbers, class T>
     step(false);
     step(true);
   } while (moved);
+  std::copy_n(at, walks_at_once, leaves);
 }
 
 // ---- kernels
 
-template <class T, class W>
+// T: of x and what it is compared with. What the leaves give is float32 or float64, whichever T is.
+template <class T>
 class TreeEnsemble final : public Kernel {
  public:
   explicit TreeEnsemble(Lowering& lowering)
@@ -202,7 +207,8 @@ class TreeEnsemble final : public Kernel {
         result_(lowering.output()),
         targets_(lowering.input(7).dims[1]),
         depth_(lowering.attributes().integer("depth")),
-        or_equal_(lowering.attributes().string("comparison") == "less_than_or_equal_to") {
+        or_equal_(lowering.attributes().string("comparison") == "less_than_or_equal_to"),
+        gives_doubles_(result_.dtype == DType::float64) {
     const std::string& reduction = lowering.attributes().string("reduction");
     reduction_ = reduction == "sum"       ? TreeReduction::sum
                  : reduction == "minimum" ? TreeReduction::minimum
@@ -228,12 +234,13 @@ class TreeEnsemble final : public Kernel {
       else
         walk_plain(frame, range);
     });
-    W* to = frame.at<W>(result_.slot);
-    for (int64_t i = 0; i < rows * targets_; ++i) {
-      for (int64_t part = 1; part < tree_parts_; ++part)
-        reduce_into(reduction_, sums + i, sums + part * rows * targets_ + i, 1);
-      to[i] = static_cast<W>(sums[i]);
-    }
+    const int64_t results = rows * targets_;
+    for (int64_t part = 1; part < tree_parts_; ++part) reduce_into(reduction_, sums, sums + part * results, results);
+    if (gives_doubles_)
+      std::copy_n(sums, results, frame.at<double>(result_.slot));
+    else
+      std::transform(sums, sums + results, frame.at<float>(result_.slot),
+                     [](double x) { return static_cast<float>(x); });
   }
   std::string description() const override {
     if (!forest_) return "trees as they stand";
@@ -269,8 +276,10 @@ class TreeEnsemble final : public Kernel {
                                  lowering.input(6).dims[0],
                                  x_.dims[1]};
       made.forest = sorted(tables, depth_, or_equal_);
-      if (made.forest && reduction_ == TreeReduction::sum)
-        take_weights(*made.forest, tables, at(7, static_cast<const W*>(nullptr)), targets_);
+      if (made.forest && reduction_ == TreeReduction::sum && gives_doubles_)
+        take_weights(*made.forest, tables, at(7, static_cast<const double*>(nullptr)), targets_);
+      else if (made.forest && reduction_ == TreeReduction::sum)
+        take_weights(*made.forest, tables, at(7, static_cast<const float*>(nullptr)), targets_);
       return std::make_shared<const KeptForest<T>>(std::move(made));
     });
     if (!kept->forest) return;
@@ -296,8 +305,13 @@ class TreeEnsemble final : public Kernel {
       sums[forest_->target[i]] += forest_->weight[i];
       return;
     }
-    const W* weights = reinterpret_cast<const W*>(weights_.get()) + forest_->origin[i] * targets_;
-    reduce_into(reduction_, sums, weights, targets_);
+    add_weights(sums, weights_.get(), forest_->origin[i]);
+  }
+  void add_weights(double* sums, const std::byte* weights, int64_t leaf) const {
+    if (gives_doubles_)
+      reduce_into(reduction_, sums, reinterpret_cast<const double*>(weights) + leaf * targets_, targets_);
+    else
+      reduce_into(reduction_, sums, reinterpret_cast<const float*>(weights) + leaf * targets_, targets_);
   }
 
   void walk_sorted(Frame& frame, const Range& range) const {
@@ -353,7 +367,7 @@ class TreeEnsemble final : public Kernel {
                           tables_shape_[0],
                           tables_shape_[1],
                           tables_shape_[2]};
-    const W* weights = frame.at<const W>(tables_[6]);
+    const std::byte* weights = frame.at<const std::byte>(tables_[6]);
     const auto inside = [](int64_t i, int64_t size) { return 0 <= i && i < size; };
     for (int64_t row = range.row; row < range.end; ++row) {
       const T* x = frame.at<const T>(x_.slot) + row * t.width;
@@ -367,8 +381,7 @@ class TreeEnsemble final : public Kernel {
               (or_equal_ ? value <= split : value < split) || (std::isnan(value) && known && t.missing[at]);
           at = !known ? 0 : taken ? t.yes[at] : t.no[at];
         }
-        if (inside(at, t.nodes))
-          reduce_into(reduction_, range.sums + row * targets_, weights + at * targets_, targets_);
+        if (inside(at, t.nodes)) add_weights(range.sums + row * targets_, weights, at);
         constexpr double nothing = 0;
         for (int64_t k = 0; !inside(at, t.nodes) && k < targets_; ++k)
           reduce_into(reduction_, range.sums + row * targets_ + k, &nothing, 1);
@@ -378,7 +391,7 @@ class TreeEnsemble final : public Kernel {
 
   Operand x_, result_;
   int64_t targets_, depth_;
-  bool or_equal_;
+  bool or_equal_, gives_doubles_;
   TreeReduction reduction_;
   std::shared_ptr<const SortedForest<T>> forest_;
   std::shared_ptr<const std::byte> weights_;  // where leaves give to several targets
@@ -388,11 +401,8 @@ class TreeEnsemble final : public Kernel {
 };
 
 std::unique_ptr<Kernel> lower_trees(Lowering& lowering) {
-  const bool wide_rows = lowering.input(0).dtype == DType::float64, wide = lowering.input(7).dtype == DType::float64;
-  if (wide_rows && wide) return std::make_unique<TreeEnsemble<double, double>>(lowering);
-  if (wide_rows) return std::make_unique<TreeEnsemble<double, float>>(lowering);
-  if (wide) return std::make_unique<TreeEnsemble<float, double>>(lowering);
-  return std::make_unique<TreeEnsemble<float, float>>(lowering);
+  if (lowering.input(0).dtype == DType::float64) return std::make_unique<TreeEnsemble<double>>(lowering);
+  return std::make_unique<TreeEnsemble<float>>(lowering);
 }
 
 }  // namespace

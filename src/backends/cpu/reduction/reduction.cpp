@@ -6,58 +6,16 @@
 
 #include "backends/cpu/reduction/reduction.h"
 
+#include <algorithm>
+#include <complex>
 #include <limits>
 
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
-
-ReducePlan::ReducePlan(const Dims& dims, const std::vector<bool>& is_reduced) {
-  struct Axis {
-    int64_t n;
-    bool reduced;
-  };
-  std::vector<Axis> axes;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    (is_reduced[i] ? reduced_count : outputs) *= dims[i];
-    if (dims[i] == 1) continue;
-    if (!axes.empty() && axes.back().reduced == is_reduced[i])
-      axes.back().n *= dims[i];
-    else
-      axes.push_back({dims[i], is_reduced[i]});
-  }
-  int64_t stride = 1;
-  if (!axes.empty()) {
-    stride = axes.back().n;
-    (axes.back().reduced ? run : columns) = stride;
-    axes.pop_back();
-  }
-  for (; !axes.empty(); axes.pop_back()) {
-    const Axis axis = axes.back();
-    Dims& n = axis.reduced ? reduced : kept;
-    Dims& strides = axis.reduced ? reduced_strides : kept_strides;
-    n.insert(n.begin(), axis.n), strides.insert(strides.begin(), stride);
-    stride *= axis.n;
-  }
-  if (empty()) return;
-  column_tiles = (columns + tile - 1) / tile;
-  const int64_t units = outputs / columns * column_tiles;
-  if (units < 16) chunks = std::clamp<int64_t>(reduced_count * std::min(columns, tile) / 32768, 1, 64);
-  chunks = std::min(chunks, reduced_count);
-}
-
-namespace {
-
-int64_t offset(const Dims& dims, const Dims& strides, int64_t index) {
-  int64_t result = 0;
-  for (size_t i = dims.size(); i-- > 0; index /= dims[i]) result += index % dims[i] * strides[i];
-  return result;
-}
-
-}  // namespace
-
-int64_t ReducePlan::kept_offset(int64_t row) const { return offset(kept, kept_strides, row); }
-int64_t ReducePlan::reduced_offset(int64_t index) const { return offset(reduced, reduced_strides, index); }
 
 namespace {
 
@@ -163,52 +121,146 @@ ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
   return ReducePlan(dims, reduced);
 }
 
-// A reducer without its types: what runs it, and how large its totals are.
-struct AnyReducer {
-  void (*run)(const ReducePlan& plan, const std::byte* in, std::byte* out, std::byte* scratch);
-  size_t total_bytes;
-};
+// The loops of an operation, which brings: Item (in memory), Total (what partial results are kept in), Block (what the
+// inner loops keep), identity(), empty(), add(block, item), merge(total, block or total), result(total). One that names
+// a vector_kind has its inner loops over float32 done by the tile functions, in the widest vectors that are there.
 template <class Op>
-constexpr AnyReducer any_reducer = {
-    [](const ReducePlan& plan, const std::byte* in, std::byte* out, std::byte* scratch) {
-      using Item = typename Op::Item;
-      Reducer<Op>::run(plan, reinterpret_cast<const Item*>(in), reinterpret_cast<Item*>(out),
-                       reinterpret_cast<typename Op::Total*>(scratch));
-    },
-    sizeof(typename Op::Total)};
+struct LoopsOf {
+  using Item = typename Op::Item;
+  using Block = typename Op::Block;
+  using Total = typename Op::Total;
+  static constexpr bool in_vectors = std::is_same_v<Item, float> && requires { Op::vector_kind; };
+  static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };  // to float32, a tile at a time
+  static constexpr DType widened_from = std::is_same_v<Item, Half> ? DType::float16 : DType::bfloat16;
+  static consteval bool sums_halves() {
+    if constexpr (widened) return Op::vector_kind == Reduction::sum;
+    return false;
+  }
+  static const Item* items(const std::byte* in) { return reinterpret_cast<const Item*>(in); }
+  static Total* totals(std::byte* memory) { return reinterpret_cast<Total*>(memory); }
+  static const Total* totals(const std::byte* memory) { return reinterpret_cast<const Total*>(memory); }
 
-std::unique_ptr<Kernel> reduction_kernel(Lowering& lowering, const AnyReducer& reducer) {
+  static void empty(std::byte* out, int64_t n) { std::fill_n(reinterpret_cast<Item*>(out), n, Op::empty()); }
+  static void begin(std::byte* memory, int64_t n) { std::fill_n(totals(memory), n, Total(Op::identity())); }
+
+  static void run(const std::byte* from, int64_t n, std::byte* to) {
+    constexpr int64_t lanes = 16, items_per_block = 1024;
+    const Item* in = items(from);
+    Total& total = *totals(to);
+    while (n > 0) {
+      const int64_t m = std::min(n, items_per_block);
+      if constexpr (in_vectors) {
+        float block = Op::identity();
+        float_functions().reduce(Op::vector_kind)(&block, in, m);
+        Op::merge(total, block);
+      } else if constexpr (sums_halves()) {
+        float block = 0;
+        float_functions().sum_halves(&block, in, widened_from, m);
+        Op::merge(total, block);
+      } else if constexpr (widened) {
+        float wide[items_per_block];
+        const void* halves = in;
+        cast_function(widened_from, DType::float32)(wide, &halves, m);
+        float block = Op::identity();
+        float_functions().reduce(Op::vector_kind)(&block, wide, m);
+        Op::merge(total, block);
+      } else {
+        Block lane[lanes];
+        std::fill(lane, lane + lanes, Op::identity());
+        int64_t i = 0;
+        for (; i + lanes <= m; i += lanes)
+#pragma omp simd
+          for (int64_t l = 0; l < lanes; ++l) Op::add(lane[l], in[i + l]);
+        for (; i < m; ++i) Op::add(lane[0], in[i]);
+        for (const Block& value : lane) Op::merge(total, value);
+      }
+      in += m, n -= m;
+    }
+  }
+
+  static void rows(const std::byte* from, int64_t stride, int64_t n, int64_t width, std::byte* to) {
+    const Item* in = items(from);
+    Block block[ReducePlan::tile];
+    std::fill(block, block + width, Op::identity());
+    if constexpr (in_vectors) {
+      float_functions().combine(Op::vector_kind)(block, in, stride, n, width);
+    } else if constexpr (widened) {
+      const TileFunction widen = cast_function(widened_from, DType::float32);
+      const CombineFunction combine = float_functions().combine(Op::vector_kind);
+      float wide[turned_elements];
+      const int64_t together = n * stride <= turned_elements ? n : 1;  // with what lies between them
+      for (int64_t r = 0; r < n; r += together) {
+        const void* halves = in + r * stride;
+        widen(wide, &halves, (together - 1) * stride + width);
+        combine(block, wide, stride, together, width);
+      }
+    } else {
+      for (int64_t r = 0; r < n; ++r, in += stride)
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) Op::add(block[i], in[i]);
+    }
+    Total* total = totals(to);
+    for (int64_t i = 0; i < width; ++i) Op::merge(total[i], block[i]);
+  }
+
+  static void merge(std::byte* memory, const std::byte* more, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) Op::merge(totals(memory)[i], totals(more)[i]);
+  }
+
+  // The halves are rounded by a tile function.
+  static void store(const std::byte* memory, int64_t n, std::byte* to) {
+    const Total* total = totals(memory);
+    Item* out = reinterpret_cast<Item*>(to);
+    if constexpr (widened) {
+      float wide[ReducePlan::tile];
+      const void* from = wide;
+      const TileFunction round = cast_function(DType::float32, widened_from);
+      for (int64_t begin = 0; begin < n; begin += ReducePlan::tile) {
+        const int64_t count = std::min(ReducePlan::tile, n - begin);
+        for (int64_t i = 0; i < count; ++i) wide[i] = Op::value(total[begin + i]);
+        round(out + begin, &from, count);
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) out[i] = Op::result(total[i]);
+    }
+  }
+};
+template <class Op, class L = LoopsOf<Op>>
+constexpr ReduceLoops reduce_loops = {
+    sizeof(typename Op::Item), sizeof(typename Op::Total), L::empty, L::begin, L::run, L::rows, L::merge, L::store};
+
+std::unique_ptr<Kernel> reduction_kernel(Lowering& lowering, const ReduceLoops& loops) {
   const Operand in = lowering.input(0), out = lowering.output();
   const ReducePlan plan = plan_of(lowering, in.dims);
-  const size_t bytes = plan.scratch_bytes(reducer.total_bytes);
+  const size_t bytes = plan.scratch_bytes(loops.total_bytes);
   const Slot scratch = bytes ? lowering.scratch(bytes) : -1;
-  return kernel([plan, run = reducer.run, x = in.slot, y = out.slot, scratch](Frame& f) {
-    run(plan, f.pointers[x], f.pointers[y], scratch < 0 ? nullptr : f.pointers[scratch]);
+  return kernel([plan, loops, x = in.slot, y = out.slot, scratch](Frame& f) {
+    reduce(plan, loops, f.pointers[x], f.pointers[y], scratch < 0 ? nullptr : f.pointers[scratch]);
   });
 }
 
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_number(Lowering& lowering) {
   return reduction_kernel(lowering, dispatch_number(lowering, lowering.input(0).dtype, [](auto type) {
-                            return any_reducer<Op<typename decltype(type)::type>>;
+                            return reduce_loops<Op<typename decltype(type)::type>>;
                           }));
 }
 
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_algebraic(Lowering& lowering) {
   return reduction_kernel(lowering, dispatch_algebraic(lowering, lowering.input(0).dtype, [](auto type) {
-                            return any_reducer<Op<typename decltype(type)::type>>;
+                            return reduce_loops<Op<typename decltype(type)::type>>;
                           }));
 }
 
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
   const DType dtype = lowering.input(0).dtype;
-  if (dtype == DType::boolean) return reduction_kernel(lowering, any_reducer<Op<bool>>);
+  if (dtype == DType::boolean) return reduction_kernel(lowering, reduce_loops<Op<bool>>);
   if (!is_integer(dtype)) unsupported(lowering, dtype);
   return reduction_kernel(lowering, dispatch_size(size_of(dtype), [](auto type) {
                             using T = typename decltype(type)::type;
-                            return any_reducer<Op<std::conditional_t<std::is_same_v<T, Item16>, uint64_t, T>>>;
+                            return reduce_loops<Op<std::conditional_t<std::is_same_v<T, Item16>, uint64_t, T>>>;
                           }));
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/reduction/reduction.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
