@@ -163,7 +163,7 @@ class Parameter:
             self._seen = True
             if type(value) in self.usual:
                 return True
-        if self._takes_ints and type(value) in (list, tuple) and _INTS.issuperset(map(type, value)):
+        if self._takes_ints and type(value) in (list, tuple) and all(type(item) is int for item in value):
             return True
         if self._check is None:
             self._check = self._looked_up(_check_of) or _anything
@@ -242,8 +242,8 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
         for name, parameter in inspect.signature(function).parameters.items():
             yield name, parameter.kind, parameter.annotation
         return
-    code, annotations = function.__code__, function.__annotations__
-    by_place, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    code, annotations, by_place = function.__code__, function.__annotations__, function.__code__.co_argcount
+    by_name = by_place + code.co_kwonlyargcount
     for i, name in enumerate(code.co_varnames[:by_name]):
         yield name, _BY_PLACE[1] if i < by_place else _BY_NAME, annotations.get(name, _EMPTY)
     rests = [kind for flag, kind in _RESTS if code.co_flags & flag]
@@ -466,14 +466,13 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 """Names that mean the same in the annotations of every module, and the types that need no further look for them."""
 _WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}  # those that ints in a list or a tuple fit, too
-_INTS = frozenset([int])
 
 
 @functools.cache
 def _plain_types(annotation: str) -> frozenset[type] | None:
     """What `_usual_types_of` would say of an annotation of such names only; None for any other."""
-    names = annotation.split(" | ")
-    return frozenset(kind for name in names for kind in _PLAIN[name]) if _PLAIN.keys() >= set(names) else None
+    names = set(annotation.split(" | "))
+    return frozenset(kind for name in names for kind in _PLAIN[name]) if names <= _PLAIN.keys() else None
 
 
 @functools.cache
