@@ -37,6 +37,10 @@ from ._shown import shown
 from .errors import DTypeError, Error, GraphError, ShapeError
 
 T = TypeVar("T")
+_EMPTY, _BY_NAME = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_REST, _OTHERS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_RESTS = ((inspect.CO_VARARGS, _REST), (inspect.CO_VARKEYWORDS, _OTHERS))
 _SIZED = ("mpsgraph.ops.", "mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.onnx", "mpsgraph.random")
 _BOUNDED = ("mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.training.")
 Check: TypeAlias = Callable[[Any], bool]
@@ -139,7 +143,7 @@ class Parameter:
     def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:
         self.name = name
         self.usual: frozenset[type] = frozenset()
-        self.takes_all = annotation in ("Any", "object", inspect.Parameter.empty)
+        self.takes_all = annotation is _EMPTY or annotation == "Any" or annotation == "object"
         self._annotation, self._function, self._bounds = annotation, function, bounds
         self._seen = self._takes_ints = False
         self._check: Check | None = None
@@ -159,7 +163,7 @@ class Parameter:
             self._seen = True
             if type(value) in self.usual:
                 return True
-        if self._takes_ints and type(value) in (list, tuple) and _INTS.issuperset(map(type, value)):
+        if self._takes_ints and type(value) in (list, tuple) and all(type(item) is int for item in value):
             return True
         if self._check is None:
             self._check = self._looked_up(_check_of) or _anything
@@ -182,7 +186,7 @@ class Contract:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        inner = inspect.unwrap(function)
+        inner = inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
         self.is_method = "." in function.__qualname__.rsplit("<locals>.")[-1]
         self.positional = 0
         self.looked_at: list[tuple[int, Parameter]] = []
@@ -191,10 +195,10 @@ class Contract:
         bounds = _BOUNDS if function.__module__.startswith(_BOUNDED) else {}
         for name, kind, annotation in _parameters(inner):
             made = Parameter(name, annotation, inner, bounds.get(name))
-            by_place = kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            if not made.takes_all and kind is inspect.Parameter.VAR_POSITIONAL:
+            by_place = kind in _BY_PLACE
+            if not made.takes_all and kind is _REST:
                 self.rest = made
-            elif not made.takes_all and kind is not inspect.Parameter.VAR_KEYWORD:
+            elif not made.takes_all and kind is not _OTHERS:
                 if by_place:
                     self.looked_at.append((self.positional, made))
                 self.named[name] = made
@@ -238,16 +242,13 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
         for name, parameter in inspect.signature(function).parameters.items():
             yield name, parameter.kind, parameter.annotation
         return
-    code, kinds = function.__code__, inspect.Parameter
-    by_place, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    rests = [
-        kind
-        for flag, kind in ((inspect.CO_VARARGS, kinds.VAR_POSITIONAL), (inspect.CO_VARKEYWORDS, kinds.VAR_KEYWORD))
-        if code.co_flags & flag
-    ]
-    for i, name in enumerate(code.co_varnames[: by_name + len(rests)]):
-        kind = kinds.POSITIONAL_OR_KEYWORD if i < by_place else kinds.KEYWORD_ONLY
-        yield name, rests[i - by_name] if i >= by_name else kind, function.__annotations__.get(name, kinds.empty)
+    code, annotations, by_place = function.__code__, function.__annotations__, function.__code__.co_argcount
+    by_name = by_place + code.co_kwonlyargcount
+    for i, name in enumerate(code.co_varnames[:by_name]):
+        yield name, _BY_PLACE[1] if i < by_place else _BY_NAME, annotations.get(name, _EMPTY)
+    rests = [kind for flag, kind in _RESTS if code.co_flags & flag]
+    for name, kind in zip(code.co_varnames[by_name:], rests, strict=False):
+        yield name, kind, annotations.get(name, _EMPTY)
 
 
 _RESOLVED: dict[tuple[str, str], Any] = {}  # by module and text: most annotations stand in many places
@@ -465,14 +466,13 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 """Names that mean the same in the annotations of every module, and the types that need no further look for them."""
 _WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}  # those that ints in a list or a tuple fit, too
-_INTS = frozenset([int])
 
 
 @functools.cache
 def _plain_types(annotation: str) -> frozenset[type] | None:
     """What `_usual_types_of` would say of an annotation of such names only; None for any other."""
-    names = annotation.split(" | ")
-    return frozenset(kind for name in names for kind in _PLAIN[name]) if _PLAIN.keys() >= set(names) else None
+    names = set(annotation.split(" | "))
+    return frozenset(kind for name in names for kind in _PLAIN[name]) if names <= _PLAIN.keys() else None
 
 
 @functools.cache

@@ -11,8 +11,8 @@ namespace mpsgraph::runtime {
 // kind: it would be all of the library's code a second time.
 using Json = nlohmann::ordered_json;
 
-// Throws Json::exception for what is no JSON. `watch`, where there is one, sees each key and value as it comes, and says
-// whether it stays.
+// Throws Json::exception for what is no JSON. `watch`, where there is one, sees each key and value as it comes, and
+// says whether it stays.
 Json parse_json(std::string_view text, const Json::parser_callback_t& watch = nullptr);
 std::string to_text(const Json& json, int indent = -1);
 

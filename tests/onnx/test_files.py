@@ -5,6 +5,7 @@ Numbers that are written down here are ONNX Runtime 1.32's, and PyTorch 2.13's w
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import mpsgraph as mg
@@ -508,3 +509,18 @@ def test_one_size_of_a_shape():
     constants = {"last": np.int64(-1), "axis": np.int64([0])}
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", "m"))], [value("y", INT64, (1,))], constants))
     assert loaded.outputs["y"].shape == (1,) and loaded(ones(2, 3)).tolist() == [3]
+
+
+def test_loading_leaves_the_search_for_garbage_as_it_was():
+    made = model([node("Relu", ["x"], ["y"])], [value("x", FLOAT, (1,))], [value("y", FLOAT, (1,))])
+    before = gc.isenabled()
+    try:
+        for enabled in (True, False):
+            (gc.enable if enabled else gc.disable)()
+            mg.onnx.load(made)
+            assert gc.isenabled() is enabled
+            with pytest.raises(mg.GraphError):
+                mg.onnx.load("/no such file.onnx")
+            assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -53,18 +53,12 @@ def _default(value: str) -> Any:
 
 
 @cache
-def _table() -> tuple[dict[str, int], dict[tuple[str, str], str]]:
-    """The newest operator set of each domain, and the lines of the operators, read when they are asked for."""
-    domains, lines = {}, {}
-    for line in (Path(__file__).parent / "standard.txt").read_text().splitlines():
-        name, _, rest = line.partition(" ")
-        domain, slash, operator = name.partition("/")
-        domain = "" if domain == "ai.onnx" else domain
-        if slash:
-            lines[domain, operator] = f" {rest}"
-        elif domain != "#":
-            domains[domain] = int(rest)
-    return domains, lines
+def _table() -> tuple[dict[str, int], str]:
+    """The newest operator set of each domain, and the text in which the line of an operator is found."""
+    _, _, text = (Path(__file__).parent / "standard.txt").read_text().partition("\n")
+    heads = text[: text.index("/")].splitlines()[:-1]  # the last is the begin of an operator's
+    domains = {name: int(number) for name, number in map(str.split, heads)}
+    return {"" if name == "ai.onnx" else name: number for name, number in domains.items()}, f"\n{text}"
 
 
 def newest_opset(domain: str) -> int | None:
@@ -74,11 +68,16 @@ def newest_opset(domain: str) -> int | None:
 
 def standard_operators() -> list[tuple[str, str]]:
     """Domain and name of all."""
-    return sorted(_table()[1])
+    names = [line.partition(" ")[0].split("/") for line in _table()[1].splitlines() if "/" in line.partition(" ")[0]]
+    return sorted(("" if domain == "ai.onnx" else domain, name) for domain, name in names)
 
 
 @cache
 def standard_operator(domain: str, name: str) -> Operator | None:
     """An operator of the standard, or None when it has no such."""
-    text = _table()[1].get((domain, name))
-    return None if text is None else Operator(text)
+    text, head = _table()[1], f"\n{domain or 'ai.onnx'}/{name} "
+    begin = text.find(head)
+    if begin < 0 or "\n" in head[1:]:
+        return None
+    begin += len(head) - 1
+    return Operator(text[begin : text.find("\n", begin)])

@@ -166,12 +166,13 @@ class TiledProduct final : public Kernel {
   PackedPtr packed_;  // null: packed in each run
 };
 
-// Measured beside oneDNN's in place: with a constant that is packed once 0.7 to 1.0 of its time, with one that is packed
-// in each run as long or less from some rows on. Large constants are not packed: that would be a second copy of most of
+// Measured beside oneDNN's in place: with a constant that is packed once 0.7 to 1.0 of its time, with a factor that is
+// packed in each run as long from some rows on. Large constants are not packed: that would be a second copy of most of
 // a model. Small products save oneDNN its kernels.
 bool suits(const Products& products, int64_t columns, bool constant, bool transpose_b) {
   constexpr int64_t most_packed = 1 << 18;  // elements, 1 MB
-  constexpr int64_t most_at_once = 1 << 14, rows_to_pack_for = 24, far_apart = 512;  // packed_product.h has those
+  constexpr int64_t most_at_once = 1 << 14, rows_to_pack_for = 24;
+  constexpr int64_t far_apart = 512;  // columns: packed_product.h has those
   const int64_t rows = products.m, steps = products.k, work = rows * steps * columns * products.count();
   if (constant && steps * columns <= most_packed) return true;
   if (rows >= rows_to_pack_for && steps * columns <= most_at_once && columns < far_apart) return true;

@@ -143,10 +143,11 @@ struct LoopsOf {
   static void empty(std::byte* out, int64_t n) { std::fill_n(reinterpret_cast<Item*>(out), n, Op::empty()); }
   static void begin(std::byte* memory, int64_t n) { std::fill_n(totals(memory), n, Total(Op::identity())); }
 
-  static void run(const std::byte* from, int64_t n, std::byte* to) {
+  static void run(const std::byte* from, int64_t n, int64_t runs, std::byte* to) {
+    for (int64_t r = 0; r < runs; ++r) run(items(from) + r * n, n, totals(to)[r]);
+  }
+  static void run(const Item* in, int64_t n, Total& total) {
     constexpr int64_t lanes = 16, items_per_block = 1024;
-    const Item* in = items(from);
-    Total& total = *totals(to);
     while (n > 0) {
       const int64_t m = std::min(n, items_per_block);
       if constexpr (in_vectors) {
@@ -158,14 +159,14 @@ struct LoopsOf {
         float_functions().sum_halves(&block, in, widened_from, m);
         Op::merge(total, block);
       } else if constexpr (widened) {
-        float wide[items_per_block];
+        alignas(64) float wide[items_per_block];
         const void* halves = in;
         cast_function(widened_from, DType::float32)(wide, &halves, m);
         float block = Op::identity();
         float_functions().reduce(Op::vector_kind)(&block, wide, m);
         Op::merge(total, block);
       } else {
-        Block lane[lanes];
+        alignas(64) Block lane[lanes];
         std::fill(lane, lane + lanes, Op::identity());
         int64_t i = 0;
         for (; i + lanes <= m; i += lanes)
@@ -180,14 +181,14 @@ struct LoopsOf {
 
   static void rows(const std::byte* from, int64_t stride, int64_t n, int64_t width, std::byte* to) {
     const Item* in = items(from);
-    Block block[ReducePlan::tile];
+    alignas(64) Block block[ReducePlan::tile];
     std::fill(block, block + width, Op::identity());
     if constexpr (in_vectors) {
       float_functions().combine(Op::vector_kind)(block, in, stride, n, width);
     } else if constexpr (widened) {
       const TileFunction widen = cast_function(widened_from, DType::float32);
       const CombineFunction combine = float_functions().combine(Op::vector_kind);
-      float wide[turned_elements];
+      alignas(64) float wide[turned_elements];
       const int64_t together = n * stride <= turned_elements ? n : 1;  // with what lies between them
       for (int64_t r = 0; r < n; r += together) {
         const void* halves = in + r * stride;

@@ -40,8 +40,8 @@ struct ReduceLoops {
   size_t item_bytes, total_bytes;
   void (*empty)(std::byte* out, int64_t n);  // results of no items
   void (*begin)(std::byte* totals, int64_t n);
-  // n items that lie side by side, into one total.
-  void (*run)(const std::byte* in, int64_t n, std::byte* total);
+  // `runs` of n items, all side by side, each run into its total.
+  void (*run)(const std::byte* in, int64_t n, int64_t runs, std::byte* totals);
   // At most `most_rows` rows of `width` items, `stride` items apart, each column into its total; width <= plan.tile.
   void (*rows)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* totals);
   void (*merge)(std::byte* totals, const std::byte* more, int64_t n);

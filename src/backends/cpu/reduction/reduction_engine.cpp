@@ -77,7 +77,7 @@ void reduce_long_rows(const ReducePlan& plan, const ReduceLoops& loops, const st
     for (int64_t row = begin; row < end; row += together) {
       const int64_t count = std::min(together, end - row);
       loops.begin(totals, count);
-      for (int64_t r = 0; r < count; ++r) loops.run(at.item(in, (row + r) * plan.run), plan.run, at.total(totals, r));
+      loops.run(at.item(in, row * plan.run), plan.run, count, totals);
       loops.store(totals, count, at.item(out, row));
     }
   });
@@ -114,7 +114,7 @@ void reduce_unit(const ReducePlan& plan, const ReduceLoops& loops, const std::by
   if (plan.run > 1) {
     while (first < last) {
       const int64_t skip = first % plan.run, n = std::min(plan.run - skip, last - first);
-      loops.run(at.item(in, plan.reduced_offset(first / plan.run) + skip), n, totals);
+      loops.run(at.item(in, plan.reduced_offset(first / plan.run) + skip), n, 1, totals);
       first += n;
     }
     return;
