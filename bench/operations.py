@@ -65,8 +65,6 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "truncated_normal",
-            "sample_grid_planes",
-            "sample_grid_planes_gradient",
             "hyperbolic_tangent",
             "matrix_multiplication_of_bytes",
             "matrix_multiplication_of_halves",
