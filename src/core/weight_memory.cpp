@@ -1,9 +1,9 @@
 // Large constants side by side on huge pages: what a model's weights cost when they are read is, for the most part, the
 // first touch of each page of memory, and a huge one is touched once where there would be 512.
 //
-// A chunk takes blocks until it is full, is never filled again, and goes with the last of them. A block that goes before
-// gives its own pages back. Only what comes after the first few megabytes lies there, so that small models pay for no
-// more memory than they need.
+// A chunk takes blocks until it is full, is never filled again, and goes with the last of them. A block that goes
+// before gives its own pages back. Only what comes after the first few megabytes lies there, so that small models pay
+// for no more memory than they need.
 #include "core/weight_memory.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 
 namespace mpsgraph {
 
-// Bytes that are not cleared. Once there are many, large ones share huge pages; each gives its memory back when it goes.
+// Bytes that are not cleared. Once there are many, large ones share huge pages; each gives its own back when it goes.
 std::shared_ptr<std::byte> weight_memory(size_t bytes);
 
 }  // namespace mpsgraph
