@@ -335,11 +335,11 @@ std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
       if (const auto vectors = in_vectors(lowering, p); vectors && p.planar && !empty)
         return kernel([=, v = *vectors](Frame& f) {
           for_pieces(p, vector_piece, [&](int64_t image, int64_t first, int64_t last) {
-            v.loops.coordinate_gradient_of_planes(
-                v.sampling, f.at<const float>(incoming.slot) + image * p.channels * p.places(),
-                f.at<const float>(source.slot) + image * p.image(),
-                f.at<const float>(coordinates.slot) + image * p.places() * 2, first, last,
-                f.at<float>(y.slot) + image * p.places() * 2);
+            v.loops.coordinate_gradient_of_planes(v.sampling,
+                                                  f.at<const float>(incoming.slot) + image * p.channels * p.places(),
+                                                  f.at<const float>(source.slot) + image * p.image(),
+                                                  f.at<const float>(coordinates.slot) + image * p.places() * 2, first,
+                                                  last, f.at<float>(y.slot) + image * p.places() * 2);
           });
         });
     const Slot taps = taps_slot<W>(lowering, p);

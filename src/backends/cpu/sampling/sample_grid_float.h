@@ -18,7 +18,6 @@ struct FloatGridSampling {
   int64_t columns, places, channels;  // of the result
   bool clamps;  // what lies outside is the nearest edge; otherwise the constant
   float constant;
-
 };
 
 // For places [first, last) of one image.
