@@ -1,7 +1,7 @@
 // Bilinear sampling in float32, once per vector set.
 //
 // Coordinates become places a block at a time, in vectors of double. With the channels last each place is blended at
-// once, a vector of channels at a time; in planes a vector of places at a time is gathered from one plane after another.
+// once, a vector of channels at a time; of planes, a vector of places at a time is gathered from one after another.
 // Paddings that mirror, other types and sums by the source stay with sample_grid.cpp.
 #pragma once
 
