@@ -59,6 +59,11 @@ REASONS: dict[str, str] = {
     "top_k_gradient": "as `top_k`",
     "lstm_small_loop": FOR_COMPARISON,
     "lstm_small_loop_gradient": FOR_COMPARISON,
+    **dict.fromkeys(
+        ("sample_grid_planes", "sample_grid_planes_gradient"),
+        "from before planes were gathered in vectors; since then 1.0, with the gradients 0.75, in one run on the same "
+        "machine while others used it",
+    ),
     "matrix_inverse": "beside LAPACK in MKL, which is made for this processor; on an AMD one with AVX2 it takes 0.7",
     "matrix_multiplication_of_complex": "one product of real numbers, whose second factor is first written anew, twice "
     "as large",

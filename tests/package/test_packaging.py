@@ -256,7 +256,7 @@ def test_the_module_offers_what_python_looks_up_only(installed):
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="asks the thread that calls there")
 def test_calls_of_other_threads_name_their_interpreter(installed):
     """Py_AddPendingCall would look for it at the thread that has the GIL: where that one ends at this moment, as the
-    handlers' does after each call, the process ends, once in a million runs."""
+    handlers' does after each call, the process ends."""
     (module,) = installed.package.glob("_core*.so")
     used = run("nm", "-D", "--undefined-only", module, cwd=ROOT).split()
     assert "Py_AddPendingCall" not in used and "_PyEval_AddPendingCall" in used

@@ -113,7 +113,8 @@ W tap(const T* source, int32_t at, int64_t pixel, W constant) {
 template <class F>
 void for_pieces(const SamplePlan& p, int64_t piece, const F& f) {
   const int64_t pieces = (p.places() + piece - 1) / piece;
-  parallel_for(p.batch * pieces, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = grain_for(std::min(piece, p.places()) * p.channels * 16);
+  parallel_for(p.batch * pieces, grain, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t first = unit % pieces * piece;
       f(unit / pieces, first, std::min(first + piece, p.places()));
