@@ -38,13 +38,13 @@ STEPS = 5
 """Whose losses are compared, before anything is timed."""
 
 
-def stepping(side: str, made: torch_models.Made) -> Callable[[], float]:
-    """A function that makes a step and gives its loss."""
+def stepping(side: str, made: torch_models.Made, fused: bool) -> Callable[[], float]:
+    """A function that makes a step and gives its loss. Args: fused, PyTorch's Adam in one loop over all parameters."""
     import torch
 
     module, loss, inputs, labels = made
     module.train()
-    optimizer = torch.optim.Adam(module.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-4, fused=fused or None)
     if side == "trainer" or side == "compile_step":
         import mpsgraph as mg
 
@@ -71,7 +71,7 @@ def stepping(side: str, made: torch_models.Made) -> Callable[[], float]:
     return run
 
 
-def serve(side: str, threads: int, clock: Callable[[], float]) -> None:
+def serve(side: str, threads: int, clock: Callable[[], float], fused: bool) -> None:
     """Answers lines of a program's name and a number of steps by their times and losses; has one program at a time."""
     import torch
 
@@ -79,7 +79,7 @@ def serve(side: str, threads: int, clock: Callable[[], float]) -> None:
     os.dup2(2, 1)  # what packages print is no answer
     torch.set_num_threads(threads)
     first = torch.nn.Linear(3, 2), torch.nn.functional.cross_entropy, (torch.randn(4, 3),), (torch.arange(4) % 2,)
-    stepping(side, first)()  # what is imported and set up once
+    stepping(side, first, fused)()  # what is imported and set up once
     name, step = "", None
     for line in sys.stdin:
         wanted, steps = json.loads(line)
@@ -90,7 +90,7 @@ def serve(side: str, threads: int, clock: Callable[[], float]) -> None:
                 gc.collect()
                 made = torch_models.made(wanted)
                 name, began = wanted, time.perf_counter()
-                step = stepping(side, made)
+                step = stepping(side, made, fused)
                 losses, times = [step()], [time.perf_counter() - began]  # compilers work in processes of their own
                 steps -= 1
             else:
@@ -112,9 +112,9 @@ def serve(side: str, threads: int, clock: Callable[[], float]) -> None:
 class Sides:
     """A process for each side."""
 
-    def __init__(self, names: list[str], threads: int, clock: str, cache: str) -> None:
+    def __init__(self, names: list[str], threads: int, clock: str, fused: bool, cache: str) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache}
-        command = [sys.executable, __file__, "--threads", str(threads), "--clock", clock, "--serve"]
+        command = [sys.executable, __file__, "--threads", str(threads), "--clock", clock, *["--fused"] * fused, "--serve"]
         self.processes = {
             side: subprocess.Popen(
                 [*command, side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -218,12 +218,13 @@ def main() -> None:
     parser.add_argument(
         "--clock", default="wall", choices=CLOCKS, help="processor: on a busy machine, with --threads 1"
     )
+    parser.add_argument("--fused", action="store_true", help="Adam(fused=True) on all sides that leave it to PyTorch")
     parser.add_argument("--without", nargs="*", default=[], choices=SIDES, help="sides that are left out")
     parser.add_argument("--json", help="a file for all times, and what it holds from before is told as well")
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve, options.threads, CLOCKS[options.clock])
+        serve(options.serve, options.threads, CLOCKS[options.clock], options.fused)
         return
     names = [side for side in SIDES if side not in options.without]
     results: dict[str, Any] = {}
@@ -232,7 +233,7 @@ def main() -> None:
     wanted = [name for name in torch_models.available() if re.search(options.models, name)]
     wanted = [name for name in wanted if not options.quick or options.models or name in QUICK]
     with tempfile.TemporaryDirectory() as cache:
-        sides = Sides(names, options.threads, options.clock, cache)
+        sides = Sides(names, options.threads, options.clock, options.fused, cache)
         for name in wanted:
             results[name] = measured(sides, name, options.rounds or (3 if options.quick else 5), options.seconds)
             if options.json:
