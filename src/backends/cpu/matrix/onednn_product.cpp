@@ -15,9 +15,15 @@ using dnnl::memory;
 using Description = dnnl::matmul::primitive_desc;
 
 constexpr int64_t least_products = 1 << 19;  // of a block: some 10 microseconds, ten times what a call costs
+constexpr int64_t usual_products = 1 << 21;  // of a block where there are more than threads, as each packs its factors
 constexpr int64_t blocks_per_thread = 4;
-constexpr int64_t least_block_columns = 128, least_block_rows = 48;  // for oneDNN's tiles and its packing
 constexpr int64_t row_unit = 8, column_unit = 64;
+
+// Of a block, for oneDNN's tiles and its packing, and what it may be where a thread would get nothing else.
+struct LeastBlock {
+  int64_t rows, columns;
+};
+constexpr LeastBlock least_block{48, 128}, smallest_block{24, 64};
 
 // Without AVX-512 oneDNN packs both factors of float32 where the block is large enough. Where it is not, it reads them
 // in place, which takes up to twice the time of large products, the more so if strides are powers of two.
@@ -54,7 +60,9 @@ struct Cut {
 // Into how many a product is cut at most.
 int64_t most_blocks(int64_t products) {
   const int64_t threads = thread_count();
-  return threads > 1 ? std::clamp<int64_t>(products / least_products, 1, threads * blocks_per_thread) : 1;
+  if (threads == 1) return 1;
+  const int64_t least = std::clamp<int64_t>(products / least_products, 1, threads);
+  return std::clamp(products / usual_products, least, threads * blocks_per_thread);
 }
 
 // Cuts of a matrix, the result, into at most `wanted` blocks that are large enough to be packed: as many as leave no
@@ -221,8 +229,14 @@ class OnednnProduct final : public Kernel {
       cuts_.insert(cuts_.end(), cuts.begin(), cuts.end());
       if (!cuts.empty()) return;
     }
-    take(rank - 1, least_block_columns, column_unit);
-    take(rank - 2, least_block_rows, row_unit);
+    const int64_t rows = result[rank - 2], columns = result[rank - 1];
+    const auto pieces = [&](const LeastBlock& least) {
+      return std::max<int64_t>(rows / least.rows, 1) * std::max<int64_t>(columns / least.columns, 1);
+    };
+    const bool enough = pieces(least_block) >= std::min<int64_t>(wanted, thread_count());
+    const LeastBlock& least = enough ? least_block : smallest_block;
+    take(rank - 1, least.columns, column_unit);
+    take(rank - 2, least.rows, row_unit);
   }
 
   int64_t count() const {
