@@ -220,7 +220,7 @@ class OnednnProduct final : public Kernel {
       if (result[axis] > result[batch]) batch = axis;
     const auto take = [&](size_t axis, int64_t least, int64_t unit) {
       const int64_t size = result[axis];
-      cuts_.push_back(Cut(axis, size, std::clamp<int64_t>(size / least, 1, wanted), unit));
+      cuts_.push_back(Cut(axis, size, even(std::clamp<int64_t>(size / least, 1, wanted)), unit));
       wanted = (wanted + cuts_.back().count() - 1) / cuts_.back().count();
     };
     if (rank > 2) take(batch, 1, 1);
@@ -237,6 +237,14 @@ class OnednnProduct final : public Kernel {
     const LeastBlock& least = enough ? least_block : smallest_block;
     take(rank - 1, least.columns, column_unit);
     take(rank - 2, least.rows, row_unit);
+  }
+
+  // So many pieces or some less, that blocks are a multiple of threads: five of them take two threads as long as six.
+  int64_t even(int64_t pieces) const {
+    const int64_t blocks = count(), threads = thread_count();
+    for (int64_t fewer = pieces; 2 * fewer > pieces; --fewer)
+      if (blocks * fewer % threads == 0) return fewer;
+    return pieces;
   }
 
   int64_t count() const {

@@ -1,0 +1,43 @@
+"""Products that oneDNN multiplies in blocks: how many there are, and that no element is missed between them."""
+
+import mpsgraph as mg
+import pytest
+from harness.runtime import run_program
+
+DESCRIPTION = mg.Device("cpu").description
+AVX512 = "AVX-512" in DESCRIPTION and "oneDNN" in DESCRIPTION  # else small products are in tiles, or cut to be packed
+# Rows, steps, columns: blocks of the usual size, of the smallest one, with a last piece that is smaller, one block.
+PROGRAM = """
+    import re
+    import mpsgraph as mg
+    import numpy as np
+
+    for rows, steps, columns in [
+        (256, 512, 128), (64, 512, 128), (40, 700, 100), (72, 512, 64), (520, 128, 67), (23, 900, 63), (8, 16, 8),
+    ]:
+        rng = np.random.default_rng(0)
+        one, two = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, steps), (steps, columns)))
+        for turned in ("", "a", "b"):
+            g = mg.Graph()
+            stored = [np.ascontiguousarray(x.T) if name == turned else x for name, x in (("a", one), ("b", two))]
+            a, b = (g.placeholder(x.shape) for x in stored)
+            y = (g.transpose(a, (1, 0)) if turned == "a" else a) @ (g.transpose(b, (1, 0)) if turned == "b" else b)
+            made = g.compile({a: a.shape, b: b.shape}, [y])
+            result = made.run([dict(zip((a, b), stored))[t] for t in made.feeds])[0].numpy()
+            np.testing.assert_allclose(result, one.astype(np.float64) @ two, rtol=0, atol=4e-7 * steps)
+            blocks = re.search(r"(\\d+) blocks", made.plan())
+            print(blocks[1] if blocks else 1)
+"""
+
+
+# By threads, of each of the sizes above, where oneDNN has them: with two threads blocks are even.
+BLOCKS = {1: [1] * 7, 2: [4, 2, 1, 2, 2, 1, 1], 3: [3, 4, 1, 3, 3, 1, 1], 4: [4, 4, 1, 3, 4, 1, 1]}
+
+
+@pytest.mark.parametrize("threads", BLOCKS)
+def test_blocks_cover_the_result_and_occupy_the_threads(threads):
+    done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
+    assert done.returncode == 0, done.stderr
+    found = [int(word) for word in done.stdout.split()]
+    assert len(found) == 21
+    assert not AVX512 or found == [count for count in BLOCKS[threads] for _ in range(3)]
