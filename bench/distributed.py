@@ -262,14 +262,17 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     for name, colour in zip(MODELS, ("#4c72b0", "#dd8452"), strict=True):
         for way, style in zip(WAYS, ("x--", ".:", "o-"), strict=True):
             own = [r for r in rows if r["model"] == name and r["way"] == way and r["efficiency"] is not None]
-            label = f"{TITLES[name]}, {way}"
+            if not own:
+                continue
+            label = f"{TITLES[name]}, batch {own[0]['batch']}, {way}"
             left.plot([r["processes"] for r in own], [r["efficiency"] for r in own], style, color=colour, label=label)
             own = [r for r in own if r["hidden"] is not None]
             right.plot([r["processes"] for r in own], [r["hidden"] for r in own], style, color=colour, label=label)
+    most = max(row["efficiency"] or 0 for row in rows)
     left.set(ylabel="throughput over n times that of one", title=f"efficiency, {options.cores} cores a process")
     right.set(ylabel="share", title="communication that no step waited for")
     for axes in (left, right):
-        axes.set(xlabel="processes", ylim=(0, 1.08), xticks=options.processes)
+        axes.set(xlabel="processes", ylim=(0, max(1.08, 1.05 * most)), xticks=options.processes)
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
     figure.savefig(options.output / "distributed.png", dpi=130)

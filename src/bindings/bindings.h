@@ -13,6 +13,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "mpsgraph/core/graph.h"
@@ -25,6 +27,70 @@ struct AttributeSpec;
 namespace mpsgraph::bindings {
 
 namespace py = pybind11;
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+
+// pybind11 compiles a call for each type of function and of what is said of it. So lambdas are defined as the pointers
+// that they convert to, and texts without their lengths: functions of one signature share their call.
+template <class F>
+auto shared_call(F&& f) {
+  if constexpr (requires { requires std::is_pointer_v<decltype(+f)>; })
+    return +f;
+  else
+    return std::forward<F>(f);
+}
+template <class T>
+const T& shared_extra(const T& extra) {
+  return extra;
+}
+inline const char* shared_extra(const char* text) { return text; }
+
+template <class T, class... Options>
+class Class : public py::class_<T, Options...> {
+  using Base = py::class_<T, Options...>;
+
+ public:
+  template <class... Extra>
+  Class(py::handle scope, const char* name, const Extra&... extra) : Base(scope, name, shared_extra(extra)...) {}
+
+  template <class F, class... Extra>
+  Class& def(const char* name, F&& f, const Extra&... extra) {
+    Base::def(name, shared_call(std::forward<F>(f)), shared_extra(extra)...);
+    return *this;
+  }
+  template <class F, class... Extra>
+    requires(!std::is_convertible_v<F, const char*>)
+  Class& def(F&& constructor, const Extra&... extra) {
+    Base::def(std::forward<F>(constructor), shared_extra(extra)...);
+    return *this;
+  }
+  template <class F, class... Extra>
+  Class& def_static(const char* name, F&& f, const Extra&... extra) {
+    Base::def_static(name, shared_call(std::forward<F>(f)), shared_extra(extra)...);
+    return *this;
+  }
+  template <class Getter, class Setter, class... Extra>
+  Class& def_property(const char* name, Getter&& get, Setter&& set, const Extra&... extra) {
+    Base::def_property(name, shared_call(std::forward<Getter>(get)), shared_call(std::forward<Setter>(set)),
+                       shared_extra(extra)...);
+    return *this;
+  }
+  template <class Getter, class... Extra>
+  Class& def_property_readonly(const char* name, Getter&& get, const Extra&... extra) {
+    Base::def_property_readonly(name, shared_call(std::forward<Getter>(get)), shared_extra(extra)...);
+    return *this;
+  }
+  template <class Member, class... Extra>
+  Class& def_readwrite(const char* name, Member member, const Extra&... extra) {
+    Base::def_readwrite(name, member, shared_extra(extra)...);
+    return *this;
+  }
+  template <class Member, class... Extra>
+  Class& def_readonly(const char* name, Member member, const Extra&... extra) {
+    Base::def_readonly(name, member, shared_extra(extra)...);
+    return *this;
+  }
+};
 
 // --- references from C++ (python_reference.cpp) ----------------------------------------------------------------------
 

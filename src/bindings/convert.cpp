@@ -96,7 +96,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
 // --- element types ---------------------------------------------------------------------------------------------------
 
 void define_types(py::module_& module) {
-  py::class_<ElementType>(module, "DType", "The type of a tensor's elements, e.g. mpsgraph.float32.")
+  Class<ElementType>(module, "DType", "The type of a tensor's elements, e.g. mpsgraph.float32.")
       .def(py::init([](py::handle value) { return ElementType{to_dtype(value)}; }), py::arg("dtype"),
            "From a name, a numpy dtype, or another DType. DTypeError for anything else.")
       .def_property_readonly("name", [](ElementType self) { return std::string(name(self.dtype)); })

@@ -10,11 +10,11 @@ namespace mpsgraph::bindings {
 using namespace runtime;
 
 void define_exchange(py::module_& module) {
-  py::class_<compiler::Callable, std::shared_ptr<compiler::Callable>>(
+  Class<compiler::Callable, std::shared_ptr<compiler::Callable>>(
       module, "Callee",
       "What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.");
 
-  py::class_<SharedSum, std::shared_ptr<SharedSum>> shared(
+  Class<SharedSum, std::shared_ptr<SharedSum>> shared(
       module, "SharedSum",
       "The sum of the arrays of several processes of one machine, in memory that all of them map.");
   py::enum_<SharedSum::Mark>(shared, "Mark", "What a member has done in a round.")
@@ -56,7 +56,7 @@ void define_exchange(py::module_& module) {
           },
           py::arg("member"), py::arg("mark"), py::arg("timeout") = py::none(), "The same, of one member.");
 
-  py::class_<Exchange, std::shared_ptr<Exchange>>(
+  Class<Exchange, std::shared_ptr<Exchange>>(
       module, "Exchange", "Arrays that a run hands to another thread in its middle, and takes back further on.")
       .def(py::init([] { return Exchange::create(); }))
       .def(

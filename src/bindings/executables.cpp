@@ -245,7 +245,7 @@ ExecutionDescriptor::Stage to_stage(const std::string& at) {
 }
 
 void define_descriptors(py::module_& module) {
-  py::class_<Descriptor>(module, "ExecutionDescriptor", "What shall happen around a run.")
+  Class<Descriptor>(module, "ExecutionDescriptor", "What shall happen around a run.")
       .def(py::init([](bool wait, py::object scheduled, py::object completed) {
              Descriptor result;
              result.fields.wait_until_completed = wait;
@@ -278,7 +278,7 @@ void define_descriptors(py::module_& module) {
 }
 
 void define_execution(py::module_& module) {
-  py::class_<Started>(module, "Execution", "A run that has been started; `results` waits for it.")
+  Class<Started>(module, "Execution", "A run that has been started; `results` waits for it.")
       .def(
           "wait",
           [](const Started& self, std::optional<double> timeout) -> const Started& {
@@ -319,7 +319,7 @@ void define_execution(py::module_& module) {
 void define_executable(py::module_& module) {
   using Self = std::shared_ptr<Executable>;
   const auto graph = [](const Self& self) { return graph_object(self->graph()); };
-  py::class_<Executable, compiler::Callable, Self>(
+  Class<Executable, compiler::Callable, Self>(
       module, "Executable", py::multiple_inheritance(),
       "Targets and target operations, compiled for one device and one type of each feed.")
       .def(
@@ -399,7 +399,7 @@ void define_executable(py::module_& module) {
 }
 
 void define_compilation_descriptor(py::module_& module) {
-  py::class_<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
+  Class<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
       .def(
           py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe,
                       std::map<std::string, std::shared_ptr<compiler::Callable>> callables, bool check_finite) {
@@ -419,7 +419,7 @@ void define_compilation_descriptor(py::module_& module) {
 }
 
 void define_device_graph(py::module_& module) {
-  py::class_<CacheStatistics>(module, "CacheStatistics", "What an executable cache holds and has done.")
+  Class<CacheStatistics>(module, "CacheStatistics", "What an executable cache holds and has done.")
       .def_readonly("count", &CacheStatistics::count)
       .def_readonly("bytes", &CacheStatistics::bytes)
       .def_readonly("count_limit", &CacheStatistics::count_limit)
@@ -434,7 +434,7 @@ void define_device_graph(py::module_& module) {
                    ", compiles=", s.compiles, ", evictions=", s.evictions, ", seconds=", s.seconds, ")");
       });
 
-  py::class_<DeviceGraph, std::shared_ptr<DeviceGraph>>(
+  Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(
       module, "DeviceGraph", "A graph on one device: its variables' values and its executables.")
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));

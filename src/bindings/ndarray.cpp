@@ -281,7 +281,7 @@ ConstantPtr to_constant(py::handle object) {
 
 void define_ndarray(py::module_& module) {
   using Self = Object<NDArray>;
-  py::class_<NDArray>(module, "NDArray",
+  Class<NDArray>(module, "NDArray",
                       "Memory with an element type, a shape and strides, shared with numpy and DLPack.")
       .def(py::init(&zeros), py::arg("shape"), py::arg("dtype") = "float32", "Filled with zeros.")
       .def("numpy", &view, "A view of the same memory; never a copy.")
@@ -341,7 +341,7 @@ void define_ndarray(py::module_& module) {
           py::arg("key"), py::arg("value"))
       .def("__repr__", [](const Object<NDArray>& self) { return described(self); });
 
-  py::class_<ConstantData, std::shared_ptr<ConstantData>>(module, "ConstantData", "The value of a constant: immutable.")
+  Class<ConstantData, std::shared_ptr<ConstantData>>(module, "ConstantData", "The value of a constant: immutable.")
       .def(py::init([](const py::object& value, const py::object& dtype) {
              auto constant =
                  to_constant(dtype.is_none() ? value : py::object(py::make_tuple(value, to_object(to_dtype(dtype)))));

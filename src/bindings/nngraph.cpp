@@ -43,7 +43,7 @@ PaddingPolicy to_policy(const py::object& object) {
 }
 
 void define_nodes(py::module_& module) {
-  py::class_<ImageNode, ImagePtr>(module, "ImageNode",
+  Class<ImageNode, ImagePtr>(module, "ImageNode",
                                   "A place for a batch of images: an input, or what a filter makes. Source: "
                                   "MPSNNImageNode.")
       .def(py::init([](std::optional<std::string> handle) { return ImageNode::input(handle.value_or("")); }),
@@ -60,7 +60,7 @@ void define_nodes(py::module_& module) {
         return cat("ImageNode(", self.handle.empty() ? "" : cat("'", self.handle, "', "),
                    self.producer ? cat("made by ", self.producer->title()) : std::string("input"), ")");
       });
-  py::class_<StateNode, StateNodePtr>(module, "StateNode",
+  Class<StateNode, StateNodePtr>(module, "StateNode",
                                       "What a filter leaves for its gradient filter: its result_state; or a state that "
                                       "comes with each batch. Source: MPSNNStateNode.")
       .def(py::init([](std::optional<std::string> handle) {
@@ -76,7 +76,7 @@ void define_nodes(py::module_& module) {
         return cat("StateNode(", self.handle.empty() ? "" : cat("'", self.handle, "', "),
                    self.producer ? cat("left by ", self.producer->title()) : std::string("given"), ")");
       });
-  py::class_<FilterNode, FilterPtr>(module, "FilterNode",
+  Class<FilterNode, FilterPtr>(module, "FilterNode",
                                     "A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.")
       .def(py::init([](const std::string& kind, std::vector<ImagePtr> sources, const py::dict& attributes,
                        const py::object& source, const std::string& label, const std::string& location) {
@@ -148,7 +148,7 @@ py::object array_or_none(const ImageBatch& batch) {
 }
 
 void define_graph_of_nodes(py::module_& module) {
-  py::class_<NNGraph, std::shared_ptr<NNGraph>>(module, "NNGraphCore", "Nodes as something that runs.")
+  Class<NNGraph, std::shared_ptr<NNGraph>>(module, "NNGraphCore", "Nodes as something that runs.")
       .def(py::init([](const py::object& device, std::vector<ImagePtr> results, std::vector<bool> needed) {
              runtime::Device& on = to_device(device);
              WithoutGil released;

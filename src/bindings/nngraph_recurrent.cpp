@@ -89,7 +89,7 @@ runtime::CommandBuffer& open_buffer(const CommandBufferPointer& buffer) {
 // --- matrices and vectors --------------------------------------------------------------------------------------------
 
 void define_matrices(py::module_& module) {
-  py::class_<Matrix>(module, "Matrix", "Rows and columns over memory; mpsgraph.nngraph.Matrix is its face.")
+  Class<Matrix>(module, "Matrix", "Rows and columns over memory; mpsgraph.nngraph.Matrix is its face.")
       .def(py::init([](const py::object& array) { return Matrix(shared_array(array, "the matrix")); }),
            py::arg("array"), "Over an array [rows, columns] or [matrices, rows, columns].")
       .def(py::init([](const py::object& buffer, int64_t rows, int64_t columns, int64_t matrices, int64_t row_bytes,
@@ -109,7 +109,7 @@ void define_matrices(py::module_& module) {
       .def_property_readonly("offset", &Matrix::byte_offset)
       .def_property_readonly("dtype", [](const Matrix& self) { return to_object(self.dtype()); })
       .def_property_readonly("array", &Matrix::array);
-  py::class_<Vector>(module, "Vector", "Numbers over memory; mpsgraph.nngraph.Vector is its face.")
+  Class<Vector>(module, "Vector", "Numbers over memory; mpsgraph.nngraph.Vector is its face.")
       .def(py::init([](const py::object& array) { return Vector(shared_array(array, "the vector")); }),
            py::arg("array"), "Over an array [length] or [vectors, length].")
       .def(py::init([](const py::object& buffer, int64_t length, int64_t vectors, int64_t vector_bytes,
@@ -150,7 +150,7 @@ void define_matrices(py::module_& module) {
 
 void define_recurrent_descriptor(py::module_& module) {
   using Self = RecurrentDescriptor;
-  py::class_<Self>(module, "RecurrentDescriptor", "A recurrent layer with its weights, as they were read.")
+  Class<Self>(module, "RecurrentDescriptor", "A recurrent layer with its weights, as they were read.")
       .def(py::init([](int cell, int64_t inputs, int64_t outputs) {
              Self self;
              self.cell = static_cast<RecurrentCell>(cell);
@@ -184,12 +184,12 @@ void define_recurrent_descriptor(py::module_& module) {
 // --- layers ----------------------------------------------------------------------------------------------------------
 
 void define_training_layer(py::module_& module) {
-  py::class_<TrainingState>(module, "RNNMatrixTrainingState",
+  Class<TrainingState>(module, "RNNMatrixTrainingState",
                             "What a step of a forward sequence leaves for its gradient.")
       .def_readonly("step", &TrainingState::step, "Counted from 0.");
 
   using Self = RecurrentTrainingLayer;
-  py::class_<Self>(module, "RecurrentTrainingLayer", "mpsgraph.nngraph.RNNMatrixTrainingLayer is its face.")
+  Class<Self>(module, "RecurrentTrainingLayer", "mpsgraph.nngraph.RNNMatrixTrainingLayer is its face.")
       .def(py::init([](const py::object& device, const RecurrentDescriptor& descriptor) {
              return std::make_unique<Self>(to_device(device), descriptor);
            }),
@@ -290,7 +290,7 @@ void define_inference_layer(py::module_& module) {
       for (py::handle item : py::cast<py::sequence>(items)) arrays.push_back(shared_array(item, what));
     return steps_of_images(what, arrays);
   };
-  py::class_<Self>(module, "RecurrentInferenceLayer",
+  Class<Self>(module, "RecurrentInferenceLayer",
                    "mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.")
       .def(py::init([](const std::string& name, const py::object& device,
                        const std::vector<RecurrentDescriptor>& descriptors,

@@ -229,7 +229,7 @@ py::object held_array(DataSource& self, const std::string& name) {
 }  // namespace
 
 void define_nngraph_sources(py::module_& module) {
-  py::class_<DataSource, std::shared_ptr<DataSource>>(module, "NNDataSource", "Where a filter's parameters come from.")
+  Class<DataSource, std::shared_ptr<DataSource>>(module, "NNDataSource", "Where a filter's parameters come from.")
       .def("load",
            [](DataSource& self) {
              WithoutGil released;
@@ -239,7 +239,7 @@ void define_nngraph_sources(py::module_& module) {
       .def_property_readonly("label", &DataSource::label)
       .def_property_readonly("optimizer", &DataSource::optimizer)
       .def("array", &held_array, py::arg("name"), "A parameter as it was at the last load; None when there is none.");
-  py::class_<TrainableConvolution, DataSource, std::shared_ptr<TrainableConvolution>>(module, "NNTrainableConvolution")
+  Class<TrainableConvolution, DataSource, std::shared_ptr<TrainableConvolution>>(module, "NNTrainableConvolution")
       .def(py::init([](const py::object& descriptor, const py::object& weights, const py::object& biases,
                        const MaybeOptimizer& optimizer, const std::string& label, const py::object& kernel_weights) {
              return std::make_shared<TrainableConvolution>(
@@ -248,7 +248,7 @@ void define_nngraph_sources(py::module_& module) {
            }),
            py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("optimizer"), py::arg("label"),
            py::arg("kernel_weights_data_type"));
-  py::class_<StoredWeights, DataSource, std::shared_ptr<StoredWeights>>(module, "NNStoredWeights")
+  Class<StoredWeights, DataSource, std::shared_ptr<StoredWeights>>(module, "NNStoredWeights")
       .def(py::init([](const std::string& path, const py::object& descriptor, const std::string& weights,
                        const std::string& biases, const std::string& layout, const std::string& label,
                        const py::object& kernel_weights) {
@@ -257,7 +257,7 @@ void define_nngraph_sources(py::module_& module) {
            }),
            py::arg("path"), py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("layout"),
            py::arg("label"), py::arg("kernel_weights_data_type"));
-  py::class_<TrainableNormalization, DataSource, std::shared_ptr<TrainableNormalization>>(module,
+  Class<TrainableNormalization, DataSource, std::shared_ptr<TrainableNormalization>>(module,
                                                                                           "NNTrainableNormalization")
       .def(
           py::init([](const std::string& kind, int64_t channels, int64_t groups, double epsilon, const py::dict& arrays,

@@ -103,7 +103,7 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
 }
 
 void define_states(py::module_& module) {
-  py::class_<ParameterState, StatePtr>(
+  Class<ParameterState, StatePtr>(
       module, "NNParameterState", "Parameters, their gradients or statistics, by name; of one batch or a source's.")
       .def(py::init(&to_state), py::arg("arrays"), "Over the given float32 arrays, which are not copied.")
       .def_property_readonly("names",
@@ -136,7 +136,7 @@ void define_states(py::module_& module) {
 using Clip = std::optional<std::pair<double, double>>;
 
 void define_optimizers(py::module_& module) {
-  py::class_<Optimizer, std::shared_ptr<Optimizer>>(module, "NNOptimizer", "An optimizer of the older path.")
+  Class<Optimizer, std::shared_ptr<Optimizer>>(module, "NNOptimizer", "An optimizer of the older path.")
       .def_property(
           "learning_rate", [](const Optimizer& self) { return self.descriptor.learning_rate; },
           [](Optimizer& self, double rate) { self.descriptor.learning_rate = rate; })
@@ -154,7 +154,7 @@ void define_optimizers(py::module_& module) {
              const std::vector<std::vector<NDArray>>& moments,
              const std::vector<NDArray>& results) { encode_step(self, *buffer, gradients, values, moments, results); },
           py::arg("command_buffer"), py::arg("gradients"), py::arg("values"), py::arg("moments"), py::arg("results"));
-  py::class_<StochasticGradientDescent, Optimizer, std::shared_ptr<StochasticGradientDescent>>(module, "NNSGD")
+  Class<StochasticGradientDescent, Optimizer, std::shared_ptr<StochasticGradientDescent>>(module, "NNSGD")
       .def(py::init([](double rate, double momentum, bool nesterov, double rescale, Clip clip, const std::string& type,
                        double scale) {
              return std::make_shared<StochasticGradientDescent>(
@@ -165,7 +165,7 @@ void define_optimizers(py::module_& module) {
            py::arg("regularization_scale"))
       .def_readonly("momentum_scale", &StochasticGradientDescent::momentum_scale)
       .def_readonly("use_nesterov_momentum", &StochasticGradientDescent::use_nesterov_momentum);
-  py::class_<RMSProp, Optimizer, std::shared_ptr<RMSProp>>(module, "NNRMSProp")
+  Class<RMSProp, Optimizer, std::shared_ptr<RMSProp>>(module, "NNRMSProp")
       .def(py::init([](double rate, double decay, double epsilon, double rescale, Clip clip, const std::string& type,
                        double scale) {
              return std::make_shared<RMSProp>(to_optimizer_descriptor(rate, rescale, clip, type, scale), decay,
@@ -175,7 +175,7 @@ void define_optimizers(py::module_& module) {
            py::arg("gradient_clip"), py::arg("regularization_type"), py::arg("regularization_scale"))
       .def_readonly("decay", &RMSProp::decay)
       .def_readonly("epsilon", &RMSProp::epsilon);
-  py::class_<Adam, Optimizer, std::shared_ptr<Adam>>(module, "NNAdam")
+  Class<Adam, Optimizer, std::shared_ptr<Adam>>(module, "NNAdam")
       .def(py::init([](double rate, double beta1, double beta2, double epsilon, int64_t step, bool amsgrad,
                        double rescale, Clip clip, const std::string& type, double scale) {
              return std::make_shared<Adam>(to_optimizer_descriptor(rate, rescale, clip, type, scale), beta1, beta2,

@@ -163,7 +163,7 @@ std::vector<runtime::NDArray> run(const Self& self, const Sequence<py::object>& 
 }
 
 void define_serialized_executable(py::module_& module) {
-  py::class_<runtime::SerializedExecutable, Self>(
+  Class<runtime::SerializedExecutable, Self>(
       module, "SerializedExecutable",
       "An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.")
       .def(py::init([](const std::string& path, const py::object& device) {
@@ -184,7 +184,7 @@ void define_serialized_executable(py::module_& module) {
 }  // namespace
 
 void define_package_contents(py::module_& module) {
-  py::class_<PackageContents>(module, "PackageContents", "A loaded package, for one Graph to be made of.")
+  Class<PackageContents>(module, "PackageContents", "A loaded package, for one Graph to be made of.")
       .def(py::init(&load), py::arg("path"), py::arg("verify") = true, "PackageError for what is damaged.")
       .def(
           "inputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.inputs); },

@@ -25,7 +25,7 @@ std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const s
 }  // namespace
 
 void define_probes(py::module_& module) {
-  py::class_<Probe>(module, "Probe", "A question that only a run on the device answers.")
+  Class<Probe>(module, "Probe", "A question that only a run on the device answers.")
       .def_readonly("name", &Probe::name)
       .def_readonly("question", &Probe::question)
       .def_readonly("method", &Probe::method, "How it is asked.")

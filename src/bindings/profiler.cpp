@@ -52,7 +52,7 @@ py::tuple limits(const std::string& device) {
 }  // namespace
 
 void define_profiler(py::module_& module) {
-  py::class_<Profile>(module, "Profile", "What was recorded; mpsgraph.profiler makes it readable.")
+  Class<Profile>(module, "Profile", "What was recorded; mpsgraph.profiler makes it readable.")
       .def("contents", &contents)
       .def_readonly("threads", &Profile::threads, "Names by number.")
       .def_readonly("dropped", &Profile::dropped, "Records that made room for newer ones.")

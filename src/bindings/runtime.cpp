@@ -53,19 +53,19 @@ void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::opt
 }
 
 void define_runtime(py::module_& module) {
-  py::class_<Device, std::unique_ptr<Device, py::nodelete>> device(
+  Class<Device, std::unique_ptr<Device, py::nodelete>> device(
       module, "Device",
       "A backend of this process: Device(\"cpu\"), and on a Mac Device(\"metal\"), which is the default there. "
       "Device metal has been verified over a stand-in of Apple's frameworks, by "
       "compiling for macOS and against Apple's interfaces; it has not yet run on "
       "Apple hardware (docs/metal.md).");
-  py::class_<SharedEvent, std::shared_ptr<SharedEvent>> event(
+  Class<SharedEvent, std::shared_ptr<SharedEvent>> event(
       module, "SharedEvent", "A number that only grows, by which queues and the host order their work.");
-  py::class_<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
+  Class<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
                                                               "A counter that limits how many steps are in flight.");
-  py::class_<CommandQueue, std::shared_ptr<CommandQueue>> queue(module, "CommandQueue",
+  Class<CommandQueue, std::shared_ptr<CommandQueue>> queue(module, "CommandQueue",
                                                                 "Runs command buffers in order, beside other queues.");
-  py::class_<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(module, "CommandBuffer",
+  Class<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(module, "CommandBuffer",
                                                                    "Work, waits and signals, committed once.");
 
   device

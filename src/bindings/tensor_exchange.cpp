@@ -165,7 +165,7 @@ class TensorExchange {
 }  // namespace
 
 void define_tensor_exchange(py::module_& module) {
-  py::class_<TensorExchange>(module, "TensorExchange", "Runs executables over the tensors of another framework.")
+  Class<TensorExchange>(module, "TensorExchange", "Runs executables over the tensors of another framework.")
       .def(
           py::init<py::tuple, const std::vector<std::string>&, py::function,
                    std::optional<std::pair<uintptr_t, uintptr_t>>>(),

@@ -23,10 +23,65 @@ def test_taps_that_lie_apart(dtype, channels, dilations, strides):
     y = g.convolution2d(x, weights, **how)
     y = g.relu(y + g.constant(rng.standard_normal(channels).astype(dtype)) + g.square(y))
     kept = g.compile({x: images}, [y])
-    assert "depthwise, a pixel at a time" in kept.plan()
+    assert "depthwise, strips of pixels, packed weights" in kept.plan()
     [found], [expected] = kept.run([images]), g.compile({x: images}, [y], options=PLAIN).run([images])
     tolerance = 1e-5 if dtype == "float32" else 4e-3
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=4 * tolerance)
+
+
+# Image size, channels, taps, more. Strips of six pixels, of three, of one and with a rest; vectors of channels whole, in
+# pairs, in parts, and single ones; taps that see neighbours, three and five of them, and others.
+STRIPS = {
+    "three_of_a_row": ((7, 20), 96, (3, 3), {}),
+    "five_of_a_row": ((9, 23), 40, (5, 5), {}),
+    "seven_of_a_row": ((9, 14), 28, (7, 7), {}),
+    "one_of_a_row": ((6, 9), 20, (3, 1), {}),
+    "a_row_of_taps": ((2, 31), 33, (1, 3), {}),
+    "strides": ((11, 29), 24, (3, 3), {"strides": 2}),
+    "strides_beyond_taps": ((11, 29), 12, (2, 2), {"strides": (3, 4)}),
+    "dilations_as_far_as_strides": ((11, 29), 16, (3, 3), {"strides": 2, "dilations": 2}),
+    "narrow_images": ((6, 2), 17, (3, 3), {}),
+    "windows_larger_than_the_image": ((2, 4), 7, (5, 5), {}),
+    "explicit_padding": ((5, 8), 36, (3, 3), {"padding": ((3, 0), (1, 7))}),
+    "no_padding": ((5, 10), 8, (3, 5), {"padding": "TF_VALID"}),
+    "outputs_first": ((8, 13), 23, (3, 3), {"weights_layout": "OIHW"}),
+}
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("rest", ["", "bias", "bias, residual and relu"])
+@pytest.mark.parametrize("name", STRIPS)
+def test_strips_of_pixels(name, rest, constant):
+    size, channels, taps, how = STRIPS[name]
+    rng = np.random.default_rng(0)
+    g = mg.Graph()
+    x = g.placeholder((3, *size, channels))
+    weights = rng.standard_normal((channels, 1, *taps) if "weights_layout" in how else (*taps, 1, channels))
+    w = g.constant(weights.astype(np.float32)) if constant else g.placeholder(weights.shape)
+    y = g.convolution2d(x, w, groups=channels, **{"padding": "TF_SAME", **how})
+    residual = g.placeholder(y.shape)
+    if "bias" in rest:
+        y = y + g.constant(rng.standard_normal(channels).astype(np.float32))
+    if "residual" in rest:
+        y = g.relu(y + residual)
+    feeds = [x, residual, *([] if constant else [w])]
+    arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in feeds]
+    [found], plan = run(g, feeds, [y], arrays)
+    [expected], _ = run(g, feeds, [y], arrays, PLAIN)
+    assert not ONEDNN or "depthwise, strips of pixels" in plan, plan
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
+
+
+def test_strips_of_three_axes():
+    rng = np.random.default_rng(0)
+    g = mg.Graph()
+    x, w = g.placeholder((2, 5, 6, 15, 18)), g.placeholder((3, 3, 3, 1, 18))
+    y = g.convolution3d(x, w, groups=18, padding="TF_SAME")
+    arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in (x, w)]
+    [found], plan = run(g, [x, w], [y], arrays)
+    [expected], _ = run(g, [x, w], [y], arrays, PLAIN)
+    assert not ONEDNN or "depthwise, strips of pixels" in plan, plan
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
 # (images, height and width, channels, taps, more): what the library's kernels for it do not take.
@@ -119,7 +174,7 @@ def test_weights_in_the_librarys_layout_get_their_gradient():
         made = g.compile({x: x.shape}, [loss], [step], options=options)
         if options is None and ONEDNN:
             (forward,) = (line for line in made.plan().splitlines() if line.strip().startswith("convolution2d:"))
-            if "brdgmm" not in forward:  # AVX-512's kernel takes weights in blocks of its own, made in each step
+            if "oneDNN" in forward and "brdgmm" not in forward:  # AVX-512's kernel takes weights in blocks of its own, made in each step
                 assert forward.count("oneDNN") == 1, "no step reorders the weights"
         for _ in range(5):
             made.run([batch])

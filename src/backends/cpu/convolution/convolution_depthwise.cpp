@@ -1,13 +1,16 @@
-// Depthwise convolutions with channels last whose taps lie apart.
+// Depthwise convolutions with channels last, and their gradients for the source where taps lie apart.
 //
-// oneDNN's kernels for them give way to its general ones where taps lie far apart, and from dilations of 16 on to
-// products of matrices of one column. Here a pixel is one pass over its channels, whatever the dilation. Weights are
-// brought into the order of taps in each run: they are few.
+// Forward, a row of pixels is cut in those that see the same taps: most of it, and what is at the edges. oneDNN's
+// kernels would be written at the first run of each size, run on threads that are all waited for, or on one, and give
+// way to general ones where taps lie far apart, from dilations of 16 on to products of matrices of one column. These
+// take gradients where that matters. Weights are brought into the order of taps: once where they are constants, else in
+// each run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>
 
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -16,52 +19,138 @@ namespace {
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
 
-// Forward a pixel is one of the result and looks at the source's; backwards one of the source's gradient, and looks at
-// the incoming ones whose taps saw it.
+// The weights in the order of taps: [tap][channel].
+class WeightsByTaps {
+ public:
+  WeightsByTaps(Lowering& lowering, const ConvolutionPlan& plan) : weights_(lowering.input(1).slot) {
+    const size_t bytes = static_cast<size_t>(plan.taps() * plan.groups) * sizeof(float);
+    if (const ConstantWeights constant = lowering.constant(1))
+      packed_ = prepacked(constant, cat("depthwise, ", plan.taps(), " taps of ", plan.groups, " channels, ",
+                                        to_string(std::vector(plan.kernel_step.begin(), plan.kernel_step.end())), " ",
+                                        plan.weights.group_stride),
+                          bytes, [&](const std::byte* from, std::byte* to) {
+                            bring(plan, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+                          });
+    else
+      scratch_ = lowering.scratch(bytes);
+  }
+
+  const float* of(Frame& frame, const ConvolutionPlan& plan) const {
+    if (packed_) return reinterpret_cast<const float*>(packed_.get());
+    bring(plan, frame.at<const float>(weights_), frame.at<float>(scratch_));
+    return frame.at<const float>(scratch_);
+  }
+  bool are_packed() const { return packed_ != nullptr; }
+
+ private:
+  static void bring(const ConvolutionPlan& plan, const float* from, float* to) {
+    for (int64_t tap = 0; tap < plan.taps(); ++tap)
+      for (int64_t c = 0; c < plan.groups; ++c)
+        to[tap * plan.groups + c] = from[plan.tap_offset(tap) + c * plan.weights.group_stride];
+  }
+
+  Slot weights_, scratch_ = -1;
+  PackedPtr packed_;
+};
+
 class DepthwiseConvolution final : public Kernel {
  public:
-  DepthwiseConvolution(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras, bool backwards)
+  DepthwiseConvolution(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras)
       : p_(plan),
-        from_(backwards ? plan.y : plan.x),
-        to_(backwards ? plan.x : plan.y),
-        backwards_(backwards),
         extras_(extras),
         source_(lowering.input(0).slot),
-        weights_(lowering.input(1).slot),
         result_(lowering.output().slot),
-        by_taps_(lowering.scratch(static_cast<size_t>(plan.taps() * plan.groups) * sizeof(float))) {}
+        weights_(lowering, plan) {}
 
   void run(Frame& frame) const override {
-    const float* weights = frame.at<const float>(weights_);
-    float* by_taps = frame.at<float>(by_taps_);
-    for (int64_t tap = 0; tap < p_.taps(); ++tap)
-      for (int64_t c = 0; c < p_.groups; ++c)
-        by_taps[tap * p_.groups + c] = weights[p_.tap_offset(tap) + c * p_.weights.group_stride];
+    const float* weights = weights_.of(frame, p_);
+    const int64_t height = p_.y.size[1], rows = p_.y.n * p_.y.size[0] * height;
+    parallel_for(rows, grain_for(p_.y.size[2] * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        compute(frame, weights, row / height / p_.y.size[0], row / height % p_.y.size[0], row % height);
+    });
+  }
+  std::string description() const override {
+    return cat("depthwise, strips of pixels", weights_.are_packed() ? ", packed weights" : "");
+  }
+
+ private:
+  void compute(const Frame& frame, const float* weights, int64_t image, int64_t z, int64_t y) const {
+    const auto& [wz, wy, wx] = p_.windows;
+    const float* source = frame.at<const float>(source_) + image * p_.x.sn;
+    const int64_t at = image * p_.y.sn + z * p_.y.step[0] + y * p_.y.step[1];
+    const float *rows[most_depthwise_taps], *of_rows[most_depthwise_taps];  // where their first taps would look
+    int64_t count = 0;
+    for (int64_t kz = 0; kz < wz.kernel; ++kz)
+      for (int64_t ky = 0; ky < wy.kernel; ++ky) {
+        const int64_t from_z = wz.at(z, kz), from_y = wy.at(y, ky);
+        if (from_z < 0 || from_z >= wz.input || from_y < 0 || from_y >= wy.input) continue;
+        rows[count] = source + from_z * p_.x.step[0] + from_y * p_.x.step[1];
+        of_rows[count++] = weights + (kz * wy.kernel + ky) * wx.kernel * p_.groups;
+      }
+    const int64_t width = p_.y.size[2];
+    const int64_t inner = std::min(wx.inside(0).first, width),
+                  outer = std::max(inner, std::min(wx.inside(wx.kernel - 1).last, width));
+    const auto strip = [&](int64_t first, int64_t end, int64_t first_tap, int64_t end_tap) {
+      const float *seen[most_depthwise_taps], *by[most_depthwise_taps];
+      for (int64_t row = 0; row < count; ++row) {
+        seen[row] = rows[row] + wx.at(first, first_tap) * p_.x.step[2];
+        by[row] = of_rows[row] + first_tap * p_.groups;
+      }
+      const int64_t place = at + first * p_.y.step[2];
+      depthwise_functions().strip(
+          {seen, by, count, std::max<int64_t>(end_tap - first_tap, 0), wx.dilation * p_.x.step[2], end - first,
+           wx.stride * p_.x.step[2], p_.groups, extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
+           extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr, extras_.relu,
+           frame.at<float>(result_) + place, p_.y.step[2]});
+    };
+    const auto edge = [&](int64_t first, int64_t end) {  // pixel by pixel: each sees others of its taps
+      for (int64_t x = first; x < end; ++x) {
+        int64_t first_tap = 0, end_tap = wx.kernel;
+        while (first_tap < end_tap && wx.at(x, first_tap) < 0) ++first_tap;
+        while (end_tap > first_tap && wx.at(x, end_tap - 1) >= wx.input) --end_tap;
+        strip(x, x + 1, first_tap, end_tap);
+      }
+    };
+    edge(0, inner);
+    if (outer > inner) strip(inner, outer, 0, wx.kernel);
+    edge(outer, width);
+  }
+
+  ConvolutionPlan p_;
+  ProductExtras extras_;
+  Slot source_, result_;
+  WeightsByTaps weights_;
+};
+
+// A pixel of the source's gradient looks at the incoming ones whose taps saw it.
+class DepthwiseDataGradient final : public Kernel {
+ public:
+  DepthwiseDataGradient(Lowering& lowering, const ConvolutionPlan& plan)
+      : p_(plan), incoming_(lowering.input(0).slot), result_(lowering.output().slot), weights_(lowering, plan) {}
+
+  void run(Frame& frame) const override {
+    const float* weights = weights_.of(frame, p_);
     const int64_t cost = p_.taps() * p_.groups;
-    parallel_for(to_.n * to_.pixels(), grain_for(cost), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) pixel(frame, i);
+    parallel_for(p_.x.n * p_.x.pixels(), grain_for(cost), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) pixel(frame, weights, i);
     });
   }
   std::string description() const override { return "depthwise, a pixel at a time"; }
 
  private:
-  // Which pixel a tap of a pixel looks at along an axis; -1: none.
+  // Which incoming pixel has seen a pixel by a tap, along an axis; -1: none.
   int64_t seen(int axis, int64_t at, int64_t tap) const {
     const ops::Window& w = p_.windows[static_cast<size_t>(axis)];
-    if (!backwards_) {
-      const int64_t place = w.at(at, tap);
-      return place < w.input ? std::max<int64_t>(place, -1) : -1;
-    }
-    const int64_t distance = at - w.at(0, tap);
-    const int64_t place = distance / w.stride;
+    const int64_t distance = at - w.at(0, tap), place = distance / w.stride;
     return distance >= 0 && distance % w.stride == 0 && place < p_.y.size[static_cast<size_t>(axis)] ? place : -1;
   }
 
-  void pixel(const Frame& frame, int64_t i) const {
-    const int64_t image = i / to_.pixels(), place = i % to_.pixels();
-    const int64_t x = place % to_.size[2], y = place / to_.size[2] % to_.size[1], z = place / to_.size[2] / to_.size[1];
-    const float* source = frame.at<const float>(source_) + image * from_.sn;
-    const float* weights = frame.at<const float>(by_taps_);
+  void pixel(const Frame& frame, const float* weights, int64_t i) const {
+    const ConvolutionImage &from = p_.y, &to = p_.x;
+    const int64_t image = i / to.pixels(), place = i % to.pixels();
+    const int64_t x = place % to.size[2], y = place / to.size[2] % to.size[1], z = place / to.size[2] / to.size[1];
+    const float* incoming = frame.at<const float>(incoming_) + image * from.sn;
     const float *rows[most_depthwise_taps], *of_taps[most_depthwise_taps];
     int64_t taps = 0;
     for (int64_t kz = 0; kz < p_.kernel[0]; ++kz) {
@@ -73,36 +162,32 @@ class DepthwiseConvolution final : public Kernel {
         for (int64_t kx = 0; kx < p_.kernel[2]; ++kx) {
           const int64_t from_x = seen(2, x, kx);
           if (from_x < 0) continue;
-          rows[taps] = source + from_z * from_.step[0] + from_y * from_.step[1] + from_x * from_.step[2];
+          rows[taps] = incoming + from_z * from.step[0] + from_y * from.step[1] + from_x * from.step[2];
           of_taps[taps++] = weights + ((kz * p_.kernel[1] + ky) * p_.kernel[2] + kx) * p_.groups;
         }
       }
     }
-    const int64_t at = image * to_.sn + z * to_.step[0] + y * to_.step[1] + x * to_.step[2];
-    depthwise_function()({rows, of_taps, taps, p_.groups,
-                          extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
-                          extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + at : nullptr, extras_.relu,
-                          frame.at<float>(result_) + at});
+    const int64_t at = image * to.sn + z * to.step[0] + y * to.step[1] + x * to.step[2];
+    depthwise_functions().pixel(
+        {rows, of_taps, taps, p_.groups, nullptr, nullptr, false, frame.at<float>(result_) + at});
   }
 
   ConvolutionPlan p_;
-  ConvolutionImage from_, to_;
-  bool backwards_;
-  ProductExtras extras_;
-  Slot source_, weights_, result_, by_taps_;
+  Slot incoming_, result_;
+  WeightsByTaps weights_;
 };
 
 }  // namespace
 
-DepthwiseFunction depthwise_function() {
-  static const DepthwiseFunction function = [] {
+const DepthwiseFunctions& depthwise_functions() {
+  static const DepthwiseFunctions& functions = []() -> const DepthwiseFunctions& {
 #if defined(__x86_64__)
-    if (instruction_set() == "AVX-512") return avx512::depthwise_pixel;
-    if (instruction_set() == "AVX2") return avx2::depthwise_pixel;
+    if (instruction_set() == "AVX-512") return avx512::depthwise_functions;
+    if (instruction_set() == "AVX2") return avx2::depthwise_functions;
 #endif
-    return baseline::depthwise_pixel;
+    return baseline::depthwise_functions;
   }();
-  return function;
+  return functions;
 }
 
 bool is_depthwise(const ConvolutionPlan& p) {
@@ -119,13 +204,13 @@ bool taps_lie_apart(const ConvolutionPlan& p) {
 
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& p,
                                               const ProductExtras& extras) {
-  if (!taps_lie_apart(p)) return nullptr;
-  return std::make_unique<DepthwiseConvolution>(lowering, p, extras, false);
+  if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
+  return std::make_unique<DepthwiseConvolution>(lowering, p, extras);
 }
 
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& p) {
   if (!taps_lie_apart(p)) return nullptr;
-  return std::make_unique<DepthwiseConvolution>(lowering, p, ProductExtras(), true);
+  return std::make_unique<DepthwiseDataGradient>(lowering, p);
 }
 
 }  // namespace mpsgraph::cpu

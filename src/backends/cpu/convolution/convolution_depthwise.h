@@ -20,24 +20,39 @@ struct DepthwisePixel {
   bool relu;
   float* to;
 };
-using DepthwiseFunction = void (*)(const DepthwisePixel& pixel);
 
+// Of pixels side by side that see the same taps: rows of taps, and in a row taps that are evenly spaced. Steps are in
+// elements; a tap's weights are `channels` behind those of the tap before.
+struct DepthwiseStrip {
+  const float* const* rows;  // what the first tap of each row sees of the first pixel
+  const float* const* weights;
+  int64_t tap_rows, taps_of_row, tap_step, pixels, pixel_step, channels;
+  const float *bias, *residual;
+  bool relu;
+  float* to;
+  int64_t to_step;
+};
+
+struct DepthwiseFunctions {
+  void (*pixel)(const DepthwisePixel& pixel);
+  void (*strip)(const DepthwiseStrip& strip);
+};
 namespace baseline {
-void depthwise_pixel(const DepthwisePixel& pixel);
+extern const DepthwiseFunctions depthwise_functions;
 }
 namespace avx2 {
-void depthwise_pixel(const DepthwisePixel& pixel);
+extern const DepthwiseFunctions depthwise_functions;
 }
 namespace avx512 {
-void depthwise_pixel(const DepthwisePixel& pixel);
+extern const DepthwiseFunctions depthwise_functions;
 }
 
 // For this processor.
-DepthwiseFunction depthwise_function();
+const DepthwiseFunctions& depthwise_functions();
 
 // One filter for each channel, with channels last?
 bool is_depthwise(const ConvolutionPlan& plan);
-// And with dilations, so that the kernels here take them?
+// And with dilations, so that the kernels here take the gradients too?
 bool taps_lie_apart(const ConvolutionPlan& plan);
 
 // Source, operand 0, convolved with weights, operand 1, float32; null where the library's kernel is the one to take.

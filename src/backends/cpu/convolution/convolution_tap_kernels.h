@@ -119,6 +119,8 @@ std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan pla
 
 // Result, a source of few channels = incoming gradient x weights, operands 0 and 1, added up tap by tap, float32.
 std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads);
+// Does each pixel of a source belong to one window, so that nothing is added up, as where a decoder doubles its image?
+bool windows_lie_apart(const ConvolutionPlan& plan);
 
 // Result, the weights' gradient = source, operand 1, transposed, x incoming gradient, operand 0. `complete`: every
 // element of the result has a tap; the others become zero.

@@ -2,7 +2,8 @@
 //
 // A panel of a tap would be mostly empty, so the columns of one product are the channels of all taps. A pixel of the
 // incoming gradient times the weights gives what it adds to each pixel that it sees, and an image belongs to one
-// thread, which adds this up in the order of the incoming pixels.
+// thread, which adds this up in the order of the incoming pixels. Where windows do not overlap there is nothing to add
+// up: each row of pixels is written where it belongs.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
@@ -18,6 +19,7 @@ class TapScatter final : public Kernel {
   TapScatter(Lowering& lowering, const ConvolutionPlan& plan, int threads)
       : plan_(plan),
         threads_(threads),
+        apart_(windows_lie_apart(plan)),
         tiles_(*convolution_tiles<float, float>()),
         incoming_(lowering.input(0).slot),
         weights_(lowering.input(1).slot),
@@ -25,18 +27,27 @@ class TapScatter final : public Kernel {
     const int64_t used = plan_.taps() * plan_.inputs;
     panels_ = (used + tiles_.columns - 1) / tiles_.columns;
     columns_ = panels_ * tiles_.columns;
+    const int half = tiles_.columns / 2;  // of which a vector is: stored whole
+    last_width_ = used - (panels_ - 1) * tiles_.columns <= half ? half : tiles_.columns;
     packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
     products_ = lowering.scratch(static_cast<size_t>(threads_ * scattered_rows * columns_) * sizeof(float));
   }
 
   void run(Frame& frame) const override {
     parallel_for(plan_.outputs, grain_for(columns_ * 16), [&](int64_t begin, int64_t end) { pack(frame, begin, end); });
-    parallel_phases(threads_, {plan_.x.n}, [&](int64_t, Items& images) {
-      float* products = frame.at<float>(products_) + images.member() * scattered_rows * columns_;
-      for (int64_t image : images) compute(frame, image, products);
+    const int64_t rows = apart_ ? plan_.y.size[1] : 1;  // of an image
+    parallel_phases(threads_, {plan_.x.n * rows}, [&](int64_t, Items& items) {
+      float* products = frame.at<float>(products_) + items.member() * scattered_rows * columns_;
+      for (int64_t item : items)
+        if (apart_)
+          write_row(frame, item / rows, item % rows, products);
+        else
+          compute(frame, item, products);
     });
   }
-  std::string description() const override { return cat("a product of all ", plan_.taps(), " taps, added up"); }
+  std::string description() const override {
+    return cat("a product of all ", plan_.taps(), " taps, ", apart_ ? "apart" : "added up");
+  }
 
  private:
   // Rows of the weights' matrix [outputs][taps, channels], in panels.
@@ -91,8 +102,26 @@ class TapScatter final : public Kernel {
       }
       for (int64_t panel = 0; panel < panels_; ++panel) {
         tiles_.multiply(rows, from, &run, 1, frame.at<const float>(packed_) + panel * plan_.outputs * tiles_.columns,
-                        to, tiles_.columns, {});
+                        to, panel + 1 < panels_ ? tiles_.columns : last_width_, {});
         for (int r = 0; r < rows; ++r) to[r] += tiles_.columns;
+      }
+    }
+  }
+
+  // A row of pixels of the incoming gradient, to as many rows of the image as windows are high.
+  void write_row(Frame& frame, int64_t image, int64_t y, float* products) const {
+    const auto& [wz, wy, wx] = plan_.windows;
+    const int64_t width = wx.kernel * plan_.inputs, step = plan_.x.step[1];  // contiguous elements of a window's row
+    float* to = frame.at<float>(result_) + image * plan_.x.sn + y * wy.kernel * step;
+    Place place{0, y, 0};
+    for (int64_t x = 0; x < plan_.y.size[2]; x += scattered_rows) {
+      const int64_t count = std::min(scattered_rows, plan_.y.size[2] - x);
+      multiply(frame, image, place, count, products);
+      for (int64_t ky = 0; ky < wy.kernel; ++ky) {
+        float* row = to + ky * step + x * width;
+        const float* from = products + ky * width;
+        for (int64_t i = 0; i < count; ++i, from += columns_)
+          for (int64_t j = 0; j < width; ++j) *row++ = from[j];
       }
     }
   }
@@ -121,12 +150,23 @@ class TapScatter final : public Kernel {
 
   ConvolutionPlan plan_;
   int threads_;
+  bool apart_;
   const ConvolutionTiles<float, float>& tiles_;
   Slot incoming_, weights_, result_, packed_, products_;
   int64_t panels_, columns_;
+  int last_width_;
 };
 
 }  // namespace
+
+bool windows_lie_apart(const ConvolutionPlan& plan) {
+  if (plan.x.size[0] != 1 || plan.kernel[0] != 1 || plan.x.step[2] != plan.inputs) return false;
+  for (const size_t axis : {size_t{1}, size_t{2}}) {
+    const ops::Window& w = plan.windows[axis];
+    if (w.stride != w.kernel || w.dilation != 1 || w.begin != 0 || w.input != w.kernel * plan.y.size[axis]) return false;
+  }
+  return true;
+}
 
 std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads) {
   return std::make_unique<TapScatter>(lowering, plan, threads);

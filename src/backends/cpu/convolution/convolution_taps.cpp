@@ -141,7 +141,8 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
   if (!usable(lowering, p, weights)) return another(lowering);
   if (p.inputs < few_channels) {
     const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
-    const bool scatters = weights.dtype == DType::float32 && p.x.n >= threads;  // an image belongs to one thread
+    const bool enough = p.x.n >= threads || windows_lie_apart(p);  // else an image belongs to one thread
+    const bool scatters = weights.dtype == DType::float32 && enough;
     return scatters ? tap_scatter(lowering, p, threads) : another(lowering);
   }
   return product(lowering, p, TapPlan::data_gradient(p), ConvolutionPart::data_gradient);

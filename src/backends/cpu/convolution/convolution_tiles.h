@@ -96,12 +96,12 @@ struct ConvolutionTiles : TileRows {
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
 };
 
-// Prefetches every cache line of a step of a panel, of `step` factors, some steps ahead. With few rows steps are short,
+// Prefetches every cache line of a step of a panel that is used, of `step` factors, some steps ahead. With few rows steps are short,
 // and the weights come as fast as an outer cache or memory can give them.
-template <int rows, int64_t step, class F>
+template <int rows, int64_t step, int64_t used = step, class F>
 [[gnu::always_inline]] inline void ask_for_step(const F* panel) {
   constexpr int64_t ahead = rows <= 4 ? 32 : 8, line = 64 / sizeof(F);
-  for (int64_t i = 0; i < step; i += line) __builtin_prefetch(panel + ahead * step + i);
+  for (int64_t i = 0; i < used; i += line) __builtin_prefetch(panel + ahead * step + i);
 }
 
 // Null where vectors are too short for it to be of use, or cannot multiply such elements.

@@ -132,14 +132,29 @@ struct Buffer {
   explicit operator bool() const { return slot >= 0; }
 };
 
-template <class Stored>
+// Of halves to or from float32; null where elements are computed as they are stored.
+using Convert = void (*)(const std::byte* from, std::byte* to, int64_t n);
+
+template <class From, class To>
+void convert(const std::byte* from, std::byte* to, int64_t n) {
+  parallel_for(n, 32768, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) reinterpret_cast<To*>(to)[i] = To(reinterpret_cast<const From*>(from)[i]);
+  });
+}
+
 class Binding {
  public:
-  using T = std::conditional_t<is_half_type<Stored>, float, Stored>;
-
   Binding(Lowering& lowering, const ops::OperandNames& names)
-      : lowering_(lowering), operands_(names, lowering.attributes(), lowering.operation().inputs) {}
+      : lowering_(lowering), operands_(names, lowering.attributes(), lowering.operation().inputs) {
+    const DType stored = lowering.output().dtype;
+    if (stored == DType::float16)
+      conversions_.to_float = convert<Half, float>, conversions_.to_half = convert<float, Half>;
+    else if (stored == DType::bfloat16)
+      conversions_.to_float = convert<BFloat16, float>, conversions_.to_half = convert<float, BFloat16>;
+    size_ = converts() ? sizeof(float) : size_of(stored);
+  }
 
+  bool converts() const { return conversions_.to_float; }
   std::optional<Operand> find(std::string_view name) const {
     const int i = operands_.index(name);
     return i < 0 ? std::nullopt : std::optional(lowering_.input(static_cast<size_t>(i)));
@@ -147,37 +162,32 @@ class Binding {
   Buffer input(std::string_view name) {
     const auto operand = find(name);
     if (!operand) return {};
-    return converted(*operand, before_);
+    return converted(*operand, conversions_.before);
   }
-  Buffer output(size_t i) { return converted(lowering_.output(i), after_); }
-  Buffer scratch(int64_t elements) { return {lowering_.scratch(static_cast<size_t>(elements) * sizeof(T))}; }
+  Buffer output(size_t i) { return converted(lowering_.output(i), conversions_.after); }
+  Buffer scratch(int64_t elements) { return {lowering_.scratch(static_cast<size_t>(elements) * size_)}; }
 
-  // What a kernel does around its work, a copy of two lists.
+  // What a kernel does around its work.
   struct Conversions {
     struct One {
       Slot stored, computed;
       int64_t elements;
     };
     std::vector<One> before, after;
+    Convert to_float = nullptr, to_half = nullptr;
 
     void load(Frame& f) const {
-      for (const One& c : before) convert(f.at<Stored>(c.stored), f.at<T>(c.computed), c.elements);
+      for (const One& c : before) to_float(f.at<std::byte>(c.stored), f.at<std::byte>(c.computed), c.elements);
     }
     void save(Frame& f) const {
-      for (const One& c : after) convert(f.at<T>(c.computed), f.at<Stored>(c.stored), c.elements);
-    }
-    template <class To, class From>
-    static void convert(const From* from, To* to, int64_t n) {
-      parallel_for(n, 32768, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) to[i] = To(from[i]);
-      });
+      for (const One& c : after) to_half(f.at<std::byte>(c.computed), f.at<std::byte>(c.stored), c.elements);
     }
   };
-  Conversions conversions() const { return {before_, after_}; }
+  Conversions conversions() const { return conversions_; }
 
  private:
-  Buffer converted(const Operand& operand, std::vector<typename Conversions::One>& list) {
-    if constexpr (!is_half_type<Stored>) return {operand.slot};
+  Buffer converted(const Operand& operand, std::vector<Conversions::One>& list) {
+    if (!converts()) return {operand.slot};
     const Buffer copy = scratch(operand.elements());
     list.push_back({operand.slot, copy.slot, operand.elements()});
     return copy;
@@ -185,8 +195,16 @@ class Binding {
 
   Lowering& lowering_;
   const ops::NamedOperands operands_;
-  std::vector<typename Conversions::One> before_, after_;
+  Conversions conversions_;
+  size_t size_;
 };
+
+// What T the steps are computed in.
+template <class F>
+decltype(auto) dispatch_computed(const Lowering& lowering, DType dtype, const F& f) {
+  if (!is_inexact(dtype) || is_complex(dtype)) unsupported(lowering, dtype);
+  return dtype == DType::float64 ? f(Type<double>{}) : f(Type<float>{});
+}
 
 template <class T>
 T* pointer(Frame& f, Buffer buffer) {
@@ -243,10 +261,9 @@ PackedPtr constant_panels(Lowering& lowering, const RecurrentEngine<T>& e, const
 
 std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
   const Operand first = lowering.output();
-  return dispatch_float(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
-    using Bound = Binding<typename decltype(type)::type>;
-    using T = typename Bound::T;
-    Bound bind(lowering, ops::sequence_operands);
+  return dispatch_computed(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(type)::type;
+    Binding bind(lowering, ops::sequence_operands);
     const Dims weights_dims = lowering.input(1).dims;
     const int64_t inputs = lowering.input(0).dims[2];
     const RecurrentJob<T> job = described<T>(lowering, weights_dims, first.dims, bind.find("mask"));
@@ -270,8 +287,7 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;
     PackedPtr packed;
-    if constexpr (std::is_same_v<T, typename decltype(type)::type>)
-      if (!input_weight && job.steps > 1) packed = constant_panels(lowering, *e, job, panels);
+    if (!bind.converts() && !input_weight && job.steps > 1) packed = constant_panels(lowering, *e, job, panels);
     const bool packs = !packed && job.batch * job.steps > unpacked_rows;
     const Buffer panel_buffer = packs ? bind.scratch(panels) : Buffer(),
                  own = bind.scratch(thread_count() * e->own_rows * job.hidden);
@@ -306,10 +322,9 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
   const Operand first = lowering.output();
-  return dispatch_float(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
-    using Bound = Binding<typename decltype(type)::type>;
-    using T = typename Bound::T;
-    Bound bind(lowering, ops::sequence_gradient_operands);
+  return dispatch_computed(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(type)::type;
+    Binding bind(lowering, ops::sequence_gradient_operands);
     const Operand d_state_operand = *bind.find("state_gradient");
     const RecurrentJob<T> job = described<T>(lowering, lowering.input(0).dims, d_state_operand.dims, bind.find("mask"));
     const RecurrentEngine<T>* e = &engine<T>(lowering.reference_only());
@@ -321,7 +336,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
                  d_training = bind.input("training_state_gradient"), d_last_state = bind.input("last_state_gradient"),
                  d_last_cell = bind.input("last_cell_gradient");
     // Each gradient of a gate goes where its value was: half the memory that a step reads and writes.
-    if (job.cell == ops::Cell::lstm && !is_half_type<typename decltype(type)::type>) lowering.may_share(0, 1);
+    if (job.cell == ops::Cell::lstm && !bind.converts()) lowering.may_share(0, 1);
     const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
                  d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();
     size_t outputs = d_initial_cell ? 3 : 2;

@@ -135,14 +135,15 @@ void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, int
     for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l * lane);
   }
 }
-template <class State, class Step>
+// Loops of a known width are compiled for the commonest elements only.
+template <class Element, class State, class Step>
 void walk(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
-  if (count == 64)
-    walk_along(std::integral_constant<int64_t, 64>(), state, s, reverse, lane, step);
-  else if (count == 8)
-    walk_along(std::integral_constant<int64_t, 8>(), state, s, reverse, lane, step);
-  else
-    walk_along(count, state, s, reverse, lane, step);
+  if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> ||
+                std::is_same_v<Element, uint32_t>) {
+    if (count == 64) return walk_along(std::integral_constant<int64_t, 64>(), state, s, reverse, lane, step);
+    if (count == 8) return walk_along(std::integral_constant<int64_t, 8>(), state, s, reverse, lane, step);
+  }
+  walk_along(count, state, s, reverse, lane, step);
 }
 
 template <class S>
@@ -151,13 +152,13 @@ template <class S>
                                   typename S::Out* to) {
   using State = typename S::State;
   if (exclusive)
-    walk(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+    walk<typename S::In>(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
       const typename S::In element = from[at];  // before its place is written
       to[at] = op.value(state);
       op.step(state, element, i);
     });
   else
-    walk(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+    walk<typename S::In>(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
       op.step(state, from[at], i);
       to[at] = op.value(state);
     });
@@ -333,7 +334,7 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
         T* to = f.at<T>(y) + first;
         State states[64];
         std::fill_n(states, count, State(0));
-        walk(states, s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
+        walk<T>(states, s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
           const auto scale = static_cast<State>(factor[at]);
           const auto next = static_cast<State>(term[at]) + scale * state;
           to[at] = static_cast<T>(state);
