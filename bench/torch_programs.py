@@ -114,11 +114,11 @@ class Sides:
 
     def __init__(self, names: list[str], threads: int, clock: str, fused: bool, cache: str) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache}
-        command = [sys.executable, __file__, "--threads", str(threads), "--clock", clock, *["--fused"] * fused, "--serve"]
+        command = [sys.executable, __file__, "--threads", str(threads), "--clock", clock, *["--fused"] * fused]
         self.processes = {
             side: subprocess.Popen(
-                [*command, side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                env=environment,
+                [*command, "--serve", side],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
             )
             for side in names
         }  # fmt: skip

@@ -434,8 +434,8 @@ void define_device_graph(py::module_& module) {
                    ", compiles=", s.compiles, ", evictions=", s.evictions, ", seconds=", s.seconds, ")");
       });
 
-  Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(
-      module, "DeviceGraph", "A graph on one device: its variables' values and its executables.")
+  Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(module, "DeviceGraph",
+                                                   "A graph on one device: its variables' values and its executables.")
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));
            }),

@@ -303,13 +303,13 @@ std::vector<Operation*> to_operations(py::handle sequence, std::string_view what
 
 void define_graph(py::module_& module) {
   Class<Graph, std::shared_ptr<Graph>> graph(module, "Graph",
-                                                  "A symbolic graph: operations in the order they were made.");
+                                             "A symbolic graph: operations in the order they were made.");
   Class<Autocast>(module, "Autocast", "Casts operands of what is created through it; one for each graph and type.")
       .def(py::init([](Graph& graph, const DTypeObject& low) { return Autocast(graph, to_dtype(low)); }),
            py::arg("graph"), py::arg("low"));
   Class<BlockHandle> block(module, "Block", "A list of operations with arguments and results, for control flow.");
   Class<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "One step of a graph.",
-                                                              collected<Operation>());
+                                                         collected<Operation>());
   Class<Tensor, std::shared_ptr<Tensor>> tensor(
       module, "Tensor", "One result of an operation: a symbol without a value.", collected<Tensor>());
 
@@ -375,8 +375,7 @@ void define_graph(py::module_& module) {
       .def_property_readonly("operations",
                              [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
 
-  Class<Origins>(module, "Origins",
-                      "Which placeholders and arguments of blocks the operations of a graph depend on.")
+  Class<Origins>(module, "Origins", "Which placeholders and arguments of blocks the operations of a graph depend on.")
       .def(py::init<GraphObject>(), py::arg("graph"))
       .def("of", &Origins::of, py::arg("operation"), "In the order of the graph.");
 

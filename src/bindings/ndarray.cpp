@@ -281,8 +281,7 @@ ConstantPtr to_constant(py::handle object) {
 
 void define_ndarray(py::module_& module) {
   using Self = Object<NDArray>;
-  Class<NDArray>(module, "NDArray",
-                      "Memory with an element type, a shape and strides, shared with numpy and DLPack.")
+  Class<NDArray>(module, "NDArray", "Memory with an element type, a shape and strides, shared with numpy and DLPack.")
       .def(py::init(&zeros), py::arg("shape"), py::arg("dtype") = "float32", "Filled with zeros.")
       .def("numpy", &view, "A view of the same memory; never a copy.")
       .def("__array__", &as_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none())

@@ -44,8 +44,8 @@ PaddingPolicy to_policy(const py::object& object) {
 
 void define_nodes(py::module_& module) {
   Class<ImageNode, ImagePtr>(module, "ImageNode",
-                                  "A place for a batch of images: an input, or what a filter makes. Source: "
-                                  "MPSNNImageNode.")
+                             "A place for a batch of images: an input, or what a filter makes. Source: "
+                             "MPSNNImageNode.")
       .def(py::init([](std::optional<std::string> handle) { return ImageNode::input(handle.value_or("")); }),
            py::arg("handle") = py::none(), "handle: its name among the graph's inputs.")
       .def_readwrite("handle", &ImageNode::handle)
@@ -61,8 +61,8 @@ void define_nodes(py::module_& module) {
                    self.producer ? cat("made by ", self.producer->title()) : std::string("input"), ")");
       });
   Class<StateNode, StateNodePtr>(module, "StateNode",
-                                      "What a filter leaves for its gradient filter: its result_state; or a state that "
-                                      "comes with each batch. Source: MPSNNStateNode.")
+                                 "What a filter leaves for its gradient filter: its result_state; or a state that "
+                                 "comes with each batch. Source: MPSNNStateNode.")
       .def(py::init([](std::optional<std::string> handle) {
              auto node = std::make_shared<StateNode>();
              node->handle = handle.value_or("");
@@ -77,7 +77,7 @@ void define_nodes(py::module_& module) {
                    self.producer ? cat("left by ", self.producer->title()) : std::string("given"), ")");
       });
   Class<FilterNode, FilterPtr>(module, "FilterNode",
-                                    "A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.")
+                               "A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.")
       .def(py::init([](const std::string& kind, std::vector<ImagePtr> sources, const py::dict& attributes,
                        const py::object& source, const std::string& label, const std::string& location) {
              const NodeDefinition& definition = node_definition(kind);

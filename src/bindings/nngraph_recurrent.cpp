@@ -184,8 +184,7 @@ void define_recurrent_descriptor(py::module_& module) {
 // --- layers ----------------------------------------------------------------------------------------------------------
 
 void define_training_layer(py::module_& module) {
-  Class<TrainingState>(module, "RNNMatrixTrainingState",
-                            "What a step of a forward sequence leaves for its gradient.")
+  Class<TrainingState>(module, "RNNMatrixTrainingState", "What a step of a forward sequence leaves for its gradient.")
       .def_readonly("step", &TrainingState::step, "Counted from 0.");
 
   using Self = RecurrentTrainingLayer;
@@ -291,7 +290,7 @@ void define_inference_layer(py::module_& module) {
     return steps_of_images(what, arrays);
   };
   Class<Self>(module, "RecurrentInferenceLayer",
-                   "mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.")
+              "mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.")
       .def(py::init([](const std::string& name, const py::object& device,
                        const std::vector<RecurrentDescriptor>& descriptors,
                        bool images) { return std::make_unique<Self>(name, to_device(device), descriptors, images); }),

@@ -257,8 +257,7 @@ void define_nngraph_sources(py::module_& module) {
            }),
            py::arg("path"), py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("layout"),
            py::arg("label"), py::arg("kernel_weights_data_type"));
-  Class<TrainableNormalization, DataSource, std::shared_ptr<TrainableNormalization>>(module,
-                                                                                          "NNTrainableNormalization")
+  Class<TrainableNormalization, DataSource, std::shared_ptr<TrainableNormalization>>(module, "NNTrainableNormalization")
       .def(
           py::init([](const std::string& kind, int64_t channels, int64_t groups, double epsilon, const py::dict& arrays,
                       double momentum, const MaybeOptimizer& optimizer, const std::string& label) {

@@ -103,8 +103,8 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
 }
 
 void define_states(py::module_& module) {
-  Class<ParameterState, StatePtr>(
-      module, "NNParameterState", "Parameters, their gradients or statistics, by name; of one batch or a source's.")
+  Class<ParameterState, StatePtr>(module, "NNParameterState",
+                                  "Parameters, their gradients or statistics, by name; of one batch or a source's.")
       .def(py::init(&to_state), py::arg("arrays"), "Over the given float32 arrays, which are not copied.")
       .def_property_readonly("names",
                              [](const ParameterState& self) {

@@ -62,11 +62,11 @@ void define_runtime(py::module_& module) {
   Class<SharedEvent, std::shared_ptr<SharedEvent>> event(
       module, "SharedEvent", "A number that only grows, by which queues and the host order their work.");
   Class<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
-                                                              "A counter that limits how many steps are in flight.");
+                                                         "A counter that limits how many steps are in flight.");
   Class<CommandQueue, std::shared_ptr<CommandQueue>> queue(module, "CommandQueue",
-                                                                "Runs command buffers in order, beside other queues.");
+                                                           "Runs command buffers in order, beside other queues.");
   Class<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(module, "CommandBuffer",
-                                                                   "Work, waits and signals, committed once.");
+                                                              "Work, waits and signals, committed once.");
 
   device
       .def(py::init([](const py::str& name) { return &to_device(name); }), py::arg("name"),

@@ -29,8 +29,8 @@ def test_taps_that_lie_apart(dtype, channels, dilations, strides):
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=4 * tolerance)
 
 
-# Image size, channels, taps, more. Strips of six pixels, of three, of one and with a rest; vectors of channels whole, in
-# pairs, in parts, and single ones; taps that see neighbours, three and five of them, and others.
+# Image size, channels, taps, more. Strips of six pixels, of three, of one and with a rest; vectors of channels whole,
+# in pairs, in parts, and single ones; taps that see neighbours, three and five of them, and others.
 STRIPS = {
     "three_of_a_row": ((7, 20), 96, (3, 3), {}),
     "five_of_a_row": ((9, 23), 40, (5, 5), {}),
@@ -174,7 +174,8 @@ def test_weights_in_the_librarys_layout_get_their_gradient():
         made = g.compile({x: x.shape}, [loss], [step], options=options)
         if options is None and ONEDNN:
             (forward,) = (line for line in made.plan().splitlines() if line.strip().startswith("convolution2d:"))
-            if "oneDNN" in forward and "brdgmm" not in forward:  # AVX-512's kernel takes weights in blocks of its own, made in each step
+            # AVX-512's kernel takes weights in blocks of its own, made in each step.
+            if "oneDNN" in forward and "brdgmm" not in forward:
                 assert forward.count("oneDNN") == 1, "no step reorders the weights"
         for _ in range(5):
             made.run([batch])

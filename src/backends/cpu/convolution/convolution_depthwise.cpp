@@ -25,12 +25,13 @@ class WeightsByTaps {
   WeightsByTaps(Lowering& lowering, const ConvolutionPlan& plan) : weights_(lowering.input(1).slot) {
     const size_t bytes = static_cast<size_t>(plan.taps() * plan.groups) * sizeof(float);
     if (const ConstantWeights constant = lowering.constant(1))
-      packed_ = prepacked(constant, cat("depthwise, ", plan.taps(), " taps of ", plan.groups, " channels, ",
-                                        to_string(std::vector(plan.kernel_step.begin(), plan.kernel_step.end())), " ",
-                                        plan.weights.group_stride),
-                          bytes, [&](const std::byte* from, std::byte* to) {
-                            bring(plan, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
-                          });
+      packed_ = prepacked(
+          constant,
+          cat("depthwise, ", plan.taps(), " taps of ", plan.groups, " channels, ",
+              to_string(std::vector(plan.kernel_step.begin(), plan.kernel_step.end())), " ", plan.weights.group_stride),
+          bytes, [&](const std::byte* from, std::byte* to) {
+            bring(plan, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+          });
     else
       scratch_ = lowering.scratch(bytes);
   }
@@ -98,11 +99,11 @@ class DepthwiseConvolution final : public Kernel {
         by[row] = of_rows[row] + first_tap * p_.groups;
       }
       const int64_t place = at + first * p_.y.step[2];
-      depthwise_functions().strip(
-          {seen, by, count, std::max<int64_t>(end_tap - first_tap, 0), wx.dilation * p_.x.step[2], end - first,
-           wx.stride * p_.x.step[2], p_.groups, extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
-           extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr, extras_.relu,
-           frame.at<float>(result_) + place, p_.y.step[2]});
+      depthwise_functions().strip({seen, by, count, std::max<int64_t>(end_tap - first_tap, 0),
+                                   wx.dilation * p_.x.step[2], end - first, wx.stride * p_.x.step[2], p_.groups,
+                                   extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
+                                   extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
+                                   extras_.relu, frame.at<float>(result_) + place, p_.y.step[2]});
     };
     const auto edge = [&](int64_t first, int64_t end) {  // pixel by pixel: each sees others of its taps
       for (int64_t x = first; x < end; ++x) {

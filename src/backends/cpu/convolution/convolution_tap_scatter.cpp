@@ -163,7 +163,8 @@ bool windows_lie_apart(const ConvolutionPlan& plan) {
   if (plan.x.size[0] != 1 || plan.kernel[0] != 1 || plan.x.step[2] != plan.inputs) return false;
   for (const size_t axis : {size_t{1}, size_t{2}}) {
     const ops::Window& w = plan.windows[axis];
-    if (w.stride != w.kernel || w.dilation != 1 || w.begin != 0 || w.input != w.kernel * plan.y.size[axis]) return false;
+    if (w.stride != w.kernel || w.dilation != 1 || w.begin != 0 || w.input != w.kernel * plan.y.size[axis])
+      return false;
   }
   return true;
 }
