@@ -44,6 +44,7 @@ STRIPS = {
     "windows_larger_than_the_image": ((2, 4), 7, (5, 5), {}),
     "explicit_padding": ((5, 8), 36, (3, 3), {"padding": ((3, 0), (1, 7))}),
     "no_padding": ((5, 10), 8, (3, 5), {"padding": "TF_VALID"}),
+    "one_long_row": ((1, 500), 5, (1, 5), {}),
     "outputs_first": ((8, 13), 23, (3, 3), {"weights_layout": "OIHW"}),
 }
 

@@ -1,10 +1,9 @@
 // Depthwise convolutions with channels last, and their gradients for the source where taps lie apart.
 //
-// Forward, a row of pixels is cut in those that see the same taps: most of it, and what is at the edges. oneDNN's
-// kernels would be written at the first run of each size, run on threads that are all waited for, or on one, and give
-// way to general ones where taps lie far apart, from dilations of 16 on to products of matrices of one column. These
-// take gradients where that matters. Weights are brought into the order of taps: once where they are constants, else in
-// each run.
+// Forward, a row of pixels is cut in those that see the same taps: most of it, and single ones at its edges. oneDNN would
+// write a kernel for each size at its first run, and run it on threads that are all waited for, or on one. Gradients are
+// oneDNN's but where taps lie apart: there its kernels give way to general ones, and from dilations of 16 on to products
+// of matrices of one column. Weights are brought into the order of taps: once where they are constants, else in each run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>
@@ -18,6 +17,7 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
+constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;  // pixels of a row, where rows are few
 
 // The weights in the order of taps: [tap][channel].
 class WeightsByTaps {
@@ -65,10 +65,14 @@ class DepthwiseConvolution final : public Kernel {
 
   void run(Frame& frame) const override {
     const float* weights = weights_.of(frame, p_);
-    const int64_t height = p_.y.size[1], rows = p_.y.n * p_.y.size[0] * height;
-    parallel_for(rows, grain_for(p_.y.size[2] * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        compute(frame, weights, row / height / p_.y.size[0], row / height % p_.y.size[0], row % height);
+    const int64_t rows = p_.y.n * p_.y.size[0] * p_.y.size[1], width = p_.y.size[2];
+    const int64_t pieces =
+        std::clamp<int64_t>(thread_count() * pieces_for_a_thread / rows, 1, std::max<int64_t>(width / least_piece, 1));
+    parallel_for(rows * pieces, grain_for(width / pieces * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t piece = i % pieces;
+        compute(frame, weights, i / pieces, width * piece / pieces, width * (piece + 1) / pieces);
+      }
     });
   }
   std::string description() const override {
@@ -76,8 +80,11 @@ class DepthwiseConvolution final : public Kernel {
   }
 
  private:
-  void compute(const Frame& frame, const float* weights, int64_t image, int64_t z, int64_t y) const {
+  // Pixels of a row from `begin` on and before `end`.
+  void compute(const Frame& frame, const float* weights, int64_t row, int64_t begin, int64_t end) const {
     const auto& [wz, wy, wx] = p_.windows;
+    const int64_t y = row % p_.y.size[1], z = row / p_.y.size[1] % p_.y.size[0],
+                  image = row / p_.y.size[1] / p_.y.size[0];
     const float* source = frame.at<const float>(source_) + image * p_.x.sn;
     const int64_t at = image * p_.y.sn + z * p_.y.step[0] + y * p_.y.step[1];
     const float *rows[most_depthwise_taps], *of_rows[most_depthwise_taps];  // where their first taps would look
@@ -89,33 +96,32 @@ class DepthwiseConvolution final : public Kernel {
         rows[count] = source + from_z * p_.x.step[0] + from_y * p_.x.step[1];
         of_rows[count++] = weights + (kz * wy.kernel + ky) * wx.kernel * p_.groups;
       }
-    const int64_t width = p_.y.size[2];
-    const int64_t inner = std::min(wx.inside(0).first, width),
-                  outer = std::max(inner, std::min(wx.inside(wx.kernel - 1).last, width));
-    const auto strip = [&](int64_t first, int64_t end, int64_t first_tap, int64_t end_tap) {
+    const int64_t inner = std::clamp(wx.inside(0).first, begin, end),
+                  outer = std::clamp(wx.inside(wx.kernel - 1).last, inner, end);
+    const auto strip = [&](int64_t first, int64_t last, int64_t first_tap, int64_t end_tap) {
       const float *seen[most_depthwise_taps], *by[most_depthwise_taps];
-      for (int64_t row = 0; row < count; ++row) {
-        seen[row] = rows[row] + wx.at(first, first_tap) * p_.x.step[2];
-        by[row] = of_rows[row] + first_tap * p_.groups;
+      for (int64_t r = 0; r < count; ++r) {
+        seen[r] = rows[r] + wx.at(first, first_tap) * p_.x.step[2];
+        by[r] = of_rows[r] + first_tap * p_.groups;
       }
       const int64_t place = at + first * p_.y.step[2];
       depthwise_functions().strip({seen, by, count, std::max<int64_t>(end_tap - first_tap, 0),
-                                   wx.dilation * p_.x.step[2], end - first, wx.stride * p_.x.step[2], p_.groups,
+                                   wx.dilation * p_.x.step[2], last - first, wx.stride * p_.x.step[2], p_.groups,
                                    extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
                                    extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
                                    extras_.relu, frame.at<float>(result_) + place, p_.y.step[2]});
     };
-    const auto edge = [&](int64_t first, int64_t end) {  // pixel by pixel: each sees others of its taps
-      for (int64_t x = first; x < end; ++x) {
+    const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel: each sees others of its taps
+      for (int64_t x = first; x < last; ++x) {
         int64_t first_tap = 0, end_tap = wx.kernel;
         while (first_tap < end_tap && wx.at(x, first_tap) < 0) ++first_tap;
         while (end_tap > first_tap && wx.at(x, end_tap - 1) >= wx.input) --end_tap;
         strip(x, x + 1, first_tap, end_tap);
       }
     };
-    edge(0, inner);
+    edge(begin, inner);
     if (outer > inner) strip(inner, outer, 0, wx.kernel);
-    edge(outer, width);
+    edge(outer, end);
   }
 
   ConvolutionPlan p_;

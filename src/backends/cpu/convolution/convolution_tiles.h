@@ -96,7 +96,7 @@ struct ConvolutionTiles : TileRows {
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
 };
 
-// Prefetches every cache line of a step of a panel that is used, of `step` factors, some steps ahead. With few rows steps are short,
+// Prefetches every cache line of a step of a panel that is used, some steps ahead. With few rows steps are short,
 // and the weights come as fast as an outer cache or memory can give them.
 template <int rows, int64_t step, int64_t used = step, class F>
 [[gnu::always_inline]] inline void ask_for_step(const F* panel) {
