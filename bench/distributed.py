@@ -274,7 +274,8 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     for axes in (left, right):
         axes.set(xlabel="processes", ylim=(0, max(1.08, 1.05 * most)), xticks=options.processes)
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
     figure.savefig(options.output / "distributed.png", dpi=130)
 
 
