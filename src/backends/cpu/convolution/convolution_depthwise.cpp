@@ -176,8 +176,7 @@ class DepthwiseDataGradient final : public Kernel {
       }
     }
     const int64_t at = image * to.sn + z * to.step[0] + y * to.step[1] + x * to.step[2];
-    depthwise_functions().pixel(
-        {rows, of_taps, taps, p_.groups, nullptr, nullptr, false, frame.at<float>(result_) + at});
+    depthwise_functions().pixel({rows, of_taps, taps, p_.groups, nullptr, frame.at<float>(result_) + at});
   }
 
   ConvolutionPlan p_;

@@ -10,19 +10,18 @@
 
 namespace mpsgraph::cpu {
 
-// Of a pixel: to[c] = sum over taps of rows[t][c] * weights[t][c], then bias and residual, where there are any, then
-// relu.
+// Of a pixel: to[c] = before[c], if there is any, + sum over taps of rows[t][c] * weights[t][c].
 struct DepthwisePixel {
   const float* const* rows;
   const float* const* weights;
   int64_t taps, channels;
-  const float *bias, *residual;
-  bool relu;
+  const float* before;
   float* to;
 };
 
 // Of pixels side by side that see the same taps: rows of taps, and in a row taps that are evenly spaced. Steps are in
-// elements; a tap's weights are `channels` behind those of the tap before.
+// elements; a tap's weights are `channels` behind those of the tap before. Sums get bias and residual, where there are
+// any, and relu.
 struct DepthwiseStrip {
   const float* const* rows;  // what the first tap of each row sees of the first pixel
   const float* const* weights;

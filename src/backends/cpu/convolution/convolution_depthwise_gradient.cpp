@@ -76,7 +76,7 @@ class DepthwiseWeightsGradient final : public Kernel {
     const float *seen[most_pairs], *incoming[most_pairs];
     int64_t pairs = 0;
     const auto add = [&] {
-      depthwise_functions().pixel({seen, incoming, pairs, p_.groups, nullptr, sums, false, sums});
+      depthwise_functions().pixel({seen, incoming, pairs, p_.groups, sums, sums});
       pairs = 0;
     };
     for (int64_t row = begin; row < end; ++row) {
