@@ -75,6 +75,34 @@ def test_parameters_are_kept_as_they_are_and_not_turned(graphs: list):
     assert sorted(graphs[1].kept.values()) == [(4, 16), (6, 8), (6, 16)]
 
 
+SLICED = {
+    "slice": lambda x: x[:, 1:3] * 2,
+    "slice from the end": lambda x: x[..., -3:-1].sin(),
+    "slice with steps": lambda x: x[:, 1:6:2] * x[::3].sum(),
+    "select": lambda x: x[2] * x.select(-1, -1).sum(),
+    "slice_scatter": lambda x: torch.slice_scatter(x, x[:, :2].exp(), 1, 2, 6, 2),
+    "select_scatter": lambda x: torch.select_scatter(x, x[0].exp(), 0, -2),
+}
+
+
+class Sliced(nn.Linear):
+    def __init__(self, name: str) -> None:
+        super().__init__(7, 7)
+        self.name = name
+
+    def forward(self, x):
+        return SLICED[self.name](super().forward(x))
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_gradients_of_slices_are_slices_and_no_gathering(name: str, graphs: list):
+    module = Sliced(name)
+    agree(module, mg.torch.compile(module), torch.randn(5, 7))
+    called = [call for graph in graphs for call in graph.called]
+    assert not any("index" in call or "where" in call or "arange" in call for call in called), called
+    assert any("slice" in call or "select" in call for call in graphs[1].called), graphs[1].called
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -63,14 +63,54 @@ def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Se
     return call.g.transpose(x, [order[i] if i in order else next(rest) for i in range(rank)])
 
 
-@aten("slice", "slice_copy")
-def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
-    sizes = shape_of(x)
+def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> list[list[int]]:
+    """Starts, ends and strides of all axes, for a slice of one."""
     axis = call.axis(axis, len(sizes))
     begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
     starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
     starts[axis], ends[axis], strides[axis] = begin, max(begin, stop), step
-    return x if (begin, stop, step) == (0, sizes[axis], 1) else call.g.slice(x, starts, ends, strides)
+    return [starts, ends, strides]
+
+
+@aten("slice", "slice_copy")
+def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    sizes = shape_of(x)
+    starts, ends, strides = _range(call, sizes, axis, start, end, step)
+    whole = not any(starts) and ends == sizes and max(strides, default=1) == 1
+    return x if whole else call.g.slice(x, starts, ends, strides)
+
+
+def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[list[int], list[list[int]]]:
+    """A position of an axis: the shape of what stands there, and the slice of it."""
+    axis = call.axis(axis, len(sizes))
+    first = index % sizes[axis]
+    shape = [1 if i == axis else size for i, size in enumerate(sizes)]
+    return shape, _range(call, sizes, axis, first, first + 1, 1)
+
+
+# PyTorch would say these four by comparisons of coordinates and gathering: ten operations for a copy.
+@aten("slice_backward")
+def slice_backward(call: Call, incoming: Tensor, sizes: Sequence[int], axis: int, *places: Any) -> Tensor:
+    return call.g.slice_gradient(incoming, sizes, *_range(call, sizes, axis, *places))
+
+
+@aten("select_backward")
+def select_backward(call: Call, incoming: Tensor, sizes: Sequence[int], axis: int, index: int) -> Tensor:
+    shape, place = _position(call, sizes, axis, index)
+    return call.g.slice_gradient(call.g.reshape(incoming, shape), sizes, *place)
+
+
+@aten("slice_scatter")
+def slice_scatter(
+    call: Call, x: Tensor, source: Tensor, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Tensor:
+    return call.g.slice_update_data(x, source, *_range(call, shape_of(x), axis, start, end, step))
+
+
+@aten("select_scatter")
+def select_scatter(call: Call, x: Tensor, source: Tensor, axis: int, index: int) -> Tensor:
+    shape, place = _position(call, shape_of(x), axis, index)
+    return call.g.slice_update_data(x, call.g.reshape(source, shape), *place)
 
 
 @aten("narrow")
