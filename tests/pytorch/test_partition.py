@@ -121,6 +121,29 @@ def test_attention_keeps_no_sums_of_exponentials(graphs: list):
     assert (3, 2, 5) not in graphs[1].kept.values() and (3, 5, 2) not in graphs[1].kept.values()
 
 
+class Masked(Attention):
+    """The second query of each text sees nothing, the last key is seen by none."""
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.inner(x).chunk(3, -1))
+        mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).tril()
+        mask[1], mask[:, -1] = False, False
+        return self.outer(F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(-2))
+
+
+@pytest.mark.parametrize("kind", [Attention, Masked])
+def test_the_gradient_of_long_attention_takes_what_the_forward_pass_has_found(kind: type, graphs: list):
+    module, x = kind(), torch.randn(3, 130, 8)
+    agree(module, compiled := mg.torch.compile(module), x)
+    assert {(3, 2, 130), (3, 130, 2)} & set(graphs[1].kept.values()), graphs[1].kept
+    loss = compiled(x).square().sum()
+    with mg.profiler.profile() as p:
+        loss.backward()
+    kinds = [record.kernel.kind for record in p.kernels]
+    assert kinds.count("scaled_dot_product_attention_gradient") == 1, kinds
+    assert not {"scaled_dot_product_attention", "softmax"} & set(kinds), kinds
+
+
 def test_cheap_steps_between_others_are_done_again(graphs: list):
     class Squares(nn.Module):
         def __init__(self) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..._core import Tensor
+from ..._core import Device, Tensor
 from ._table import Call, aten, shape_of
+
+IN_TILES = 128 * 128
+"""From so many scores of a head on, kernels of the CPU take the gradient from what the forward pass has found. With
+fewer, and on other devices, the weights are computed again (src/backends/cpu/matrix/attention.cpp)."""
 
 
 @aten("scaled_dot_product_attention")
@@ -45,21 +51,17 @@ def flash_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False, *,
     attn_mask: Tensor | None = None, scale: float | None = None,
 ) -> list[Tensor]:  # fmt: skip
-    """The result, and for each query the logarithm of its keys' exponentials summed."""
-    if dropout:
-        call.refuse("with dropout")
+    """The result, and for each query the logarithm of its keys' exponentials summed; -infinity where it sees none."""
     g = call.g
-    result = g.scaled_dot_product_attention(query, key, value, attn_mask, scale, causal=causal)
-    factor = scale if scale is not None else shape_of(query)[-1] ** -0.5
-    scores = g.matrix_multiplication(query, g.swap_axes(key, -2, -1)) * float(factor)
-    if attn_mask is not None:
-        scores = scores + attn_mask
-    if causal:
-        rows, columns = np.indices(shape_of(scores)[-2:])
-        scores = g.select(g.constant(columns <= rows), scores, call.cast(-np.inf, scores.dtype))
-    most = g.reduction_maximum(scores, -1)
-    total = g.logarithm(g.reduction_sum(g.exponent(scores - most), -1)) + most
-    return [result, g.reshape(total, shape_of(scores)[:-1])]
+    result, statistics = g._tensors(
+        "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
+        **_said(call, query, dropout, causal, scale),
+    )  # fmt: skip
+    largest, total = g.split(statistics, [1, 1], -1)  # (infinity, 1) where a query sees no key
+    sum_of_logarithms = g.logarithm(total) + largest
+    nothing = g.equal(largest, call.cast(np.inf, largest.dtype))
+    logarithms = g.select(nothing, call.cast(-np.inf, largest.dtype), sum_of_logarithms)
+    return [result, g.reshape(logarithms, shape_of(logarithms)[:-1])]
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -67,8 +69,27 @@ def flash_attention_backward(
     call: Call, incoming: Tensor, query: Tensor, key: Tensor, value: Tensor, result: Tensor, logarithms: Tensor,
     dropout: float, causal: bool, *, attn_mask: Tensor | None = None, scale: float | None = None,
 ) -> list[Tensor]:  # fmt: skip
+    g, sources, said = call.g, _sources(query, key, value, attn_mask), _said(call, query, dropout, causal, scale)
+    if Device.default().name != "cpu" or shape_of(query)[-2] * shape_of(key)[-2] < IN_TILES:
+        forward = g._tensor("scaled_dot_product_attention", sources, **said)
+        found = g.gradients(forward, sources[:3], start=incoming)
+        return [found[x] for x in sources[:3]]
+    logarithms = g.reshape(logarithms, [*shape_of(logarithms), 1])
+    nothing = g.equal(logarithms, call.cast(-np.inf, logarithms.dtype))
+    largest = g.select(nothing, call.cast(np.inf, logarithms.dtype), logarithms)
+    one = g.broadcast_to(call.cast(1.0, largest.dtype), shape_of(largest))
+    statistics = g.concat([largest, one], -1)  # a weight is exp(score - largest) / one
+    operands = [*sources, incoming, result, statistics]
+    return g._tensors("scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
+
+
+def _sources(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> list[Tensor]:
+    return [query, key, value, *([] if mask is None else [mask])]
+
+
+def _said(call: Call, query: Tensor, dropout: float, causal: bool, scale: float | None) -> dict[str, Any]:
+    """The attributes."""
     if dropout:
         call.refuse("with dropout")
-    forward = call.g.scaled_dot_product_attention(query, key, value, attn_mask, scale, causal=causal)
-    found = call.g.gradients(forward, [query, key, value], start=incoming)
-    return [found[x] for x in (query, key, value)]
+    factor = float(scale) if scale is not None else shape_of(query)[-1] ** -0.5
+    return {"scale": factor, "causal": bool(causal), "dropout": 0.0}
