@@ -50,6 +50,41 @@ TEST(what_is_far_slower_is_left_after_a_few_runs) {
   CHECK(!machine.choice.alone());
 }
 
+TEST(what_is_not_better_is_tried_for_a_few_runs_only) {
+  Machine machine{.together = 1000, .alone = 1300};
+  CHECK(machine.alone_of(64) <= 4);
+  CHECK(machine.alone_of(4000) <= 5 * 4);
+  Machine faster_alone{.together = 1300, .alone = 1000};
+  faster_alone.run(64);
+  CHECK(4000 - faster_alone.alone_of(4000) <= 5 * 8);
+}
+
+TEST(a_turn_that_is_slow_by_chance_decides_nothing) {
+  for (int slow = 0; slow < 40; slow += 4) {  // something else runs for a while, whichever way is tried meanwhile
+    Machine machine{.together = 1000, .alone = 1500};
+    machine.run(slow);
+    machine.together = 4000, machine.alone = 4500;
+    machine.run(6);
+    machine.together = 1000, machine.alone = 1500;
+    machine.run(40);
+    CHECK(!machine.choice.alone());
+  }
+}
+
+// As after waiting for data: caches are cold, and the processor's clock is low.
+TEST(pauses_are_no_reason_to_try_again_and_again) {
+  Machine machine{.together = 1000, .alone = 1500};
+  machine.run(2000);
+  machine.runs_alone = 0;
+  for (int pause = 0; pause < 100; ++pause) {
+    machine.together = 1500, machine.alone = 2200;
+    machine.run(20);
+    machine.together = 1000, machine.alone = 1500;
+    machine.run(20);
+  }
+  CHECK(machine.runs_alone <= 4 * 4000 / 256 + 8);
+}
+
 TEST(long_runs_are_not_tried_alone) {
   Machine machine{.together = 50'000, .alone = 10};
   CHECK_EQUAL(machine.alone_of(1000), 0);

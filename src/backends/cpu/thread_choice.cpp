@@ -2,6 +2,7 @@
 #include "backends/cpu/thread_choice.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/cpu/ticks.h"
 
@@ -9,39 +10,40 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr double longest = 20'000;      // microseconds: runs that take longer gain by helpers, where there are any
-constexpr double clearly = 1.5;         // so much slower, a turn ends at once
 constexpr double worth_changing = 0.97;  // of the time
+// So much slower, a way is given up after a few runs: the one that is tried costs time, the usual one was found better.
+constexpr double not_better = 1.1, far_worse = 1.5;
+constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // as much slower or faster, something else has begun or ended on the machine
 constexpr int few_runs = 16;
-constexpr int64_t least_pause = 64;
+constexpr int64_t least_pause = 64, share_of_pause = 8;  // before a trial because of that
 
 }  // namespace
 
 void ThreadChoice::ran(bool alone, uint64_t ticks) {
   ++runs_;
   if (!trying_) {
-    if (changed(ticks)) next_trial_ = std::min(next_trial_, std::max(runs_, last_trial_ + least_pause));
+    // A program that pauses now and then is slow after each pause, which says nothing about threads.
+    if (changed(ticks))
+      next_trial_ = std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
     if (runs_ < next_trial_ || ticks > microseconds(longest)) return;
     trying_ = true;
     turn_ = runs_of_turn_ = 0;
-    time_[0] = time_[1] = 0;
-    timed_[0] = timed_[1] = 0;
+    std::fill_n(time_, turns, 0);
+    std::fill_n(timed_, turns, 0);
     return;
   }
-  const int which = turn_ % 2;
-  if (alone != (which == 1)) return;  // begun by another thread before the turn
-  ++runs_of_turn_;
-  if (runs_of_turn_ > 1) {  // the first one of a turn brings data to its cores
-    time_[which] += ticks;
-    ++timed_[which];
+  if (alone != (turn_ % 2 == 1)) return;  // begun by another thread before the turn
+  if (++runs_of_turn_ > 1) {  // the first one of a turn brings data to its cores
+    time_[turn_] += ticks;
+    ++timed_[turn_];
   }
-  const int other = 1 - which;
-  const bool hopeless = timed_[which] > 2 && timed_[other] > 0 &&
-                        static_cast<double>(time_[which]) * static_cast<double>(timed_[other]) >
-                            clearly * static_cast<double>(time_[other]) * static_cast<double>(timed_[which]);
-  if (runs_of_turn_ < most_runs_of_turn && !hopeless) return;
+  const bool worse = timed_[1] >= few_trials && time_of(!alone_) > not_better * time_of(alone_);
+  const bool usual_again = turn_ >= 2 && alone == alone_ && timed_[turn_] >= few_trials;
+  const bool decided = worse || (usual_again && time_of(alone_) > far_worse * time_of(!alone_));
+  if (runs_of_turn_ < most_runs_of_turn && !decided) return;
   runs_of_turn_ = 0;
-  if (++turn_ == turns || hopeless) decide();
+  if (++turn_ == turns || decided) decide();
 }
 
 bool ThreadChoice::changed(uint64_t ticks) {
@@ -53,13 +55,18 @@ bool ThreadChoice::changed(uint64_t ticks) {
   return changed;
 }
 
+// Of the faster turn: the other one may have been slow by chance.
+double ThreadChoice::time_of(bool alone) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (int turn = alone ? 1 : 0; turn < turns; turn += 2)
+    if (timed_[turn] > 0) least = std::min(least, static_cast<double>(time_[turn]) / static_cast<double>(timed_[turn]));
+  return least;
+}
+
 void ThreadChoice::decide() {
-  const auto mean = [&](int which) {
-    return static_cast<double>(time_[which]) / static_cast<double>(std::max<int64_t>(timed_[which], 1));
-  };
   const bool before = alone_;
-  const double now = mean(alone_), other = mean(!alone_);
-  if (timed_[!alone_] > 0 && other < worth_changing * now) alone_ = !alone_;
+  const double now = time_of(alone_), other = time_of(!alone_);
+  if (other < worth_changing * now) alone_ = !alone_;
   trying_ = false;
   pause_ = alone_ == before ? std::min(2 * pause_, longest_pause) : first_pause;
   next_trial_ = runs_ + pause_;

@@ -17,17 +17,18 @@ class ThreadChoice {  // for one thread at a time
  private:
   void decide();
   bool changed(uint64_t ticks);
+  double time_of(bool alone) const;  // of a run that was tried
+
+  static constexpr int64_t warm_runs = 3, first_pause = 128, longest_pause = 2048;
+  static constexpr int turns = 4, most_runs_of_turn = 8;
 
   bool alone_ = false, trying_ = false;
   int64_t runs_ = 0, next_trial_ = warm_runs, last_trial_ = 0, pause_ = first_pause;
   int turn_ = 0, runs_of_turn_ = 0;
-  uint64_t time_[2] = {0, 0};  // together, alone; of all turns but their first runs
-  int64_t timed_[2] = {0, 0};
+  uint64_t time_[turns] = {};  // of each turn but its first run; those with even numbers are with helpers
+  int64_t timed_[turns] = {};
   double usual_ = 0, recent_ = 0;  // time of a run as chosen: when it was, and of some runs just now
   int recent_runs_ = 0;
-
-  static constexpr int64_t warm_runs = 3, first_pause = 128, longest_pause = 2048;
-  static constexpr int turns = 4, most_runs_of_turn = 8;
 };
 
 }  // namespace mpsgraph::cpu
