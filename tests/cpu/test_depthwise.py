@@ -162,7 +162,7 @@ def test_a_pixel_that_is_no_number_reaches_what_saw_it():
 
 
 def test_weights_in_the_librarys_layout_get_their_gradient():
-    """A variable whose home is the layout of the forward kernel, over some steps, beside plain kernels."""
+    """A variable that may be kept as kernels of the library read it, over some steps, beside plain kernels."""
     weights = np.random.default_rng(0).standard_normal((40, 1, 5, 5)).astype(np.float32) * 0.2
     batch = np.random.default_rng(1).standard_normal((16, 4, 4, 40)).astype(np.float32)
     trained = []
@@ -173,11 +173,6 @@ def test_weights_in_the_librarys_layout_get_their_gradient():
         loss = g.mean(g.square(y - 1.0), [0, 1, 2, 3])
         step = g.assign(w, w - 0.5 * g.gradients(loss, [w])[w])
         made = g.compile({x: x.shape}, [loss], [step], options=options)
-        if options is None and ONEDNN:
-            (forward,) = (line for line in made.plan().splitlines() if line.strip().startswith("convolution2d:"))
-            # AVX-512's kernel takes weights in blocks of its own, made in each step.
-            if "oneDNN" in forward and "brdgmm" not in forward:
-                assert forward.count("oneDNN") == 1, "no step reorders the weights"
         for _ in range(5):
             made.run([batch])
         trained.append(g.variable_value(w))

@@ -215,9 +215,8 @@ class Builder:
     def select(self) -> None:
         x = self.pick()
         y = self.pick(lambda v: broadcasts(v.shape, x.shape))
-        distance = np.abs(x.number - y.number)
-        if np.any((distance > 0) & (distance < 1e-2 * np.maximum(1, np.abs(x.number)))):
-            return  # rounding may decide; it makes a tanh that is nearly 1 equal to one that is nearer
+        if x is not y and np.any(np.abs(x.number - y.number) < 1e-2 * np.maximum(1, np.abs(x.number))):
+            return  # rounding may decide, also where numbers are equal: (x - 1) + 1 may be more than x
         condition = self.graph.greater_than(x.tensor, y.tensor)
         chosen = np.where(x.number > y.number, x.number, y.number * 0.5)
         self.keep(self.graph.select(condition, x.tensor, y.tensor * 0.5), chosen)

@@ -25,7 +25,8 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   if (!trying_) {
     // A program that pauses now and then is slow after each pause, which says nothing about threads.
     if (changed(ticks))
-      next_trial_ = std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
+      next_trial_ =
+          std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
     if (runs_ < next_trial_ || ticks > microseconds(longest)) return;
     trying_ = true;
     turn_ = runs_of_turn_ = 0;
