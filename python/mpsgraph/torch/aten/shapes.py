@@ -63,13 +63,17 @@ def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Se
     return call.g.transpose(x, [order[i] if i in order else next(rest) for i in range(rank)])
 
 
-def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> list[list[int]]:
-    """Starts, ends and strides of all axes, for a slice of one."""
+Ranges = tuple[list[int], list[int], list[int]]
+"""Starts, ends and strides of all axes."""
+
+
+def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> Ranges:
+    """The slice of one axis."""
     axis = call.axis(axis, len(sizes))
     begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
     starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
     starts[axis], ends[axis], strides[axis] = begin, max(begin, stop), step
-    return [starts, ends, strides]
+    return starts, ends, strides
 
 
 @aten("slice", "slice_copy")
@@ -80,7 +84,7 @@ def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = N
     return x if whole else call.g.slice(x, starts, ends, strides)
 
 
-def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[list[int], list[list[int]]]:
+def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[list[int], Ranges]:
     """A position of an axis: the shape of what stands there, and the slice of it."""
     axis = call.axis(axis, len(sizes))
     first = index % sizes[axis]
