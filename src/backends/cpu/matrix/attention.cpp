@@ -111,7 +111,8 @@ struct Geometry {
 
 // Do tiles compute it, and no slower than products with a soft-max between them? Each batch has queries of its own;
 // keys and values may be shared, by the same batches. A few queries are multiplied by the keys as they are, without
-// packing them; few scores are in the caches anyway, and fewer make packing for the gradient too dear.
+// packing them; few scores are in the caches anyway, and fewer make packing for the gradient too dear (the number is
+// IN_TILES in python/mpsgraph/torch/aten/attention.py, too).
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
