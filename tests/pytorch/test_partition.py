@@ -144,6 +144,18 @@ def test_the_gradient_of_long_attention_takes_what_the_forward_pass_has_found(ki
     assert not {"scaled_dot_product_attention", "softmax"} & set(kinds), kinds
 
 
+@pytest.mark.parametrize("length", [5, 130])
+def test_sums_of_attention_are_pytorchs_also_of_a_query_that_sees_nothing(length: int):
+    query, mask = torch.randn(1, 2, length, 8), torch.zeros(length, length)
+    mask[1], mask[3, 2:] = -torch.inf, -torch.inf
+
+    def function(x):
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x, attn_mask=mask)
+
+    for ours, theirs in zip(mg.torch.compile(function)(query), function(query), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_cheap_steps_between_others_are_done_again(graphs: list):
     class Squares(nn.Module):
         def __init__(self) -> None:

@@ -51,16 +51,15 @@ def flash_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False, *,
     attn_mask: Tensor | None = None, scale: float | None = None,
 ) -> list[Tensor]:  # fmt: skip
-    """The result, and for each query the logarithm of its keys' exponentials summed; -infinity where it sees none."""
+    """The result, and for each query the logarithm of its keys' exponentials summed; 0 where it sees none."""
     g = call.g
     result, statistics = g._tensors(
         "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
         **_said(call, query, dropout, causal, scale),
     )  # fmt: skip
     largest, total = g.split(statistics, [1, 1], -1)  # (infinity, 1) where a query sees no key
-    sum_of_logarithms = g.logarithm(total) + largest
-    nothing = g.equal(largest, call.cast(np.inf, largest.dtype))
-    logarithms = g.select(nothing, call.cast(-np.inf, largest.dtype), sum_of_logarithms)
+    zero, infinity = call.cast(0.0, largest.dtype), call.cast(np.inf, largest.dtype)
+    logarithms = g.select(g.equal(largest, infinity), zero, g.logarithm(total) + largest)
     return [result, g.reshape(logarithms, shape_of(logarithms)[:-1])]
 
 
@@ -74,9 +73,7 @@ def flash_attention_backward(
         forward = g._tensor("scaled_dot_product_attention", sources, **said)
         found = g.gradients(forward, sources[:3], start=incoming)
         return [found[x] for x in sources[:3]]
-    logarithms = g.reshape(logarithms, [*shape_of(logarithms), 1])
-    nothing = g.equal(logarithms, call.cast(-np.inf, logarithms.dtype))
-    largest = g.select(nothing, call.cast(np.inf, logarithms.dtype), logarithms)
+    largest = g.reshape(logarithms, [*shape_of(logarithms), 1])
     one = g.broadcast_to(call.cast(1.0, largest.dtype), shape_of(largest))
     statistics = g.concat([largest, one], -1)  # a weight is exp(score - largest) / one
     operands = [*sources, incoming, result, statistics]
