@@ -33,7 +33,7 @@ FUNCTIONS = {
     "logarithm_base2": (np.log2, [logarithmic(1e-37, 3e38, False)], 3),
     "logarithm_base10": (np.log10, [logarithmic(1e-37, 3e38, False)], 3),
     "erf": (np.vectorize(math.erf, otypes=[float]), [uniform(-4, 4)], 6),
-    "tanh": (np.tanh, [uniform(-12, 12)], 2),
+    "tanh": (np.tanh, [uniform(-12, 12)], 3),
     "sin": (np.sin, [uniform(-1000, 1000)], 2),
     "cos": (np.cos, [uniform(-1000, 1000)], 2),
     "tan": (np.tan, [uniform(-1000, 1000)], 4),

@@ -1,5 +1,5 @@
-// From VectorCode to machine code: products into fused multiply-adds, what does not change out of the loop, registers
-// by a scan that evicts the value whose next use is farthest (Belady), and one pass of emission.
+// From VectorCode to machine code: what does not change out of the loop, registers by a scan that evicts the value whose
+// next use is farthest (Belady), and one pass of emission.
 //
 // The generated function, System V convention: rdi streams, rsi whole, rdx tail, rcx accumulators; rax counts elements.
 // The body stands twice: for whole vectors, and once more under a mask for the tail.
@@ -28,7 +28,9 @@ constexpr Opcode shuffle_bytes{2, 1, 0x00}, interleave_lanes{1, 1, 0x62}, store_
 constexpr Opcode add_floats{1, 0, 0x58}, and_bits{1, 0, 0x54}, compare_floats{1, 0, 0xc2};
 constexpr Opcode blend_by_mask{2, 1, 0x65}, blend_by_vector{3, 1, 0x4a}, mask_to_vector{2, 2, 0x38},
     vector_to_mask{2, 2, 0x39};
-constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, fix_up{3, 1, 0x54};  // AVX-512's
+constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, near_reciprocal{2, 1, 0x4c}, fix_up{3, 1, 0x54},
+    mantissa_of{3, 1, 0x26}, exponent_of{2, 1, 0x42};  // AVX-512's
+constexpr Opcode one_minus{2, 1, 0xac}, minus_square{2, 1, 0xbc}, plus_product{2, 1, 0xb8};  // fused: forms 213, 231
 constexpr Opcode shift_by_immediate{1, 1, 0x72}, round_floats{3, 1, 0x08}, extend_words{2, 1, 0x33};
 
 struct Binary {
@@ -59,7 +61,8 @@ class Generator {
       : code_(std::move(code)), nodes_(code_.nodes), set_(code_.set), wide_(set_ == VectorSet::avx512), as_(set_) {}
 
   std::vector<uint8_t> run() {
-    contract();
+    contract(nodes_);
+    uses_ = uses_of(nodes_);
     analyse();
     begin();
     hoist();
@@ -90,33 +93,6 @@ class Generator {
   int registers() const { return wide_ ? 32 : 15; }
 
   // ---- before any code
-
-  void count_uses() {
-    uses_.assign(nodes_.size(), 0);
-    for (size_t i = nodes_.size(); i-- > 0;) {
-      const bool acts = nodes_[i].kind == Kind::store || nodes_[i].kind == Kind::accumulate;
-      if (!acts && uses_[i] == 0) continue;
-      for (int in : {nodes_[i].a, nodes_[i].b, nodes_[i].c})
-        if (in >= 0) uses_[in]++;
-      if (acts) uses_[i] = 1;
-    }
-  }
-
-  void contract() {
-    count_uses();
-    const auto product = [&](int n) { return nodes_[n].kind == Kind::multiply && uses_[n] == 1; };
-    for (Node& node : nodes_) {
-      if (node.kind == Kind::add && (product(node.a) || product(node.b))) {
-        const int p = product(node.a) ? node.a : node.b, other = p == node.a ? node.b : node.a;
-        node = {.kind = Kind::multiply_add, .a = nodes_[p].a, .b = nodes_[p].b, .c = other};
-      } else if (node.kind == Kind::subtract && product(node.b)) {
-        node = {.kind = Kind::negated_multiply_add, .a = nodes_[node.b].a, .b = nodes_[node.b].b, .c = node.a};
-      } else if (node.kind == Kind::subtract && product(node.a)) {
-        node = {.kind = Kind::multiply_subtract, .a = nodes_[node.a].a, .b = nodes_[node.a].b, .c = node.b};
-      }
-    }
-    count_uses();
-  }
 
   void analyse() {
     const size_t n = nodes_.size();
@@ -347,6 +323,10 @@ class Generator {
       case Kind::store: return store(node);
       case Kind::accumulate: return accumulate(node);
       case Kind::square_root: return near_root_[i] ? near_root(i) : unary(i, {1, 0, 0x51});
+      case Kind::near_reciprocal: return reciprocal(i);
+      case Kind::mantissa: return unary(i, mantissa_of, 3);
+      case Kind::exponent: return unary(i, exponent_of);
+      case Kind::logarithm: return logarithm(i);
       case Kind::to_float: return unary(i, {1, 0, 0x5b});
       case Kind::to_integer: return unary(i, {1, 2, 0x5b});
       case Kind::to_bfloat16: {
@@ -446,8 +426,6 @@ class Generator {
   // s = x r with r = 1 / sqrt(x) to 14 bits, corrected twice: by s (1 - s r) / 2, within 0.8 ulp of any x; then by
   // r (x - s s) / 2, which makes roots of squares exact and is lost where x is tiny. Zeros and infinity are their own.
   void near_root(int i) {
-    constexpr Opcode one_minus{2, 1, 0xac}, minus_square{2, 1, 0xbc},
-        plus_product{2, 1, 0xb8};  // fused, forms 213, 231
     constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros, of infinity
     constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
     const Opcode times = binary(Kind::multiply).opcode;
@@ -467,6 +445,32 @@ class Generator {
     owner_[r] = owner_[u] = owner_[v] = -1;
     release({a});
     own(i, s);
+  }
+
+  // r = 1 / x to 14 bits, corrected by r (1 - x r), Newton's step.
+  void reciprocal(int i) {
+    constexpr auto one = std::bit_cast<uint32_t>(1.f);
+    const int a = nodes_[i].a, x = fetch(a), r = spare(), u = spare();
+    as_.vector(near_reciprocal, r, -1, Operand::in(x));
+    as_.vector(move_register, u, -1, Operand::in(x));
+    as_.vector(one_minus, u, r, Operand::of(one));
+    as_.vector(plus_product, r, r, Operand::in(u));
+    owner_[u] = -1;
+    release({a});
+    own(i, r);
+  }
+
+  void logarithm(int i) {
+    constexpr uint32_t nan = 3, minus_infinity = 4, infinity = 5;  // what fix_up puts
+    constexpr uint32_t by_kind = nan | nan << 1 * 4 | minus_infinity << 2 * 4 | nan << 4 * 4 | infinity << 5 * 4 |
+                                 nan << 6 * 4;  // of NaN, NaN that signals, 0, -inf, inf, negative numbers
+    const int a = nodes_[i].a, b = nodes_[i].b, x = fetch(a);
+    const Operand value = where(b);
+    const int r = spare();
+    as_.vector(move_load, r, -1, value);
+    as_.vector(fix_up, r, x, Operand::of(by_kind), {.immediate = 0});
+    release({a, b});
+    own(i, r);
   }
 
   void shift(int i, int extension) {  // the result stands where others have their first operand

@@ -60,7 +60,23 @@ struct Steps {
     const I k = unary(Kind::to_integer, n),
             half = shift_right(k, 1);  // in two halves, so that denormals come out right
     const I rest = binary(Kind::integer_subtract, k, half);
-    return p * power_of_two(half) * power_of_two(rest);
+    return p * from_exponent(half) * from_exponent(rest);
+  }
+  static V power_of_two(V n) {  // normal numbers
+    return recording->set == VectorSet::avx512 ? binary(Kind::scale, constant(1.f), n)
+                                               : from_exponent(unary(Kind::to_integer, n));
+  }
+  static auto parts(V x) {
+    using Parts = VectorMath<Steps>::Parts;
+    if (recording->set != VectorSet::avx512) return VectorMath<Steps>::parts(x);
+    const V mantissa = unary(Kind::mantissa, x), exponent = unary(Kind::exponent, x);
+    return Parts{choose(less(mantissa, constant(1.f)), exponent + 1.f, exponent), mantissa};
+  }
+  static V logarithm(V x, V r) {
+    return recording->set == VectorSet::avx512 ? binary(Kind::logarithm, x, r) : VectorMath<Steps>::logarithm(x, r);
+  }
+  static V near_quotient(V x, V y) {
+    return recording->set == VectorSet::avx512 ? x * unary(Kind::near_reciprocal, y) : x / y;
   }
   static V less(V a, V b) { return compare(jit::less, a, b); }
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
@@ -89,7 +105,7 @@ struct Steps {
     const Node square = node(negated.a);
     return square.kind == Kind::multiply && square.a == square.b;
   }
-  static V power_of_two(I k) { return unary(Kind::shift_left, add(k, 127), 23); }
+  static V from_exponent(I k) { return unary(Kind::shift_left, add(k, 127), 23); }
 };
 using Math = VectorMath<Steps>;
 

@@ -44,7 +44,11 @@ enum class Kind : uint8_t {
   to_float,
   to_integer,  // integers; to_integer rounds to zero
   to_bfloat16, // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16
-  scale,       // a 2^b, b an integer as float; only AVX-512
+  scale,       // a 2^b, b an integer as float; this and the next ones only with AVX-512
+  near_reciprocal,  // of normal numbers below 2^126, within 1 ulp
+  mantissa,    // in [3/4, 3/2)
+  exponent,    // of the number that begins with a's highest bit
+  logarithm,   // b, a logarithm of a, but where a is no positive number: -inf of 0, inf of inf, else NaN
   compare,     // stream: Comparison
   choose,      // a is a mask: b where set, else c
 };
@@ -94,6 +98,9 @@ using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tai
 bool converts_bfloat16(VectorSet set);  // does the processor, in one instruction?
 inline int lanes_of(VectorSet set) { return set == VectorSet::avx512 ? 16 : 8; }
 
+// How often each node is used, by those that are needed.
+std::vector<int> uses_of(const std::vector<Node>& nodes);
+void contract(std::vector<Node>& nodes);
 std::vector<uint8_t> generate(VectorCode code);
 
 }  // namespace mpsgraph::cpu::jit

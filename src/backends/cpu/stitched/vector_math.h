@@ -2,7 +2,8 @@
 // that jit/ generates.
 //
 // P says how a vector set does the elementary steps: types V (floats), I (integers) and M (masks) with arithmetic
-// operators between V and V or float, and the static functions used below. The polynomials are least-squares fits at
+// operators between V and V or float, and the static functions used below. near_quotient(x, y) is one that may be 1 ulp
+// more off, where 2^-126 <= |y| < 2^126: by a reciprocal where the processor has a fast one. The polynomials are least-squares fits at
 // Chebyshev nodes, made for this file; errors in ulp stand beside them (measured against double over the whole range).
 #pragma once
 
@@ -50,17 +51,17 @@ struct VectorMath {
     const Reduced y = reduced(x);
     const V square = y.f * y.f;
     const V r = y.p * square * y.f + y.n * -2.12194440e-4f;
-    return log_result(x, r - square * 0.5f + y.f + y.n * 0.693359375f);
+    return P::logarithm(x, r - square * 0.5f + y.f + y.n * 0.693359375f);
   }
   // log2 x, at most 3 ulp.
   static V log2(V x) {
     const Reduced y = reduced(x);
-    return log_result(x, small_log(y) * 1.4426950408889634f + y.n);
+    return P::logarithm(x, small_log(y) * 1.4426950408889634f + y.n);
   }
   // log10 x, at most 3 ulp.
   static V log10(V x) {
     const Reduced y = reduced(x);
-    return log_result(x, (small_log(y) * 0.4342944819032518f + y.n * 4.6050390e-6f) + y.n * 0.30102539f);
+    return P::logarithm(x, (small_log(y) * 0.4342944819032518f + y.n * 4.6050390e-6f) + y.n * 0.30102539f);
   }
   // ln(1 + x), at most 4 ulp: what 1 + x has lost is put back.
   static V log1p(V x) {
@@ -70,7 +71,7 @@ struct VectorMath {
   }
 
   // erf x, at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2), |x| <= 3.93. Beyond, P / Q stays 1 / 3.93, and x P / Q grows
-  // out of [-1, 1]. A division costs less than the six multiply-adds that a polynomial alone takes more.
+  // out of [-1, 1]. A reciprocal costs less than the six multiply-adds that a polynomial alone takes more.
   static V erf(V x) {
     const V t = P::least(P::splat(15.4449f), x * x);  // NaN passes
     V p = t * 2.041949983322411e-06f + 0.00028480842593126f;
@@ -83,20 +84,23 @@ struct VectorMath {
     q = q * t + 0.11425796151161194f;
     q = q * t + 0.502411425113678f;
     q = q * t + 1.f;
-    return P::greatest(P::splat(-1.f), P::least(P::splat(1.f), x * p / q));
+    return P::greatest(P::splat(-1.f), P::least(P::splat(1.f), P::near_quotient(x * p, q)));
   }
 
-  // tanh x, at most 2 ulp.
+  // tanh x, at most 3 ulp: h / (h + 1) with h = (e^2x - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and
+  // q = (e^2r - 1) / 2, which loses nothing near 0. Beyond 9.1 it is 1.
   static V tanh(V x) {
-    const V a = P::absolute(x), t = x * x;
-    V p = t * 0.0022636917419731617f - 0.00831648800522089f;
-    p = p * t + 0.021759668365120888f;
-    p = p * t - 0.05395793169736862f;
-    p = p * t + 0.13333295285701752f;
-    p = p * t - 0.3333333432674408f;
-    const V small = p * t * x + x;
-    const V large = P::with_sign_of(P::splat(1.f) - P::splat(2.f) / (exp(a + a) + 1.f), x);
-    return P::choose(P::less(a, P::splat(0.6f)), small, large);
+    const V c = P::least(P::splat(9.1f), P::absolute(x));  // NaN passes
+    const V n = P::nearest(c * 2.88539008f);
+    const V r = (c - n * 0.3466796875f) + n * 1.06097221e-4f;
+    V p = r * 0.012735610827803612f + 0.04458794742822647f;
+    p = p * r + 0.1333327740430832f;
+    p = p * r + 0.3333317041397095f;
+    p = p * r + 0.6666666865348816f;
+    p = p * r + 1.f;
+    const V scale = P::power_of_two(n);
+    const V h = (p * (r * r) + r) * scale + (scale * 0.5f - 0.5f);
+    return P::with_sign_of(P::least(P::splat(1.f), P::near_quotient(h, h + 1.f)), x);
   }
 
   // sinh x, at most 4 ulp; cosh x, at most 4 ulp.
@@ -167,6 +171,23 @@ struct VectorMath {
     return P::with_sign_of(log1p((a + a) / (P::splat(1.f) - a)) * 0.5f, x);
   }
 
+  // What P::parts and P::logarithm are where the processor has no instructions for them: x = 2^n m, m in [3/4, 3/2);
+  // and a logarithm r of x where x is no positive number: ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
+  struct Parts {
+    V n, mantissa;
+  };
+  static Parts parts(V x) {
+    const auto tiny = P::less(x, P::splat(1.17549435e-38f));
+    const I bits = P::add(P::bits(P::choose(tiny, x * 8388608.f, x)), -three_quarters);
+    return {P::to_float(P::shift_right(bits, 23)) - P::choose(tiny, P::splat(23.f), P::splat(0.f)),
+            P::from_bits(P::add(P::bitwise_and(bits, 0x7fffff), three_quarters))};
+  }
+  static V logarithm(V x, V r) {
+    r = P::choose(P::equal(x, P::splat(0.f)), P::splat(-infinity), r);
+    r = P::choose(P::equal(x, P::splat(infinity)), x, r);
+    return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
+  }
+
   static V sigmoid(V x) { return P::splat(1.f) / (exp(-x) + 1.f); }
   static V sigmoid_gradient(V incoming, V x) {
     const V s = sigmoid(x);
@@ -175,6 +196,7 @@ struct VectorMath {
 
  private:
   static constexpr float infinity = std::numeric_limits<float>::infinity();
+  static constexpr int32_t three_quarters = 0x3f400000;  // its bits
   static constexpr float half_pi = 1.5707963705062866f, half_pi_rest = -4.371138828673793e-08f;
 
   static V small_exp(V r) {  // |r| <= ln 2 / 2
@@ -191,36 +213,26 @@ struct VectorMath {
     return h * 0.5f * h;
   }
 
-  // x = 2^n (1 + f), mantissa in [sqrt(1/2), sqrt(2)); ln(1 + f) = f - f^2 / 2 + f^3 p.
+  // x = 2^n (1 + f), mantissa in [3/4, 3/2); ln(1 + f) = f - f^2 / 2 + f^3 p.
   struct Reduced {
     V n, f, p;
   };
   static Reduced reduced(V x) {
-    const auto tiny = P::less(x, P::splat(1.17549435e-38f));
-    const V y = P::choose(tiny, x * 8388608.f, x);
-    const I bits = P::add(P::bits(y), -0x3f3504f3);
-    const V f = P::from_bits(P::add(P::bitwise_and(bits, 0x7fffff), 0x3f3504f3)) - 1.f;
-    const V n = P::to_float(P::shift_right(bits, 23)) - P::choose(tiny, P::splat(23.f), P::splat(0.f));
-    V p = f * -0.15609805285930634f + 0.1661834716796875f;
-    p = p * f - 0.11980392783880234f;
-    p = p * f + 0.13575738668441772f;
-    p = p * f - 0.16676989197731018f;
-    p = p * f + 0.20030613243579865f;
-    p = p * f - 0.2500002980232239f;
-    p = p * f + 0.33332985639572144f;
+    const auto [n, mantissa] = P::parts(x);
+    const V f = mantissa - 1.f;
+    V p = f * -0.04507727548480034f + 0.10463448613882065f;
+    p = p * f - 0.13161416351795197f;
+    p = p * f + 0.14478403329849243f;
+    p = p * f - 0.1664728820323944f;
+    p = p * f + 0.1999085694551468f;
+    p = p * f - 0.2500009536743164f;
+    p = p * f + 0.3333345055580139f;
     return {n, f, p};
   }
   static V small_log(const Reduced& y) {
     const V square = y.f * y.f;
     return y.p * square * y.f - square * 0.5f + y.f;
   }
-  // Where x is no positive number: ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
-  static V log_result(V x, V r) {
-    r = P::choose(P::equal(x, P::splat(0.f)), P::splat(-infinity), r);
-    r = P::choose(P::equal(x, P::splat(infinity)), x, r);
-    return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
-  }
-
   static V small_atan(V t) {
     const V z = t * t;
     V p = z * -0.0646463930606842f + 0.10748087614774704f;
