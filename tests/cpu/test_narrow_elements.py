@@ -54,6 +54,23 @@ def test_every_half_is_read_and_written(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("n", [64, 65, 79, 100, 1000, 2048, 2051, 5000])
+def test_rows_of_halves_are_summed_as_they_lie(dtype, n):
+    """Alone, of a broadcast row, and beside another use of the same numbers in float32."""
+    x = np.random.default_rng(n).integers(-8, 9, (5, n)).astype(np.float32) / 8  # whose sums are exact
+    x[3, n - 1] = np.inf
+
+    def build(g, x):
+        wide, row = g.cast(x, "float32"), g.broadcast_to(x[1:2], [5, n])
+        return [g.reduction_sum(wide, axes=[1]), wide * 2, g.reduction_sum(g.cast(row, "float32"), axes=[1])]
+
+    sums, twice, of_row = results(build, [dtypes.array(x, dtype)], [dtype])
+    np.testing.assert_array_equal(sums[:, 0], x.sum(axis=1, dtype=np.float64))
+    np.testing.assert_array_equal(twice, 2 * x)
+    np.testing.assert_array_equal(of_row[:, 0], [x[1].sum(dtype=np.float64)] * 5)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_numbers_are_rounded_to_the_nearest_half(dtype):
     """At each half, between it and the next, and just beside either."""
     halves = plain(every_half(dtype), dtype)

@@ -22,7 +22,7 @@ def normal(*shape, seed=0):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("shape", [(5, 15), (5, 16), (3, 37), (1, 40), (70, 101)])
+@pytest.mark.parametrize("shape", [(5, 15), (5, 16), (3, 37), (1, 40), (70, 101), (2, 20021)])
 def test_running_sums_of_rows(shape, exclusive, reverse):
     x = normal(*shape)
     y = run(lambda g, t: g.cumulative_sum(t, axis=1, exclusive=exclusive, reverse=reverse), x)

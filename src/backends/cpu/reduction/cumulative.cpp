@@ -5,6 +5,7 @@
 // are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
 
 #include <limits>
+#include <utility>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
@@ -230,18 +231,41 @@ std::unique_ptr<Kernel> scan_kernel(const S& op, const Lowering& lowering, const
 }
 
 #if defined(__x86_64__)
+// A long row in pieces, whose totals say what each begins with.
+void sum_long(const RowSums& sums, int64_t n, bool exclusive, bool reverse, const float* x, float* y) {
+  double start[pieces];
+  const int64_t size = n / pieces;
+  const auto range = [&](int64_t p) { return std::pair(p * size, p + 1 == pieces ? n : (p + 1) * size); };
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) start[p] = sums.total(x + range(p).first, range(p).second - range(p).first);
+  });
+  double before = 0;
+  for (int64_t k = 0; k < pieces; ++k)
+    before += std::exchange(start[reverse ? pieces - 1 - k : k], before);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const auto [first, last] = range(p);
+      sums.running(start[p], x + first, last - first, exclusive, reverse, y + first);
+    }
+  });
+}
+
 // Sums of rows of floats; null where they are not to be had in vectors.
 std::unique_ptr<Kernel> row_sums_kernel(const Lowering& lowering, const Operand& x, const Operand& y) {
   const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
-  const bool in_pieces = s.n >= long_row && s.outer < pieces_together;
-  if (s.inner != 1 || in_pieces || s.n < 16 || lowering.reference_only()) return nullptr;
+  if (s.inner != 1 || s.n < 16 || lowering.reference_only()) return nullptr;
   if (instruction_set() == "baseline") return nullptr;
-  const auto sums = instruction_set() == "AVX-512" ? avx512::row_sums : avx2::row_sums;
+  const RowSums& sums = instruction_set() == "AVX-512" ? avx512::row_sums : avx2::row_sums;
   return kernel([s, sums, exclusive = lowering.attributes().boolean("exclusive"),
                  reverse = lowering.attributes().boolean("reverse"), x = x.slot, y = y.slot](Frame& f) {
+    if (s.n >= long_row && s.outer < pieces_together) {
+      for (int64_t row = 0; row < s.outer; ++row)
+        sum_long(sums, s.n, exclusive, reverse, f.at<const float>(x) + row * s.n, f.at<float>(y) + row * s.n);
+      return;
+    }
     parallel_for(s.outer, grain_for(s.n * 4), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
-        sums(f.at<const float>(x) + row * s.n, s.n, exclusive, reverse, f.at<float>(y) + row * s.n);
+        sums.running(0, f.at<const float>(x) + row * s.n, s.n, exclusive, reverse, f.at<float>(y) + row * s.n);
     });
   });
 }

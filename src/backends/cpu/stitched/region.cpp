@@ -241,6 +241,9 @@ struct RegionBuilder {
       if (*kind == Reduction::sum && program.reduction_shape == ReductionShape::all &&
           reductions.size() < max_accumulators) {
         reduction.accumulator = recorder.sum(value);
+      } else if (const TileInput* halves = summed_halves(*results[i]->operation)) {
+        reduction.reg = halves->reg;
+        reduction.halves = results[i]->operation->input(0)->operation->input(0)->type.dtype;
       } else {
         reduction.reg = new_register();
         reduced_temporaries.push_back(reduction.reg);
@@ -250,6 +253,8 @@ struct RegionBuilder {
     }
     for (const TileInput& in : program.inputs)
       if (in.reg >= 0 && in.access == Access::flat && in.element_size == 4) recorder.prefetch(in.reg);
+    const bool nothing_left =
+        outputs.empty() && std::ranges::all_of(reductions, [](const TileReduction& r) { return r.halves.has_value(); });
     const bool prefetches = large_inputs();
     const auto generate = [recorder, streamed](TileProgram& of, bool ahead) {
       const auto code = jit::CodeMemory::make(jit::generate(recorder.code({}, ahead)));
@@ -260,12 +265,26 @@ struct RegionBuilder {
       of.aligned_code = aligned;
       return true;
     };
-    if (!generate(program, prefetches)) return false;
-    if (prefetches) program.generate_for_blocks = [generate](TileProgram& of) { generate(of, false); };
+    if (!nothing_left) {
+      if (!generate(program, prefetches)) return false;
+      if (prefetches) program.generate_for_blocks = [generate](TileProgram& of) { generate(of, false); };
+    }
     program.outputs = std::move(outputs);
     program.reductions = std::move(reductions);
     program.temporaries.insert(program.temporaries.end(), reduced_temporaries.begin(), reduced_temporaries.end());
     return true;
+  }
+
+  // The halves of a row whose sum is all that a reduction wants, as they lie in memory; else null.
+  const TileInput* summed_halves(const Operation& reduction) const {
+    const Operation& cast = *reduction.input(0)->operation;
+    if (*reduction_kind(reduction) != Reduction::sum || program.reduction_shape != ReductionShape::rows ||
+        !program.rows_mode || !cast.is("cast") || !is_half(cast.input(0)->type.dtype))
+      return nullptr;
+    const auto known = input_of.find(cast.input(0));
+    if (known == input_of.end()) return nullptr;
+    const TileInput& in = program.inputs[known->second];
+    return in.access == Access::flat || in.access == Access::row ? &in : nullptr;
   }
 
   void add_outputs(const std::vector<const Tensor*>& results) {

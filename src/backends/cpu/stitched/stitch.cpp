@@ -182,7 +182,7 @@ struct Walk {
       std::memcpy(copies[in.reg], std::exchange(streams[in.reg], copies[in.reg]), rest * in.element_size);
     }
     for (const TileReduction& r : p_.reductions)
-      if (r.reg >= 0) streams[r.reg] = at(r.reg, sizeof(float));
+      if (r.reg >= 0 && !r.halves) streams[r.reg] = at(r.reg, sizeof(float));
     for (const TileOutput& out : p_.outputs)
       streams[out.reg] = out.element_size == 4 ? at(out.reg, 4) : copies[out.reg];
     code(streams, 0, tail, sums);
@@ -199,6 +199,7 @@ struct Walk {
         float* result = frame.at<float>(r.slot);
         if (p_.rows_mode) {
           if (column == 0) result[row] = identity_of(r.kind);
+          if (r.halves) return float_functions().sum_halves(result + row, values, *r.halves, n);
           return function(result + row, values, n);
         }
         if (p_.inner <= short_row) return reduce_short_rows(r, values, n / p_.inner, result + flat / p_.inner);

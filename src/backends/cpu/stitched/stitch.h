@@ -59,6 +59,7 @@ struct TileReduction {
   Slot partials = -1;  // chunk_count x result elements
   int accumulator =
       -1;  // of the generated code, which then sums by itself; else -1, and reg is reduced after each tile
+  std::optional<DType> halves = std::nullopt;  // reg is an input of this type, whose rows are summed as they are
 };
 
 using compiler::ReductionShape;
