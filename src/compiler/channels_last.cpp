@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "compiler/passes.h"
+#include "compiler/users.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "mpsgraph/core/builder.h"
@@ -316,6 +317,39 @@ class ChannelsLast {
   std::map<std::pair<const Tensor*, int>, Tensor*> turned_;  // by tensor and rank
 };
 
+// A depthwise convolution alone between two transpositions is made as it was: kernels run along rows, too, and turning
+// an image twice takes longer than its few taps. Not where windows skip pixels of a row, which vectors would not.
+class LoneDepthwise {
+ public:
+  explicit LoneDepthwise(const Program& program) : users_(program) {}
+
+  Rewriter::Replacement operator()(Rewriter& r, const Operation& back) {
+    if (!is_back_to_second(back) || !back.control_dependencies.empty()) return {};
+    const Operation& convolution = *back.input(0)->operation;
+    if (!is_depthwise(convolution) || convolution.output()->dtype() != DType::float32 ||
+        convolution.attributes.integers("strides").back() != 1 || !users_.only(convolution.output()))
+      return {};
+    const Operation& there = *convolution.input(0)->operation;
+    if (!there.is("transpose") || there.attributes.integers("permutation") != to_last ||
+        !users_.only(convolution.input(0)))
+      return {};
+    Attributes attributes = convolution.attributes;
+    attributes.set("data_layout", std::string("NCHW"));
+    const std::vector<Tensor*> inputs{r.now(there.input(0)), r.now(convolution.input(1))};
+    return std::vector<Tensor*>{r.create(convolution, convolution.kind(), inputs, attributes)->output()};
+  }
+
+ private:
+  static bool is_depthwise(const Operation& operation) {
+    if (operation.is("depthwise_convolution2d")) return true;
+    return operation.is("convolution2d") && operation.attributes.integer("groups") > 1 &&
+           operation.attributes.integer("groups") == operation.input(0)->shape().dims().back() &&
+           operation.attributes.integer("groups") == operation.output()->shape().dims().back();
+  }
+
+  Users users_;
+};
+
 }  // namespace
 
 void channels_last(Program& program) {
@@ -326,6 +360,8 @@ void channels_last(Program& program) {
   if (!any_operation(program, begins)) return;
   ChannelsLast pass(*program.graph);
   rewrite(program, std::ref(pass));
+  LoneDepthwise alone(program);
+  rewrite(program, std::ref(alone));
 }
 
 }  // namespace mpsgraph::compiler

@@ -73,6 +73,46 @@ def test_strips_of_pixels(name, rest, constant):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
+# Rows of one to five vectors with a rest, bands of planes, windows beyond the image, taps that lie apart.
+PLANES = {
+    "rows_of_vectors": ((9, 150), 3, (3, 3), {}),
+    "short_rows": ((7, 7), 40, (5, 5), {}),
+    "bands": ((90, 83), 2, (7, 7), {}),
+    "bands_of_strides": ((331, 61), 2, (3, 3), {"strides": (2, 1)}),
+    "wide_bands": ((9, 7000), 2, (3, 3), {}),
+    "one_column": ((5, 1), 9, (3, 3), {}),
+    "windows_larger_than_the_image": ((2, 4), 7, (5, 9), {}),
+    "taps_that_lie_apart": ((13, 33), 5, (3, 3), {"dilations": (3, 4)}),
+    "taps_that_see_nothing": ((2, 2), 4, (3, 3), {"dilations": (8, 8)}),
+    "explicit_padding": ((5, 8), 6, (3, 3), {"padding": ((3, 0), (1, 7))}),
+    "no_padding": ((5, 40), 8, (3, 5), {"padding": "TF_VALID"}),
+    "outputs_first": ((8, 13), 23, (3, 3), {"weights_layout": "OIHW"}),
+}
+
+
+@pytest.mark.parametrize("kind", ["groups", "depthwise"])
+@pytest.mark.parametrize("name", PLANES)
+def test_rows_of_planes(name, kind):
+    """Alone in its graph: between others it has the channels last. NaN beyond the image would show."""
+    size, channels, taps, how = PLANES[name]
+    how = {"padding": "TF_SAME", "data_layout": "NCHW", **how}
+    rng = np.random.default_rng(0)
+    g = mg.Graph()
+    x = g.placeholder((3, channels, *size))
+    outputs_first = "weights_layout" in how
+    if kind == "groups":
+        w = g.placeholder((channels, 1, *taps) if outputs_first else (*taps, 1, channels))
+        y = g.convolution2d(x, w, groups=channels, **how)
+    else:
+        w = g.placeholder((1, channels, *taps) if outputs_first else (*taps, channels, 1))
+        y = g.depthwise_convolution2d(x, w, **how)
+    arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in (x, w)]
+    [found], plan = run(g, [x, w], [y], arrays)
+    [expected], _ = run(g, [x, w], [y], arrays, PLAIN)
+    assert "depthwise, rows of planes" in plan and "transpose" not in plan, plan
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
+
+
 def test_strips_of_three_axes():
     rng = np.random.default_rng(0)
     g = mg.Graph()

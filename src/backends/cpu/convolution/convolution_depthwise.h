@@ -1,4 +1,5 @@
-// Depthwise convolutions with channels last: each channel by itself, so that vectors run along the channels of a pixel.
+// Depthwise convolutions, each channel by itself: with channels last vectors run along the channels of a pixel, with
+// planes of channels along the pixels of a row.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,32 @@ struct DepthwiseStrip {
   int64_t to_step;
 };
 
+// Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, `dilation` elements
+// behind those of the tap before. As many elements as a vector has may be read behind what the last pixel sees.
+struct DepthwiseRow {
+  const float* const* rows;  // what the first tap of each row of taps sees of the first pixel
+  const float* const* weights;
+  int64_t tap_rows, taps_of_row, dilation, pixels;
+  float bias;
+  const float* residual;  // or null
+  bool relu;
+  float* to;
+};
+
+// Rows of a plane with zeros around them: `before` in front of each, and behind its `count` elements as many as fill
+// `pitch`, the distance of the copies. Up to a vector is written behind the last of them.
+struct PaddedRows {
+  const float* from;
+  int64_t rows, step, count, before;
+  float* to;
+  int64_t pitch;
+};
+
 struct DepthwiseFunctions {
   void (*pixel)(const DepthwisePixel& pixel);
   void (*strip)(const DepthwiseStrip& strip);
+  void (*row)(const DepthwiseRow& row);
+  void (*pad)(const PaddedRows& rows);
 };
 namespace baseline {
 extern const DepthwiseFunctions depthwise_functions;
@@ -57,6 +81,8 @@ bool taps_lie_apart(const ConvolutionPlan& plan);
 // Source, operand 0, convolved with weights, operand 1, float32; null where the library's kernel is the one to take.
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& plan,
                                               const ProductExtras& extras);
+// The same with channels before rows and columns, where pixels of a row are read one after the other.
+std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras);
 // Of the incoming gradient, operand 0, and the weights, operand 1, likewise.
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& plan);
 // Of the incoming gradient, operand 0, and the source, operand 1, in float32; null where it is not depthwise with

@@ -127,7 +127,8 @@ std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
   if (!lowering.reference_only() && !weights.layout && weights.dtype == DType::float32)
-    if (auto depthwise = depthwise_convolution(lowering, p, extras_of(lowering))) return depthwise;
+    for (const auto lower : {depthwise_convolution, depthwise_planes})
+      if (auto depthwise = lower(lowering, p, extras_of(lowering))) return depthwise;
   if (!usable(lowering, p, weights)) return another(lowering);
   return product(lowering, p, TapPlan::forward(p), ConvolutionPart::forward);
 }

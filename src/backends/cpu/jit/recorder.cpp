@@ -62,10 +62,6 @@ struct Steps {
     const I rest = binary(Kind::integer_subtract, k, half);
     return p * from_exponent(half) * from_exponent(rest);
   }
-  static V power_of_two(V n) {  // normal numbers
-    return recording->set == VectorSet::avx512 ? binary(Kind::scale, constant(1.f), n)
-                                               : from_exponent(unary(Kind::to_integer, n));
-  }
   static auto parts(V x) {
     using Parts = VectorMath<Steps>::Parts;
     if (recording->set != VectorSet::avx512) return VectorMath<Steps>::parts(x);
@@ -89,6 +85,7 @@ struct Steps {
   static V from_bits(I x) { return x; }
   static I add(I x, int32_t y) { return binary(Kind::integer_add, x, bits_of(y)); }
   static I bitwise_and(I x, int32_t y) { return binary(Kind::bitwise_and, x, bits_of(y)); }
+  static I shift_left(I x, int count) { return unary(Kind::shift_left, x, count); }
   static I shift_right(I x, int count) { return unary(Kind::shift_right_sign, x, count); }
   static V to_float(I x) { return unary(Kind::to_float, x); }
 

@@ -91,14 +91,14 @@ struct VectorMath {
   // q = (e^2r - 1) / 2, which loses nothing near 0. Beyond 9.1 it is 1.
   static V tanh(V x) {
     const V c = P::least(P::splat(9.1f), P::absolute(x));  // NaN passes
-    const V n = P::nearest(c * 2.88539008f);
+    constexpr float shift = 12582912.f + 127.f;  // what is added to it becomes whole, in its lowest bits
+    const V shifted = c * 2.88539008f + shift, n = shifted - shift;
     const V r = (c - n * 0.3466796875f) + n * 1.06097221e-4f;
-    V p = r * 0.012735610827803612f + 0.04458794742822647f;
-    p = p * r + 0.1333327740430832f;
-    p = p * r + 0.3333317041397095f;
-    p = p * r + 0.6666666865348816f;
-    p = p * r + 1.f;
-    const V scale = P::power_of_two(n);
+    V p = r * 0.04442404583096504f + 0.13386476039886475f;
+    p = p * r + 0.33333760499954224f;
+    p = p * r + 0.6666617393493652f;
+    p = p * r + 0.9999999403953552f;
+    const V scale = P::from_bits(P::shift_left(P::bits(shifted), 23));
     const V h = (p * (r * r) + r) * scale + (scale * 0.5f - 0.5f);
     return P::with_sign_of(P::least(P::splat(1.f), P::near_quotient(h, h + 1.f)), x);
   }
@@ -200,11 +200,10 @@ struct VectorMath {
   static constexpr float half_pi = 1.5707963705062866f, half_pi_rest = -4.371138828673793e-08f;
 
   static V small_exp(V r) {  // |r| <= ln 2 / 2
-    V p = r * 0.00019899391918443143f + 0.0013933733571320772f;
-    p = p * r + 0.0083332983776927f;
-    p = p * r + 0.041666463017463684f;
-    p = p * r + 0.1666666716337204f;
-    p = p * r + 0.5f;
+    V p = r * 0.0013882514322176576f + 0.008366547524929047f;
+    p = p * r + 0.04166720062494278f;
+    p = p * r + 0.1666654348373413f;
+    p = p * r + 0.4999999701976776f;
     return p * (r * r) + r + 1.f;
   }
   // e^a / 2 in a way that overflows only where the result does.
