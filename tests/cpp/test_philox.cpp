@@ -1,11 +1,12 @@
 // Philox and the random kernel against TensorFlow's own numbers and Random123's known answers.
 //
-// The facts are in tests/data/philox_vectors.json: bits in hexadecimal. Integers and uniform numbers are
-// exact; normal ones are exact with glibc, and within 4 ulp elsewhere.
+// The facts are in tests/data/philox_vectors.json: bits in hexadecimal. All are exact.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backends/cpu/random/box_muller.h"
 #include "backends/cpu/random/philox.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "kernel_harness.h"
 
 using namespace kernels;
@@ -39,16 +40,10 @@ std::vector<Array> draw(const Array& state, double n, Attributes attributes) {
   return run_all("random", {ints({n}), state}, std::move(attributes));
 }
 
-// Bits of the same sign order as numbers, so their difference counts the numbers between.
-void check_bits(const Array& values, const json& expected, int64_t ulps, const std::string& what) {
-#ifdef __GLIBC__
-  ulps = 0;
-#endif
+void check_bits(const Array& values, const json& expected, const std::string& what) {
   CHECK_EQUAL(values.size(), static_cast<int64_t>(expected.size()));
   for (int64_t i = 0; i < values.size(); ++i) {
-    const auto came = static_cast<int64_t>(bits_at(values, i)),
-               wanted = static_cast<int64_t>(bits(expected[static_cast<size_t>(i)]));
-    if (std::abs(came - wanted) > ulps)
+    if (bits_at(values, i) != bits(expected[static_cast<size_t>(i)]))
       check::fail(__FILE__, __LINE__, cat(what, "[", i, "]: ", values[i], " has other bits"));
   }
 }
@@ -76,12 +71,12 @@ TEST(tensorflow_numbers_by_key_and_counter) {
     philox.generate(words, 3);
     for (size_t i = 0; i < v["u32"].size(); ++i) CHECK_EQUAL(words[i], bits(v["u32"][i]));
     const auto n = static_cast<double>(v["u32"].size());
-    check_bits(draw(state, n, distribution("uniform", DType::float32))[0], v["uniform_f32"], 0, "uniform float32");
-    check_bits(draw(state, n, distribution("uniform", DType::float16))[0], v["uniform_f16"], 0, "uniform float16");
-    check_bits(draw(state, n, distribution("uniform", DType::bfloat16))[0], v["uniform_bf16"], 0, "uniform bfloat16");
-    check_bits(draw(state, n, distribution("uniform", DType::float64))[0], v["uniform_f64"], 0, "uniform float64");
-    check_bits(draw(state, n, distribution("normal", DType::float32))[0], v["normal_f32"], 4, "normal");
-    check_bits(draw(state, n, distribution("truncated_normal", DType::float32))[0], v["truncated_normal_f32"], 4,
+    check_bits(draw(state, n, distribution("uniform", DType::float32))[0], v["uniform_f32"], "uniform float32");
+    check_bits(draw(state, n, distribution("uniform", DType::float16))[0], v["uniform_f16"], "uniform float16");
+    check_bits(draw(state, n, distribution("uniform", DType::bfloat16))[0], v["uniform_bf16"], "uniform bfloat16");
+    check_bits(draw(state, n, distribution("uniform", DType::float64))[0], v["uniform_f64"], "uniform float64");
+    check_bits(draw(state, n, distribution("normal", DType::float32))[0], v["normal_f32"], "normal");
+    check_bits(draw(state, n, distribution("truncated_normal", DType::float32))[0], v["truncated_normal_f32"],
                "truncated normal");
     Attributes digits = distribution("uniform", DType::int32);
     digits.set("max_integer", int64_t{10});
@@ -98,13 +93,40 @@ TEST(tensorflow_generator_sequences) {
     for (const json& step : v["draws"]) {
       const std::vector<Array> drawn =
           draw(state, 6, distribution(step["distribution"].get<std::string>().c_str(), DType::float32));
-      check_bits(drawn[0], step["values"], 4, step["distribution"].get<std::string>());
+      check_bits(drawn[0], step["values"], step["distribution"].get<std::string>());
       state = drawn[1];
       Array expected = state_of(0, step["next_counter"].get<uint64_t>(), 0);
       CHECK(close(state, expected));
     }
   }
 }
+
+#ifdef __GLIBC__
+// Every uniform number as radius and as angle, beside the C library's functions; a rest that fills no vector.
+TEST(normals_have_the_c_librarys_bits) {
+  constexpr uint32_t count = 1u << 23, at_once = 1000;
+  std::vector<Normals> all{baseline::normals};
+#ifdef __x86_64__
+  if (instruction_set() != "baseline") all.push_back(avx2::normals);
+#endif
+  for (const Normals normals : all) {
+    int64_t wrong = 0;
+    for (uint32_t first = 0; first < count; first += at_once) {
+      const uint32_t n = std::min(at_once, count - first);
+      uint32_t words[2 * at_once];
+      float found[2 * at_once];
+      for (uint32_t i = 0; i < n; ++i) words[2 * i] = words[2 * i + 1] = first + i;
+      normals(words, n, found);
+      for (uint32_t i = 0; i < n; ++i) {
+        const float u = uniform_float(first + i), radius = std::sqrt(-2.0f * std::log(std::max(u, 1e-7f)));
+        const auto angle = static_cast<float>(2 * 3.14159265358979323846 * static_cast<double>(u));
+        wrong += found[2 * i] != std::sin(angle) * radius || found[2 * i + 1] != std::cos(angle) * radius;
+      }
+    }
+    CHECK_EQUAL(wrong, 0);
+  }
+}
+#endif
 
 TEST(counters_carry_and_states_round_trip) {
   Philox philox(0x123456789abcdef0u, ~uint64_t{0} - 1, 7);
@@ -115,6 +137,10 @@ TEST(counters_carry_and_states_round_trip) {
   for (int64_t i = 0; i < 19; ++i)
     for (size_t w = 0; w < 4; ++w)
       CHECK_EQUAL(words[4 * i + static_cast<int64_t>(w)], philox.skipped(static_cast<uint64_t>(i)).block()[w]);
+  philox.generate(words, 19, 1000);
+  for (int64_t i = 0; i < 19; ++i)
+    for (size_t w = 0; w < 4; ++w)
+      CHECK_EQUAL(words[4 * i + static_cast<int64_t>(w)], philox.skipped(1000 * static_cast<uint64_t>(i)).block()[w]);
   int32_t state[7];
   philox.write_state(state);
   CHECK_EQUAL(state[0], 1);

@@ -40,8 +40,8 @@ class Philox {
     return result;
   }
 
-  // The first n blocks from here: 4 n words.
-  MPSGRAPH_API void generate(uint32_t* words, int64_t n) const;
+  // n blocks from here on, each `step` behind the one before: 4 n words.
+  MPSGRAPH_API void generate(uint32_t* words, int64_t n, uint64_t step = 1) const;
   Block block() const {
     Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_),
             static_cast<uint32_t>(high_ >> 32)};
@@ -68,23 +68,6 @@ inline float uniform_half(uint32_t x) { return static_cast<float>(x & 0x3ffu) * 
 inline float uniform_bfloat16(uint32_t x) { return static_cast<float>(x & 0x7fu) * 0x1p-7f; }
 inline double uniform_double(uint32_t x0, uint32_t x1) {
   return std::bit_cast<double>(uint64_t{x0 & 0xfffffu} << 32 | x1 | uint64_t{1023} << 52) - 1.0;
-}
-
-// Box-Muller: two standard normals, sine first. Exact only up to the C library's log, sin and cos; TensorFlow's
-// numbers come from glibc's.
-inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
-  const float u = std::max(uniform_float(x0), 1e-7f);
-  const auto angle = static_cast<float>(2.0f * 3.14159265358979323846 * static_cast<double>(uniform_float(x1)));
-  const float radius = std::sqrt(-2.0f * std::log(u));
-  out[0] = std::sin(angle) * radius;
-  out[1] = std::cos(angle) * radius;
-}
-inline void box_muller(const uint32_t* x, double* out) {
-  const double u = std::max(uniform_double(x[0], x[1]), 1e-7),
-               angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
-  const double radius = std::sqrt(-2.0 * std::log(u));
-  out[0] = std::sin(angle) * radius;
-  out[1] = std::cos(angle) * radius;
 }
 
 // The standard normal's inverse distribution function for p in (0, 1): Winitzki's approximation of the inverse error

@@ -8,12 +8,23 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/random/box_muller.h"
 #include "backends/cpu/random/philox.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t chunk_blocks = 64;  // words of a chunk stay on the stack
+
+Normals normals() {
+#ifdef __x86_64__
+  static const Normals function = instruction_set() == "baseline" ? baseline::normals : avx2::normals;
+  return function;
+#else
+  return baseline::normals;
+#endif
+}
 
 // What all float distributions end with, in T's own arithmetic.
 template <class T>
@@ -76,16 +87,14 @@ void fill_integers(const Philox& philox, T* out, int64_t n, T low, std::make_uns
 
 template <class T>
 void fill_normal(const Philox& philox, T* out, int64_t n, const Scale<T>& scale) {
-  fill_blocks(philox, out, n, 128, [&](const uint32_t* words, T* values, int64_t count) {
-    for (int64_t i = 0; i < count; i += 2) {  // the words of a pair are there even when its second value is not wanted
-      Value<T> pair[2];
-      if constexpr (std::is_same_v<T, double>)
-        box_muller(words + 2 * i, pair);
-      else
-        box_muller(words[i], words[i + 1], pair);
-      values[i] = scale(pair[0]);
-      if (i + 1 < count) values[i + 1] = scale(pair[1]);
-    }
+  fill_blocks(philox, out, n, 64, [&](const uint32_t* words, T* values, int64_t count) {
+    Value<T> z[chunk_blocks * per_block<T>];
+    const int64_t pairs = (count + 1) / 2;  // whose words are there even when the second value is not wanted
+    if constexpr (std::is_same_v<T, double>)
+      for (int64_t i = 0; i < pairs; ++i) box_muller(words + 4 * i, z + 2 * i);
+    else
+      normals()(words, pairs, z);
+    for (int64_t i = 0; i < count; ++i) values[i] = scale(z[i]);
   });
 }
 
@@ -93,29 +102,43 @@ struct Bounds {
   double lower, upper;
 };
 
-// Standard normals between the bounds, from the group's own blocks on.
-template <class T>
-void fill_truncated_group(Philox philox, T* out, int64_t count, const Scale<T>& scale, const Bounds& bounds) {
-  const auto lower = static_cast<Value<T>>(bounds.lower), upper = static_cast<Value<T>>(bounds.upper);
-  for (int64_t made = 0; made < count; philox.skip(1)) {
-    const Philox::Block words = philox.block();
-    Value<T> z[4];
-    if constexpr (std::is_same_v<T, double>)
-      box_muller(words.data(), z);
-    else
-      box_muller(words[0], words[1], z), box_muller(words[2], words[3], z + 2);
-    for (int64_t i = 0; i < per_block<T> && made < count; ++i)
-      if (z[i] > lower && z[i] < upper) out[made++] = scale(z[i]);
-  }
-}
-
+// Standard normals between the bounds: those of a group's first block, all groups' at once, and where some are beyond,
+// of the group's following blocks.
 template <class T>
 void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
   constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words an output
-  parallel_for((n + group - 1) / group, grain_for(group * 256), [&](int64_t begin, int64_t end) {
-    for (int64_t g = begin; g < end; ++g)
-      fill_truncated_group(philox.skipped(static_cast<uint64_t>(g * blocks)), out + g * group,
-                           std::min(group, n - g * group), scale, bounds);
+  constexpr int64_t chunk = chunk_blocks * group;
+  const auto lower = static_cast<Value<T>>(bounds.lower), upper = static_cast<Value<T>>(bounds.upper);
+  const auto of_blocks = [](const uint32_t* words, int64_t count, Value<T>* z) {
+    if constexpr (std::is_same_v<T, double>)
+      for (int64_t i = 0; i < count; ++i) box_muller(words + 4 * i, z + 2 * i);
+    else
+      normals()(words, 2 * count, z);
+  };
+  parallel_for((n + chunk - 1) / chunk, grain_for(chunk * 128), [&](int64_t begin, int64_t end) {
+    uint32_t words[4 * chunk_blocks];
+    Value<T> first[chunk], more[group];
+    for (int64_t i = begin * chunk; i < std::min(end * chunk, n); i += chunk) {
+      const int64_t groups = (std::min(chunk, n - i) + group - 1) / group;
+      Philox here = philox.skipped(static_cast<uint64_t>(i / group * blocks));
+      here.generate(words, groups, blocks);
+      of_blocks(words, groups, first);
+      for (int64_t g = 0; g < groups; ++g, here.skip(blocks)) {
+        T* to = out + i + g * group;
+        const int64_t count = std::min(group, n - i - g * group);
+        int64_t made = 0;
+        const auto take = [&](const Value<T>* z) {
+          for (int64_t j = 0; j < group && made < count; ++j)
+            if (z[j] > lower && z[j] < upper) to[made++] = scale(z[j]);
+        };
+        take(first + g * group);
+        for (uint64_t block = 1; made < count; ++block) {
+          here.skipped(block).generate(words, 1);
+          of_blocks(words, 1, more);
+          take(more);
+        }
+      }
+    }
   });
 }
 

@@ -1,0 +1,100 @@
+// Box-Muller: two standard normals of two numbers in [0, 1), sine first.
+//
+// Of float32 they are TensorFlow's, bit for bit on every system. TensorFlow takes logarithm, sine and cosine from the C
+// library, mostly glibc, whose functions are these: polynomials in double, rounded once. Restated here, they are
+// computed in vectors, and for all 2^23 uniform numbers they have glibc's bits (tests/cpp/test_philox.cpp).
+//
+// Source of the polynomials' coefficients and of the logarithm's table: glibc 2.28 and later, from Arm's Optimized
+// Routines (logf, sinf, cosf).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "backends/cpu/random/philox.h"
+
+namespace mpsgraph::cpu {
+
+// Of 16 stretches of mantissas a number in their middle: its reciprocal, and its logarithm.
+struct LogarithmsStretch {
+  double reciprocal, logarithm;
+};
+inline constexpr LogarithmsStretch logarithms_stretches[] = {
+    {0x1.661ec79f8f3bep+0, -0x1.57bf7808caadep-2}, {0x1.571ed4aaf883dp+0, -0x1.2bef0a7c06ddbp-2},
+    {0x1.49539f0f010bp+0, -0x1.01eae7f513a67p-2},  {0x1.3c995b0b80385p+0, -0x1.b31d8a68224e9p-3},
+    {0x1.30d190c8864a5p+0, -0x1.6574f0ac07758p-3}, {0x1.25e227b0b8eap+0, -0x1.1aa2bc79c81p-3},
+    {0x1.1bb4a4a1a343fp+0, -0x1.a4e76ce8c0e5ep-4}, {0x1.12358f08ae5bap+0, -0x1.1973c5a611cccp-4},
+    {0x1.0953f419900a7p+0, -0x1.252f438e10c1ep-5}, {0x1p+0, 0x0p+0},
+    {0x1.e608cfd9a47acp-1, 0x1.aa5aa5df25984p-5},  {0x1.ca4b31f026aap-1, 0x1.c5e53aa362eb4p-4},
+    {0x1.b2036576afce6p-1, 0x1.526e57720db08p-3},  {0x1.9c2d163a1aa2dp-1, 0x1.bc2860d22477p-3},
+    {0x1.886e6037841edp-1, 0x1.1058bc8a07ee1p-2},  {0x1.767dcf5534862p-1, 0x1.4043057b6ee09p-2},
+};
+
+// ln x of a normal number: x = 2^k z with z in [0.699, 1.398), which begins the first stretch; z is about its stretch's
+// number, and the logarithm of their quotient 1 + r a polynomial.
+[[gnu::always_inline]] inline float normals_logarithm(float x) {
+  constexpr uint32_t first = 0x3f330000;
+  constexpr int mantissa = 23, bits_of_stretch = 4;
+  const auto bits = std::bit_cast<uint32_t>(x), above = bits - first;
+  const LogarithmsStretch& stretch =
+      logarithms_stretches[above >> (mantissa - bits_of_stretch) & ((1u << bits_of_stretch) - 1)];
+  const int32_t k = static_cast<int32_t>(above) >> mantissa;
+  const double z = std::bit_cast<float>(bits - (static_cast<uint32_t>(k) << mantissa));
+  const double r = z * stretch.reciprocal - 1, square = r * r;
+  const double whole = stretch.logarithm + k * 0x1.62e42fefa39efp-1;  // k ln 2
+  const double upper = 0x1.5575b0be00b6ap-2 * r - 0x1.ffffef20a4123p-2;
+  return static_cast<float>((-0x1.00ea348b88334p-2 * square + upper) * square + (whole + r));
+}
+
+struct SineAndCosine {
+  float sine, cosine;
+};
+// Of an angle from 0 on, below 120: less n quarters of a turn, it is within an eighth.
+[[gnu::always_inline]] inline SineAndCosine normals_sine_and_cosine(float angle) {
+  const double x = angle;
+  const int32_t n = (static_cast<int32_t>(x * 0x1.45f306dc9c883p+23) + (1 << 23)) >> 24;  // x 2^24 2 / pi, to the nearest
+  const double t = x - n * 0x1.921fb54442d18p0, square = t * t, cube = t * square, fourth = square * square;
+  const double near_sine = t + cube * -0x1.555545995a603p-3,
+               rest_of_sine = 0x1.1107605230bc4p-7 + square * -0x1.994eb3774cf24p-13,
+               sine = near_sine + cube * square * rest_of_sine;
+  const double near_cosine = (1 + square * -0x1.ffffffd0c621cp-2) + fourth * 0x1.55553e1068f19p-5,
+               rest_of_cosine = -0x1.6c087e89a359dp-10 + square * 0x1.99343027bf8c3p-16,
+               cosine = near_cosine + fourth * square * rest_of_cosine;
+  const double s = n & 1 ? cosine : sine, c = n & 1 ? sine : cosine;
+  return {static_cast<float>(n & 2 ? -s : s), static_cast<float>((n + 1) & 2 ? -c : c)};
+}
+
+[[gnu::always_inline]] inline float normals_radius(uint32_t x) {
+  const float u = uniform_float(x);
+  return std::sqrt(-2.0f * normals_logarithm(u < 1e-7f ? 1e-7f : u));
+}
+[[gnu::always_inline]] inline SineAndCosine normals_direction(uint32_t x) {
+  return normals_sine_and_cosine(static_cast<float>(2 * 3.14159265358979323846 * static_cast<double>(uniform_float(x))));
+}
+
+inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
+  const float radius = normals_radius(x0);
+  const auto [sine, cosine] = normals_direction(x1);
+  out[0] = sine * radius, out[1] = cosine * radius;
+}
+// Of float64, up to the C library's logarithm, sine and cosine.
+inline void box_muller(const uint32_t* x, double* out) {
+  const double u = std::max(uniform_double(x[0], x[1]), 1e-7),
+               angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
+  const double radius = std::sqrt(-2.0 * std::log(u));
+  out[0] = std::sin(angle) * radius;
+  out[1] = std::cos(angle) * radius;
+}
+
+// Normals of pairs of words, two for each.
+using Normals = void (*)(const uint32_t* words, int64_t pairs, float* out);
+namespace baseline {
+extern const Normals normals;
+}
+namespace avx2 {
+extern const Normals normals;
+}
+
+}  // namespace mpsgraph::cpu
