@@ -40,6 +40,48 @@ def test_running_sums_show_no_number_only_from_there_on():
         np.testing.assert_array_equal(y, np.cumsum(x, axis=1))
 
 
+def plain_softmax(x):
+    """Less the largest number that is one, a difference of float32; its exponentials, and their sums."""
+    with np.errstate(invalid="ignore"):
+        largest = np.fmax.reduce(x, axis=1, keepdims=True, initial=np.float32(-np.inf))
+        shifted = (x - largest).astype(np.float64)
+        powers = np.exp(shifted)
+        return shifted, powers, powers.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 31, 33, 64, 67, 1000])
+def test_softmax_of_rows(n):
+    """Large and tiny numbers, rows of which little is left, and rows with numbers that are none."""
+    x = normal(12, n) * np.array([1, 30, 1e-3, 1e30, 1, 1, 1, 1, 1, 1, 1, 1], np.float32)[:, None]
+    x[4, : n - 1] = -np.inf
+    x[5] = -np.inf
+    x[6, n // 2], x[7, 0], x[8, n - 1] = np.nan, np.inf, np.nan
+    x[9, n - 1] = 60
+    shifted, powers, sums = plain_softmax(x)
+    with np.errstate(invalid="ignore"):
+        share = powers / sums
+        logarithms = shifted - np.log(sums)
+    np.testing.assert_allclose(run(lambda g, t: g.softmax(t, axis=1), x), share, rtol=2e-6, atol=1e-37)
+    np.testing.assert_allclose(run(lambda g, t: g.log_softmax(t, axis=1), x), logarithms, rtol=1e-6, atol=3e-6)
+
+    finite, incoming, classes = x[9:], normal(3, n, seed=1), np.array([0, n - 1, n // 2], np.int32)
+    share, logarithms = share[9:], logarithms[9:]
+    found = run(lambda g, t, i: g.gradients(g.softmax(t, axis=1), [t], i)[t], finite, incoming)
+    wanted = share * (incoming - (incoming * share).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    loss, gradient = (
+        run(build, finite, classes)
+        for build in (
+            lambda g, t, c: g.softmax_cross_entropy(t, g.one_hot(c, n), axis=1, reduction="sum"),
+            lambda g, t, c: g.gradients(g.softmax_cross_entropy(t, g.one_hot(c, n), axis=1, reduction="sum"), [t])[t],
+        )
+    )
+    rows = np.arange(3)
+    np.testing.assert_allclose(loss, -logarithms[rows, classes].sum(), rtol=1e-5, atol=1e-6)
+    share[rows, classes] -= 1
+    np.testing.assert_allclose(gradient, share, rtol=1e-5, atol=1e-6)
+
+
 SAMPLING = pytest.mark.parametrize("how", [
     {"padding_mode": "zero"},
     {"padding_mode": "constant", "constant_value": 2.5, "align_corners": True},

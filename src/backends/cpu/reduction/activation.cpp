@@ -22,6 +22,14 @@ std::unique_ptr<Kernel> lower_softmax(Lowering& lowering) {
   });
 }
 
+void log_softmax_rows(const SoftmaxUnit& u, const float* x, float* y) {
+  for (int64_t g = 0; g < u.groups; ++g) {
+    const float* row = x + u.at(g, 0);
+    const auto [largest, sum] = softmax_rows().exponents(row, u.n, nullptr);
+    softmax_rows().shift(row, largest, std::log(sum), u.n, y + u.at(g, 0));
+  }
+}
+
 std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
   const AxisSplit s = split_of(lowering);
   return float_kernel<1>(lowering, 0, [s](auto type) {
@@ -29,6 +37,8 @@ std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
     return [s, exponent = Exponent<V>()](const std::array<const V*, 1>& in, V* y, V*) {
       for_softmax_units(s, [&](const SoftmaxUnit& u) {
         V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
+        if constexpr (std::is_same_v<V, float>)
+          if (in_rows<V>(u)) return log_softmax_rows(u, in[0], y);
         max_groups(u, in[0], shift);
         for_elements(u, [&](int64_t g, int64_t i) { y[i] = in[0][i] - shift[g]; });
         exponent.on(u, y, y);
@@ -48,6 +58,12 @@ std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
       for_softmax_units(s, [&](const SoftmaxUnit& u) {
         V dot[SoftmaxUnit::max_groups];
         softmax_unit(u, exponent, in[1], y);
+        if constexpr (std::is_same_v<V, float>)
+          if (in_rows<V>(u)) {
+            for (int64_t at = u.first; at < u.first + u.groups * u.n; at += u.n)
+              softmax_rows().gradient(in[0] + at, y + at, u.n, y + at);
+            return;
+          }
         sum_groups(u, dot, [&](int64_t, int64_t i) { return in[0][i] * y[i]; });
         for_elements(u, [&](int64_t g, int64_t i) { y[i] *= in[0][i] - dot[g]; });
       });
@@ -66,11 +82,12 @@ std::unique_ptr<Kernel> lower_gradient_of_result(Lowering& lowering) {
         float* y = f.at<float>(dx);
         for_softmax_units(s, [&](const SoftmaxUnit& u) {
           float dot[SoftmaxUnit::max_groups];
-          if (u.rows())
-            for (int64_t group = 0; group < u.groups; ++group)
-              dot[group] = float_functions().dot(incoming + u.at(group, 0), x + u.at(group, 0), u.n);
-          else
-            sum_groups(u, dot, [&](int64_t, int64_t i) { return incoming[i] * x[i]; });
+          if (u.rows()) {
+            for (int64_t at = u.first; at < u.first + u.groups * u.n; at += u.n)
+              softmax_rows().gradient(incoming + at, x + at, u.n, y + at);
+            return;
+          }
+          sum_groups(u, dot, [&](int64_t, int64_t i) { return incoming[i] * x[i]; });
           for_elements(u, [&](int64_t group, int64_t i) { y[i] = x[i] * (incoming[i] - dot[group]); });
         });
       });
@@ -91,6 +108,17 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
 }
 
 }  // namespace
+
+const SoftmaxRows& softmax_rows() {
+  static const SoftmaxRows& rows = []() -> const SoftmaxRows& {
+#if defined(__x86_64__)
+    if (instruction_set() == "AVX-512") return avx512::softmax_rows;
+    if (instruction_set() == "AVX2") return avx2::softmax_rows;
+#endif
+    return baseline::softmax_rows;
+  }();
+  return rows;
+}
 
 const Kernels activation_kernels("activation", [] {
   define_kernel("softmax", lower_softmax);

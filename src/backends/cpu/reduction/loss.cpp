@@ -41,11 +41,26 @@ struct Labelled {
   V sum[SoftmaxUnit::max_groups], dot[SoftmaxUnit::max_groups];
 };
 
+template <class V>
+void store_losses(const SoftmaxUnit& u, const V* sum, const Labelled<V>& labelled, V* losses) {
+  for (int64_t g = 0; g < u.groups; ++g)
+    losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
+}
+
 // label(unit, x, shift, labelled) for each unit.
 template <class V, class Label>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
   Labelled<V> labelled;
+  if constexpr (std::is_same_v<V, float>)
+    if (in_rows<V>(u)) {
+      for (int64_t g = 0; g < u.groups; ++g) {
+        const RowExponents row = softmax_rows().exponents(x + u.at(g, 0), u.n, nullptr);
+        shift[g] = row.largest, sum[g] = row.sum;
+      }
+      label(u, x, shift, labelled);
+      return store_losses(u, sum, labelled, losses);
+    }
   max_groups(u, x, shift);
   label(u, x, shift, labelled);
   // e^z in pieces, since there is no room for all of a long row.
@@ -66,8 +81,7 @@ void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x
   else
     for (int64_t g = 0; g < u.groups; ++g)
       for (int64_t i = 0; i < u.n; i += room) add_piece(1, g, std::min(room, u.n - i), i);
-  for (int64_t g = 0; g < u.groups; ++g)
-    losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
+  store_losses(u, sum, labelled, losses);
 }
 
 std::unique_ptr<Kernel> lower_cross_entropy(Lowering& lowering) {
@@ -141,15 +155,15 @@ std::unique_ptr<Kernel> lower_class_cross_entropy_gradient(Lowering& lowering) {
     for_softmax_units(l.split, [&](const SoftmaxUnit& u) {
       const float* in = f.at<float>(x.slot);
       float* y = f.at<float>(dx);
-      float sum[SoftmaxUnit::max_groups], factor[SoftmaxUnit::max_groups];
-      softmax_exponents(u, exponent, in, y, sum);
+      float shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups], factor[SoftmaxUnit::max_groups];
+      softmax_exponents(u, exponent, in, y, shift, sum);
       for (int64_t g = 0; g < u.groups; ++g) {
         const float from = l.incoming(f.at<float>(incoming.slot), u.first_group + g);
         const int64_t i = class_at(f.at<std::byte>(classes.slot), classes.dtype, u, g);
         factor[g] = i < 0 ? 0.f : from / sum[g];
         if (i >= 0) y[u.at(g, i)] -= sum[g];
       }
-      for_elements(u, [&](int64_t g, int64_t i) { y[i] *= factor[g]; });
+      scale_groups(u, factor, y);
     });
   });
 }

@@ -2,13 +2,15 @@
 //
 // The tensor is [outer, n, inner]; softmax runs over n. It is cut into units that stay in the cache:
 // blocks of whole rows when the axis is the last one, else columns side by side. Each unit has "groups",
-// one for each softmax. The halves convert whole operands to float first.
+// one for each softmax. The halves convert whole operands to float first. Rows of floats have loops in the widest
+// vectors there are (softmax_float.h).
 #pragma once
 
 #include <array>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/reduction/softmax_float.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -112,23 +114,48 @@ struct Exponent {
   }
 };
 
-// y = e^(x - max x) on a unit, and the sum of each group; x and y may be the same.
+// Rows that fill half a vector or more.
 template <class V>
-void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* sum) {
-  V shift[SoftmaxUnit::max_groups];
+bool in_rows(const SoftmaxUnit& u) {
+  return std::is_same_v<V, float> && u.rows() && u.n >= 8;
+}
+
+// y = e^(x - shift) on a unit, with each group's maximum as its shift, and the sum of each group; x and y may be the
+// same.
+template <class V>
+void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* shift, V* sum) {
+  if constexpr (std::is_same_v<V, float>)
+    if (in_rows<V>(u)) {
+      for (int64_t g = 0; g < u.groups; ++g) {
+        const RowExponents row = softmax_rows().exponents(x + u.at(g, 0), u.n, y + u.at(g, 0));
+        shift[g] = row.largest, sum[g] = row.sum;
+      }
+      return;
+    }
   max_groups(u, x, shift);
   for_elements(u, [&](int64_t g, int64_t i) { y[i] = x[i] - shift[g]; });
   exponent.on(u, y, y);
   sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
 }
 
+// Each group of y times its factor.
+template <class V>
+void scale_groups(const SoftmaxUnit& u, const V* factors, V* y) {
+  if constexpr (std::is_same_v<V, float>)
+    if (in_rows<V>(u)) {
+      for (int64_t g = 0; g < u.groups; ++g) softmax_rows().scale(factors[g], u.n, y + u.at(g, 0));
+      return;
+    }
+  for_elements(u, [&](int64_t g, int64_t i) { y[i] *= factors[g]; });
+}
+
 // y = softmax(x) on a unit; x and y may be the same.
 template <class V>
 void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y) {
-  V sum[SoftmaxUnit::max_groups];
-  softmax_exponents(u, exponent, x, y, sum);
+  V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
+  softmax_exponents(u, exponent, x, y, shift, sum);
   for (int64_t g = 0; g < u.groups; ++g) sum[g] = V(1) / sum[g];
-  for_elements(u, [&](int64_t g, int64_t i) { y[i] *= sum[g]; });
+  scale_groups(u, sum, y);
 }
 
 // A kernel for all float types from `run(array of const V* inputs, V* output, V* extra)` for float and double; `extra`

@@ -1,0 +1,31 @@
+// Softmax of a row of floats in vectors, once per vector set.
+#pragma once
+
+#include <cstdint>
+
+namespace mpsgraph::cpu {
+
+struct RowExponents {
+  float largest, sum;
+};
+struct SoftmaxRows {
+  // The largest number of a row, and the sum of e^(x - largest), which go to y unless it is null. NaN is no largest
+  // number, and makes the sum one. y may be x here and below.
+  RowExponents (*exponents)(const float* x, int64_t n, float* y);
+  void (*scale)(float factor, int64_t n, float* y);                                      // y *= factor
+  void (*shift)(const float* x, float first, float second, int64_t n, float* y);         // y = (x - first) - second
+  void (*gradient)(const float* incoming, const float* x, int64_t n, float* y);  // y = x (incoming - sum of incoming x)
+};
+
+namespace baseline {
+extern const SoftmaxRows softmax_rows;
+}
+namespace avx2 {
+extern const SoftmaxRows softmax_rows;
+}
+namespace avx512 {
+extern const SoftmaxRows softmax_rows;
+}
+const SoftmaxRows& softmax_rows();  // for this processor
+
+}  // namespace mpsgraph::cpu

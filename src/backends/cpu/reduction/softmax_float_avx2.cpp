@@ -1,0 +1,4 @@
+// Softmax of rows in vectors of 32 bytes.
+#define MPSGRAPH_ISA avx2
+#define MPSGRAPH_VECTOR_BYTES 32
+#include "backends/cpu/reduction/softmax_float.inc"

@@ -1,0 +1,4 @@
+// Softmax of rows in vectors of 64 bytes.
+#define MPSGRAPH_ISA avx512
+#define MPSGRAPH_VECTOR_BYTES 64
+#include "backends/cpu/reduction/softmax_float.inc"
