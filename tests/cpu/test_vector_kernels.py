@@ -82,6 +82,16 @@ def test_softmax_of_rows(n):
     np.testing.assert_allclose(gradient, share, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [5, 8, 16, 24, 32, 64, 65, 128, 129])
+def test_short_runs_are_moved(n):
+    """More than a thread takes at once, so that some begin in the middle of an axis."""
+    x = normal(7, 53, 9, 2 * n)
+    np.testing.assert_array_equal(run(lambda g, t: t[:, 1:, :, n:], x), x[:, 1:, :, n:])
+    np.testing.assert_array_equal(run(lambda g, t: g.transpose(t, [2, 0, 1, 3]), x), x.transpose(2, 0, 1, 3))
+    halves = run(lambda g, t: g.concat([t[..., n:], t[..., :n]], axis=3), x)
+    np.testing.assert_array_equal(halves, np.concatenate([x[..., n:], x[..., :n]], axis=3))
+
+
 SAMPLING = pytest.mark.parametrize("how", [
     {"padding_mode": "zero"},
     {"padding_mode": "constant", "constant_value": 2.5, "align_corners": True},

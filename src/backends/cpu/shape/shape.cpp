@@ -118,10 +118,10 @@ struct Stretches {
     bytes += own;
   }
   // Are they copied one after the other, so that each piece of the whole passes the caches once? Long ones pass them
-  // once anyway, and very short ones have better loops.
+  // once anyway, very short ones have better loops, and so has a whole that stays in a cache.
   bool alternate() const {
-    constexpr int64_t shortest = 64, longest = 2048;
-    return count > 1 && std::all_of(parts.begin(), parts.end(),
+    constexpr int64_t shortest = 64, longest = 2048, cached = 1 << 20;
+    return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(),
                                     [](const Part& p) { return p.bytes >= shortest && p.bytes <= longest; });
   }
   // copy(part, its bytes of a stretch, those of the whole) for all.

@@ -29,6 +29,14 @@ class Odometer {
       this->destination += index_[i] * destination[i];
     }
   }
+  // n steps along the last axis, not beyond its end.
+  void skip(int64_t n) {
+    const size_t last = dims_.size() - 1;
+    source += (n - 1) * source_strides_[last];
+    destination += (n - 1) * destination_strides_[last];
+    index_[last] += n - 1;
+    next();
+  }
   void next() {
     for (size_t i = dims_.size(); i-- > 0;) {
       source += source_strides_[i];
@@ -85,6 +93,24 @@ void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t fro
     }
   }
   for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) std::memcpy(to, from, size);
+}
+
+// Runs of so many bytes, evenly spaced; those of common sizes are a few vectors without a call or a loop.
+constexpr int64_t longest_short_run = 512;
+
+template <int64_t size>
+void copy_runs_of(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
+  for (; n > 0; --n, to += to_step, from += from_step) std::memcpy(to, from, size);
+}
+void copy_runs(int64_t size, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
+  switch (size) {
+    case 32: return copy_runs_of<32>(to, to_step, from, from_step, n);
+    case 64: return copy_runs_of<64>(to, to_step, from, from_step, n);
+    case 128: return copy_runs_of<128>(to, to_step, from, from_step, n);
+    case 256: return copy_runs_of<256>(to, to_step, from, from_step, n);
+    default: break;
+  }
+  for (; n > 0; --n, to += to_step, from += from_step) std::memcpy(to, from, static_cast<size_t>(size));
 }
 
 #ifdef __SSE2__
@@ -169,7 +195,21 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
   }
 }
 
+void StridedCopy::run_short_runs(std::byte* destination, const std::byte* source) const {
+  const int64_t row = outer_.back(), to_step = outer_destination_.back(), from_step = outer_source_.back();
+  parallel_for(outer_count_, (1 << 16) / inner_, [&](int64_t begin, int64_t end) {
+    Odometer at(outer_, outer_source_, outer_destination_, begin);
+    while (begin < end) {
+      const int64_t n = std::min(row - begin % row, end - begin);
+      copy_runs(inner_, destination + at.destination, to_step, source + at.source, from_step, n);
+      begin += n;
+      at.skip(n);
+    }
+  });
+}
+
 void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) const {
+  if (inner_ <= longest_short_run && !outer_.empty()) return run_short_runs(destination, source);
   // Parts are ranges of bytes, so that one long run is shared between threads as well as many short ones.
   parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);

@@ -23,6 +23,7 @@ class StridedCopy {
  private:
   template <class Item>
   void run_items(std::byte* destination, const std::byte* source) const;
+  void run_short_runs(std::byte* destination, const std::byte* source) const;
   void run_bytes(std::byte* destination, const std::byte* source) const;
   template <class Item>
   void run_transpose(std::byte* destination, const std::byte* source) const;
