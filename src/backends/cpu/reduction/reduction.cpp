@@ -204,6 +204,15 @@ struct LoopsOf {
     for (int64_t i = 0; i < width; ++i) Op::merge(total[i], block[i]);
   }
 
+  // One block's total is the block.
+  static void whole(const std::byte* from, int64_t stride, int64_t n, int64_t width, std::byte* to) {
+    if constexpr (in_vectors) {
+      float* out = reinterpret_cast<float*>(to);
+      std::fill_n(out, width, Op::identity());
+      float_functions().combine(Op::vector_kind)(out, items(from), stride, n, width);
+    }
+  }
+
   static void merge(std::byte* memory, const std::byte* more, int64_t n) {
     for (int64_t i = 0; i < n; ++i) Op::merge(totals(memory)[i], totals(more)[i]);
   }
@@ -228,7 +237,16 @@ struct LoopsOf {
 };
 template <class Op, class L = LoopsOf<Op>>
 constexpr ReduceLoops reduce_loops = {
-    sizeof(typename Op::Item), sizeof(typename Op::Total), L::empty, L::begin, L::run, L::rows, L::merge, L::store};
+    sizeof(typename Op::Item),
+    sizeof(typename Op::Total),
+    L::empty,
+    L::begin,
+    L::run,
+    L::rows,
+    L::in_vectors ? L::whole : nullptr,
+    L::merge,
+    L::store,
+};
 
 std::unique_ptr<Kernel> reduction_kernel(Lowering& lowering, const ReduceLoops& loops) {
   const Operand in = lowering.input(0), out = lowering.output();

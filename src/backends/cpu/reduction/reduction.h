@@ -44,6 +44,8 @@ struct ReduceLoops {
   void (*run)(const std::byte* in, int64_t n, int64_t runs, std::byte* totals);
   // At most `most_rows` rows of `width` items, `stride` items apart, each column into its total; width <= plan.tile.
   void (*rows)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* totals);
+  // The same where these are all of a column's items, straight to the results, which are the same; or null.
+  void (*whole)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* out);
   void (*merge)(std::byte* totals, const std::byte* more, int64_t n);
   void (*store)(const std::byte* totals, int64_t n, std::byte* out);  // as results
 };

@@ -133,6 +133,8 @@ void reduce_columns(const ReducePlan& plan, const ReduceLoops& loops, const std:
   const ReducePlaces at{loops};
   const int64_t rows = plan.outputs / plan.columns, units = rows * plan.column_tiles * plan.chunks;
   const int64_t cost = plan.reduced_count / plan.chunks * std::min(plan.columns, plan.tile);
+  const bool whole = loops.whole && plan.chunks == 1 && plan.run == 1 && plan.reduced.size() == 1 &&
+                     plan.reduced_count <= ReduceLoops::most_rows;
   parallel_for(units, grain_for(cost), [&](int64_t begin, int64_t end) {
     alignas(64) std::byte totals[ReducePlan::tile * ReduceLoops::most_bytes];
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -142,6 +144,11 @@ void reduce_columns(const ReducePlan& plan, const ReduceLoops& loops, const std:
       const int64_t first = plan.reduced_count * chunk / plan.chunks,
                     last = plan.reduced_count * (chunk + 1) / plan.chunks;
       const int64_t output = row * plan.columns + column;
+      if (whole) {
+        loops.whole(at.item(in, plan.kept_offset(row) + column), plan.reduced_strides[0], plan.reduced_count, width,
+                    at.item(out, output));
+        continue;
+      }
       loops.begin(totals, width);
       reduce_unit(plan, loops, at.item(in, plan.kept_offset(row) + column), width, first, last, totals);
       if (plan.chunks > 1)
