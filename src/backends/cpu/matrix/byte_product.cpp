@@ -14,6 +14,9 @@
 #include <cstring>
 #include <optional>
 #include <vector>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "backends/cpu/convolution/convolution_integers.h"
 #include "backends/cpu/lowering.h"
@@ -134,22 +137,50 @@ class ByteProduct final : public Kernel {
     });
   }
 
+  // The four bytes of each column side by side, the first in the lowest bits.
+  static void interleave(const uint8_t (&rows)[quad][tile_columns], uint32_t* columns) {
+#ifdef __SSE2__
+    static_assert(quad == 4);
+    for (int c = 0; c < tile_columns; c += 16) {
+      const auto row = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i] + c)); };
+      const auto store = [&](int i, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(columns + c) + i, v); };
+      const __m128i low = _mm_unpacklo_epi8(row(0), row(1)), high = _mm_unpackhi_epi8(row(0), row(1));
+      const __m128i next_low = _mm_unpacklo_epi8(row(2), row(3)), next_high = _mm_unpackhi_epi8(row(2), row(3));
+      store(0, _mm_unpacklo_epi16(low, next_low)), store(1, _mm_unpackhi_epi16(low, next_low));
+      store(2, _mm_unpacklo_epi16(high, next_high)), store(3, _mm_unpackhi_epi16(high, next_high));
+    }
+#else
+    for (int c = 0; c < tile_columns; ++c) {
+      uint8_t bytes[quad];
+      for (int i = 0; i < quad; ++i) bytes[i] = rows[i][c];
+      std::memcpy(columns + c, bytes, sizeof bytes);
+    }
+#endif
+  }
+
   void pack(const uint8_t* matrix, int64_t panel, std::byte* to) const {
     const int64_t first = panel * tile_columns, width = std::min<int64_t>(tile_columns, p_.n - first);
-    const uint8_t flipped = flip_ ? 0x80 : 0;
     auto* bytes = reinterpret_cast<uint8_t*>(to);
     int32_t sums[tile_columns] = {};
     for (int64_t k = 0; k < p_.k; k += quad, bytes += tile_columns * quad) {
       uint8_t four[quad][tile_columns] = {};
       for (int64_t i = 0; i < std::min<int64_t>(quad, p_.k - k); ++i) {
-        std::memcpy(four[i], matrix + (k + i) * p_.n + first, static_cast<size_t>(width));
-        for (int64_t c = 0; c < width; ++c) four[i][c] ^= flipped;
+        const uint8_t* row = matrix + (k + i) * p_.n + first;
+        if (width == tile_columns)  // the common case, without a call
+          std::memcpy(four[i], row, tile_columns);
+        else
+          std::memcpy(four[i], row, static_cast<size_t>(width));
+        if (flip_)
+          for (int64_t c = 0; c < width; ++c) four[i][c] ^= 0x80;
       }
+      uint32_t of_columns[tile_columns];
+      interleave(four, of_columns);
       for (int c = 0; c < tile_columns; ++c) {
-        int32_t sum = 0;
-        for (int i = 0; i < quad; ++i) bytes[c * quad + i] = four[i][c], sum += static_cast<int8_t>(four[i][c]);
-        sums[c] += sum;
+        const auto signed_bytes = static_cast<int32_t>(of_columns[c]);
+        sums[c] += (signed_bytes >> 24) + (static_cast<int32_t>(of_columns[c] << 8) >> 24) +
+                   (static_cast<int32_t>(of_columns[c] << 16) >> 24) + (static_cast<int32_t>(of_columns[c] << 24) >> 24);
       }
+      std::memcpy(bytes, of_columns, sizeof of_columns);
     }
     std::memcpy(bytes, sums, sizeof sums);
   }
