@@ -88,7 +88,8 @@ tools: $(TOOLS)
 # ninja starts they share caches, and on two cores all of it takes an eighth longer.
 $(VENV)/installed: $(VENV)/build-requirements.txt $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" \
-	  CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(getconf _NPROCESSORS_ONLN)} $(BIN)/python -m pip install --disable-pip-version-check \
+	  CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(getconf _NPROCESSORS_ONLN)} \
+	  $(BIN)/python -m pip install --disable-pip-version-check \
 	  --no-build-isolation --no-deps --config-settings=build-dir=$(BUILD) --verbose .
 	touch $@
 

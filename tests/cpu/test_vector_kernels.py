@@ -82,6 +82,21 @@ def test_softmax_of_rows(n):
     np.testing.assert_allclose(gradient, share, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 33, 1000])
+def test_complex_numbers(n):
+    x, y = (normal(2, n, seed=seed).astype(np.float64) for seed in (0, 1))
+    a, b = (x[0] + 1j * x[1]).astype(np.complex64), (y[0] + 1j * y[1]).astype(np.complex64)
+    builds = {
+        "product": (lambda g, x, y: x * y, a.astype(np.complex128) * b),
+        "conjugate": (lambda g, x, y: g.conjugate(x), a.conj()),
+        "sum": (lambda g, x, y: x + y, a + b),
+        "difference": (lambda g, x, y: x - y, a - b),
+        "negative": (lambda g, x, y: -x, -a),
+    }
+    for name, (build, wanted) in builds.items():
+        np.testing.assert_allclose(run(build, a, b), wanted, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("n", [5, 8, 16, 24, 32, 64, 65, 128, 129])
 def test_short_runs_are_moved(n):
     """More than a thread takes at once, so that some begin in the middle of an axis."""

@@ -1,7 +1,7 @@
 // Depthwise convolutions with channels before rows and columns, where vectors run along a row.
 //
-// A band of a channel's rows is copied with its padding, so that every pixel sees all taps of a row; rows of taps beyond
-// the image are left out. The copy stays in the first-level cache, and planes are read from memory in their order.
+// A band of a channel's rows is copied with its padding, so that every pixel sees all taps of a row; rows of taps
+// beyond the image are left out. The copy stays in the first-level cache, and planes are read from memory in their order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
@@ -49,8 +49,8 @@ class DepthwisePlanes final : public Kernel {
                   to = std::min(wy.at(end - 1, wy.kernel - 1) + 1, wy.input);
     const float* source = frame.at<const float>(source_) + image * p_.x.sn + channel * p_.x.sc;
     const int64_t count = std::clamp<int64_t>(seen_ - wx.begin, 0, wx.input);
-    depthwise_functions().pad({source + from * p_.x.step[1], to - from, p_.x.step[1], count,
-                               std::min(wx.begin, seen_), band, pitch_});
+    depthwise_functions().pad(
+        {source + from * p_.x.step[1], to - from, p_.x.step[1], count, std::min(wx.begin, seen_), band, pitch_});
 
     float weights[most_taps];
     for (int64_t tap = 0; tap < p_.taps(); ++tap)

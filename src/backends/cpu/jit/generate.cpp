@@ -1,5 +1,5 @@
-// From VectorCode to machine code: what does not change out of the loop, registers by a scan that evicts the value whose
-// next use is farthest (Belady), and one pass of emission.
+// From VectorCode to machine code: what does not change out of the loop, registers by a scan that evicts the value
+// whose next use is farthest (Belady), and one pass of emission.
 //
 // The generated function, System V convention: rdi streams, rsi whole, rdx tail, rcx accumulators; rax counts elements.
 // The body stands twice: for whole vectors, and once more under a mask for the tail.

@@ -178,7 +178,8 @@ class ByteProduct final : public Kernel {
       for (int c = 0; c < tile_columns; ++c) {
         const auto signed_bytes = static_cast<int32_t>(of_columns[c]);
         sums[c] += (signed_bytes >> 24) + (static_cast<int32_t>(of_columns[c] << 8) >> 24) +
-                   (static_cast<int32_t>(of_columns[c] << 16) >> 24) + (static_cast<int32_t>(of_columns[c] << 24) >> 24);
+                   (static_cast<int32_t>(of_columns[c] << 16) >> 24) +
+                   (static_cast<int32_t>(of_columns[c] << 24) >> 24);
       }
       std::memcpy(bytes, of_columns, sizeof of_columns);
     }

@@ -54,7 +54,8 @@ struct SineAndCosine {
 // Of an angle from 0 on, below 120: less n quarters of a turn, it is within an eighth.
 [[gnu::always_inline]] inline SineAndCosine normals_sine_and_cosine(float angle) {
   const double x = angle;
-  const int32_t n = (static_cast<int32_t>(x * 0x1.45f306dc9c883p+23) + (1 << 23)) >> 24;  // x 2^24 2 / pi, to the nearest
+  const int32_t n =
+      (static_cast<int32_t>(x * 0x1.45f306dc9c883p+23) + (1 << 23)) >> 24;  // x 2^24 2 / pi, to the nearest
   const double t = x - n * 0x1.921fb54442d18p0, square = t * t, cube = t * square, fourth = square * square;
   const double near_sine = t + cube * -0x1.555545995a603p-3,
                rest_of_sine = 0x1.1107605230bc4p-7 + square * -0x1.994eb3774cf24p-13,
@@ -71,7 +72,8 @@ struct SineAndCosine {
   return std::sqrt(-2.0f * normals_logarithm(u < 1e-7f ? 1e-7f : u));
 }
 [[gnu::always_inline]] inline SineAndCosine normals_direction(uint32_t x) {
-  return normals_sine_and_cosine(static_cast<float>(2 * 3.14159265358979323846 * static_cast<double>(uniform_float(x))));
+  return normals_sine_and_cosine(
+      static_cast<float>(2 * 3.14159265358979323846 * static_cast<double>(uniform_float(x))));
 }
 
 inline void box_muller(uint32_t x0, uint32_t x1, float* out) {

@@ -12,7 +12,8 @@ void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, ui
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53), multiplier1 = _mm256_set1_epi64x(0xCD9E8D57);
   for (int half = 0; half < 2; ++half, words += 16, counter_low += 4 * step) {
     // What stands above the low 32 bits of a lane never reaches them.
-    __m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(counter_low)), _mm256_set_epi64x(3 * s, 2 * s, s, 0));
+    __m256i c0 =
+        _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(counter_low)), _mm256_set_epi64x(3 * s, 2 * s, s, 0));
     __m256i c1 = _mm256_srli_epi64(c0, 32);
     __m256i c2 = _mm256_set1_epi64x(static_cast<int64_t>(counter_high)), c3 = _mm256_srli_epi64(c2, 32);
     auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);

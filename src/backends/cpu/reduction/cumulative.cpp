@@ -240,8 +240,7 @@ void sum_long(const RowSums& sums, int64_t n, bool exclusive, bool reverse, cons
     for (int64_t p = begin; p < end; ++p) start[p] = sums.total(x + range(p).first, range(p).second - range(p).first);
   });
   double before = 0;
-  for (int64_t k = 0; k < pieces; ++k)
-    before += std::exchange(start[reverse ? pieces - 1 - k : k], before);
+  for (int64_t k = 0; k < pieces; ++k) before += std::exchange(start[reverse ? pieces - 1 - k : k], before);
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const auto [first, last] = range(p);

@@ -121,8 +121,9 @@ struct Stretches {
   // once anyway, very short ones have better loops, and so has a whole that stays in a cache.
   bool alternate() const {
     constexpr int64_t shortest = 64, longest = 2048, cached = 1 << 20;
-    return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(),
-                                    [](const Part& p) { return p.bytes >= shortest && p.bytes <= longest; });
+    return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(), [](const Part& p) {
+             return p.bytes >= shortest && p.bytes <= longest;
+           });
   }
   // copy(part, its bytes of a stretch, those of the whole) for all.
   template <class Copy>

@@ -45,6 +45,7 @@ struct FloatFunctions {  // what one instruction set brings
   void (*weighted_sum)(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n);
   // Copies past the caches, for results too large to be found there again: saves reading what is overwritten.
   void (*stream)(void* to, const void* from, size_t bytes);
+  TileFunction complex_product, complex_conjugate;  // of complex64
   // Repeats a pattern of 16 bytes; `bytes` may end within one.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };

@@ -2,9 +2,10 @@
 // that jit/ generates.
 //
 // P says how a vector set does the elementary steps: types V (floats), I (integers) and M (masks) with arithmetic
-// operators between V and V or float, and the static functions used below. near_quotient(x, y) is one that may be 1 ulp
-// more off, where 2^-126 <= |y| < 2^126: by a reciprocal where the processor has a fast one. The polynomials are least-squares fits at
-// Chebyshev nodes, made for this file; errors in ulp stand beside them (measured against double over the whole range).
+// operators between V and V or float, and the static functions used below. near_quotient(x, y) may be 1 ulp further off
+// than x / y, where 2^-126 <= |y| < 2^126: by a reciprocal where the processor has a fast one. The polynomials are
+// least-squares fits at Chebyshev nodes, made for this file; errors in ulp stand beside them (measured against double
+// over the whole range).
 #pragma once
 
 #include <cmath>
