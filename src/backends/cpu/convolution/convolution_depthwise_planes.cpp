@@ -1,7 +1,8 @@
 // Depthwise convolutions with channels before rows and columns, where vectors run along a row.
 //
 // A band of a channel's rows is copied with its padding, so that every pixel sees all taps of a row; rows of taps
-// beyond the image are left out. The copy stays in the first-level cache, and planes are read from memory in their order.
+// beyond the image are left out. The copy stays in the first-level cache, and planes are read from memory in their
+// order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
