@@ -137,51 +137,52 @@ class ByteProduct final : public Kernel {
     });
   }
 
-  // The four bytes of each column side by side, the first in the lowest bits.
-  static void interleave(const uint8_t (&rows)[quad][tile_columns], uint32_t* columns) {
+  // Four rows of a panel: the four bytes of each column side by side, and their sums, signed, to those of the columns.
+  static void pack_quad(const uint8_t* const (&rows)[quad], uint8_t flipped, uint8_t* to, int32_t* sums) {
 #ifdef __SSE2__
     static_assert(quad == 4);
+    const __m128i flip = _mm_set1_epi8(static_cast<char>(flipped)), ones = _mm_set1_epi16(1);
     for (int c = 0; c < tile_columns; c += 16) {
-      const auto row = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i] + c)); };
-      const auto store = [&](int i, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(columns + c) + i, v); };
+      const auto row = [&](int i) {
+        return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i] + c)), flip);
+      };
       const __m128i low = _mm_unpacklo_epi8(row(0), row(1)), high = _mm_unpackhi_epi8(row(0), row(1));
       const __m128i next_low = _mm_unpacklo_epi8(row(2), row(3)), next_high = _mm_unpackhi_epi8(row(2), row(3));
-      store(0, _mm_unpacklo_epi16(low, next_low)), store(1, _mm_unpackhi_epi16(low, next_low));
-      store(2, _mm_unpacklo_epi16(high, next_high)), store(3, _mm_unpackhi_epi16(high, next_high));
+      const __m128i columns[4] = {_mm_unpacklo_epi16(low, next_low), _mm_unpackhi_epi16(low, next_low),
+                                  _mm_unpacklo_epi16(high, next_high), _mm_unpackhi_epi16(high, next_high)};
+      for (int i = 0; i < 4; ++i) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + c * quad) + i, columns[i]);
+        const __m128i even = _mm_srai_epi16(_mm_slli_epi16(columns[i], 8), 8), odd = _mm_srai_epi16(columns[i], 8);
+        auto* sum = reinterpret_cast<__m128i*>(sums + c) + i;
+        const __m128i of_quad = _mm_madd_epi16(_mm_add_epi16(even, odd), ones);
+        _mm_storeu_si128(sum, _mm_add_epi32(_mm_loadu_si128(sum), of_quad));
+      }
     }
 #else
-    for (int c = 0; c < tile_columns; ++c) {
-      uint8_t bytes[quad];
-      for (int i = 0; i < quad; ++i) bytes[i] = rows[i][c];
-      std::memcpy(columns + c, bytes, sizeof bytes);
-    }
+    for (int c = 0; c < tile_columns; ++c)
+      for (int i = 0; i < quad; ++i) {
+        to[c * quad + i] = rows[i][c] ^ flipped;
+        sums[c] += static_cast<int8_t>(to[c * quad + i]);
+      }
 #endif
   }
 
   void pack(const uint8_t* matrix, int64_t panel, std::byte* to) const {
     const int64_t first = panel * tile_columns, width = std::min<int64_t>(tile_columns, p_.n - first);
+    const uint8_t flipped = flip_ ? 0x80 : 0;
     auto* bytes = reinterpret_cast<uint8_t*>(to);
     int32_t sums[tile_columns] = {};
     for (int64_t k = 0; k < p_.k; k += quad, bytes += tile_columns * quad) {
-      uint8_t four[quad][tile_columns] = {};
-      for (int64_t i = 0; i < std::min<int64_t>(quad, p_.k - k); ++i) {
-        const uint8_t* row = matrix + (k + i) * p_.n + first;
-        if (width == tile_columns)  // the common case, without a call
-          std::memcpy(four[i], row, tile_columns);
-        else
-          std::memcpy(four[i], row, static_cast<size_t>(width));
-        if (flip_)
-          for (int64_t c = 0; c < width; ++c) four[i][c] ^= 0x80;
-      }
-      uint32_t of_columns[tile_columns];
-      interleave(four, of_columns);
-      for (int c = 0; c < tile_columns; ++c) {
-        const auto signed_bytes = static_cast<int32_t>(of_columns[c]);
-        sums[c] += (signed_bytes >> 24) + (static_cast<int32_t>(of_columns[c] << 8) >> 24) +
-                   (static_cast<int32_t>(of_columns[c] << 16) >> 24) +
-                   (static_cast<int32_t>(of_columns[c] << 24) >> 24);
-      }
-      std::memcpy(bytes, of_columns, sizeof of_columns);
+      const uint8_t* rows[quad];
+      for (int64_t i = 0; i < quad; ++i) rows[i] = matrix + (k + i) * p_.n + first;
+      uint8_t copies[quad][tile_columns];
+      if (width < tile_columns || k + quad > p_.k)  // zeros beyond the matrix
+        for (int64_t i = 0; i < quad; ++i) {
+          std::fill_n(copies[i], tile_columns, flipped);
+          if (k + i < p_.k) std::memcpy(copies[i], rows[i], static_cast<size_t>(width));
+          rows[i] = copies[i];
+        }
+      pack_quad(rows, flipped, bytes, sums);
     }
     std::memcpy(bytes, sums, sizeof sums);
   }
