@@ -44,8 +44,8 @@ REASONS: dict[str, str] = {
     "divider takes longer than memory",
     "maximum_of_rows": HAND_OVER + "; the rest is not explained",
     "sum_of_columns": HAND_OVER + ", and blocks of rows are totalled in double",
-    "convolution_depthwise": "alone, in C++, it takes 1.28 times what a copy of its images takes there; 1.13 in another "
-    "run",
+    "convolution_depthwise": "alone, in C++, it takes 1.28 times what a copy of its images takes there; 1.13 in "
+    "another run",
     "convolution_in_groups": "all of its time is in oneDNN's kernels; why PyTorch's are faster is not explained",
     "matrix_multiplication_small": "one product of 32 rows in tiles of our own, beside MKL with one thread; with two "
     "threads they are equal",
@@ -60,8 +60,8 @@ REASONS: dict[str, str] = {
     "matrix_inverse": "beside LAPACK in MKL, which is made for this processor; on an AMD one with AVX2 it takes 0.7",
     "matrix_multiplication_of_complex": "one product of real numbers, whose second factor is first written anew, twice "
     "as large",
-    "matrix_multiplication_of_bytes": "from before its second factor, which is packed in each run, was packed by vectors "
-    "straight from its rows; not measured there since",
+    "matrix_multiplication_of_bytes": "from before its second factor, which is packed in each run, was packed by "
+    "vectors straight from its rows; not measured there since",
     "fourier_of_odd_length": UNEXPLAINED + "; below 1.2 on two AMD cores with AVX-512",
     "hyperbolic_tangent": "beside MKL, which is made for this processor; 0.96 in another run",
     "gather_elements": "1.16 in the run before, by the same code",

@@ -3,7 +3,8 @@
 With a state tensor the caller carries the state: (values, new_state). Without one the graph owns a hidden variable that
 advances with every run, made of the seed that was given, or of the graph's seed and the operation's number; checkpoints
 carry it like any other variable. Integers and uniform numbers are the same bits on every machine, and those of
-TensorFlow for the same key and counter; on the CPU so are normal ones of float32. States are made by mpsgraph.random and `random_philox_state`.
+TensorFlow for the same key and counter; on the CPU so are normal ones of float32. States are made by mpsgraph.random
+and `random_philox_state`.
 """
 
 from __future__ import annotations
