@@ -45,8 +45,8 @@ def losses(model: nn.Module, device: str, steps: int, seed: int) -> tuple[mg.Tra
 
 def test_the_demos_network_has_the_losses_of_the_cpu():
     """Dropout masks too: the random numbers are the same."""
-    _, metal = losses(digits.classifier(), "metal", 6, seed=2)
-    _, cpu = losses(digits.classifier(), "cpu", 6, seed=2)  # of which no maximum or sign is nearly another
+    _, metal = losses(digits.classifier(), "metal", 6, seed=3)
+    _, cpu = losses(digits.classifier(), "cpu", 6, seed=3)  # in which no maximum is nearly another
     assert len(set(cpu)) == 6
     np.testing.assert_allclose(metal, cpu, rtol=1e-4)
 

@@ -210,6 +210,20 @@ def test_decisions_have_a_number_each_and_are_listed():
         assert all(body.strip() for body in sections[1::2]), f"{name} has an empty section"
 
 
+def test_only_its_own_files_need_onednn():
+    """Where the library is absent, as on a Mac, onednn_*.cpp are left out; onednn.h says what is known then."""
+    cpu = SRC / "backends" / "cpu"
+    others = [path for path in cpu.rglob("*") if path.suffix in (".h", ".cpp", ".inc")]
+    others = [path for path in others if not path.name.startswith("onednn")]
+    wrong = [
+        (path.name, include)
+        for path in others
+        for include in quoted_includes(path)
+        if Path(include).name.startswith("onednn_")
+    ]
+    assert len(others) > 100 and not wrong, wrong
+
+
 def test_nothing_is_compiled_for_the_machine_at_hand():
     flag = "-march=" + "native"
     assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]

@@ -4,6 +4,7 @@
 // kernels stay.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace mpsgraph::cpu {
@@ -12,10 +13,13 @@ namespace mpsgraph::cpu {
 inline constexpr bool has_onednn = true;
 std::string onednn_version();
 bool onednn_multiplies_bfloat16();  // on this processor
+// Are the factors of a float32 product of this size packed, by all threads' oneDNN? With AVX-512 they are, or need not.
+bool onednn_packs(int64_t rows, int64_t columns, int64_t steps);
 #else
 inline constexpr bool has_onednn = false;
 inline std::string onednn_version() { return "no oneDNN"; }
 inline bool onednn_multiplies_bfloat16() { return true; }  // whoever is there instead takes it
+inline bool onednn_packs(int64_t, int64_t, int64_t) { return false; }
 #endif
 
 }  // namespace mpsgraph::cpu

@@ -10,7 +10,4 @@ namespace mpsgraph::cpu {
 // Null where oneDNN has no implementation; `take_reference`: nor its slow one.
 std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference);
 
-// Are the factors of a float32 product of this size packed, by all threads' oneDNN? With AVX-512 they are, or need not.
-bool onednn_packs(int64_t rows, int64_t columns, int64_t steps);
-
 }  // namespace mpsgraph::cpu

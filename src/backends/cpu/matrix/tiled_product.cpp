@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tiles.h"
-#include "backends/cpu/matrix/onednn_product.h"
 #include "backends/cpu/matrix/products.h"
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 

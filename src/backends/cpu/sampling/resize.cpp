@@ -296,6 +296,9 @@ class ResizeKernel final : public ResizeTables {
   }
 };
 
+// Named because clang 22 leaves out the first one's `run`, of those that are made by dispatching.
+template class ResizeKernel<uint8_t>;
+
 template <bool gradient>
 std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
