@@ -318,19 +318,18 @@ class ChannelsLast {
 };
 
 // A depthwise convolution alone between two transpositions is made as it was: kernels run along rows, too, and turning
-// an image twice takes longer than its few taps. Not where windows skip pixels of a row, which vectors would not.
+// an image twice takes longer than its few taps. Not where windows skip pixels of a row or taps lie apart, which vectors
+// along rows have no loops for.
 class LoneDepthwise {
  public:
-  explicit LoneDepthwise(const Program& program) : users_(program) {}
+  explicit LoneDepthwise(const Program& program) : root_(&program.graph->root()), users_(program) {}
 
   Rewriter::Replacement operator()(Rewriter& r, const Operation& back) {
-    if (!is_back_to_second(back) || !back.control_dependencies.empty()) return {};
+    if (!stands_alone(back) || !is_back_to_second(back)) return {};
     const Operation& convolution = *back.input(0)->operation;
-    if (!is_depthwise(convolution) || convolution.output()->dtype() != DType::float32 ||
-        convolution.attributes.integers("strides").back() != 1 || !users_.only(convolution.output()))
-      return {};
+    if (!stands_alone(convolution) || !is_depthwise(convolution) || !users_.only(convolution.output())) return {};
     const Operation& there = *convolution.input(0)->operation;
-    if (!there.is("transpose") || there.attributes.integers("permutation") != to_last ||
+    if (!stands_alone(there) || !there.is("transpose") || there.attributes.integers("permutation") != to_last ||
         !users_.only(convolution.input(0)))
       return {};
     Attributes attributes = convolution.attributes;
@@ -340,13 +339,23 @@ class LoneDepthwise {
   }
 
  private:
+  bool stands_alone(const Operation& operation) const {
+    return operation.parent == root_ && operation.control_dependencies.empty();
+  }
+  // With channels last, in float32, one filter for each channel, whose taps and windows are neighbours.
   static bool is_depthwise(const Operation& operation) {
+    if (!one_of(operation.kind(), {"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||
+        operation.attributes.string("data_layout") != "NHWC" || operation.output()->dtype() != DType::float32)
+      return false;
+    const Ints &strides = operation.attributes.integers("strides"), &apart = operation.attributes.integers("dilations");
+    if (strides.back() != 1 || std::ranges::any_of(apart, [](int64_t d) { return d != 1; })) return false;
     if (operation.is("depthwise_convolution2d")) return true;
-    return operation.is("convolution2d") && operation.attributes.integer("groups") > 1 &&
-           operation.attributes.integer("groups") == operation.input(0)->shape().dims().back() &&
-           operation.attributes.integer("groups") == operation.output()->shape().dims().back();
+    const int64_t groups = operation.attributes.integer("groups");
+    return groups > 1 && groups == operation.input(0)->shape().dims().back() &&
+           groups == operation.output()->shape().dims().back();
   }
 
+  const Block* root_;
   Users users_;
 };
 

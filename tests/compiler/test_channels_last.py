@@ -182,6 +182,29 @@ def test_maxima_of_many_channels_are_turned_by_themselves():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_only_its_own_transpositions_around_a_depthwise_convolution_go(layout):
+    """One alone keeps its channels second. A program's own transpositions around another, in a loop here, are no sign
+    of which axis it takes for the channels."""
+    g = mg.Graph()
+    x, count = g.placeholder((2, 6, 6, 6)), g.placeholder((), mg.int32)
+    kernel = weights(g, 3, 3, 1, 6, constant=True)
+    how = {"groups": 6, "padding": "TF_SAME"}
+
+    def body(_, state):
+        last = g.convolution2d(g.transpose(state, [0, 2, 3, 1]), kernel, data_layout=layout, **how)
+        return [g.transpose(last, [0, 3, 1, 2])]
+
+    targets = [g.convolution2d(x, kernel, **how, **FIRST), *g.for_(count, initial=[x], body=body)]
+    images = np.random.default_rng(0).standard_normal(x.shape).astype(np.float32)
+    fast, plain = (g.compile({x: x.shape, count: ()}, targets, options=options) for options in (None, PLAIN))
+    feeds = {x: images, count: np.int32(2)}
+    results = [[y.numpy() for y in made.run([feeds[f] for f in made.feeds])] for made in (fast, plain)]
+    assert "rows of planes" in fast.plan()
+    for ours, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_branches_keep_their_layout():
     """Within blocks nothing is turned, and what comes from there is taken as it is."""
     g = mg.Graph()

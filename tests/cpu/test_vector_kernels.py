@@ -82,6 +82,17 @@ def test_softmax_of_rows(n):
     np.testing.assert_allclose(gradient, share, rtol=1e-5, atol=1e-6)
 
 
+def test_softmax_of_a_long_row():
+    """Two million equal exponentials beside one of 1: lanes that took them one by one would lose digits."""
+    n = 1 << 21
+    x = np.full((1, n), np.log(0.1), np.float32)
+    x[0, 5] = 0
+    total = np.exp(x.astype(np.float64)).sum()
+    np.testing.assert_allclose(run(lambda g, t: g.softmax(t, axis=1), x)[0, 5], 1 / total, rtol=1e-6)
+    loss = run(lambda g, t: g.softmax_cross_entropy(t, g.one_hot(g.constant([5]), n), axis=1, reduction="sum"), x)
+    np.testing.assert_allclose(loss, np.log(total), rtol=1e-6)
+
+
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 33, 1000])
 def test_complex_numbers(n):
     x, y = (normal(2, n, seed=seed).astype(np.float64) for seed in (0, 1))

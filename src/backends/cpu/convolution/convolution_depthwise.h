@@ -33,12 +33,12 @@ struct DepthwiseStrip {
   int64_t to_step;
 };
 
-// Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, `dilation` elements
-// behind those of the tap before. As many elements as a vector has may be read behind what the last pixel sees.
+// Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, those behind what the
+// tap before sees. As many elements as a vector has may be read behind what the last pixel sees.
 struct DepthwiseRow {
   const float* const* rows;  // what the first tap of each row of taps sees of the first pixel
   const float* const* weights;
-  int64_t tap_rows, taps_of_row, dilation, pixels;
+  int64_t tap_rows, taps_of_row, pixels;
   float bias;
   const float* residual;  // or null
   bool relu;
@@ -81,7 +81,8 @@ bool taps_lie_apart(const ConvolutionPlan& plan);
 // Source, operand 0, convolved with weights, operand 1, float32; null where the library's kernel is the one to take.
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& plan,
                                               const ProductExtras& extras);
-// The same with channels before rows and columns, where pixels of a row are read one after the other.
+// The same with channels before rows and columns, where pixels of a row are read one after the other, and taps are
+// neighbours.
 std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras);
 // Of the incoming gradient, operand 0, and the weights, operand 1, likewise.
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& plan);

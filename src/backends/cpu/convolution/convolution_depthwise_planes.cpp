@@ -23,12 +23,12 @@ class DepthwisePlanes final : public Kernel {
         source_(lowering.input(0).slot),
         weights_(lowering.input(1).slot),
         result_(lowering.output().slot),
-        seen_(p_.y.size[2] + p_.windows[2].reach() - 1),
+        seen_(p_.y.size[2] + p_.windows[2].kernel - 1),
         pitch_((seen_ + 2 * widest_vector - 1) / widest_vector * widest_vector) {
     const ops::Window& y = p_.windows[1];
-    rows_ = std::clamp<int64_t>((band_elements / pitch_ - y.reach()) / y.stride + 1, 1, p_.y.size[1]);
+    rows_ = std::clamp<int64_t>((band_elements / pitch_ - y.kernel) / y.stride + 1, 1, p_.y.size[1]);
     bands_ = (p_.y.size[1] + rows_ - 1) / rows_;
-    band_ = ((rows_ - 1) * y.stride + y.reach()) * pitch_ + widest_vector;
+    band_ = ((rows_ - 1) * y.stride + y.kernel) * pitch_ + widest_vector;
     bands_memory_ = lowering.scratch(static_cast<size_t>(band_ * thread_count()) * sizeof(float));
   }
 
@@ -66,7 +66,7 @@ class DepthwisePlanes final : public Kernel {
         of_rows[count++] = weights + ky * wx.kernel;
       }
       const int64_t place = image * p_.y.sn + channel * p_.y.sc + y * p_.y.step[1];
-      depthwise_functions().row({rows, of_rows, count, wx.kernel, wx.dilation, p_.y.size[2],
+      depthwise_functions().row({rows, of_rows, count, wx.kernel, p_.y.size[2],
                                  extras_.bias >= 0 ? frame.at<const float>(extras_.bias)[channel] : 0.f,
                                  extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
                                  extras_.relu, frame.at<float>(result_) + place});
@@ -86,6 +86,7 @@ std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPl
   const bool planes = p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.step[2] == 1 && p.y.step[2] == 1;
   if (!planes || p.empty() || p.taps() > most_taps || p.kernel[0] > 1 || p.x.size[0] > 1) return nullptr;
   if (p.windows[2].stride > 1 || p.windows[2].begin < 0 || p.windows[1].begin < 0) return nullptr;
+  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1) return nullptr;  // bands would be read for few rows of them
   return std::make_unique<DepthwisePlanes>(lowering, p, extras);
 }
 
