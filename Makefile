@@ -85,7 +85,7 @@ TOOLS := $(VENV)/dev-requirements.txt
 tools: $(TOOLS)
 
 # PATH: cmake and ninja are those of the environment. As many compilers as there are processors: with the two more that
-# ninja starts they share caches, and on two cores all of it takes an eighth longer.
+# ninja starts they share caches, and on two cores all of it took a sixth longer.
 $(VENV)/installed: $(VENV)/build-requirements.txt $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" \
 	  CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(getconf _NPROCESSORS_ONLN)} \

@@ -318,8 +318,8 @@ class ChannelsLast {
 };
 
 // A depthwise convolution alone between two transpositions is made as it was: kernels run along rows, too, and turning
-// an image twice takes longer than its few taps. Not where windows skip pixels of a row or taps lie apart, which vectors
-// along rows have no loops for.
+// an image twice takes longer than its few taps. Not where windows skip pixels of a row or taps lie apart, for which
+// kernels along rows have no loops.
 class LoneDepthwise {
  public:
   explicit LoneDepthwise(const Program& program) : root_(&program.graph->root()), users_(program) {}

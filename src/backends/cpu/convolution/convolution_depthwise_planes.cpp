@@ -86,7 +86,8 @@ std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPl
   const bool planes = p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.step[2] == 1 && p.y.step[2] == 1;
   if (!planes || p.empty() || p.taps() > most_taps || p.kernel[0] > 1 || p.x.size[0] > 1) return nullptr;
   if (p.windows[2].stride > 1 || p.windows[2].begin < 0 || p.windows[1].begin < 0) return nullptr;
-  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1) return nullptr;  // bands would be read for few rows of them
+  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1)
+    return nullptr;  // bands would be read for few rows of them
   return std::make_unique<DepthwisePlanes>(lowering, p, extras);
 }
 

@@ -18,10 +18,10 @@
 namespace mpsgraph::cpu {
 
 // Of 16 stretches of mantissas a number in their middle: its reciprocal, and its logarithm.
-struct LogarithmsStretch {
+struct MantissaStretch {
   double reciprocal, logarithm;
 };
-inline constexpr LogarithmsStretch logarithms_stretches[] = {
+inline constexpr MantissaStretch mantissa_stretches[] = {
     {0x1.661ec79f8f3bep+0, -0x1.57bf7808caadep-2}, {0x1.571ed4aaf883dp+0, -0x1.2bef0a7c06ddbp-2},
     {0x1.49539f0f010bp+0, -0x1.01eae7f513a67p-2},  {0x1.3c995b0b80385p+0, -0x1.b31d8a68224e9p-3},
     {0x1.30d190c8864a5p+0, -0x1.6574f0ac07758p-3}, {0x1.25e227b0b8eap+0, -0x1.1aa2bc79c81p-3},
@@ -38,8 +38,8 @@ inline constexpr LogarithmsStretch logarithms_stretches[] = {
   constexpr uint32_t first = 0x3f330000;
   constexpr int mantissa = 23, bits_of_stretch = 4;
   const auto bits = std::bit_cast<uint32_t>(x), above = bits - first;
-  const LogarithmsStretch& stretch =
-      logarithms_stretches[above >> (mantissa - bits_of_stretch) & ((1u << bits_of_stretch) - 1)];
+  const MantissaStretch& stretch =
+      mantissa_stretches[above >> (mantissa - bits_of_stretch) & ((1u << bits_of_stretch) - 1)];
   const int32_t k = static_cast<int32_t>(above) >> mantissa;
   const double z = std::bit_cast<float>(bits - (static_cast<uint32_t>(k) << mantissa));
   const double r = z * stretch.reciprocal - 1, square = r * r;
