@@ -88,9 +88,9 @@ def test_softmax_of_a_long_row():
     x = np.full((1, n), np.log(0.1), np.float32)
     x[0, 5] = 0
     total = np.exp(x.astype(np.float64)).sum()
-    np.testing.assert_allclose(run(lambda g, t: g.softmax(t, axis=1), x)[0, 5], 1 / total, rtol=1e-6)
+    np.testing.assert_allclose(run(lambda g, t: g.softmax(t, axis=1), x)[0, 5], 1 / total, rtol=3e-6)
     loss = run(lambda g, t: g.softmax_cross_entropy(t, g.one_hot(g.constant([5]), n), axis=1, reduction="sum"), x)
-    np.testing.assert_allclose(loss, np.log(total), rtol=1e-6)
+    np.testing.assert_allclose(loss, np.log(total), rtol=3e-6)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 33, 1000])
