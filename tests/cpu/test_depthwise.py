@@ -111,6 +111,22 @@ def test_rows_of_planes(name, kind):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("width", [7, 16, 75])
+def test_planes_with_bias_and_relu(width):
+    """As in blocks of control flow, whose layout stays: what follows the convolution is done as rows are stored."""
+    rng = np.random.default_rng(0)
+    g = mg.Graph()
+    x, w = g.placeholder((2, 5, 6, width)), g.placeholder((3, 3, 1, 5))
+    bias = g.constant(rng.standard_normal((5, 1, 1)).astype(np.float32))
+    y = g.relu(g.convolution2d(x, w, groups=5, padding="TF_SAME", data_layout="NCHW") + bias)
+    arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in (x, w)]
+    arrays[0][1, 2, 3, width - 1] = np.nan
+    [found], plan = run(g, [x, w], [y], arrays, mg.CompilationDescriptor(disabled_passes=("channels_last",)))
+    [expected], _ = run(g, [x, w], [y], arrays, PLAIN)
+    assert plan.startswith("1 kernels") and "depthwise, rows of planes" in plan, plan
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("dilations", [(3, 4), (8, 8), (1, 100_000), (100_000, 1)])
 def test_planes_whose_taps_lie_apart(dilations):
     """However far: what no tap sees is not copied, nor asked memory for."""

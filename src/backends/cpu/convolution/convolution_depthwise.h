@@ -40,7 +40,6 @@ struct DepthwiseRow {
   const float* const* weights;
   int64_t tap_rows, taps_of_row, pixels;
   float bias;
-  const float* residual;  // or null
   bool relu;
   float* to;
 };

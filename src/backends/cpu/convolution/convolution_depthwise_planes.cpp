@@ -67,9 +67,8 @@ class DepthwisePlanes final : public Kernel {
       }
       const int64_t place = image * p_.y.sn + channel * p_.y.sc + y * p_.y.step[1];
       depthwise_functions().row({rows, of_rows, count, wx.kernel, p_.y.size[2],
-                                 extras_.bias >= 0 ? frame.at<const float>(extras_.bias)[channel] : 0.f,
-                                 extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
-                                 extras_.relu, frame.at<float>(result_) + place});
+                                 extras_.bias >= 0 ? frame.at<const float>(extras_.bias)[channel] : 0.f, extras_.relu,
+                                 frame.at<float>(result_) + place});
     }
   }
 
@@ -86,6 +85,7 @@ std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPl
   const bool planes = p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.step[2] == 1 && p.y.step[2] == 1;
   if (!planes || p.empty() || p.taps() > most_taps || p.kernel[0] > 1 || p.x.size[0] > 1) return nullptr;
   if (p.windows[2].stride > 1 || p.windows[2].begin < 0 || p.windows[1].begin < 0) return nullptr;
+  if (extras.residual >= 0) return nullptr;  // pass fuse gives one to channels last alone
   if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1)
     return nullptr;  // bands would be read for few rows of them
   return std::make_unique<DepthwisePlanes>(lowering, p, extras);
