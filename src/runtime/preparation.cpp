@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t forms_version = 1;
 constexpr std::string_view folder_name = "prepared", forms_format = "mpsgraph prepared weights";
-constexpr size_t largest_forms = size_t{1} << 48, line = 64;  // bytes of their file; of a cache line, as each begins
+constexpr size_t largest_forms = size_t{1} << 48, form_alignment = 64;  // bytes of their file; of each: a cache line
 constexpr size_t piece = size_t{8} << 20;  // bytes of a file of forms with a checksum of their own
 
 fs::path stem(const fs::path& directory, std::string_view device, const std::string& made_for) {
@@ -81,11 +81,11 @@ std::vector<TensorToWrite> padded(const std::vector<Gathered>& gathered) {
   std::vector<TensorToWrite> tensors;
   for (size_t i = 0; i < gathered.size(); ++i) {
     const ConstantForm& form = gathered[i].bytes;
-    const size_t padding = (line - form.count % line) % line;
+    const size_t padding = (form_alignment - form.count % form_alignment) % form_alignment;
     tensors.push_back({std::to_string(i),
                        {DType::uint8, Shape(Dims{static_cast<int64_t>(form.count + padding)})},
                        [form, padding](const Append& append) {
-                         constexpr std::byte nothing[line] = {};
+                         constexpr std::byte nothing[form_alignment] = {};
                          append(form.bytes.get(), form.count);
                          append(nothing, padding);
                        }});
@@ -113,7 +113,7 @@ ConstantForm form_of(const Json& entry, const std::map<std::string, ConstantPtr>
   const Json& count = entry.contains("bytes") ? entry["bytes"] : Json();
   if (!count.is_number_unsigned() || count.get<size_t>() > tensor->stored_bytes())
     throw PackageError(cat("tensor ", found->first, " is shorter than the form in it"));
-  if (reinterpret_cast<uintptr_t>(tensor->bytes()) % line)
+  if (reinterpret_cast<uintptr_t>(tensor->bytes()) % form_alignment)
     throw PackageError(cat("tensor ", found->first, " does not begin with a cache line"));
   return {{tensor, tensor->bytes()}, count.get<size_t>()};
 }

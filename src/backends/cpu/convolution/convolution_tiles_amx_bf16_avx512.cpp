@@ -1,6 +1,7 @@
 // Tiles of convolutions in bfloat16 in AMX's registers. Packing, and what happens to sums, is that of vectors.
 #define MPSGRAPH_ISA amx_bf16
 #define MPSGRAPH_VECTOR_BYTES 64
+#define MPSGRAPH_BF16_PRODUCTS
 #define MPSGRAPH_ELEMENT BFloat16
 #define MPSGRAPH_FACTOR BFloat16
 #include "backends/cpu/convolution/convolution_tiles.inc"

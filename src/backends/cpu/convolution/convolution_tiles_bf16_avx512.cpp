@@ -1,6 +1,7 @@
 // Tiles of convolutions in bfloat16 with the instructions that some AVX-512 processors have for it.
 #define MPSGRAPH_ISA avx512_bf16
 #define MPSGRAPH_VECTOR_BYTES 64
+#define MPSGRAPH_BF16_PRODUCTS
 #define MPSGRAPH_ELEMENT BFloat16
 #define MPSGRAPH_FACTOR BFloat16
 #include "backends/cpu/convolution/convolution_tiles.inc"

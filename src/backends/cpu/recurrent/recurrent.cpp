@@ -2,7 +2,7 @@
 //
 // Rows of the batch never depend on each other, so threads take rows and whole sequences of them, without waiting for
 // each other. Where there are too few rows, threads take hidden units, and wait for each other after each phase of each
-// step. The halves are computed in float32 on converted operands.
+// step. The halves are computed in float32 on converted operands, and all in float64 where the reference is asked for.
 #include <array>
 #include <atomic>
 #include <memory>
@@ -19,16 +19,15 @@ namespace mpsgraph::cpu {
 namespace {
 
 template <class T>
-const RecurrentEngine<T>& engine(bool reference) {
-  static constexpr RecurrentEngine<T> plain = RecurrentSteps<Scalars<T>>::engine();
+const RecurrentEngine<T>& engine() {
   if constexpr (std::is_same_v<T, float>) {
-    if (reference) return plain;
 #if defined(__x86_64__)
     if (instruction_set() == "AVX-512") return avx512::recurrent_engine;
     if (instruction_set() == "AVX2") return avx2::recurrent_engine;
 #endif
     return baseline::recurrent_engine;
   } else {
+    static constexpr RecurrentEngine<T> plain = RecurrentSteps<Scalars<T>>::engine();
     return plain;
   }
 }
@@ -126,13 +125,12 @@ void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* bias
 
 // ---- operands
 
-// A tensor in memory of T: the operand itself, or for the halves a converted copy in scratch memory.
+// A tensor in memory of T: the operand itself, or a converted copy in scratch memory.
 struct Buffer {
   Slot slot = -1;
   explicit operator bool() const { return slot >= 0; }
 };
 
-// Of halves to or from float32; null where elements are computed as they are stored.
 using Convert = void (*)(const std::byte* from, std::byte* to, int64_t n);
 
 template <class From, class To>
@@ -142,19 +140,56 @@ void convert(const std::byte* from, std::byte* to, int64_t n) {
   });
 }
 
+// From what is stored to what is computed in, and back; null where that is the same.
+struct Conversion {
+  Convert load = nullptr, save = nullptr;
+};
+
+template <class Stored, class T>
+constexpr Conversion conversion_of() {
+  if constexpr (std::is_same_v<Stored, T>)
+    return {};
+  else
+    return {convert<Stored, T>, convert<T, Stored>};
+}
+
+template <class T>
+Conversion conversion_to(DType stored) {
+  switch (stored) {
+    case DType::float16: return conversion_of<Half, T>();
+    case DType::bfloat16: return conversion_of<BFloat16, T>();
+    case DType::float32: return conversion_of<float, T>();
+    default: return {};
+  }
+}
+
+// What a kernel does around its work.
+struct Conversions {
+  struct One {
+    Slot stored, computed;
+    int64_t elements;
+  };
+  std::vector<One> before, after;
+  Conversion way;
+
+  void load(Frame& f) const {
+    for (const One& c : before) way.load(f.at<std::byte>(c.stored), f.at<std::byte>(c.computed), c.elements);
+  }
+  void save(Frame& f) const {
+    for (const One& c : after) way.save(f.at<std::byte>(c.computed), f.at<std::byte>(c.stored), c.elements);
+  }
+};
+
+// Computed in T.
+template <class T>
 class Binding {
  public:
   Binding(Lowering& lowering, const ops::OperandNames& names)
       : lowering_(lowering), operands_(names, lowering.attributes(), lowering.operation().inputs) {
-    const DType stored = lowering.output().dtype;
-    if (stored == DType::float16)
-      conversions_.to_float = convert<Half, float>, conversions_.to_half = convert<float, Half>;
-    else if (stored == DType::bfloat16)
-      conversions_.to_float = convert<BFloat16, float>, conversions_.to_half = convert<float, BFloat16>;
-    size_ = converts() ? sizeof(float) : size_of(stored);
+    conversions_.way = conversion_to<T>(lowering.output().dtype);
   }
 
-  bool converts() const { return conversions_.to_float; }
+  bool converts() const { return conversions_.way.load; }
   std::optional<Operand> find(std::string_view name) const {
     const int i = operands_.index(name);
     return i < 0 ? std::nullopt : std::optional(lowering_.input(static_cast<size_t>(i)));
@@ -165,24 +200,8 @@ class Binding {
     return converted(*operand, conversions_.before);
   }
   Buffer output(size_t i) { return converted(lowering_.output(i), conversions_.after); }
-  Buffer scratch(int64_t elements) { return {lowering_.scratch(static_cast<size_t>(elements) * size_)}; }
+  Buffer scratch(int64_t elements) { return {lowering_.scratch(static_cast<size_t>(elements) * sizeof(T))}; }
 
-  // What a kernel does around its work.
-  struct Conversions {
-    struct One {
-      Slot stored, computed;
-      int64_t elements;
-    };
-    std::vector<One> before, after;
-    Convert to_float = nullptr, to_half = nullptr;
-
-    void load(Frame& f) const {
-      for (const One& c : before) to_float(f.at<std::byte>(c.stored), f.at<std::byte>(c.computed), c.elements);
-    }
-    void save(Frame& f) const {
-      for (const One& c : after) to_half(f.at<std::byte>(c.computed), f.at<std::byte>(c.stored), c.elements);
-    }
-  };
   Conversions conversions() const { return conversions_; }
 
  private:
@@ -196,14 +215,13 @@ class Binding {
   Lowering& lowering_;
   const ops::NamedOperands operands_;
   Conversions conversions_;
-  size_t size_;
 };
 
 // What T the steps are computed in.
 template <class F>
 decltype(auto) dispatch_computed(const Lowering& lowering, DType dtype, const F& f) {
   if (!is_inexact(dtype) || is_complex(dtype)) unsupported(lowering, dtype);
-  return dtype == DType::float64 ? f(Type<double>{}) : f(Type<float>{});
+  return dtype == DType::float64 || lowering.reference_only() ? f(Type<double>{}) : f(Type<float>{});
 }
 
 template <class T>
@@ -263,11 +281,11 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
   const Operand first = lowering.output();
   return dispatch_computed(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    Binding bind(lowering, ops::sequence_operands);
+    Binding<T> bind(lowering, ops::sequence_operands);
     const Dims weights_dims = lowering.input(1).dims;
     const int64_t inputs = lowering.input(0).dims[2];
     const RecurrentJob<T> job = described<T>(lowering, weights_dims, first.dims, bind.find("mask"));
-    const RecurrentEngine<T>* e = &engine<T>(lowering.reference_only());
+    const RecurrentEngine<T>* e = &engine<T>();
     const bool gives_cell = lowering.attributes().boolean("gives_cell"),
                gives_training = lowering.attributes().boolean("gives_training_state");
     const Buffer source = bind.input("source"), weights = bind.input("recurrent_weight"),
@@ -324,10 +342,10 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
   const Operand first = lowering.output();
   return dispatch_computed(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    Binding bind(lowering, ops::sequence_gradient_operands);
+    Binding<T> bind(lowering, ops::sequence_gradient_operands);
     const Operand d_state_operand = *bind.find("state_gradient");
     const RecurrentJob<T> job = described<T>(lowering, lowering.input(0).dims, d_state_operand.dims, bind.find("mask"));
-    const RecurrentEngine<T>* e = &engine<T>(lowering.reference_only());
+    const RecurrentEngine<T>* e = &engine<T>();
     const Buffer weights = bind.input("recurrent_weight"), training = bind.input("training_state"),
                  initial_state = bind.input("initial_state"), state = bind.input("state"),
                  candidate = bind.input("candidate"), initial_cell = bind.input("initial_cell"),

@@ -1,4 +1,4 @@
-// Recurrent steps one number at a time: the reference, and float64.
+// Recurrent steps one number at a time: float64, in which the reference is computed, and quantized ones.
 #pragma once
 
 #include <cmath>
