@@ -1,6 +1,7 @@
 """What is chosen at run time is tested at run time: vectorised kernels once more with lesser instruction sets."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,17 +56,43 @@ def with_set(name: str, *command: str, variable: str = "MPSGRAPH_INSTRUCTION_SET
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=600)
 
 
+BUILD = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") / "CMakeFiles"
+
+
 @pytest.mark.skipif(not shutil.which("readelf"), reason="reads object files with readelf")
 def test_loading_the_library_runs_nothing_of_an_instruction_set():
     """An initialiser in a file for AVX-512 would end every process on a processor without it, at import."""
-    build = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") / "CMakeFiles"
-    objects = [path for name in ("avx2", "avx512") for path in (build / f"mpsgraph_{name}.dir").rglob("*.o")]
+    objects = [path for name in ("avx2", "avx512") for path in (BUILD / f"mpsgraph_{name}.dir").rglob("*.o")]
     if not objects:
         pytest.skip("this processor's build has no such files, or they are not here")
     sections = subprocess.run(["readelf", "-SW", *map(str, objects)], capture_output=True, text=True, check=True).stdout
     assert sections.count("File: ") == len(objects) > 1
     initialised = [part.split("\n")[0] for part in sections.split("File: ") if "init_array" in part]
     assert initialised == [], "make their tables constexpr"
+
+
+@pytest.mark.skipif(not shutil.which("objdump"), reason="reads object files with objdump")
+@pytest.mark.parametrize(
+    ("instructions", "allowed"),
+    [
+        (r"\b(vdpbf16ps|vcvtne2?ps2bf16)\b", r"_bf16_"),
+        (r"\b(tileloadd|tilestored|tdp\w+)\b", r"_amx_"),
+        (r"\bvpdpbusds?\b", r"_int8_"),
+    ],
+)
+def test_instructions_that_not_all_avx512_has_are_where_files_say_so(instructions, allowed):
+    """All of those files are compiled with the options for bfloat16 and AMX, which no compiler may take by itself."""
+    objects = list((BUILD / "mpsgraph_avx512.dir").rglob("*.o"))
+    if not objects:
+        pytest.skip("this processor's build has no such files, or they are not here")
+    has = {
+        path.name
+        for path in objects
+        if re.search(instructions, subprocess.run(["objdump", "-d", path], capture_output=True, text=True).stdout)
+    }
+    measures = "machine_limits_avx512.cpp.o"  # whose functions for them say so, one by one
+    assert any(re.search(allowed, name) for name in has)
+    assert {name for name in has if not re.search(allowed, name)} <= {measures}
 
 
 TRAINING_IN_BFLOAT16 = """
