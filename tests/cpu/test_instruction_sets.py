@@ -24,7 +24,9 @@ TESTS += [
     for test in ("test_every_length_is_numpys", "test_many_signals_are_numpys")
 ]
 TESTS += [str(OPERATIONS / "test_attention.py")]
-TESTS += [str(HERE / name) for name in ("test_vector_kernels.py", "test_convolution_winograd.py")]
+TESTS += [
+    str(HERE / name) for name in ("test_vector_kernels.py", "test_convolution_winograd.py", "test_matrix_inverse.py")
+]
 
 LONG_SORTS = str(HERE / "test_sort_long_rows.py")
 LONG_SORT = """
