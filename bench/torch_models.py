@@ -1,4 +1,4 @@
-"""PyTorch's programs for bench/torch_programs.py: four plain ones, and models of torchvision and transformers.
+"""PyTorch's programs for bench/torch_programs.py: six plain ones, and models of torchvision and transformers.
 
 They have moderate sizes, random weights, float32 and no dropout. Wrappers that make tensors go in and a loss come out
 are those of tests/pytorch/models.py; a program whose package is not installed is left out.
@@ -99,6 +99,36 @@ def sequences() -> Made:
     return Sequences(), nn.functional.cross_entropy, (torch.randn(32, 16, 32),), (torch.arange(32) % 10,)
 
 
+@program("volumes")
+def volumes() -> Made:
+    import torch
+    from torch import nn
+
+    layers: list[Any] = []
+    for inner, outer, stride in ((3, 32, 1), (32, 64, 2), (64, 64, 1)):
+        layers += [nn.Conv3d(inner, outer, 3, stride, padding=1), nn.BatchNorm3d(outer), nn.ReLU()]
+    layers += [nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(64, 10)]
+    return nn.Sequential(*layers), nn.functional.cross_entropy, (torch.randn(4, 3, 16, 32, 32),), (torch.arange(4),)
+
+
+@program("LSTM of words")
+def sequences_of_words() -> Made:
+    import torch
+    from torch import nn
+
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.recurrent = nn.Embedding(1000, 512), nn.LSTM(512, 512, batch_first=True)
+            self.head = nn.Linear(512, 1000)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.recurrent(self.words(x))[0]).transpose(1, 2)
+
+    words = torch.randint(0, 1000, (32, 64)), torch.randint(0, 1000, (32, 64))
+    return Words(), nn.functional.cross_entropy, words[:1], words[1:]
+
+
 # --- torchvision and transformers -------------------------------------------------------------------------------------
 def wrappers() -> Any:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -121,6 +151,7 @@ def vision(name: str, size: int, batch: int, **options: Any) -> None:
 
 
 vision("resnet18", 64, 16)
+vision("mobilenet_v2", 32, 32)
 vision("mobilenet_v3_small", 64, 16)
 vision("efficientnet_b0", 64, 8)
 vision("densenet121", 64, 8)

@@ -13,7 +13,7 @@
 // who fetches it. What comes from channels last by a transposition is followed like a convolution. Constant weights are
 // transposed, too. Only in the program's own block, and only where there is a convolution or such maxima to do it for.
 // A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two, is an image of one row
-// throughout, [N,1,L,C].
+// throughout, [N,1,L,C]. Volumes, [N,C,D,H,W], become [N,D,H,W,C] in the same way.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -28,17 +28,36 @@
 namespace mpsgraph::compiler {
 namespace {
 
-const Ints to_last{0, 2, 3, 1}, to_second{0, 3, 1, 2};
-
-// The place of an image's or a signal's axis, with the channels last.
+// The place of an image's, a volume's or a signal's axis, with the channels last.
 int64_t place_of(int64_t axis, int rank) {
-  constexpr std::array<int64_t, 4> of_image = {0, 3, 1, 2}, of_signal = {0, 3, 2, 0};
-  return (rank == 4 ? of_image : of_signal)[static_cast<size_t>(ops::wrap_axis(axis, rank))];
+  axis = ops::wrap_axis(axis, rank);
+  if (rank == 3) return std::array<int64_t, 3>{0, 3, 2}[static_cast<size_t>(axis)];
+  return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
+}
+
+// Permutations of images and volumes.
+Ints to_last(size_t rank) {
+  Ints permutation{0};
+  for (size_t axis = 2; axis < rank; ++axis) permutation.push_back(static_cast<int64_t>(axis));
+  permutation.push_back(1);
+  return permutation;
+}
+Ints to_second(size_t rank) {
+  Ints permutation{0, static_cast<int64_t>(rank) - 1};
+  for (size_t axis = 1; axis + 1 < rank; ++axis) permutation.push_back(static_cast<int64_t>(axis));
+  return permutation;
 }
 
 bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
+
+bool has_rank(const Tensor* tensor, int from, int to) {
+  return tensor->type.shape.known() && tensor->type.shape.rank() >= from && tensor->type.shape.rank() <= to;
+}
+bool is_image(const Tensor* tensor) { return has_rank(tensor, 4, 4); }
+bool is_image_or_volume(const Tensor* tensor) { return has_rank(tensor, 4, 5); }
+bool may_turn(const Tensor* tensor) { return has_rank(tensor, 3, 5); }
 
 bool has_channels_second(const Operation& operation) {
   const Attribute* layout = operation.attributes.find("data_layout");
@@ -46,13 +65,25 @@ bool has_channels_second(const Operation& operation) {
 }
 
 bool is_image_convolution(const Operation& operation) {
+  if (!operation.attributes.has("data_layout")) return false;
+  const DType dtype = operation.output()->dtype();
+  if (operation.attributes.string("data_layout") == "NCDHW")
+    return dtype == DType::float32 &&
+           one_of(operation.kind(), {"convolution3d", "convolution3d_data_gradient", "convolution3d_weights_gradient"});
   if (!has_channels_second(operation) ||
       !one_of(operation.kind(), {"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient",
                                  "convolution_transpose2d", "depthwise_convolution2d",
                                  "depthwise_convolution2d_data_gradient", "depthwise_convolution2d_weights_gradient"}))
     return false;
-  const DType dtype = operation.output()->dtype();
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
+}
+
+// Volumes of so few channels that a library's kernels, which take them as they are, are ahead: forward a little, and
+// threefold for the gradient of weights, but not for that of the volume.
+bool is_thin(const Operation& operation) {
+  constexpr int64_t few = 2;
+  const bool of_weights = operation.is("convolution3d_weights_gradient");
+  return (of_weights || operation.is("convolution3d")) && operation.input(of_weights ? 1 : 0)->shape().dims()[1] <= few;
 }
 
 bool is_image_pooling(const Operation& operation) {
@@ -61,14 +92,16 @@ bool is_image_pooling(const Operation& operation) {
                                    "max_pooling2d_at_maxima"});
 }
 
+// Whose windows run over channels and voxels.
+bool is_volume_pooling(const Operation& operation) {
+  return has_rank(operation.output(), 5, 5) &&
+         one_of(operation.kind(), {"max_pooling4d", "avg_pooling4d", "max_pooling4d_gradient", "avg_pooling4d_gradient",
+                                   "max_pooling4d_at_maxima"});
+}
+
 // Over rows and columns; without a layout all axes are resized.
 bool is_image_resize(const Operation& operation) {
   return operation.definition->family == "resize" && operation.attributes.string("layout") == "NCHW";
-}
-
-bool is_image(const Tensor* tensor) { return tensor->type.shape.known() && tensor->type.shape.rank() == 4; }
-bool may_turn(const Tensor* tensor) {
-  return is_image(tensor) || (tensor->type.shape.known() && tensor->type.shape.rank() == 3);
 }
 
 // Maxima that are worth two transpositions of their own: vectors run over channels, of which they need a vector's.
@@ -91,8 +124,11 @@ bool rounds_alike(const Operation& operation) {
 
 // Paddings, say: none along a signal's one row.
 Ints turned(const Ints& of_axes) {
-  const bool signal = of_axes.size() == 3;
-  return {of_axes[0], signal ? 0 : of_axes[2], of_axes[signal ? 2 : 3], of_axes[1]};
+  const size_t rank = of_axes.size();
+  Ints result(std::max<size_t>(rank, 4), 0);
+  for (size_t axis = 0; axis < rank; ++axis)
+    result[static_cast<size_t>(place_of(static_cast<int64_t>(axis), static_cast<int>(rank)))] = of_axes[axis];
+  return result;
 }
 
 // Between signals and images of one row.
@@ -105,8 +141,8 @@ bool is_along_rows(const Operation& operation) {
 
 // What is behind it has the channels last already: one who follows reads that.
 bool is_back_to_second(const Operation& operation) {
-  return operation.is("transpose") && is_image(operation.output()) &&
-         operation.attributes.integers("permutation") == to_second;
+  return operation.is("transpose") && is_image_or_volume(operation.output()) &&
+         operation.attributes.integers("permutation") == to_second(operation.output()->shape().dims().size());
 }
 
 class ChannelsLast {
@@ -118,7 +154,8 @@ class ChannelsLast {
         !std::all_of(operation.outputs.begin(), operation.outputs.end(),
                      [](const auto& result) { return result->type.shape.known(); }))
       return {};
-    if (is_back_to_second(operation)) turned_[{operation.output(), 4}] = r.now(operation.input(0));
+    if (is_back_to_second(operation))
+      turned_[{operation.output(), operation.output()->shape().rank()}] = r.now(operation.input(0));
     const Operation* made = follow(r, operation);
     if (!made) return {};
     std::vector<Tensor*> stand_ins;
@@ -131,8 +168,8 @@ class ChannelsLast {
       const Shape& shape = operation.output(i)->shape();
       turned_[{operation.output(i), shape.rank()}] = result;
       Builder b(r.graph());
-      Tensor* back = b.transpose(result, to_second);
-      stand_ins.push_back(shape.rank() == 4 ? back : b.reshape(back, shape.dims()));
+      Tensor* back = b.transpose(result, to_second(result->shape().dims().size()));
+      stand_ins.push_back(shape.rank() == 3 ? b.reshape(back, shape.dims()) : back);
     }
     return stand_ins;
   }
@@ -156,6 +193,7 @@ class ChannelsLast {
     const std::string_view kind = operation.kind(), family = operation.definition->family;
     const bool by_axes = operation.attributes.has("axes"), by_axis = operation.attributes.has("axis");
     if (is_image_pooling(operation)) return with_layout(r, operation);
+    if (is_volume_pooling(operation)) return with_windows(r, operation);
     if (is_image_resize(operation)) return resize(r, operation);
     if (is_along_rows(operation)) {
       const Tensor* same = image(r, operation.input(0), operation.input(0)->type.shape.rank());
@@ -178,19 +216,22 @@ class ChannelsLast {
   }
 
   const Operation* convolution(Rewriter& r, const Operation& operation) {
-    if (!is_image(operation.output()) && !operation.kind().ends_with("weights_gradient")) return nullptr;
-    if (!is_image(operation.input(0)) || !is_image(operation.input(1))) return nullptr;
+    if (!is_image_or_volume(operation.output()) && !operation.kind().ends_with("weights_gradient")) return nullptr;
+    if (!is_image_or_volume(operation.input(0)) || !is_image_or_volume(operation.input(1)) || is_thin(operation))
+      return nullptr;
+    const int rank = operation.input(0)->shape().rank();
     Attributes attributes = operation.attributes;
-    attributes.set("data_layout", std::string("NHWC"));
-    std::vector<Tensor*> inputs{image(r, operation.input(0), 4)};
+    attributes.set("data_layout", std::string(rank == 4 ? "NHWC" : "NDHWC"));
+    std::vector<Tensor*> inputs{image(r, operation.input(0), rank)};
     if (operation.kind().ends_with("weights_gradient")) {
-      inputs.push_back(image(r, operation.input(1), 4));
+      inputs.push_back(image(r, operation.input(1), rank));
       inputs.push_back(r.now(operation.input(2)));
       return r.create(operation, operation.kind(), inputs, attributes);
     }
-    const bool may_change = operation.is("convolution2d") && operation.attributes.string("weights_layout") == "OIHW";
+    const bool may_change = one_of(operation.kind(), {"convolution2d", "convolution3d"}) &&
+                            operation.attributes.string("weights_layout").starts_with("OI");
     if (Tensor* weights = may_change ? turned_weights(r, *operation.input(1)->operation) : nullptr) {
-      attributes.set("weights_layout", std::string("HWIO"));
+      attributes.set("weights_layout", std::string(rank == 4 ? "HWIO" : "DHWIO"));
       inputs.push_back(weights);
     } else {
       inputs.push_back(r.now(operation.input(1)));
@@ -200,8 +241,8 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // Constant weights from OIHW to HWIO, also quantized ones, unless in groups with scales of their own;
-  // null for all others.
+  // Constant weights from OIHW to HWIO, and with a depth, also quantized ones, unless in groups with scales of their
+  // own; null for all others.
   static Tensor* turned_weights(Rewriter& r, const Operation& maker) {
     if (maker.is("dequantize")) {
       if (maker.attributes.boolean("grouped")) return nullptr;
@@ -210,12 +251,17 @@ class ChannelsLast {
       std::vector<Tensor*> inputs = r.now(maker.inputs);
       inputs[0] = integers;
       Attributes attributes = maker.attributes;
-      constexpr std::array<int64_t, 4> place = {3, 2, 0, 1};
-      attributes.set("axis", place[ops::wrap_axis(attributes.integer("axis"), 4)]);
+      const int rank = maker.output()->shape().rank();
+      const int64_t axis = ops::wrap_axis(attributes.integer("axis"), rank);
+      attributes.set("axis", axis < 2 ? rank - 1 - axis : axis - 2);
       return r.create(maker, maker.kind(), inputs, attributes)->output();
     }
     const ConstantPtr value = constant_behind(r, maker);
-    const ConstantPtr turned = value ? computed("transpose", {value}, {{"permutation", Ints{2, 3, 1, 0}}}) : nullptr;
+    if (!value) return nullptr;
+    Ints permutation;
+    for (size_t axis = 2; axis < value->dims().size(); ++axis) permutation.push_back(static_cast<int64_t>(axis));
+    permutation.insert(permutation.end(), {1, 0});
+    const ConstantPtr turned = computed("transpose", {value}, {{"permutation", permutation}});
     return turned ? r.constant(maker, turned) : nullptr;
   }
 
@@ -230,12 +276,26 @@ class ChannelsLast {
   const Operation* with_layout(Rewriter& r, const Operation& operation) {
     Attributes attributes = operation.attributes;
     attributes.set("data_layout", std::string("NHWC"));
-    std::vector<Tensor*> inputs;
-    for (const Tensor* in : operation.inputs) {
-      const bool states_shape = !is_image(in);
-      inputs.push_back(states_shape ? Builder(r.graph()).ints(turned(operation.output()->shape().dims()))
-                                    : image(r, in, 4));
+    return pooling(r, operation, attributes);
+  }
+
+  // Windows begin with the channels, which go behind the voxels.
+  const Operation* with_windows(Rewriter& r, const Operation& operation) {
+    Attributes attributes = operation.attributes;
+    for (const char* name : {"kernel", "strides", "dilations", "padding"}) {
+      Ints of_axes = attributes.integers(name);
+      std::rotate(of_axes.begin(), of_axes.begin() + static_cast<std::ptrdiff_t>(of_axes.size() / 4), of_axes.end());
+      attributes.set(name, of_axes);
     }
+    return pooling(r, operation, attributes);
+  }
+
+  // An operand that is no image or volume states the result's shape.
+  const Operation* pooling(Rewriter& r, const Operation& operation, const Attributes& attributes) {
+    std::vector<Tensor*> inputs;
+    for (const Tensor* in : operation.inputs)
+      inputs.push_back(is_image_or_volume(in) ? image(r, in, in->shape().rank())
+                                              : Builder(r.graph()).ints(turned(operation.output()->shape().dims())));
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
@@ -305,12 +365,12 @@ class ChannelsLast {
         return turned_[{tensor, rank}] = r.constant(*tensor->operation, constant);
     Builder b(r.graph());
     if (dims.size() != tensor->type.shape.dims().size()) now = b.reshape(now, dims);
-    return turned_[{tensor, rank}] = b.transpose(now, to_last);
+    return turned_[{tensor, rank}] = b.transpose(now, to_last(dims.size()));
   }
 
   // At once, because passes before fold look for constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
-    return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last}});
+    return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(dims.size())}});
   }
 
   const Block* block_;
@@ -329,7 +389,7 @@ class LoneDepthwise {
     const Operation& convolution = *back.input(0)->operation;
     if (!stands_alone(convolution) || !is_depthwise(convolution) || !users_.only(convolution.output())) return {};
     const Operation& there = *convolution.input(0)->operation;
-    if (!stands_alone(there) || !there.is("transpose") || there.attributes.integers("permutation") != to_last ||
+    if (!stands_alone(there) || !there.is("transpose") || there.attributes.integers("permutation") != to_last(4) ||
         !users_.only(convolution.input(0)))
       return {};
     Attributes attributes = convolution.attributes;

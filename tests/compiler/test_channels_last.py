@@ -96,7 +96,23 @@ def resized(g, x):
     return g.relu(g.resize_bilinear(h, (5, 7), align_corners=True, center_result=False, layout="NCHW"))
 
 
-NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within, signals, resized]
+def volumes(g, x):
+    """Convolutions over three axes with what stands between them: a normalization, pooling, padding, a residual."""
+    first = {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
+    v = g.reshape(x, (-1, 4, 4, 4, 3))
+    h = g.convolution3d(v, weights(g, 9, 4, 3, 3, 3), padding="TF_SAME", **first) + weights(g, 9, 1, 1, 1)
+    axes = [0, 2, 3, 4]
+    mean = g.mean(h, axes)
+    h = g.relu(g.normalization(h, mean, g.variance(h, mean, axes), epsilon=1e-3))
+    h = h + g.convolution3d(h, weights(g, 9, 9, 1, 1, 1), **first)
+    h = g.pad(h, [0, 0, 1, 0, 2], [0, 0, 0, 1, 0])
+    h = g.max_pooling4d(h, (1, 2, 1, 3), strides=(1, 1, 2, 1), padding=((0, 0), (1, 0), (0, 0), (0, 1)))
+    h = g.concat([g.tanh(h), g.avg_pooling4d(h, (1, 3, 2, 1), strides=1, padding="TF_SAME")], axis=1)
+    h = g.convolution3d(h, weights(g, 5, 18, 2, 2, 2, constant=True), strides=(2, 1, 1), **first)
+    return g.softmax(h, axis=1)
+
+
+NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within, signals, resized, volumes]
 IMAGES = np.random.default_rng(0).standard_normal((3, 4, 8, 6)).astype(np.float32)
 
 
@@ -143,6 +159,12 @@ def test_transpositions_stand_at_the_borders_only():
 def test_resizing_follows():
     text, _ = compiled_text(lambda g, x: g.mean(resized(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
+
+
+def test_volumes_are_turned_once():
+    text, plan = compiled_text(lambda g, x: g.mean(volumes(g, x), [2, 3, 4]))
+    assert kinds(text)["transpose"] == 1 and "NCDHW" not in text, text
+    assert kinds(text)["convolution3d"] + kinds(text)["fused_convolution3d"] == 3 and "oneDNN jit" not in plan, plan
 
 
 def test_signals_are_turned_once_and_take_their_biases_along():
