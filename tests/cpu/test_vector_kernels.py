@@ -7,6 +7,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from cases.sample_grid import sampled
+from cases.sort import arg_sorted
 
 
 def run(build, *arrays):
@@ -212,3 +213,37 @@ def test_a_row_times_a_matrix(k, n, passes):
     expected = x.astype(np.float64) @ w
     np.testing.assert_allclose(plain, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(finished, np.maximum(expected + b, 0), rtol=1e-4, atol=1e-4)
+
+
+def rows_with_ends_and_ties(n):
+    rng = np.random.default_rng(n)
+    x = normal(14, n)
+    x[1] = np.round(x[1])
+    x[2], x[3] = np.sort(x[2]), -np.sort(x[3])
+    x[4] = np.maximum(x[4] - 2, 0)  # a few, and zeros
+    x[5] = rng.choice(np.array([0.0, -0.0], np.float32), n)
+    x[6, rng.random(n) < 0.3] = np.nan
+    x[7, rng.random(n) < 0.97] = np.nan
+    x[8] = np.nan
+    x[9] = np.where(rng.random(n) < 0.2, np.inf, -np.inf)
+    x[10] = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0], np.float32), n)
+    x[11, n - 1] = 9
+    x[12, n - 1] = -9
+    x[13, : n - 1] = -3
+    return x
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 50, 64, 65])
+@pytest.mark.parametrize("n", [5, 31, 32, 33, 64, 67, 100, 129, 200, 260, 1000, 4099, 9001])
+def test_best_of_rows(n, k, largest):
+    """Bounds of groups of elements, found a block at a time, thinned out when there are many: exactly numpy's."""
+    x, k = rows_with_ends_and_ties(n), min(n, k)
+    g = mg.Graph()
+    p = g.placeholder(x.shape)
+    best = (g.top_k if largest else g.bottom_k)(p, k=k)
+    results = g.run({p: x}, list(best))
+    values, indices = (results[y].numpy() for y in best)
+    expected = arg_sorted(x, descending=largest)[:, :k]
+    np.testing.assert_array_equal(indices, expected)
+    np.testing.assert_array_equal(values.view(np.int32), np.take_along_axis(x, expected, 1).view(np.int32))
