@@ -6,6 +6,7 @@ test_instruction_sets.py runs this file with each set.
 import mpsgraph as mg
 import numpy as np
 import pytest
+from cases.gather import gather_nd
 from cases.sample_grid import sampled
 from cases.sort import arg_sorted
 
@@ -247,3 +248,22 @@ def test_best_of_rows(n, k, largest):
     expected = arg_sorted(x, descending=largest)[:, :k]
     np.testing.assert_array_equal(indices, expected)
     np.testing.assert_array_equal(values.view(np.int32), np.take_along_axis(x, expected, 1).view(np.int32))
+
+
+@pytest.mark.parametrize("indices", ["int32", "int64", "uint16"])
+@pytest.mark.parametrize("picks", [1, 3, 7, 8, 15, 17, 33, 1023, 1025, 2100])
+@pytest.mark.parametrize(
+    "shape, depth, batches", [((50,), 1, 0), ((9, 7), 2, 0), ((5, 7, 6), 3, 0), ((2, 3, 2, 4), 4, 0), ((3, 9, 7), 2, 1)]
+)
+def test_picked_elements(shape, depth, batches, picks, indices):
+    """Blocks of positions, with and without indices that are outside, of elements and of slices of some bytes."""
+    rng = np.random.default_rng(picks)
+    lengths = shape[batches : batches + depth]
+    inside = np.stack([rng.integers(0, n, (*shape[:batches], picks)) for n in lengths], -1)
+    outside = rng.choice([-1, 9, 40, 255, 2**15, 2**31 - 1, -(2**31), 2**32, 2**40], inside.shape)
+    for at in (inside, np.where(rng.random(inside.shape) < 0.1, outside, inside)):
+        for dtype, inner in (("float32", ()), ("float64", ()), ("int8", ()), ("float32", (2,)), ("float32", (3,))):
+            x = rng.integers(-99, 99, (*shape, *inner)).astype(dtype)
+            i = at.astype(indices)
+            y = run(lambda g, x, i: g.gather_nd(x, i, batch_dimensions=batches), x, i)
+            np.testing.assert_array_equal(y, gather_nd(x, i, batches))
