@@ -267,3 +267,35 @@ def test_picked_elements(shape, depth, batches, picks, indices):
             i = at.astype(indices)
             y = run(lambda g, x, i: g.gather_nd(x, i, batch_dimensions=batches), x, i)
             np.testing.assert_array_equal(y, gather_nd(x, i, batches))
+
+
+def resized_by_eighths(x, rows, columns):
+    """NHWC, each sum of two products rounded as float32 rounds them; a row of weight 0 is not read, a column is."""
+    with np.errstate(invalid="ignore"):
+        for axis, times in ((1, rows), (2, columns)):
+            place = np.minimum(np.arange(x.shape[axis] * times) / times, x.shape[axis] - 1)
+            low = place.astype(int)
+            high = np.minimum(low + 1, x.shape[axis] - 1)
+            v = (place - low).astype(np.float32).reshape(-1, *(1,) * (3 - axis))
+            a, b = np.take(x, low, axis), np.take(x, high, axis)
+            x = np.where((v == 0) & (axis == 1), a, (1 - v) * a + v * b)
+    return x
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("columns", [1, 4, 5, 9, 35])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 67])
+def test_linear_interpolation(channels, columns, layout):
+    """Exactly: weights are eighths, and no product is fused with a sum."""
+    x = normal(2, 3, columns, channels)
+    x[1, 1, columns // 2, channels // 2], x[1, 2, 0, 0], x[0, 0, -1, -1] = np.nan, np.inf, -np.inf
+    moved, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if layout == "NCHW" else (range(4), range(4))
+    fed = np.ascontiguousarray(x.transpose(*moved))
+    y = run(lambda g, x: g.resize_bilinear(x, (12, 8 * columns), layout=layout, center_result=False), fed)
+    np.testing.assert_array_equal(y.transpose(*back), resized_by_eighths(x, 4, 8))
+
+
+def test_linear_interpolation_past_the_caches():
+    x = normal(2, 48, 64, 32)
+    y = run(lambda g, x: g.resize_bilinear(x, (192, 512), layout="NHWC", center_result=False), x)
+    np.testing.assert_array_equal(y, resized_by_eighths(x, 4, 8))
