@@ -269,15 +269,15 @@ def test_picked_elements(shape, depth, batches, picks, indices):
             np.testing.assert_array_equal(y, gather_nd(x, i, batches))
 
 
-def resized_by_eighths(x, rows, columns):
-    """NHWC, each sum of two products rounded as float32 rounds them; a row of weight 0 is not read, a column is."""
+def resized(x, rows, columns):
+    """NHWC, at these places; each sum of two products rounded as float32 rounds them. A row of weight 0 is not read."""
     with np.errstate(invalid="ignore"):
-        for axis, times in ((1, rows), (2, columns)):
-            place = np.minimum(np.arange(x.shape[axis] * times) / times, x.shape[axis] - 1)
-            low = place.astype(int)
-            high = np.minimum(low + 1, x.shape[axis] - 1)
-            v = (place - low).astype(np.float32).reshape(-1, *(1,) * (3 - axis))
-            a, b = np.take(x, low, axis), np.take(x, high, axis)
+        for axis, places in ((1, rows), (2, columns)):
+            last = x.shape[axis] - 1
+            places = np.clip(places, 0, last)
+            low = places.astype(int)
+            v = (places - low).astype(np.float32).reshape(-1, *(1,) * (3 - axis))
+            a, b = np.take(x, low, axis), np.take(x, np.minimum(low + 1, last), axis)
             x = np.where((v == 0) & (axis == 1), a, (1 - v) * a + v * b)
     return x
 
@@ -292,10 +292,23 @@ def test_linear_interpolation(channels, columns, layout):
     moved, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if layout == "NCHW" else (range(4), range(4))
     fed = np.ascontiguousarray(x.transpose(*moved))
     y = run(lambda g, x: g.resize_bilinear(x, (12, 8 * columns), layout=layout, center_result=False), fed)
-    np.testing.assert_array_equal(y.transpose(*back), resized_by_eighths(x, 4, 8))
+    np.testing.assert_array_equal(y.transpose(*back), resized(x, np.arange(12) / 4, np.arange(8 * columns) / 8))
 
 
-def test_linear_interpolation_past_the_caches():
+@pytest.mark.parametrize("scale", [8, -8, 2, 0.5, -0.25, 0.03125])
+@pytest.mark.parametrize("columns", [3, 16, 31, 33, 200])
+@pytest.mark.parametrize("size", [5, 8, 15, 16, 40, 67])
+def test_elements_interpolated_near_and_far_from_each_other(size, columns, scale):
+    x = normal(3, columns)
+    at = np.arange(size) - (0.75 if scale > 0 else size)
+    y = run(lambda g, x: g.resize_bilinear(x, (3, size), layout="HW", scale=(1, scale), offset=(0, -at[0])), x)
+    np.testing.assert_array_equal(y, resized(x[None, ..., None], np.arange(3), at / scale)[0, ..., 0])
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_linear_interpolation_past_the_caches(layout):
     x = normal(2, 48, 64, 32)
-    y = run(lambda g, x: g.resize_bilinear(x, (192, 512), layout="NHWC", center_result=False), x)
-    np.testing.assert_array_equal(y, resized_by_eighths(x, 4, 8))
+    fed = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if layout == "NCHW" else x
+    y = run(lambda g, x: g.resize_bilinear(x, (192, 512), layout=layout, center_result=False), fed)
+    y = y.transpose(0, 2, 3, 1) if layout == "NCHW" else y
+    np.testing.assert_array_equal(y, resized(x, np.arange(192) / 4, np.arange(512) / 8))

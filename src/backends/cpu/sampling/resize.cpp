@@ -23,6 +23,10 @@ struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
   int64_t each = 0;  // so many taps for every element: 1, of weight 1, or 2; 0: they vary
+  // The same of two taps, as rows of floats want them.
+  std::vector<int32_t> low, high;
+  std::vector<float> u, v;
+  PairsOfTaps pairs() const { return {low.data(), high.data(), u.data(), v.data()}; }
 };
 
 struct Axis {
@@ -93,7 +97,17 @@ struct ResizePlan {
       weight[1] = inside - static_cast<double>(index[0]);
       weight[0] = 1 - weight[1];
     }
+    if (count == 2) pair(forward);
     if (gradient) transpose(axis, forward, transposed);
+  }
+
+  static void pair(AxisTaps& taps) {
+    const size_t n = taps.index.size() / 2;
+    taps.low.resize(n), taps.high.resize(n), taps.u.resize(n), taps.v.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      taps.low[i] = static_cast<int32_t>(taps.index[2 * i]), taps.high[i] = static_cast<int32_t>(taps.index[2 * i + 1]);
+      taps.u[i] = static_cast<float>(taps.weight[2 * i]), taps.v[i] = static_cast<float>(taps.weight[2 * i + 1]);
+    }
   }
 
   static void transpose(const Axis& axis, const AxisTaps& forward, AxisTaps& transposed) {
@@ -266,13 +280,21 @@ class ResizeKernel final : public ResizeTables {
         const int64_t count = plan_.to(plan_.axes.back());
         const AxisTaps& taps = tables.taps(plan_, plan_.axes.size() - 1);
         T* to = y + row * count * plan_.inner;
-        if constexpr (std::is_same_v<T, float>)
+        if constexpr (std::is_same_v<T, float>) {
+          if (taps.each == 2 && plan_.inner == 1 && loops_.elements && row_ <= INT32_MAX) {
+            loops_.elements(taps.pairs(), count, from, row_, past, to);
+            continue;
+          }
           if (taps.each == 2 && plan_.inner >= loops_.narrowest) {
             loops_.pixels(taps.index.data(), taps.weight.data(), count, plan_.inner, from, past, to);
             continue;
           }
+        }
         resize_row<T>(taps, count, plan_.inner, from, to);
       }
+#if defined(__x86_64__)
+      if (past) __builtin_ia32_sfence();  // what went past the caches is there before other threads look
+#endif
     });
   }
 
@@ -324,19 +346,18 @@ class ResizeKernel final : public ResizeTables {
   }
 
   void add_two(Sum<T>* sum, const T* a, double u, const T* b, double v) const {
-    if constexpr (std::is_same_v<T, float>) {
-      loops_.blend(a, static_cast<float>(u), b, static_cast<float>(v), row_, sum);
-    } else {
-      add_row<T>(sum, a, row_, u, true);
-      add_row<T>(sum, b, row_, v, false);
-    }
+    if constexpr (std::is_same_v<T, float>)
+      if (loops_.blend) return loops_.blend(a, static_cast<float>(u), b, static_cast<float>(v), row_, sum);
+    add_row<T>(sum, a, row_, u, true);
+    add_row<T>(sum, b, row_, v, false);
   }
 
-  // Is the result too large for the caches, and does each of its pixels begin at a vector?
+  // Is the result too large for the caches, and does each of its pixels, or of its rows of elements, begin at a vector?
   bool past_caches(const T* y) const {
     constexpr size_t streamed_bytes = 24 << 20, vector = 64;  // as stitched regions, and the widest
-    const size_t pixel = static_cast<size_t>(plan_.inner) * sizeof(T);
-    return pixel % vector == 0 && reinterpret_cast<uintptr_t>(y) % vector == 0 && y_.bytes() >= streamed_bytes;
+    const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;
+    return static_cast<size_t>(run) * sizeof(T) % vector == 0 && reinterpret_cast<uintptr_t>(y) % vector == 0 &&
+           y_.bytes() >= streamed_bytes;
   }
 
   const ResizeRows& loops_ = resize_rows();  // of floats
