@@ -6,7 +6,9 @@ test_instruction_sets.py runs this file with each set.
 import mpsgraph as mg
 import numpy as np
 import pytest
+from cases.gather import gather_nd
 from cases.sample_grid import sampled
+from cases.sort import arg_sorted
 
 
 def run(build, *arrays):
@@ -212,3 +214,101 @@ def test_a_row_times_a_matrix(k, n, passes):
     expected = x.astype(np.float64) @ w
     np.testing.assert_allclose(plain, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(finished, np.maximum(expected + b, 0), rtol=1e-4, atol=1e-4)
+
+
+def rows_with_ends_and_ties(n):
+    rng = np.random.default_rng(n)
+    x = normal(14, n)
+    x[1] = np.round(x[1])
+    x[2], x[3] = np.sort(x[2]), -np.sort(x[3])
+    x[4] = np.maximum(x[4] - 2, 0)  # a few, and zeros
+    x[5] = rng.choice(np.array([0.0, -0.0], np.float32), n)
+    x[6, rng.random(n) < 0.3] = np.nan
+    x[7, rng.random(n) < 0.97] = np.nan
+    x[8] = np.nan
+    x[9] = np.where(rng.random(n) < 0.2, np.inf, -np.inf)
+    x[10] = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0], np.float32), n)
+    x[11, n - 1] = 9
+    x[12, n - 1] = -9
+    x[13, : n - 1] = -3
+    return x
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 50, 64, 65])
+@pytest.mark.parametrize("n", [5, 31, 32, 33, 64, 67, 100, 129, 200, 260, 1000, 4099, 9001])
+def test_best_of_rows(n, k, largest):
+    """Bounds of groups of elements, found a block at a time, thinned out when there are many: exactly numpy's."""
+    x, k = rows_with_ends_and_ties(n), min(n, k)
+    g = mg.Graph()
+    p = g.placeholder(x.shape)
+    best = (g.top_k if largest else g.bottom_k)(p, k=k)
+    results = g.run({p: x}, list(best))
+    values, indices = (results[y].numpy() for y in best)
+    expected = arg_sorted(x, descending=largest)[:, :k]
+    np.testing.assert_array_equal(indices, expected)
+    np.testing.assert_array_equal(values.view(np.int32), np.take_along_axis(x, expected, 1).view(np.int32))
+
+
+@pytest.mark.parametrize("indices", ["int32", "int64", "uint16"])
+@pytest.mark.parametrize("picks", [1, 3, 7, 8, 15, 17, 33, 1023, 1025, 2100])
+@pytest.mark.parametrize(
+    "shape, depth, batches", [((50,), 1, 0), ((9, 7), 2, 0), ((5, 7, 6), 3, 0), ((2, 3, 2, 4), 4, 0), ((3, 9, 7), 2, 1)]
+)
+def test_picked_elements(shape, depth, batches, picks, indices):
+    """Blocks of positions, with and without indices that are outside, of elements and of slices of some bytes."""
+    rng = np.random.default_rng(picks)
+    lengths = shape[batches : batches + depth]
+    inside = np.stack([rng.integers(0, n, (*shape[:batches], picks)) for n in lengths], -1)
+    outside = rng.choice([-1, 9, 40, 255, 2**15, 2**31 - 1, -(2**31), 2**32, 2**40], inside.shape)
+    for at in (inside, np.where(rng.random(inside.shape) < 0.1, outside, inside)):
+        for dtype, inner in (("float32", ()), ("float64", ()), ("int8", ()), ("float32", (2,)), ("float32", (3,))):
+            x = rng.integers(-99, 99, (*shape, *inner)).astype(dtype)
+            i = at.astype(indices)
+            y = run(lambda g, x, i: g.gather_nd(x, i, batch_dimensions=batches), x, i)
+            np.testing.assert_array_equal(y, gather_nd(x, i, batches))
+
+
+def resized(x, rows, columns):
+    """NHWC, at these places; each sum of two products rounded as float32 rounds them. A row of weight 0 is not read."""
+    with np.errstate(invalid="ignore"):
+        for axis, places in ((1, rows), (2, columns)):
+            last = x.shape[axis] - 1
+            places = np.clip(places, 0, last)
+            low = places.astype(int)
+            v = (places - low).astype(np.float32).reshape(-1, *(1,) * (3 - axis))
+            a, b = np.take(x, low, axis), np.take(x, np.minimum(low + 1, last), axis)
+            x = np.where((v == 0) & (axis == 1), a, (1 - v) * a + v * b)
+    return x
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("columns", [1, 4, 5, 9, 35])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 67])
+def test_linear_interpolation(channels, columns, layout):
+    """Exactly: weights are eighths, and no product is fused with a sum."""
+    x = normal(2, 3, columns, channels)
+    x[1, 1, columns // 2, channels // 2], x[1, 2, 0, 0], x[0, 0, -1, -1] = np.nan, np.inf, -np.inf
+    moved, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if layout == "NCHW" else (range(4), range(4))
+    fed = np.ascontiguousarray(x.transpose(*moved))
+    y = run(lambda g, x: g.resize_bilinear(x, (12, 8 * columns), layout=layout, center_result=False), fed)
+    np.testing.assert_array_equal(y.transpose(*back), resized(x, np.arange(12) / 4, np.arange(8 * columns) / 8))
+
+
+@pytest.mark.parametrize("scale", [8, -8, 2, 0.5, -0.25, 0.03125])
+@pytest.mark.parametrize("columns", [3, 16, 31, 33, 200])
+@pytest.mark.parametrize("size", [5, 8, 15, 16, 40, 67])
+def test_elements_interpolated_near_and_far_from_each_other(size, columns, scale):
+    x = normal(3, columns)
+    at = np.arange(size) - (0.75 if scale > 0 else size)
+    y = run(lambda g, x: g.resize_bilinear(x, (3, size), layout="HW", scale=(1, scale), offset=(0, -at[0])), x)
+    np.testing.assert_array_equal(y, resized(x[None, ..., None], np.arange(3), at / scale)[0, ..., 0])
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_linear_interpolation_past_the_caches(layout):
+    x = normal(2, 48, 64, 32)
+    fed = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if layout == "NCHW" else x
+    y = run(lambda g, x: g.resize_bilinear(x, (192, 512), layout=layout, center_result=False), fed)
+    y = y.transpose(0, 2, 3, 1) if layout == "NCHW" else y
+    np.testing.assert_array_equal(y, resized(x, np.arange(192) / 4, np.arange(512) / 8))

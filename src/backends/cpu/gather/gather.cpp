@@ -5,10 +5,13 @@
 // (compiler/indices.cpp). The gradient gives each thread rows of the result
 // and lets it walk all indices in order, so that equal indices add up in one fixed order.
 
+#include <array>
 #include <cstring>
 
 #include "backends/cpu/gather/indices.h"
+#include "backends/cpu/gather/nd_positions.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "core/exact_numbers.h"
 
 namespace mpsgraph::cpu {
@@ -123,11 +126,71 @@ std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
   });
 }
 
+// Null where picks are to be found one by one.
+FindPositions find_positions(const NdPicks& p, DType indices) {
+  if (p.depth < 1 || p.depth > NdPositions::deepest || p.n > INT32_MAX) return nullptr;
+  if (indices != DType::int32 && indices != DType::int64) return nullptr;
+  const NdPositions* of = &baseline::nd_positions;
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512") of = &avx512::nd_positions;
+  if (instruction_set() == "AVX2") of = &avx2::nd_positions;
+#endif
+  return (indices == DType::int32 ? of->of_int32 : of->of_int64)[p.depth - 1];
+}
+
+// Slices of `bytes` at their positions, zeros for -1.
+using PickSlices = void (*)(const std::byte* from, const int32_t* positions, int64_t count, int64_t bytes,
+                            bool all_inside, std::byte* to);
+template <size_t bytes>
+void pick_slices_of(const std::byte* from, const int32_t* positions, int64_t count, int64_t, bool all_inside,
+                    std::byte* to) {
+  if (all_inside) {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + positions[i] * int64_t{bytes}, bytes);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = positions[i];
+    at < 0 ? std::memset(to + i * bytes, 0, bytes) : std::memcpy(to + i * bytes, from + at * bytes, bytes);
+  }
+}
+void pick_slices(const std::byte* from, const int32_t* positions, int64_t count, int64_t bytes, bool, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i)
+    pick_run(to + i * bytes, positions[i] < 0 ? nullptr : from + positions[i] * bytes, bytes);
+}
+PickSlices pick_slices_of_size(int64_t bytes) {
+  switch (bytes) {
+    case 1: return pick_slices_of<1>;
+    case 2: return pick_slices_of<2>;
+    case 4: return pick_slices_of<4>;
+    case 8: return pick_slices_of<8>;
+    case 16: return pick_slices_of<16>;
+    default: return pick_slices;
+  }
+}
+
 std::unique_ptr<Kernel> lower_gather_nd(Lowering& lowering) {
   const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
   const NdPicks p(lowering.attributes().integer("batch_dimensions"), x.dims, indices.dims);
+  const auto size = static_cast<int64_t>(size_of(x.dtype)), bytes = p.inner * size;
+  if (const FindPositions find = find_positions(p, indices.dtype)) {
+    std::array<int32_t, NdPositions::deepest> lengths{};
+    std::transform(p.axes.begin(), p.axes.end(), lengths.begin(), [](int64_t n) { return static_cast<int32_t>(n); });
+    return kernel([=, pick = pick_slices_of_size(bytes), of_pick = p.depth * int64_t(size_of(indices.dtype)),
+                   x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
+      parallel_for(p.batch * p.picks, grain_for(bytes + p.depth * size), [&](int64_t begin, int64_t end) {
+        constexpr int64_t block = 1024;  // positions stay in the first-level cache
+        int32_t positions[block];
+        while (begin < end) {
+          const int64_t count = std::min({block, end - begin, p.picks - begin % p.picks});
+          const bool inside = find(f.at<std::byte>(indices) + begin * of_pick, lengths.data(), count, positions);
+          pick(f.at<std::byte>(x) + begin / p.picks * p.n * bytes, positions, count, bytes, inside,
+               f.at<std::byte>(y) + begin * bytes);
+          begin += count;
+        }
+      });
+    });
+  }
   return with_indices(indices.dtype, [&](auto read) {
-    const auto size = static_cast<int64_t>(size_of(x.dtype)), bytes = p.inner * size;
     return kernel([=, x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
       const auto *from = f.at<const std::byte>(x), *index = f.at<const std::byte>(indices);
       auto* to = f.at<std::byte>(y);

@@ -10,6 +10,8 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/sampling/resize_float.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 #include "core/ops/shape.h"
 
@@ -21,6 +23,10 @@ struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
   int64_t each = 0;  // so many taps for every element: 1, of weight 1, or 2; 0: they vary
+  // The same of two taps, as rows of floats want them.
+  std::vector<int32_t> low, high;
+  std::vector<float> u, v;
+  PairsOfTaps pairs() const { return {low.data(), high.data(), u.data(), v.data()}; }
 };
 
 struct Axis {
@@ -91,7 +97,17 @@ struct ResizePlan {
       weight[1] = inside - static_cast<double>(index[0]);
       weight[0] = 1 - weight[1];
     }
+    if (count == 2) pair(forward);
     if (gradient) transpose(axis, forward, transposed);
+  }
+
+  static void pair(AxisTaps& taps) {
+    const size_t n = taps.index.size() / 2;
+    taps.low.resize(n), taps.high.resize(n), taps.u.resize(n), taps.v.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      taps.low[i] = static_cast<int32_t>(taps.index[2 * i]), taps.high[i] = static_cast<int32_t>(taps.index[2 * i + 1]);
+      taps.u[i] = static_cast<float>(taps.weight[2 * i]), taps.v[i] = static_cast<float>(taps.weight[2 * i + 1]);
+    }
   }
 
   static void transpose(const Axis& axis, const AxisTaps& forward, AxisTaps& transposed) {
@@ -184,6 +200,14 @@ void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>
   }
 }
 
+const ResizeRows& resize_rows() {
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512") return avx512::resize_rows;
+  if (instruction_set() == "AVX2") return avx2::resize_rows;
+#endif
+  return baseline::resize_rows;
+}
+
 // What of the kernel does not depend on the type.
 class ResizeTables : public Kernel {
  public:
@@ -248,14 +272,29 @@ class ResizeKernel final : public ResizeTables {
     const Tables& tables = this->tables(frame);
     const T* x = frame.at<const T>(x_.slot);
     T* y = frame.at<T>(y_.slot);
+    const bool past = past_caches(y);
     parallel_parts(parts_, [&](int64_t part) {
       Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
       for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
         const Sum<T>* from = blend(tables, row, x, blended);
         const int64_t count = plan_.to(plan_.axes.back());
-        resize_row<T>(tables.taps(plan_, plan_.axes.size() - 1), count, plan_.inner, from,
-                      y + row * count * plan_.inner);
+        const AxisTaps& taps = tables.taps(plan_, plan_.axes.size() - 1);
+        T* to = y + row * count * plan_.inner;
+        if constexpr (std::is_same_v<T, float>) {
+          if (taps.each == 2 && plan_.inner == 1 && loops_.elements && row_ <= INT32_MAX) {
+            loops_.elements(taps.pairs(), count, from, row_, past, to);
+            continue;
+          }
+          if (taps.each == 2 && plan_.inner >= loops_.narrowest) {
+            loops_.pixels(taps.index.data(), taps.weight.data(), count, plan_.inner, from, past, to);
+            continue;
+          }
+        }
+        resize_row<T>(taps, count, plan_.inner, from, to);
       }
+#if defined(__x86_64__)
+      if (past) __builtin_ia32_sfence();  // what went past the caches is there before other threads look
+#endif
     });
   }
 
@@ -278,7 +317,9 @@ class ResizeKernel final : public ResizeTables {
       std::fill_n(blended, row_, Sum<T>(0));
       return blended;
     }
-    for (bool first = true;; first = false) {
+    const T* first = nullptr;  // until a second one comes
+    double first_weight = 0;
+    for (bool begins = true;; begins = false) {
       int64_t from = 0;
       double weight = 1;
       for (size_t i = 0; i < leading; ++i) {
@@ -286,14 +327,40 @@ class ResizeKernel final : public ResizeTables {
         from = from * plan_.from(plan_.axes[i]) + taps.index[at[i]];
         weight *= taps.weight[at[i]];
       }
+      const T* next = x + from * row_;
       if constexpr (std::is_same_v<T, Sum<T>>)
-        if (single) return x + from * row_;
-      if (first || weight != 0) add_row<T>(blended, x + from * row_, row_, weight, first);
+        if (single) return next;
+      if (begins) {
+        first = next, first_weight = weight;
+      } else if (weight != 0 && first) {
+        add_two(blended, std::exchange(first, nullptr), first_weight, next, weight);
+      } else if (weight != 0) {
+        add_row<T>(blended, next, row_, weight, false);
+      }
       size_t i = leading;
       while (i > 0 && ++at[i - 1] == end[i - 1]) --i, at[i] = begin[i];
-      if (i == 0) return blended;
+      if (i == 0) break;
     }
+    if (first) add_row<T>(blended, first, row_, first_weight, true);
+    return blended;
   }
+
+  void add_two(Sum<T>* sum, const T* a, double u, const T* b, double v) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (loops_.blend) return loops_.blend(a, static_cast<float>(u), b, static_cast<float>(v), row_, sum);
+    add_row<T>(sum, a, row_, u, true);
+    add_row<T>(sum, b, row_, v, false);
+  }
+
+  // Is the result too large for the caches, and does each of its pixels, or of its rows of elements, begin at a vector?
+  bool past_caches(const T* y) const {
+    constexpr size_t streamed_bytes = 24 << 20, vector = 64;  // as stitched regions, and the widest
+    const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;
+    return static_cast<size_t>(run) * sizeof(T) % vector == 0 && reinterpret_cast<uintptr_t>(y) % vector == 0 &&
+           y_.bytes() >= streamed_bytes;
+  }
+
+  const ResizeRows& loops_ = resize_rows();  // of floats
 };
 
 // Named because clang 22 leaves out the first one's `run`, of those that are made by dispatching.

@@ -12,6 +12,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/sort/sort_keys.h"
 
 namespace mpsgraph::cpu {
 
@@ -216,28 +217,53 @@ class BestOfRow {
  public:
   static int64_t capacity(int64_t n, int64_t k) { return std::min(n, k + std::max<int64_t>(k, 48)); }
 
-  // none_below(i, worst): how many elements from i on are known not to be below the worst of the best.
-  template <class Load, class Skip>
-  static void run(Element* best, int64_t n, int64_t k, const Load& load, const Skip& none_below) {
-    const int64_t room = capacity(n, k);
-    int64_t count = 0;
-    Element worst{};
-    bool full = false;
-    for (int64_t i = 0; i < n; ++i) {
-      if (full && (i += none_below(i, worst)) >= n) break;
-      const Element e = load(i);
-      if (full && !(e < worst)) continue;
-      if (count == room) {
-        std::nth_element(best, best + k - 1, best + count);
-        worst = best[k - 1];
-        count = k, full = true;
-        if (!(e < worst)) continue;
-      }
-      best[count++] = e;
+  BestOfRow(Element* best, int64_t n, int64_t k) : best_(best), k_(k), room_(capacity(n, k)) {}
+
+  // Since the first thinning out elements that are not below the worst are not wanted.
+  bool has_worst() const { return has_worst_; }
+  const Element& worst() const { return worst_; }
+
+  void add(const Element& e) {
+    if (has_worst_ && !(e < worst_)) return;
+    if (count_ == room_) {
+      std::nth_element(best_, best_ + k_ - 1, best_ + count_);
+      worst_ = best_[k_ - 1];
+      count_ = k_, has_worst_ = true;
+      if (!(e < worst_)) return;
     }
-    if (count > k) std::nth_element(best, best + k - 1, best + count);
-    std::sort(best, best + k);
+    best_[count_++] = e;
   }
+
+  // After it the best stand in order.
+  void finish() {
+    if (count_ <= few) return finish_few();
+#if defined(__x86_64__)
+    if constexpr (sizeof(Element) == sizeof(uint64_t))
+      if (count_ <= smallest_sort && sorts_keys_in_vectors())
+        return avx512::sort_keys(reinterpret_cast<uint64_t*>(best_), static_cast<uint64_t*>(nullptr), count_, 1);
+#endif
+    if (count_ > k_) std::nth_element(best_, best_ + k_ - 1, best_ + count_);
+    std::sort(best_, best_ + k_);
+  }
+
+ private:
+  static constexpr int64_t few = 16, smallest_sort = 128;
+
+  // Each goes where as many stand before it as are below it: without branches, which no processor could foresee.
+  void finish_few() {
+    Element all[few];
+    std::copy_n(best_, count_, all);
+    for (int64_t i = 0; i < count_; ++i) {
+      int64_t below = 0;
+      for (int64_t j = 0; j < count_; ++j) below += all[j] < all[i];
+      if (below < k_) best_[below] = all[i];
+    }
+  }
+
+  Element* best_;
+  int64_t k_, room_, count_ = 0;
+  Element worst_{};
+  bool has_worst_ = false;
 };
 
 }  // namespace mpsgraph::cpu

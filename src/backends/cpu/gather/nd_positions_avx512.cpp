@@ -1,0 +1,3 @@
+// Positions that indices pick, with AVX-512.
+#define MPSGRAPH_ISA avx512
+#include "backends/cpu/gather/nd_positions.inc"
