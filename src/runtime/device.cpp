@@ -142,7 +142,7 @@ const DeviceLimits& Device::limits() {
 }
 
 void Device::check_usable() const {
-  if (guard_.forked()) guard_.check(cat("device ", name_));  // asked in each run, where a name takes longer than the rest
+  if (guard_.forked()) guard_.check(cat("device ", name_));  // each run asks, and a name takes longer than the rest
 }
 
 }  // namespace mpsgraph::runtime

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
@@ -67,13 +68,15 @@ class DepthwiseConvolution final : public Kernel {
   void run(Frame& frame) const override {
     const float* weights = weights_.of(frame, p_);
     const int64_t rows = p_.y.n * p_.y.size[0] * p_.y.size[1], width = p_.y.size[2];
+    const bool past = past_caches(frame);
     const int64_t pieces =
         std::clamp<int64_t>(thread_count() * pieces_for_a_thread / rows, 1, std::max<int64_t>(width / least_piece, 1));
     parallel_for(rows * pieces, grain_for(width / pieces * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t piece = i % pieces;
-        compute(frame, weights, i / pieces, width * piece / pieces, width * (piece + 1) / pieces);
+        compute(frame, weights, i / pieces, width * piece / pieces, width * (piece + 1) / pieces, past);
       }
+      if (past) fence_past_caches();
     });
   }
   std::string description() const override {
@@ -81,8 +84,14 @@ class DepthwiseConvolution final : public Kernel {
   }
 
  private:
+  bool past_caches(const Frame& frame) const {
+    const auto pixel = static_cast<size_t>(p_.y.step[2]) * sizeof(float);
+    return p_.y.step[2] == p_.groups && pixel % cache_line == 0 && at_a_line(frame.at<float>(result_)) &&
+           static_cast<size_t>(p_.y.n * p_.y.pixels()) * pixel >= past_caches_from;
+  }
+
   // Pixels of a row from `begin` on and before `end`.
-  void compute(const Frame& frame, const float* weights, int64_t row, int64_t begin, int64_t end) const {
+  void compute(const Frame& frame, const float* weights, int64_t row, int64_t begin, int64_t end, bool past) const {
     const auto& [wz, wy, wx] = p_.windows;
     const int64_t y = row % p_.y.size[1], z = row / p_.y.size[1] % p_.y.size[0],
                   image = row / p_.y.size[1] / p_.y.size[0];
@@ -110,7 +119,7 @@ class DepthwiseConvolution final : public Kernel {
                                    wx.dilation * p_.x.step[2], last - first, wx.stride * p_.x.step[2], p_.groups,
                                    extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
                                    extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
-                                   extras_.relu, frame.at<float>(result_) + place, p_.y.step[2]});
+                                   extras_.relu, frame.at<float>(result_) + place, p_.y.step[2], past});
     };
     const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel: each sees others of its taps
       for (int64_t x = first; x < last; ++x) {

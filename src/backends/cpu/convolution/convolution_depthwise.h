@@ -31,6 +31,7 @@ struct DepthwiseStrip {
   bool relu;
   float* to;
   int64_t to_step;
+  bool past;  // the caches, where channels fill vectors and `to` begins at one; a fence has to follow
 };
 
 // Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, those behind what the

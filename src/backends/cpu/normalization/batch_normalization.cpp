@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -59,8 +60,9 @@ struct Geometry : Planes {
   }
   // Is a result of float32 too large for the caches, and does each of its rows begin at a vector?
   bool past_caches(DType dtype) const {
-    constexpr int64_t streamed_bytes = 24 << 20, widest = 16;  // as stitched regions, and lanes
-    return dtype == DType::float32 && channels % widest == 0 && outer * channels * inner * 4 >= streamed_bytes;
+    const auto row = static_cast<size_t>(channels) * sizeof(float);
+    return dtype == DType::float32 && row % cache_line == 0 &&
+           static_cast<size_t>(outer * inner) * row >= past_caches_from;
   }
   bool rows_of_channels() const { return inner == 1; }
   int64_t begin(int64_t part) const { return outer * part / parts; }

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/sampling/resize_float.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
@@ -292,9 +293,7 @@ class ResizeKernel final : public ResizeTables {
         }
         resize_row<T>(taps, count, plan_.inner, from, to);
       }
-#if defined(__x86_64__)
-      if (past) __builtin_ia32_sfence();  // what went past the caches is there before other threads look
-#endif
+      if (past) fence_past_caches();
     });
   }
 
@@ -354,10 +353,8 @@ class ResizeKernel final : public ResizeTables {
 
   // Is the result too large for the caches, and does each of its pixels, or of its rows of elements, begin at a vector?
   bool past_caches(const T* y) const {
-    constexpr size_t streamed_bytes = 24 << 20, vector = 64;  // as stitched regions, and the widest
     const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;
-    return static_cast<size_t>(run) * sizeof(T) % vector == 0 && reinterpret_cast<uintptr_t>(y) % vector == 0 &&
-           y_.bytes() >= streamed_bytes;
+    return static_cast<size_t>(run) * sizeof(T) % cache_line == 0 && at_a_line(y) && y_.bytes() >= past_caches_from;
   }
 
   const ResizeRows& loops_ = resize_rows();  // of floats

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
@@ -125,13 +126,19 @@ struct Stretches {
              return p.bytes >= shortest && p.bytes <= longest;
            });
   }
-  // copy(part, its bytes of a stretch, those of the whole) for all.
+  // copy(part, its bytes of a stretch, those of the whole) for all; `past` the caches, if it writes so.
   template <class Copy>
-  void run(const Copy& copy) const {
+  void run(const Copy& copy, bool past = false) const {
     parallel_for(count, grain_for(2 * bytes), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         for (const Part& part : parts) copy(part, i * part.bytes, i * bytes + part.at);
+      if (past) fence_past_caches();
     });
+  }
+  // May a whole of so many bytes be written past the caches?
+  bool in_lines() const {
+    return static_cast<size_t>(count * bytes) >= past_caches_from &&
+           std::ranges::all_of(parts, [](const Part& p) { return p.bytes % static_cast<int64_t>(cache_line) == 0; });
   }
 };
 
@@ -157,9 +164,14 @@ std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
   if (interleave || !stretches.alternate()) return move_kernel(std::move(moves));
   return kernel([stretches, y = y.slot](Frame& f) {
     auto* to = f.at<std::byte>(y);
-    stretches.run([&](const Stretches::Part& part, int64_t of_part, int64_t of_whole) {
-      std::memcpy(to + of_whole, f.at<std::byte>(part.slot) + of_part, static_cast<size_t>(part.bytes));
-    });
+    const bool past = stretches.in_lines() && at_a_line(to);
+    stretches.run(
+        [&](const Stretches::Part& part, int64_t of_part, int64_t of_whole) {
+          const auto* from = f.at<std::byte>(part.slot) + of_part;
+          past ? copy_past_caches(to + of_whole, from, part.bytes)
+               : static_cast<void>(std::memcpy(to + of_whole, from, static_cast<size_t>(part.bytes)));
+        },
+        past);
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 #ifdef __SSE2__
@@ -113,6 +114,11 @@ void copy_runs(int64_t size, std::byte* to, int64_t to_step, const std::byte* fr
   for (; n > 0; --n, to += to_step, from += from_step) std::memcpy(to, from, static_cast<size_t>(size));
 }
 
+void copy_runs_past_caches(int64_t size, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
+                           int64_t n) {
+  for (; n > 0; --n, to += to_step, from += from_step) copy_past_caches(to, from, size);
+}
+
 #ifdef __SSE2__
 void transpose_8x8(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
   __m128i a[8], b[8];
@@ -195,21 +201,31 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
   }
 }
 
-void StridedCopy::run_short_runs(std::byte* destination, const std::byte* source) const {
+bool StridedCopy::goes_past_caches(const std::byte* destination) const {
+  const auto whole = [](int64_t bytes) { return bytes % static_cast<int64_t>(cache_line) == 0; };
+  return static_cast<size_t>(outer_count_ * inner_) >= past_caches_from && whole(inner_) && at_a_line(destination) &&
+         std::ranges::all_of(outer_destination_, whole);
+}
+
+void StridedCopy::run_runs(std::byte* destination, const std::byte* source, bool past_caches) const {
   const int64_t row = outer_.back(), to_step = outer_destination_.back(), from_step = outer_source_.back();
-  parallel_for(outer_count_, (1 << 16) / inner_, [&](int64_t begin, int64_t end) {
+  const auto copy = past_caches ? copy_runs_past_caches : copy_runs;
+  parallel_for(outer_count_, std::max<int64_t>((1 << 16) / inner_, 1), [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin);
     while (begin < end) {
       const int64_t n = std::min(row - begin % row, end - begin);
-      copy_runs(inner_, destination + at.destination, to_step, source + at.source, from_step, n);
+      copy(inner_, destination + at.destination, to_step, source + at.source, from_step, n);
       begin += n;
       at.skip(n);
     }
+    if (past_caches) fence_past_caches();
   });
 }
 
 void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) const {
-  if (inner_ <= longest_short_run && !outer_.empty()) return run_short_runs(destination, source);
+  constexpr int64_t longest = 1 << 16;  // that are not shared between threads
+  const bool past = !outer_.empty() && inner_ <= longest && goes_past_caches(destination);
+  if (past || (inner_ <= longest_short_run && !outer_.empty())) return run_runs(destination, source, past);
   // Parts are ranges of bytes, so that one long run is shared between threads as well as many short ones.
   parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/jit/recorder.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/stitched/stitch.h"
 #include "core/definition.h"
 
@@ -13,7 +14,6 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile
-constexpr size_t streamed_bytes = 24 << 20;  // larger results leave the caches before anybody reads them
 constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in the second-level cache anyway
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
 constexpr int max_accumulators = 8;          // sums that generated code keeps; more are reduced after each tile
@@ -230,7 +230,7 @@ struct RegionBuilder {
       const Operand operand = lowering.output(i);
       const auto kind = reduction_kind(*results[i]->operation);
       if (!kind) {
-        const bool past_caches = operand.bytes() >= streamed_bytes && operand.dtype == DType::float32;
+        const bool past_caches = operand.bytes() >= past_caches_from && operand.dtype == DType::float32;
         outputs.push_back({i, operand.slot, new_register(), size_of(operand.dtype), past_caches});
         if (!recorder.store(operand.dtype, values.at(results[i]), outputs.back().reg)) return false;
         if (past_caches) streamed.push_back(outputs.back().reg);
@@ -299,7 +299,7 @@ struct RegionBuilder {
         program.reductions.push_back(reduction);
         reduction_of[producer] = program.reductions.size() - 1;
       } else {
-        const bool streamed = operand.bytes() >= streamed_bytes;
+        const bool streamed = operand.bytes() >= past_caches_from;
         const TileOutput output{i, operand.slot, streamed ? pinned_temporary() : new_register(), size_of(operand.dtype),
                                 streamed};
         program.outputs.push_back(output);

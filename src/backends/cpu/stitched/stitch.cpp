@@ -9,6 +9,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/jit/vector_code.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/past_caches.h"
 #include "backends/cpu/reduction/short_rows.h"
 #include "core/definition.h"
 
@@ -104,9 +105,7 @@ struct Walk {
         tile(registers, 0, flat, std::min(p_.tile, p_.total - flat), 0, chunk);
       }
     }
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();  // what was streamed is there before other threads look
-#endif
+    fence_past_caches();
   }
 
   void tile(std::byte** registers, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
@@ -332,9 +331,7 @@ void StitchKernel::run_block(Frame& frame, int64_t begin, int64_t end, Slot oper
   for (const TileOutput& out : p.outputs)
     registers[out.reg] = frame.at<std::byte>(out.slot) + begin * static_cast<int64_t>(out.element_size);
   Walk{p, 1, frame}.generated(registers, end - begin, 0);
-#if defined(__x86_64__)
-  __builtin_ia32_sfence();  // what was streamed is there before other threads look
-#endif
+  fence_past_caches();
 }
 
 std::vector<Slot> StitchKernel::reads() const {

@@ -1,0 +1,47 @@
+"""Results that are too large for the caches are written past them: the same bits as of parts that are not."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+
+def run(build, *arrays):
+    g = mg.Graph()
+    feeds = [g.placeholder(a.shape, a.dtype) for a in arrays]
+    return g.run(dict(zip(feeds, arrays, strict=True)), build(g, *feeds)).numpy()
+
+
+def normal(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("channels, pixels", [(32, 232), (48, 190), (24, 270)])
+def test_depthwise_convolutions(channels, pixels, relu):
+    """Of whole vectors of channels and of parts; half as many images are small enough for the caches."""
+    x, w, bias = normal(4, pixels, pixels, channels), normal(3, 3, channels, 1), normal(channels)
+
+    def convolved(g, x, w, bias):
+        y = g.depthwise_convolution2d(x, w, padding="TF_SAME") + bias
+        return g.relu(y) if relu else y
+
+    assert 24 << 20 <= x.nbytes < 48 << 20
+    halves = [run(convolved, x[i : i + 2], w, bias) for i in (0, 2)]
+    np.testing.assert_array_equal(run(convolved, x, w, bias), np.concatenate(halves))
+
+
+@pytest.mark.parametrize("runs", [(64, 64), (16, 48), (160, 96), (1000, 24), (20, 44)])
+def test_runs_of_copies(runs):
+    """Of whole cache lines, on borders of them or not."""
+    rows = (25 << 20) // (4 * max(runs))
+    a, b = (normal(rows, n) for n in runs)
+    np.testing.assert_array_equal(run(lambda g, a, b: g.concat([a, b], axis=1), a, b), np.concatenate([a, b], 1))
+
+
+@pytest.mark.parametrize("start", [0, 16, 5])
+def test_slices_and_broadcasts(start):
+    x = normal(1000, 8192)
+    y = run(lambda g, x: g.slice_axis(x, 1, start, 7680), x)
+    np.testing.assert_array_equal(y, x[:, start : start + 7680])
+    y = run(lambda g, x: g.broadcast_to(x, (900, 7680)), x[:1, start : start + 7680])
+    np.testing.assert_array_equal(y, np.broadcast_to(x[:1, start : start + 7680], (900, 7680)))
