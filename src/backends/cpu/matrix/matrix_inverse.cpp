@@ -67,8 +67,8 @@ void add_products(float* to, const float* factors, const float* rows, int64_t co
   }
 }
 
-// How the steps of some columns change all: each row gets the sum over p of factors[p] * row first + p of `a`. Floats are
-// multiplied in tiles, but for the columns that are not enough for one. `pivots` has room for `block` rows.
+// How the steps of some columns change all: each row gets the sum over p of factors[p] * row first + p of `a`. Floats
+// are multiplied in tiles, but for the columns that are not enough for one. `pivots` has room for `block` rows.
 template <class V>
 class Application {
  public:
