@@ -108,6 +108,8 @@ class DepthwiseConvolution final : public Kernel {
       }
     const int64_t inner = std::clamp(wx.inside(0).first, begin, end),
                   outer = std::clamp(wx.inside(wx.kernel - 1).last, inner, end);
+    const int64_t below = wy.at(y, wy.kernel - 1) + wy.stride;
+    const int64_t next = past && count > 0 && below < wy.input ? wy.stride * p_.x.step[1] : 0;
     const auto strip = [&](int64_t first, int64_t last, int64_t first_tap, int64_t end_tap) {
       const float *seen[most_depthwise_taps], *by[most_depthwise_taps];
       for (int64_t r = 0; r < count; ++r) {
@@ -119,7 +121,8 @@ class DepthwiseConvolution final : public Kernel {
                                    wx.dilation * p_.x.step[2], last - first, wx.stride * p_.x.step[2], p_.groups,
                                    extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
                                    extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
-                                   extras_.relu, frame.at<float>(result_) + place, p_.y.step[2], past});
+                                   extras_.relu, frame.at<float>(result_) + place, p_.y.step[2], past,
+                                   next && last - first > 1 ? seen[count - 1] + next : nullptr});
     };
     const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel: each sees others of its taps
       for (int64_t x = first; x < last; ++x) {

@@ -32,6 +32,7 @@ struct DepthwiseStrip {
   float* to;
   int64_t to_step;
   bool past;  // the caches, where channels fill vectors and `to` begins at one; a fence has to follow
+  const float* next;  // what the same pixels see that is read from memory next, to prefetch; null: nothing
 };
 
 // Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, those behind what the
