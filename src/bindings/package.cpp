@@ -150,7 +150,7 @@ py::typing::List<py::tuple> described(const std::vector<runtime::SerializedTenso
   return result;
 }
 
-std::vector<runtime::NDArray> run(const Self& self, const Sequence<py::object>& inputs) {
+std::vector<runtime::NDArray> run_serialized(const Self& self, const Sequence<py::object>& inputs) {
   std::vector<runtime::NDArray> arrays;
   for (py::handle input : inputs) {
     if (arrays.size() == self->feeds().size())
@@ -178,7 +178,7 @@ void define_serialized_executable(py::module_& module) {
       .def_property_readonly(
           "targets", [](const Self& self) { return described(self->targets()); }, "(name, (dtype, shape)) of each.")
       .def_property_readonly("device", &runtime::SerializedExecutable::device, py::return_value_policy::reference)
-      .def("run", &run, py::arg("inputs"), "Inputs in the order of `feeds`, results in the order of `targets`.");
+      .def("run", &run_serialized, py::arg("inputs"), "Inputs in the order of `feeds`, results in the order of `targets`.");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "mpsgraph/runtime/ndarray.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::cpu {
 namespace {

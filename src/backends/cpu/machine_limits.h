@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-#include "runtime/backend.h"
+namespace mpsgraph::runtime {
+struct DeviceLimits;
+}
 
 namespace mpsgraph::cpu {
 
