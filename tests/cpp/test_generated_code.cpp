@@ -7,10 +7,11 @@
 #include <random>
 #include <utility>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/jit/code_memory.h"
 #include "backends/cpu/jit/vector_code.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "check.h"
+#include "mpsgraph/core/types.h"
 
 using namespace mpsgraph;
 using namespace mpsgraph::cpu::jit;

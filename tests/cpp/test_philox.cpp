@@ -4,9 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/random/box_muller.h"
 #include "backends/cpu/random/philox.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "kernel_harness.h"
 
 using namespace kernels;

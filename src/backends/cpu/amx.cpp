@@ -1,13 +1,12 @@
 // Whether AMX is there: instructions by CPUID, registers by the system's permission.
 #include "backends/cpu/amx.h"
+#include "backends/cpu/instruction_set.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 

@@ -9,8 +9,8 @@
 
 #include "backends/cpu/amx.h"
 #include "backends/cpu/flush_to_zero.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "mpsgraph/runtime/ndarray.h"
 #include "runtime/backend.h"
 
@@ -58,13 +58,7 @@ double copy_rate() {
   });
 }
 
-const ArithmeticLoops& loops() {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return avx512::arithmetic_loops;
-  if (instruction_set() == "AVX2") return avx2::arithmetic_loops;
-#endif
-  return baseline::arithmetic_loops;
-}
+const ArithmeticLoops& loops() { return MPSGRAPH_BY_INSTRUCTION_SET(arithmetic_loops); }
 
 }  // namespace
 

@@ -10,7 +10,10 @@
 
 #include "backends/cpu/kernel.h"
 #include "mpsgraph/core/graph.h"
-#include "runtime/backend.h"
+
+namespace mpsgraph::runtime {
+struct DeviceForm;
+}
 
 namespace mpsgraph::cpu {
 

@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -199,13 +199,7 @@ class DepthwiseDataGradient final : public Kernel {
 }  // namespace
 
 const DepthwiseFunctions& depthwise_functions() {
-  static const DepthwiseFunctions& functions = []() -> const DepthwiseFunctions& {
-#if defined(__x86_64__)
-    if (instruction_set() == "AVX-512") return avx512::depthwise_functions;
-    if (instruction_set() == "AVX2") return avx2::depthwise_functions;
-#endif
-    return baseline::depthwise_functions;
-  }();
+  static const DepthwiseFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(depthwise_functions);
   return functions;
 }
 

@@ -10,9 +10,9 @@
 #include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/environment.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -9,7 +9,7 @@
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
-#include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {

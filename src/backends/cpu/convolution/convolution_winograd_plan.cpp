@@ -4,8 +4,8 @@
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 

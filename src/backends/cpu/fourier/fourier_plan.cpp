@@ -1,14 +1,13 @@
 // Factors, twiddle factors and convolutions of Fourier transforms, all made in double, and the choice of the
 // instruction set.
 #include "backends/cpu/fourier/fourier_plan.h"
+#include "backends/cpu/instruction_set.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <type_traits>
-
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -139,21 +138,10 @@ HalfPlan<T>::HalfPlan(int64_t n) : half(n / 2) {
 
 template <class T>
 const FourierFunctions<T>& fourier_functions() {
-  constexpr bool single = std::is_same_v<T, float>;
-#define MPSGRAPH_FUNCTIONS(ISA)  \
-  if constexpr (single)          \
-    return ISA::fourier_float(); \
-  else                           \
-    return ISA::fourier_double();
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") {
-    MPSGRAPH_FUNCTIONS(avx512)
-  } else if (instruction_set() == "AVX2") {
-    MPSGRAPH_FUNCTIONS(avx2)
-  }
-#endif
-  MPSGRAPH_FUNCTIONS(baseline)
-#undef MPSGRAPH_FUNCTIONS
+  if constexpr (std::is_same_v<T, float>)
+    return MPSGRAPH_BY_INSTRUCTION_SET(fourier_float());
+  else
+    return MPSGRAPH_BY_INSTRUCTION_SET(fourier_double());
 }
 
 template struct LanePlan<float>;

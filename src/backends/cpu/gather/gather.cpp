@@ -10,8 +10,8 @@
 
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/gather/nd_positions.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "core/exact_numbers.h"
 
 namespace mpsgraph::cpu {
@@ -130,12 +130,8 @@ std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
 FindPositions find_positions(const NdPicks& p, DType indices) {
   if (p.depth < 1 || p.depth > NdPositions::deepest || p.n > INT32_MAX) return nullptr;
   if (indices != DType::int32 && indices != DType::int64) return nullptr;
-  const NdPositions* of = &baseline::nd_positions;
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") of = &avx512::nd_positions;
-  if (instruction_set() == "AVX2") of = &avx2::nd_positions;
-#endif
-  return (indices == DType::int32 ? of->of_int32 : of->of_int64)[p.depth - 1];
+  const NdPositions& of = MPSGRAPH_BY_INSTRUCTION_SET(nd_positions);
+  return (indices == DType::int32 ? of.of_int32 : of.of_int64)[p.depth - 1];
 }
 
 // Slices of `bytes` at their positions, zeros for -1.

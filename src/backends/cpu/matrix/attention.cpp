@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernel_choice.h"
 #include "backends/cpu/matrix/attention_tiles.h"
 #include "backends/cpu/parallel.h"
@@ -18,13 +19,7 @@
 
 namespace mpsgraph::cpu {
 
-const AttentionTiles& attention_tiles() {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return avx512::attention_tiles;
-  if (instruction_set() == "AVX2") return avx2::attention_tiles;
-#endif
-  return baseline::attention_tiles;
-}
+const AttentionTiles& attention_tiles() { return MPSGRAPH_BY_INSTRUCTION_SET(attention_tiles); }
 
 const AttentionTiles* attention_tiles_of_bfloat16() {
 #if defined(__x86_64__)

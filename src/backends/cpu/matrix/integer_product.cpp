@@ -8,11 +8,11 @@
 
 #include <algorithm>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/matrix/integer_tiles.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
@@ -20,17 +20,10 @@ namespace {
 
 template <class T>
 const WholeTiles<T>& whole_tiles() {
-  const auto of = [](const auto& of_32_bits, const auto& of_64_bits) -> const WholeTiles<T>& {
-    if constexpr (sizeof(T) == 4)
-      return of_32_bits();
-    else
-      return of_64_bits();
-  };
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return of(avx512::tiles_of_32_bits, avx512::tiles_of_64_bits);
-  if (instruction_set() == "AVX2") return of(avx2::tiles_of_32_bits, avx2::tiles_of_64_bits);
-#endif
-  return of(baseline::tiles_of_32_bits, baseline::tiles_of_64_bits);
+  if constexpr (sizeof(T) == 4)
+    return MPSGRAPH_BY_INSTRUCTION_SET(tiles_of_32_bits)();
+  else
+    return MPSGRAPH_BY_INSTRUCTION_SET(tiles_of_64_bits)();
 }
 
 template <class T>

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/convolution/convolution_tiles.h"
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/matrix/elimination.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -22,18 +23,10 @@ constexpr int64_t block = eliminated_columns;
 
 template <class V>
 Eliminate<V> elimination() {
-  constexpr bool single = std::is_same_v<V, float>;
-  const auto either = [](auto of_floats, auto of_doubles) {
-    if constexpr (single)
-      return of_floats;
-    else
-      return of_doubles;
-  };
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return either(avx512::eliminate_float, avx512::eliminate_double);
-  if (instruction_set() == "AVX2") return either(avx2::eliminate_float, avx2::eliminate_double);
-#endif
-  return either(baseline::eliminate_float, baseline::eliminate_double);
+  if constexpr (std::is_same_v<V, float>)
+    return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_float);
+  else
+    return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_double);
 }
 
 // to[j] += sum over p of factors[p] * rows[p][j], j < n, in registers along a tile of columns.

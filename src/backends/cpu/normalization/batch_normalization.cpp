@@ -9,9 +9,9 @@
 #include <cmath>
 #include <vector>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -19,25 +19,10 @@ namespace {
 // The loops for this processor.
 template <class T>
 const BatchNormalization<T>& loops() {
-  constexpr bool is_float = std::is_same_v<T, float>;
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") {
-    if constexpr (is_float)
-      return avx512::float_batch_normalization;
-    else
-      return avx512::bfloat16_batch_normalization;
-  }
-  if (instruction_set() == "AVX2") {
-    if constexpr (is_float)
-      return avx2::float_batch_normalization;
-    else
-      return avx2::bfloat16_batch_normalization;
-  }
-#endif
-  if constexpr (is_float)
-    return baseline::float_batch_normalization;
+  if constexpr (std::is_same_v<T, float>)
+    return MPSGRAPH_BY_INSTRUCTION_SET(float_batch_normalization);
   else
-    return baseline::bfloat16_batch_normalization;
+    return MPSGRAPH_BY_INSTRUCTION_SET(bfloat16_batch_normalization);
 }
 
 template <class F>

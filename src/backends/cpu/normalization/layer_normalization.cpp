@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
@@ -20,13 +21,7 @@ namespace {
 constexpr int64_t rows_in_float = 64;  // whose gradients for gamma and beta are summed in float, then in double
 constexpr int64_t most_parts = 32;
 
-const LayerNormalization& layer_loops() {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return avx512::layer_normalization;
-  if (instruction_set() == "AVX2") return avx2::layer_normalization;
-#endif
-  return baseline::layer_normalization;
-}
+const LayerNormalization& layer_loops() { return MPSGRAPH_BY_INSTRUCTION_SET(layer_normalization); }
 
 // The rows of the source, in parts.
 struct Rows {

@@ -3,8 +3,8 @@
 // Nothing is remembered between forward and backward here: the gradient finds the maxima again. Gradients run over
 // planes, or blocks of their lanes, so that overlapping windows add in a fixed order; the halves add in float.
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/pooling/pooling_maxima.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 

@@ -1,7 +1,7 @@
 // Philox::generate: many blocks, with the widest vectors there are.
 
 #include "backends/cpu/random/philox.h"
-#include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/instruction_set.h"
 
 namespace mpsgraph::cpu {
 

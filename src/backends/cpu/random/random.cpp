@@ -7,10 +7,10 @@
 // value * standard_deviation + mean; the bounds of truncated ones are compared before it.
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/random/box_muller.h"
 #include "backends/cpu/random/philox.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

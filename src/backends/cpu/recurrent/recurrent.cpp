@@ -9,11 +9,11 @@
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
 #include "backends/cpu/recurrent/recurrent_scalars.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -21,11 +21,7 @@ namespace {
 template <class T>
 const RecurrentEngine<T>& engine() {
   if constexpr (std::is_same_v<T, float>) {
-#if defined(__x86_64__)
-    if (instruction_set() == "AVX-512") return avx512::recurrent_engine;
-    if (instruction_set() == "AVX2") return avx2::recurrent_engine;
-#endif
-    return baseline::recurrent_engine;
+    return MPSGRAPH_BY_INSTRUCTION_SET(recurrent_engine);
   } else {
     static constexpr RecurrentEngine<T> plain = RecurrentSteps<Scalars<T>>::engine();
     return plain;

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "backends/cpu/convolution/convolution_integers.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/recurrent/recurrent_quantized.h"
 #include "backends/cpu/recurrent/recurrent_scalars.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -26,11 +26,7 @@ static_assert(block_units == IntegerTiles::columns);
 const QuantizedLstmEngine& quantized_engine(bool reference) {
   static constexpr QuantizedLstmEngine plain = QuantizedLstm<Scalars<float>>::engine();
   if (reference) return plain;
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return avx512::quantized_lstm_engine;
-  if (instruction_set() == "AVX2") return avx2::quantized_lstm_engine;
-#endif
-  return baseline::quantized_lstm_engine;
+  return MPSGRAPH_BY_INSTRUCTION_SET(quantized_lstm_engine);
 }
 
 // Products of bytes for any processor, and the reference.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/reduction/softmax.h"
 
 namespace mpsgraph::cpu {
@@ -110,13 +111,7 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
 }  // namespace
 
 const SoftmaxRows& softmax_rows() {
-  static const SoftmaxRows& rows = []() -> const SoftmaxRows& {
-#if defined(__x86_64__)
-    if (instruction_set() == "AVX-512") return avx512::softmax_rows;
-    if (instruction_set() == "AVX2") return avx2::softmax_rows;
-#endif
-    return baseline::softmax_rows;
-  }();
+  static const SoftmaxRows& rows = MPSGRAPH_BY_INSTRUCTION_SET(softmax_rows);
   return rows;
 }
 

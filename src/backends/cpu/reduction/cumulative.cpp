@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/cumulative_float.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {

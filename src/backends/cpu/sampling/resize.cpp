@@ -9,10 +9,10 @@
 #include <cmath>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"
 #include "backends/cpu/sampling/resize_float.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 #include "core/ops/shape.h"
 
@@ -201,13 +201,7 @@ void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>
   }
 }
 
-const ResizeRows& resize_rows() {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return avx512::resize_rows;
-  if (instruction_set() == "AVX2") return avx2::resize_rows;
-#endif
-  return baseline::resize_rows;
-}
+const ResizeRows& resize_rows() { return MPSGRAPH_BY_INSTRUCTION_SET(resize_rows); }
 
 // What of the kernel does not depend on the type.
 class ResizeTables : public Kernel {

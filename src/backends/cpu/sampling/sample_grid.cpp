@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/sampling/sample_grid_float.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"

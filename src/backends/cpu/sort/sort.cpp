@@ -5,11 +5,11 @@
 // afterwards.
 
 #include "backends/cpu/environment.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/sort/sort_buckets.h"
 #include "backends/cpu/sort/sort_keys.h"
 #include "backends/cpu/sort/sort_row.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

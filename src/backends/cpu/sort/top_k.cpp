@@ -2,9 +2,9 @@
 
 #include <limits>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/sort/sort_row.h"
 #include "backends/cpu/sort/top_k_float.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -25,11 +25,7 @@ int64_t worse_ones(const T* x, int64_t n, const Better& may_be_better) {
 }
 
 const BestFloats& best_floats(bool top) {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return top ? avx512::greatest_floats : avx512::smallest_floats;
-  if (instruction_set() == "AVX2") return top ? avx2::greatest_floats : avx2::smallest_floats;
-#endif
-  return top ? baseline::greatest_floats : baseline::smallest_floats;
+  return top ? MPSGRAPH_BY_INSTRUCTION_SET(greatest_floats) : MPSGRAPH_BY_INSTRUCTION_SET(smallest_floats);
 }
 
 // Adds all of x[0, n) that may be among the best k. element(i): what `best` knows of element i.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/jit/recorder.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"

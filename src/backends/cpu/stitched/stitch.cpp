@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/jit/vector_code.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "backends/cpu/dispatch.h"
-#include "backends/cpu/environment.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/stitched/tile_loops.h"
 #include "mpsgraph/core/errors.h"
 
@@ -459,30 +459,8 @@ TileFunction round_function(DType half) {
   return half == DType::float16 ? round_loop<DType::float16> : round_loop<DType::bfloat16>;
 }
 
-std::string_view instruction_set() {
-  static const std::string_view best = [] {
-    const std::string_view wish = asked_for("MPSGRAPH_INSTRUCTION_SET", {"AVX-512", "AVX2", "baseline"});
-    const auto wanted = [&](std::string_view set) { return wish.empty() || set == wish; };
-#if defined(__x86_64__)
-    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (has_avx512 && wanted("AVX-512")) return "AVX-512";
-    if (has_avx2 && (wanted("AVX2") || wanted("AVX-512"))) return "AVX2";
-#endif
-    return "baseline";
-  }();
-  return best;
-}
-
 const FloatFunctions& float_functions() {
-  static const FloatFunctions& best = []() -> const FloatFunctions& {
-#if defined(__x86_64__)
-    if (instruction_set() == "AVX-512") return avx512::functions();
-    if (instruction_set() == "AVX2") return avx2::functions();
-#endif
-    return baseline::functions();
-  }();
+  static const FloatFunctions& best = MPSGRAPH_BY_INSTRUCTION_SET(functions());
   return best;
 }
 

@@ -49,8 +49,7 @@ struct FloatFunctions {  // what one instruction set brings
   // Repeats a pattern of 16 bytes; `bytes` may end within one.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };
-const FloatFunctions& float_functions();         // of the best instruction set here
-std::string_view instruction_set();              // "AVX-512", "AVX2", "baseline"
+const FloatFunctions& float_functions();  // of the best instruction set here
 
 namespace baseline {
 const FloatFunctions& functions();
