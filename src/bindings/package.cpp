@@ -178,7 +178,8 @@ void define_serialized_executable(py::module_& module) {
       .def_property_readonly(
           "targets", [](const Self& self) { return described(self->targets()); }, "(name, (dtype, shape)) of each.")
       .def_property_readonly("device", &runtime::SerializedExecutable::device, py::return_value_policy::reference)
-      .def("run", &run_serialized, py::arg("inputs"), "Inputs in the order of `feeds`, results in the order of `targets`.");
+      .def("run", &run_serialized, py::arg("inputs"),
+           "Inputs in the order of `feeds`, results in the order of `targets`.");
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Asked of the processor once, and of the environment.
 #include "backends/cpu/instruction_set.h"
 
 #include "backends/cpu/environment.h"

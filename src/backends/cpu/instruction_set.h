@@ -10,8 +10,8 @@ std::string_view instruction_set();
 
 }  // namespace mpsgraph::cpu
 
-// avx512::name, avx2::name or baseline::name. Elsewhere than on x86 there is the last one only, and what is not compiled
-// must not be named.
+// avx512::name, avx2::name or baseline::name. Elsewhere than on x86 there is only the last one, and what is not
+// compiled must not be named.
 #if defined(__x86_64__)
 #define MPSGRAPH_BY_INSTRUCTION_SET(name)                         \
   (::mpsgraph::cpu::instruction_set() == "AVX-512" ? avx512::name \
