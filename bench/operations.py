@@ -42,8 +42,8 @@ REASONS: dict[str, str] = {
     "leaky_relu": HAND_OVER,
     "maximum_of_rows": HAND_OVER + "; the rest is not explained",
     "sum_of_columns": HAND_OVER + ", and blocks of rows are totalled in double",
-    "convolution_depthwise": "2.3 to 2.8 ms, of which the machine takes 2.1 to 2.5 to copy as many bytes; 1.28 and "
-    "1.34 in runs without stores past the caches, which made it a sixth faster on two AMD cores",
+    "convolution_depthwise": "2.3 to 2.8 ms, of which the machine takes 2.1 to 2.5 to copy as many bytes. Without "
+    "stores past the caches 1.35 and 1.36 in turns with 1.47 and 1.57; they made it a sixth faster on two AMD cores",
     "quantize": "divides by the scale, as ONNX says, where PyTorch multiplies by its reciprocal; 1.00 and 1.12 in two "
     "other runs",
     "matrix_multiplication_of_complex": "one product of real numbers, whose second factor is first written anew, twice "
