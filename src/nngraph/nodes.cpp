@@ -97,9 +97,9 @@ std::string_view FilterNode::kind() const { return definition_->name; }
 
 std::string FilterNode::title() const {
   const FilterNode& named = forward_ ? *forward_ : *this;
-  std::string label = !label.empty() || !forward_ ? this->label : named.label;
-  if (label.empty() && named.parameters_) label = named.parameters_->label();
-  return cat(kind(), is_gradient() ? " gradient" : "", label.empty() ? "" : " '", label, label.empty() ? "" : "'");
+  std::string called = label.empty() ? named.label : label;
+  if (called.empty() && named.parameters_) called = named.parameters_->label();
+  return cat(kind(), is_gradient() ? " gradient" : "", called.empty() ? "" : " '", called, called.empty() ? "" : "'");
 }
 
 std::string FilterNode::where() const { return location_.empty() ? "" : cat("; made at ", location_); }

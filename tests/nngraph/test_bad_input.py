@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from harness.device import mg
 from harness.nodes import Convolution, Normalization, graph_of, pool, queue, run
-from mpsgraph import DeviceError, DTypeError, GraphError, OutOfRangeError, ShapeError, _core
+from mpsgraph import DeviceError, DTypeError, GraphError, OutOfRangeError, ShapeError, UnsupportedError, _core
 from mpsgraph import nngraph as nn
 
 pytestmark = pytest.mark.both_devices
@@ -108,6 +108,14 @@ def test_nodes_that_cannot_be_made(name: str):
         MADE[name]()
     if "source" not in name and "unknown" not in name:
         assert "test_bad_input.py:" in str(raised.value)
+
+
+def test_errors_call_a_gradient_filter_by_its_label_or_that_of_what_it_undoes():
+    gradient = nn.NeuronReLUNode(x(), label="me").gradient_filter(x())
+    for label, title in (("mine", "'mine'"), ("", "'me'")):
+        gradient.label = label
+        with pytest.raises(UnsupportedError, match=rf"\[neuron_relu gradient {title}\]"):
+            gradient.gradient_filter(x())
 
 
 POLICIES: dict[str, tuple[type[Exception], Any]] = {
