@@ -224,6 +224,22 @@ def test_only_its_own_files_need_onednn():
     assert len(others) > 100 and not wrong, wrong
 
 
+VECTOR_FILES = [p for p in source_files("src/backends/cpu", suffixes={".cpp"}) if re.search(r"_avx(2|512)$", p.stem)]
+
+
+@pytest.mark.parametrize("path", VECTOR_FILES, ids=lambda p: p.stem)
+def test_files_for_an_instruction_set_see_no_graph(path: Path):
+    assert len(VECTOR_FILES) > 40
+    seen, left = set(), quoted_includes(path)
+    while left:
+        include = left.pop()
+        if include not in seen:
+            seen.add(include)
+            left += quoted_includes((PUBLIC if include.startswith("mpsgraph/") else SRC) / include)
+    graph = {"backends/cpu/kernel.h", "core/definition.h", "mpsgraph/core/graph.h", "mpsgraph/core/builder.h"}
+    assert not seen & graph, "loops take numbers and pointers: see `halves.h` in ARCHITECTURE.md"
+
+
 def test_nothing_is_compiled_for_the_machine_at_hand():
     flag = "-march=" + "native"
     assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/definition.h"
+#include "core/ops/recurrent_cell.h"
 #include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
@@ -43,13 +44,9 @@ class NamedOperands {
   const std::vector<Tensor*>& inputs_;
 };
 
-// In Apple's order, which the internal operations' attribute "activations" numbers them by.
-enum class RecurrentActivation : uint8_t { none, relu, tanh, sigmoid, hard_sigmoid };
 Tensor* activate(Builder& b, RecurrentActivation activation, Tensor* x);
 // Its derivative where it has the value y.
 Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y);
-
-enum class Cell : uint8_t { single_gate, lstm, gru };
 
 // What an operation says of its cell. Gates are known by role: lstm input, forget, cell, output; gru update, reset,
 // output; `places` says which of the gates in the weights each is. lstm's fifth activation is that of the cell's value.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/convolution/convolution_depthwise_loops.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"

@@ -1,8 +1,6 @@
-// Depthwise convolutions, each channel by itself: with channels last vectors run along the channels of a pixel, with
-// planes of channels along the pixels of a row.
+// Depthwise convolutions, each channel by itself; their loops stand in convolution_depthwise_loops.h.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "backends/cpu/convolution/convolution.h"
@@ -10,69 +8,6 @@
 #include "backends/cpu/product_extras.h"
 
 namespace mpsgraph::cpu {
-
-// Of a pixel: to[c] = before[c], if there is any, + sum over taps of rows[t][c] * weights[t][c].
-struct DepthwisePixel {
-  const float* const* rows;
-  const float* const* weights;
-  int64_t taps, channels;
-  const float* before;
-  float* to;
-};
-
-// Of pixels side by side that see the same taps: rows of taps, and in a row taps that are evenly spaced. Steps are in
-// elements; a tap's weights are `channels` behind those of the tap before. Sums get bias and residual, where there are
-// any, and relu.
-struct DepthwiseStrip {
-  const float* const* rows;  // what the first tap of each row sees of the first pixel
-  const float* const* weights;
-  int64_t tap_rows, taps_of_row, tap_step, pixels, pixel_step, channels;
-  const float *bias, *residual;
-  bool relu;
-  float* to;
-  int64_t to_step;
-  bool past;  // the caches, where channels fill vectors and `to` begins at one; a fence has to follow
-  const float* next;  // what the same pixels see that is read from memory next, to prefetch; null: nothing
-};
-
-// Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, those behind what the
-// tap before sees. As many elements as a vector has may be read behind what the last pixel sees.
-struct DepthwiseRow {
-  const float* const* rows;  // what the first tap of each row of taps sees of the first pixel
-  const float* const* weights;
-  int64_t tap_rows, taps_of_row, pixels;
-  float bias;
-  bool relu;
-  float* to;
-};
-
-// Rows of a plane with zeros around them: `before` in front of each, and behind its `count` elements as many as fill
-// `pitch`, the distance of the copies. Up to a vector is written behind the last of them.
-struct PaddedRows {
-  const float* from;
-  int64_t rows, step, count, before;
-  float* to;
-  int64_t pitch;
-};
-
-struct DepthwiseFunctions {
-  void (*pixel)(const DepthwisePixel& pixel);
-  void (*strip)(const DepthwiseStrip& strip);
-  void (*row)(const DepthwiseRow& row);
-  void (*pad)(const PaddedRows& rows);
-};
-namespace baseline {
-extern const DepthwiseFunctions depthwise_functions;
-}
-namespace avx2 {
-extern const DepthwiseFunctions depthwise_functions;
-}
-namespace avx512 {
-extern const DepthwiseFunctions depthwise_functions;
-}
-
-// For this processor.
-const DepthwiseFunctions& depthwise_functions();
 
 // One filter for each channel, with channels last?
 bool is_depthwise(const ConvolutionPlan& plan);

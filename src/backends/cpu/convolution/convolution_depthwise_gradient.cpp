@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
+#include "backends/cpu/convolution/convolution_depthwise_loops.h"
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/parallel.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
+#include "backends/cpu/convolution/convolution_depthwise_loops.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {

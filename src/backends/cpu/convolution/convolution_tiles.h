@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/dispatch.h"
+#include "backends/cpu/halves.h"
 
 namespace mpsgraph::cpu {
 

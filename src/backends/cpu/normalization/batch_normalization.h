@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/dispatch.h"
+#include "backends/cpu/halves.h"
 
 namespace mpsgraph::cpu {
 

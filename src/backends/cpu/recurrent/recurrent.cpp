@@ -14,6 +14,7 @@
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
 #include "backends/cpu/recurrent/recurrent_scalars.h"
+#include "core/ops/recurrent.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/ops/recurrent.h"
+#include "core/ops/recurrent_cell.h"
 
 namespace mpsgraph::cpu {
 
