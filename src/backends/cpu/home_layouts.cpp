@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_taps.h"
+#include "compiler/program.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "backends/cpu/kernel.h"
-#include "compiler/program.h"
+
+namespace mpsgraph::compiler {
+struct Program;
+}
 
 namespace mpsgraph::cpu {
 

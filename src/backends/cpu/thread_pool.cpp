@@ -13,7 +13,7 @@
 #include "runtime/thread_count.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 #endif
 
 namespace mpsgraph::cpu {

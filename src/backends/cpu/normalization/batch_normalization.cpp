@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/stitched/tile_functions.h"
