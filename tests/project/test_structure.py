@@ -237,7 +237,7 @@ def test_files_for_an_instruction_set_see_no_graph(path: Path):
             seen.add(include)
             left += quoted_includes((PUBLIC if include.startswith("mpsgraph/") else SRC) / include)
     graph = {"backends/cpu/kernel.h", "core/definition.h", "mpsgraph/core/graph.h", "mpsgraph/core/builder.h"}
-    assert not seen & graph, "loops take numbers and pointers: see `halves.h` in ARCHITECTURE.md"
+    assert not seen & graph, "loops know numbers only: see `halves.h` in ARCHITECTURE.md"
 
 
 def test_nothing_is_compiled_for_the_machine_at_hand():
