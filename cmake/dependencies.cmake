@@ -1,7 +1,7 @@
 # Finds what the build needs and gathers it in the target mpsgraph_dependencies.
 #
-# Eigen, nlohmann-json and oneDNN are taken from the Python distributions of those names, asked of the interpreter that
-# runs the build; so an environment made by pip, isolated or not, is enough. Sets MPSGRAPH_HAS_ONEDNN.
+# nlohmann-json and oneDNN are taken from the Python distributions of those names, asked of the interpreter that runs
+# the build; so an environment made by pip, isolated or not, is enough. Sets MPSGRAPH_HAS_ONEDNN.
 find_package(Threads REQUIRED)
 if(MPSGRAPH_PYTHON)
   find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
@@ -17,20 +17,17 @@ foreach(line IN LISTS located)
   string(REGEX MATCH "^([a-z0-9_]+)=(.*)$" _ "${line}")
   set(located_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
 endforeach()
-foreach(name IN ITEMS eigen json)
-  if(NOT located_${name})
-    message(FATAL_ERROR "mpsgraph: ${Python_EXECUTABLE} has no ${name} headers; "
-      "run: ${Python_EXECUTABLE} -m pip install cmeel-eigen nlohmann-json")
-  endif()
-endforeach()
+if(NOT located_json)
+  message(FATAL_ERROR "mpsgraph: ${Python_EXECUTABLE} has no headers of nlohmann-json; "
+    "run: ${Python_EXECUTABLE} -m pip install nlohmann-json")
+endif()
 
 if(MPSGRAPH_PYTHON)
   find_package(pybind11 2.13 REQUIRED CONFIG PATHS ${located_pybind11})
 endif()
 
 add_library(mpsgraph_dependencies INTERFACE)
-target_include_directories(mpsgraph_dependencies SYSTEM INTERFACE ${located_eigen} ${located_json})
-target_compile_definitions(mpsgraph_dependencies INTERFACE EIGEN_MPL2_ONLY)
+target_include_directories(mpsgraph_dependencies SYSTEM INTERFACE ${located_json})
 target_link_libraries(mpsgraph_dependencies INTERFACE Threads::Threads)
 
 set(dependency_libraries "")  # their files

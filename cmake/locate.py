@@ -8,7 +8,6 @@ from importlib import metadata
 from pathlib import Path
 
 WANTED = [  # name, distribution, a file of it, how many parents up the directory lies (0: the file itself)
-    ("eigen", "cmeel-eigen", "include/eigen3/Eigen/Core", 2),
     ("json", "nlohmann-json", "include/nlohmann/json.hpp", 2),
     ("pybind11", "pybind11", "share/cmake/pybind11/pybind11Config.cmake", 1),
     ("onednn_include", "onednn-devel-cpu-gomp", "include/dnnl.hpp", 1),

@@ -16,7 +16,7 @@ for tool in xcodebuild xcrun cmake python3; do
   command -v "$tool" >/dev/null || { echo "make_xcframework.sh needs $tool" >&2; exit 2; }
 done
 
-# The headers that the build needs (Eigen, nlohmann-json) come from PyPI, into an environment of their own.
+# The headers that the build needs (nlohmann-json) come from PyPI, into an environment of their own.
 python3 -m venv "$build/venv"
 "$build/venv/bin/python" "$root/tools/requirements.py" build > "$build/requirements.txt"
 "$build/venv/bin/python" -m pip install --quiet -r "$build/requirements.txt"

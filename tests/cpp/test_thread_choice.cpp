@@ -12,7 +12,7 @@ namespace {
 
 // A program on a machine: how long a run takes, in microseconds.
 struct Machine {
-  ThreadChoice choice;
+  ThreadChoice choice = {};
   double together, alone;
   int64_t runs_alone = 0;
 

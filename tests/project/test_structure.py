@@ -134,7 +134,6 @@ def test_the_map_leaves_no_room_out(folder: str):
 
 THIRD_PARTY = [  # what may be included, and by which files of src
     (r"(oneapi/)?dnnl", r"backends/cpu/(\w+/)?onednn_\w+\.(cpp|h)"),
-    (r"Eigen/|unsupported/Eigen/", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"nlohmann/", r"runtime/json\.h"),

@@ -1,13 +1,13 @@
-// Matrix products of float and double in parallel, for matrix multiplication and convolution.
+// Products of matrices of float and double on the calling thread, for matrix multiplication and convolution.
 //
-// A thin wrapper of Eigen, so that only one file compiles it. Operands are views; each needs a stride of 1
-// along rows or columns. The caller decides what runs in parallel.
+// What oneDNN has no product for: doubles, and all of them where it is absent.
 #pragma once
 
 #include <cstdint>
 
 namespace mpsgraph::cpu {
 
+// A view; it needs a stride of 1 along rows or columns.
 template <class T>
 struct Matrix {
   T* data = nullptr;
@@ -20,12 +20,8 @@ struct Matrix {
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 };
 
-// c = a·b, or c += a·b, on the calling thread. For float and double.
+// c = a·b, or c += a·b. The same bits for an element whatever block of c it is computed with.
 template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false);
-
-// c = a·b with all threads; each element of c is computed by one.
-template <class T>
-void parallel_gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c);
 
 }  // namespace mpsgraph::cpu

@@ -1,13 +1,7 @@
 // matrix_multiplication: batched, with broadcast batches, for all types; integers in integer_product.cpp.
 //
-// float and double run through Eigen, the halves in float on converted operands, complex numbers as products of real
-// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns.
-// Eigen allocates its packing buffers.
-
-#define EIGEN_DONT_PARALLELIZE
-
-#include <Eigen/Core>
-
+// float and double are packed products (gemm.h), the halves in float on converted operands, complex numbers products of
+// real matrices of twice the size, the reference plain loops. The threads share batches and blocks of rows or columns.
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/matrix/gemm.h"
 #include "backends/cpu/matrix/integer_product.h"
@@ -16,36 +10,6 @@
 #include "backends/cpu/prepacked_weights.h"
 
 namespace mpsgraph::cpu {
-namespace {
-
-template <class T, int order>
-using Map =
-    Eigen::Map<std::conditional_t<std::is_const_v<T>,
-                                  const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, order>,
-                                  Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order>>,
-               0, Eigen::OuterStride<>>;
-
-// Calls f with the matrix as a map of the storage order that it has.
-template <class T, class F>
-void with_map(const Matrix<T>& m, const F& f) {
-  if (m.column_stride == 1)
-    f(Map<T, Eigen::RowMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.row_stride)));
-  else
-    f(Map<T, Eigen::ColMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.column_stride)));
-}
-
-}  // namespace
-
-template <class T>
-void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate) {
-  if (c.column_stride != 1) return gemm(b.transposed(), a.transposed(), c.transposed(), accumulate);
-  if (c.rows == 0 || c.columns == 0) return;
-  Map<T, Eigen::RowMajor> result(c.data, c.rows, c.columns, Eigen::OuterStride<>(c.row_stride));
-  if (!accumulate) result.setZero();  // as Eigen's own product does first, which would be compiled once more for that
-  if (a.columns == 0) return;
-  with_map(a, [&](const auto& left) { with_map(b, [&](const auto& right) { result.noalias() += left * right; }); });
-}
-
 namespace {
 
 // How many blocks of the larger side of c occupy the threads that `products` leave idle.
@@ -69,16 +33,6 @@ void gemm_block(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix
     gemm<T>(a, b.block(0, begin, b.rows, n), c.block(0, begin, c.rows, n));
   }
 }
-
-}  // namespace
-
-template <class T>
-void parallel_gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
-  const int64_t blocks = blocks_of(1, c.rows, c.columns, a.columns);
-  parallel_parts(blocks, [&](int64_t which) { gemm_block(a, b, c, which, blocks); });
-}
-
-namespace {
 
 std::vector<int64_t> offsets_of(const Dims& dims, const Dims& result, int64_t count) {
   std::vector<int64_t> offsets(static_cast<size_t>(count));
@@ -104,11 +58,6 @@ Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.siz
   for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
   if (tall) m *= count, a = b = {0};
 }
-
-template void gemm(const Matrix<const float>&, const Matrix<const float>&, const Matrix<float>&, bool);
-template void gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&, bool);
-template void parallel_gemm(const Matrix<const float>&, const Matrix<const float>&, const Matrix<float>&);
-template void parallel_gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&);
 
 namespace {
 

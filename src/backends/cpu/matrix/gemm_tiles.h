@@ -1,0 +1,31 @@
+// The micro-kernel of products of float and double, once per vector set.
+#pragma once
+
+#include <cstdint>
+
+namespace mpsgraph::cpu {
+
+// A tile of the result: some rows by `columns`, two vectors, each with a register of its own.
+template <class T>
+struct GemmTiles {
+  int rows, columns;
+  // tile = a·b, or tile += a·b, of packed factors: `rows` numbers of a and `columns` of b a step.
+  void (*multiply)(int64_t steps, const T* a, const T* b, T* tile, int64_t row_stride, bool accumulate);
+};
+
+constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // of any tile
+
+namespace baseline {
+extern const GemmTiles<float> gemm_tiles_float;
+extern const GemmTiles<double> gemm_tiles_double;
+}  // namespace baseline
+namespace avx2 {
+extern const GemmTiles<float> gemm_tiles_float;
+extern const GemmTiles<double> gemm_tiles_double;
+}  // namespace avx2
+namespace avx512 {
+extern const GemmTiles<float> gemm_tiles_float;
+extern const GemmTiles<double> gemm_tiles_double;
+}  // namespace avx512
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,4 @@
+// Products of float and double in vectors of 32 bytes.
+#define MPSGRAPH_ISA avx2
+#define MPSGRAPH_VECTOR_BYTES 32
+#include "backends/cpu/matrix/gemm_tiles.inc"

@@ -1,0 +1,63 @@
+"""Products of float64 in packed blocks: sizes around tiles and blocks, batches, threads, every instruction set."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.instructions import run_again_with
+from harness.runtime import run_program
+
+SIZES = [
+    (1, 4, 4, 4), (1, 1, 7, 1), (3, 7, 127, 15), (2, 8, 128, 16), (2, 9, 129, 17), (1, 95, 256, 511),
+    (1, 97, 300, 513), (5, 33, 64, 31), (1, 700, 13, 7), (1, 7, 1000, 13), (1, 3, 5, 1100),
+]  # fmt: skip
+
+
+def drawn(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape)
+
+
+def product(a, b):
+    g = mg.Graph()
+    x, y = g.placeholder(a.shape, a.dtype), g.placeholder(b.shape, b.dtype)
+    return g.run({x: a, y: b}, g.matrix_multiplication(x, y))
+
+
+@pytest.mark.parametrize("batch, rows, steps, columns", SIZES)
+def test_products_are_exact_within_rounding(batch, rows, steps, columns):
+    a, b = drawn(batch, rows, steps), drawn(batch, steps, columns)
+    bound = np.abs(a) @ np.abs(b) * (steps + 1) * np.finfo(np.float64).eps  # Higham, of any order of sums
+    assert np.all(np.abs(product(a, b) - a.astype(np.longdouble) @ b.astype(np.longdouble)) <= bound)
+
+
+@pytest.mark.parametrize("a, b", [((3, 7, 5), (5, 11)), ((7, 5), (3, 5, 11)), ((4, 1, 6, 9), (3, 9, 33))])
+def test_batches_are_broadcast(a, b):
+    np.testing.assert_allclose(product(drawn(*a), drawn(*b)), drawn(*a) @ drawn(*b), rtol=0, atol=1e-13)
+
+
+def test_complex_numbers_are_exact_within_rounding():
+    a, b = drawn(20, 31) + 1j * drawn(31, 20).T, drawn(31, 18) - 1j * drawn(18, 31).T
+    np.testing.assert_allclose(product(a, b), a @ b, rtol=0, atol=1e-13)
+
+
+PROGRAM = """
+    import hashlib
+    import mpsgraph as mg, numpy as np
+
+    rng = np.random.default_rng(0)
+    for rows, steps, columns in ((150, 270, 90), (40, 300, 700), (8, 2000, 8)):
+        a, b = rng.standard_normal((rows, steps)), rng.standard_normal((steps, columns))
+        g = mg.Graph()
+        x, y = g.placeholder(a.shape, a.dtype), g.placeholder(b.shape, b.dtype)
+        print(hashlib.sha256(g.run({x: a, y: b}, g.matrix_multiplication(x, y)).numpy().tobytes()).hexdigest())
+"""
+
+
+def test_the_same_bits_with_any_number_of_threads():
+    runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
+    assert all(run.returncode == 0 for run in runs), runs[0].stderr
+    assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 3
+
+
+@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+def test_other_instruction_sets_agree(instructions):
+    run_again_with(instructions, __file__)
