@@ -1,6 +1,6 @@
-// Tile functions for float64, integers and bool, casts between all types, and the choice of the
-// float32 set. Plain loops: these types are for gradient checks, indices and masks. Complex numbers
-// are in tile_functions_complex.cpp.
+// Tile functions for float64, integers and bool, casts between all types, and the choice of the float32 set. Plain
+// loops, but for functions of float64 that vectors compute (double_functions.h). Complex numbers are in
+// tile_functions_complex.cpp.
 #include "backends/cpu/stitched/tile_functions.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/stitched/double_functions.h"
 #include "backends/cpu/stitched/tile_loops.h"
 #include "mpsgraph/core/errors.h"
 
@@ -48,8 +49,22 @@ double floor_modulo(double a, double b) {
 }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+// Null where there is none in vectors.
+TileFunction double_function(std::string_view k) {
+  static const DoubleFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(double_functions);
+  return k == "exponent"    ? functions.exponent
+         : k == "logarithm" ? functions.logarithm
+         : k == "tanh"      ? functions.tanh
+         : k == "sigmoid"   ? functions.sigmoid
+         : k == "sin"       ? functions.sin
+         : k == "cos"       ? functions.cos
+         : k == "erf"       ? functions.erf
+                            : nullptr;
+}
+
 TileFunction float64_tile(std::string_view k, ScalarMask m) {
   using T = double;
+  if (const TileFunction vectors = double_function(k)) return vectors;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
 #define PREDICATE(KIND, EXPR) \

@@ -1,0 +1,23 @@
+// Functions of float64 in vectors, once per vector set that has fused multiply-adds; elsewhere they are the C library's.
+#pragma once
+
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+
+struct DoubleFunctions {  // null: none
+  TileFunction exponent = nullptr, logarithm = nullptr, tanh = nullptr, sigmoid = nullptr;
+  TileFunction sin = nullptr, cos = nullptr, erf = nullptr;
+};
+
+namespace baseline {
+inline constexpr DoubleFunctions double_functions;
+}
+namespace avx2 {
+extern const DoubleFunctions double_functions;
+}
+namespace avx512 {
+extern const DoubleFunctions double_functions;
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,88 @@
+"""How many units in the last place functions of float64 may be off, against the C library's long double.
+
+The bounds are what the comments in double_functions.inc state; other instruction sets use the C library's functions.
+"""
+
+import math
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.instructions import run_again_with
+
+N = 100_000
+ERF = np.vectorize(math.erf, otypes=[np.longdouble])  # of double: half an ulp of its own
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def multiples_of_a_quarter_turn(rng):
+    return rng.integers(1, 300_000, N) * (np.pi / 2)
+
+
+def near_zero(rng):
+    return np.exp(rng.uniform(-600, 1, N)) * rng.choice([-1, 1], N)
+
+
+def uniform(low, high):
+    return lambda rng: rng.uniform(low, high, N)
+
+
+ANGLES = [uniform(-8, 8), uniform(-6e5, 6e5), uniform(-1e15, 1e15), multiples_of_a_quarter_turn]
+FUNCTIONS = {
+    "exponent": (np.exp, [uniform(-708, 709.7), uniform(-1, 1)], 2),
+    "logarithm": (np.log, [lambda rng: np.exp(rng.uniform(-700, 700, N)), uniform(0.4, 2), uniform(0.999, 1.001)], 1),
+    "tanh": (np.tanh, [uniform(-20, 20), uniform(-1, 1), near_zero], 3),
+    "sigmoid": (sigmoid, [uniform(-700, 40), uniform(-3, 3)], 3),
+    "sin": (np.sin, [*ANGLES, near_zero], 1),
+    "cos": (np.cos, ANGLES, 1),
+    "erf": (ERF, [uniform(-6.5, 6.5), uniform(-1, 1), uniform(0.99, 1.01), near_zero], 2),
+}
+CASES = [(name, draw) for name, (_, draws, _) in FUNCTIONS.items() for draw in range(len(draws))]
+
+
+def computed(name, x):
+    g = mg.Graph()
+    feed = g.placeholder(x.shape, x.dtype)
+    return g.run({feed: x}, getattr(g, name)(feed)).numpy()
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is double here")
+@pytest.mark.parametrize("name, draw", CASES)
+def test_errors_in_ulp(name, draw):
+    exact, draws, bound = FUNCTIONS[name]
+    x = draws[draw](np.random.default_rng(0))
+    expected = exact(x.astype(np.longdouble))
+    errors = np.abs(computed(name, x) - expected) / np.spacing(np.abs(expected.astype(np.float64)))
+    assert errors.max() <= bound, x[errors.argmax()]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values_are_the_c_librarys(name):
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 709.78, 710, -745, -1000, 1e308, -1e308, 20, -20, 6, -6, 2e19])
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name][0](x).astype(np.float64)
+    expected[np.abs(expected) < 2.3e-308] *= 0  # programs flush subnormals to zero
+    found = computed(name, x)
+    np.testing.assert_array_max_ulp(np.nan_to_num(found), np.nan_to_num(expected), 3)
+    assert np.array_equal(np.isnan(found), np.isnan(expected)) and np.array_equal(np.isinf(found), np.isinf(expected))
+    number = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number]))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_element_has_the_same_bits_wherever_it_stands(name):
+    x = np.random.default_rng(1).uniform(0.1, 30, 67)
+    x[::5] *= 1e6  # beyond where vectors know angles
+    whole = computed(name, x)
+    for begin in range(0, 17, 3):
+        for length in (1, 3, 7, 8, 9, 15, 31, 50):
+            part = slice(begin, begin + length)
+            assert np.array_equal(computed(name, x[part].copy()), whole[part])
+
+
+@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+def test_other_instruction_sets_agree(instructions):
+    run_again_with(instructions, __file__)
