@@ -9,6 +9,7 @@ from harness.runtime import run_program
 SIZES = [
     (1, 4, 4, 4), (1, 1, 7, 1), (3, 7, 127, 15), (2, 8, 128, 16), (2, 9, 129, 17), (1, 95, 256, 511),
     (1, 97, 300, 513), (5, 33, 64, 31), (1, 700, 13, 7), (1, 7, 1000, 13), (1, 3, 5, 1100),
+    (2, 1, 300, 700), (2, 500, 77, 1), (1, 1, 9, 1), (3, 1, 1, 257),
 ]  # fmt: skip
 
 
@@ -44,7 +45,7 @@ PROGRAM = """
     import mpsgraph as mg, numpy as np
 
     rng = np.random.default_rng(0)
-    for rows, steps, columns in ((150, 270, 90), (40, 300, 700), (8, 2000, 8)):
+    for rows, steps, columns in ((150, 270, 90), (40, 300, 700), (8, 2000, 8), (1, 2000, 600), (600, 2000, 1)):
         a, b = rng.standard_normal((rows, steps)), rng.standard_normal((steps, columns))
         g = mg.Graph()
         x, y = g.placeholder(a.shape, a.dtype), g.placeholder(b.shape, b.dtype)
@@ -55,7 +56,7 @@ PROGRAM = """
 def test_the_same_bits_with_any_number_of_threads():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
-    assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 3
+    assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 5
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])

@@ -1,6 +1,6 @@
 // matrix_multiplication: batched, with broadcast batches, for all types; integers in integer_product.cpp.
 //
-// float and double are packed products (gemm.h), the halves in float on converted operands, complex numbers products of
+// float and double are packed products (gemm.h) but for vectors, the halves in float on converted operands, complex numbers products of
 // real matrices of twice the size, the reference plain loops. The threads share batches and blocks of rows or columns.
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/matrix/gemm.h"
@@ -62,7 +62,54 @@ Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.siz
 namespace {
 
 template <class T>
+T dot(const T* a, const T* b, int64_t n) {
+  typedef T Vector __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+  constexpr int64_t lanes = 16 / sizeof(T), vectors = 8;  // which hide each other's latency
+  Vector sums[vectors]{};
+  int64_t i = 0;
+  for (; i + vectors * lanes <= n; i += vectors * lanes)
+    for (int64_t v = 0; v < vectors; ++v)
+      sums[v] += *reinterpret_cast<const Vector*>(a + i + v * lanes) * *reinterpret_cast<const Vector*>(b + i + v * lanes);
+  for (int64_t v = 1; v < vectors; ++v) sums[0] += sums[v];
+  T sum = 0;
+  for (int64_t lane = 0; lane < lanes; ++lane) sum += sums[0][lane];
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Rows by one column, which are bound by reading them: packing would read them twice.
+template <class T>
+void multiply_by_column(const Products& p, const T* a, const T* b, T* c) {
+  parallel_for(p.count() * p.m, grain_for(p.k * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto which = static_cast<size_t>(row / p.m);
+      c[row] = dot(a + p.a[which] + row % p.m * p.k, b + p.b[which], p.k);
+    }
+  });
+}
+
+// One row by columns, likewise: some of them at once.
+template <class T>
+void multiply_row(const Products& p, const T* a, const T* b, T* c) {
+  constexpr int64_t columns = 256;
+  const int64_t across = (p.n + columns - 1) / columns;
+  parallel_for(p.count() * across, grain_for(p.k * columns * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const auto which = static_cast<size_t>(unit / across);
+      const int64_t first = unit % across * columns, width = std::min(columns, p.n - first);
+      const T *x = a + p.a[which], *rows = b + p.b[which] + first;
+      T sums[columns] = {};
+      for (int64_t i = 0; i < p.k; ++i)
+        for (int64_t j = 0; j < width; ++j) sums[j] += x[i] * rows[i * p.n + j];
+      std::copy_n(sums, width, c + static_cast<int64_t>(which) * p.n + first);
+    }
+  });
+}
+
+template <class T>
 void multiply(const Products& p, const T* a, const T* b, T* c) {
+  if (p.n == 1) return multiply_by_column(p, a, b, c);
+  if (p.m == 1) return multiply_row(p, a, b, c);
   const int64_t blocks = blocks_of(std::max<int64_t>(p.count(), 1), p.m, p.n, p.k);
   parallel_for(p.count() * blocks, grain_for(2 * p.m * p.n * p.k / blocks / 4), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {

@@ -7,14 +7,12 @@
 // large one.
 
 #include <algorithm>
-#include <cstring>
 
-#include "backends/cpu/convolution/convolution_tiles.h"
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/matrix/elimination.h"
+#include "backends/cpu/matrix/gemm.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -29,81 +27,23 @@ Eliminate<V> elimination() {
     return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_double);
 }
 
-// to[j] += sum over p of factors[p] * rows[p][j], j < n, in registers along a tile of columns.
-template <class V>
-void add_products(V* to, const V* factors, const V* rows, int64_t count, int64_t n) {
-  typedef V Vector __attribute__((vector_size(16)));
-  constexpr int64_t lanes = 16 / sizeof(V), vectors = 8;
-  int64_t j = 0;
-  for (; j + vectors * lanes <= n; j += vectors * lanes) {
-    Vector sum[vectors];
-    std::memcpy(sum, to + j, sizeof sum);
-    for (int64_t p = 0; p < count; ++p) {
-      Vector row[vectors];
-      std::memcpy(row, rows + p * n + j, sizeof row);
-      for (int64_t v = 0; v < vectors; ++v) sum[v] += factors[p] * row[v];
-    }
-    std::memcpy(to + j, sum, sizeof sum);
-  }
-  for (int64_t p = 0; p < count; ++p)
-    for (int64_t i = j; i < n; ++i) to[i] += factors[p] * rows[p * n + i];
-}
-
-// The same of floats, in the widest vectors that are there.
-void add_products(float* to, const float* factors, const float* rows, int64_t count, int64_t n) {
-  constexpr int64_t most = 512;
-  float sums[most];
-  for (int64_t j = 0; j < n; j += most) {
-    const int64_t size = std::min(most, n - j);
-    float_functions().weighted_sum(sums, factors, rows + j, n, count, size);
-    for (int64_t i = 0; i < size; ++i) to[j + i] += sums[i];
-  }
-}
-
-// How the steps of some columns change all: each row gets the sum over p of factors[p] * row first + p of `a`. Floats
-// are multiplied in tiles, but for the columns that are not enough for one. `pivots` has room for `block` rows.
+// How the steps of some columns change all: each row gets the sum over p of factors[p] * row first + p of `a`.
+// `pivots` has room for `block` rows.
 template <class V>
 class Application {
  public:
-  Application(const V* a, int64_t n, int64_t first, int64_t count, V* pivots) : n_(n), count_(count), panels_(pivots) {
-    const V* rows = a + first * n;
-    if constexpr (std::is_same_v<V, float>)
-      if ((tiles_ = convolution_tiles<float, float>()))
-        for (; in_panels_ + tiles_->columns <= n; in_panels_ += tiles_->columns)
-          tiles_->pack(rows + in_panels_, n, 1, count, tiles_->columns, panels_ + in_panels_ * count);
-    rest_ = panels_ + in_panels_ * count;
-    for (int64_t p = 0; p < count; ++p)
-      std::copy_n(rows + p * n + in_panels_, n - in_panels_, rest_ + p * (n - in_panels_));
-  }
+  Application(const V* a, int64_t n, int64_t first, int64_t count, V* pivots)
+      : pivots_{std::copy_n(a + first * n, count * n, pivots) - count * n, count, n, n} {}
 
   // To rows [begin, end) of the matrix; `factors` holds `block` numbers for each of its rows.
   void run(V* a, const V* factors, int64_t begin, int64_t end) const {
-    if constexpr (std::is_same_v<V, float>)
-      if (in_panels_) run_in_tiles(a, factors, begin, end);
-    for (int64_t i = begin; i < end; ++i)
-      add_products(a + i * n_ + in_panels_, factors + i * block, rest_, count_, n_ - in_panels_);
+    const int64_t n = pivots_.columns;
+    gemm<V>({factors + begin * block, end - begin, pivots_.rows, block}, pivots_, {a + begin * n, end - begin, n, n},
+            true);
   }
 
  private:
-  void run_in_tiles(float* a, const float* factors, int64_t begin, int64_t end) const {
-    const float* rows[ConvolutionTiles<float, float>::most_rows];
-    float* sums[ConvolutionTiles<float, float>::most_rows];
-    for (int64_t i = begin; i < end;) {
-      const int count = tiles_->next_rows(end - i);
-      for (int r = 0; r < count; ++r) rows[r] = factors + (i + r) * block;
-      for (int64_t j = 0; j < in_panels_; j += tiles_->columns) {
-        for (int r = 0; r < count; ++r) sums[r] = a + (i + r) * n_ + j;
-        tiles_->add(count, rows, count_, panels_ + j * count_, sums);
-      }
-      i += count;
-    }
-  }
-
-  const int64_t n_, count_;
-  V* const panels_;
-  V* rest_;  // behind them, in rows
-  int64_t in_panels_ = 0;  // columns
-  const ConvolutionTiles<float, float>* tiles_ = nullptr;
+  const Matrix<const V> pivots_;
 };
 
 // What one thread needs beside a matrix.
