@@ -38,6 +38,7 @@ MATRIX = Input((1024, 1024))
 IMAGES = Input((32, 56, 56, 64))  # NHWC
 PLANES = Input((32, 64, 56, 56))  # the same, NCHW
 VOLUMES = Input((4, 16, 28, 28, 32))
+DOUBLES = Input((1 << 20,), "float64")
 WAVES = Input((256, 4096), "complex64")
 LSTM = [signed(20, 64, 256), signed(1024, 256), signed(1024, 256), signed(1024)]
 LSTM_SMALL = [signed(200, 1, 32), signed(128, 32), signed(128, 32), signed(128)]
@@ -124,6 +125,18 @@ FAMILIES: dict[str, dict[str, list[Input]]] = {
         "matrix_inverse": [Input((512, 512))],
         "matrix_inverse_of_many": [Input((512, 16, 16))],
         "band_part": [Input((64, 256, 256))],
+    },
+    "Float64": {
+        "exponent_of_doubles": [DOUBLES],
+        "sine_of_doubles": [DOUBLES],
+        "hyperbolic_tangent_of_doubles": [DOUBLES],
+        "error_function_of_doubles": [DOUBLES],
+        "softmax_of_doubles": [Input((4096, 1000), "float64")],
+        "layer_normalization_of_doubles": [Input(shape, "float64") for shape in ((2048, 768), (768,), (768,))],
+        "matrix_multiplication_of_doubles": [Input((512, 512), "float64"), Input((512, 512), "float64")],
+        "matrix_times_vector_of_doubles": [Input((2048, 2048), "float64"), Input((2048, 1), "float64")],
+        "matrix_inverse_of_doubles": [Input((512, 512), "float64")],
+        "convolution_of_doubles": [Input((8, 28, 28, 64), "float64"), Input((3, 3, 64, 64), "float64")],
     },
     "Convolution": {
         "convolution": [IMAGES, Input((3, 3, 64, 64))],

@@ -17,7 +17,7 @@ from torch import Tensor
 Compute = Callable[..., object]
 
 CHANNELS_FIRST = ("nchw", "ncdhw", "planes", "indices", "recomputed", "_by_two", "everything", "overlapping")
-IMAGE_FAMILIES = ("Convolution", "Pooling", "Resize and sample grid", "Normalization")
+IMAGE_FAMILIES = ("Convolution", "Float64", "Pooling", "Resize and sample grid", "Normalization")
 
 
 def prepared(name: str, values: list[Tensor]) -> list[Tensor]:
@@ -229,6 +229,16 @@ TORCH: dict[str, Compute] = {
     "matrix_inverse": lambda x: torch.linalg.inv(x + torch.eye(512) * 600),
     "matrix_inverse_of_many": lambda x: torch.linalg.inv(x + torch.eye(16) * 20),
     "band_part": torch.triu,
+    "exponent_of_doubles": torch.exp,
+    "sine_of_doubles": torch.sin,
+    "hyperbolic_tangent_of_doubles": torch.tanh,
+    "error_function_of_doubles": torch.erf,
+    "softmax_of_doubles": lambda x: torch.softmax(x, -1),
+    "layer_normalization_of_doubles": lambda x, gamma, beta: F.layer_norm(x, (768,), gamma, beta),
+    "matrix_multiplication_of_doubles": torch.matmul,
+    "matrix_times_vector_of_doubles": torch.matmul,
+    "matrix_inverse_of_doubles": lambda x: torch.linalg.inv(x + torch.eye(512, dtype=torch.float64) * 600),
+    "convolution_of_doubles": same_convolution,
     "convolution": same_convolution,
     "convolution_nchw": same_convolution,
     "convolution_1x1": F.conv2d,

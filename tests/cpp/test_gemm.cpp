@@ -70,16 +70,16 @@ int64_t wrong_in_tile(const GemmTiles<T>& tiles) {
       for (int64_t column = 0; column < tiles.columns; ++column) {
         T sum = accumulate ? 7 : 0;
         for (int64_t step = 0; step < steps; ++step)
-          sum += a[static_cast<size_t>(step * tiles.rows + row)] * b[static_cast<size_t>(step * tiles.columns + column)];
+          sum +=
+              a[static_cast<size_t>(step * tiles.rows + row)] * b[static_cast<size_t>(step * tiles.columns + column)];
         count += tile[static_cast<size_t>(row * tiles.columns + column)] != sum;
       }
   }
   return count;
 }
 
-constexpr int64_t sizes[][3] = {{1, 1, 1},     {1, 5, 40},      {8, 128, 32},   {7, 127, 31},
-                                {9, 129, 33},  {96, 3, 16},     {97, 256, 512}, {13, 130, 513},
-                                {200, 7, 530}, {193, 300, 1030}};
+constexpr int64_t sizes[][3] = {{1, 1, 1},   {1, 5, 40},     {8, 128, 32},   {7, 127, 31},  {9, 129, 33},
+                                {96, 3, 16}, {97, 256, 512}, {13, 130, 513}, {200, 7, 530}, {193, 300, 1030}};
 
 }  // namespace
 

@@ -61,7 +61,8 @@ def test_errors_in_ulp(name, draw):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_values_are_the_c_librarys(name):
-    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 709.78, 710, -745, -1000, 1e308, -1e308, 20, -20, 6, -6, 2e19])
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 709.78, 710, -745, -1000])
+    x = np.append(x, [1e308, -1e308, 20, -20, 6, -6, 2e19])
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[name][0](x).astype(np.float64)
     expected[np.abs(expected) < 2.3e-308] *= 0  # programs flush subnormals to zero
