@@ -60,8 +60,8 @@ REASONS: dict[str, str] = {
     "threads they are equal",
     "reverse_rows": "bound by memory, 1.25 in another run",
     "reverse_columns": "reversed in vectors of the baseline processor",
-    "layer_normalization_of_doubles": "float64 has no kernel of its own for it: mean, variance and result are passes over "
-    "memory, two and three operations in vectors of the baseline processor",
+    "layer_normalization_of_doubles": "float64 has no kernel of its own for it: mean, variance and result are passes "
+    "over memory, in vectors of the baseline processor",
     "lstm_small_loop": FOR_COMPARISON,
     "lstm_small_loop_gradient": FOR_COMPARISON,
 }
