@@ -12,9 +12,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_steps = 128;    // a panel of 16 KB with vectors of 64 bytes
-constexpr int64_t block_rows = 96;      // 96 KB of doubles; a multiple of every tile's rows
-constexpr int64_t block_columns = 512;  // 512 KB of doubles; likewise of columns
+constexpr int64_t block_steps = 256;    // a panel of 32 KB with vectors of 64 bytes, of 16 KB with those of 32
+constexpr int64_t block_rows = 96;      // 192 KB of doubles; a multiple of every tile's rows
+constexpr int64_t block_columns = 512;  // 1 MB of doubles; likewise of columns
 
 template <class T>
 const GemmTiles<T>& tiles_of() {
