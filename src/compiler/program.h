@@ -60,6 +60,7 @@ enum class OptionalPass : uint8_t {
 struct Target {
   std::vector<OptionalPass> passes;  // those that make its programs better
   bool (*keeps)(const Operation&) = nullptr;  // does it run this composite itself? all others are expanded
+  bool fuses_epilogues = false;  // do its products and convolutions take bias, residual and activation along?
 };
 
 struct Program {

@@ -21,7 +21,8 @@ const Target wants_all{
     .passes = {OptionalPass::prune, OptionalPass::channels_last, OptionalPass::quantize, OptionalPass::normalize,
                OptionalPass::fold, OptionalPass::simplify, OptionalPass::absorb, OptionalPass::fuse,
                OptionalPass::stitch, OptionalPass::schedule},
-    .keeps = [](const Operation& operation) { return operation.is("softmax"); }};
+    .keeps = [](const Operation& operation) { return operation.is("softmax"); },
+    .fuses_epilogues = true};
 
 std::string after(Run pass, const std::string& text) {
   std::unique_ptr<Graph> graph = parse("graph {\n" + text + "}\n");
@@ -61,6 +62,27 @@ std::vector<ConstantPtr> evaluate(const Operation& op) {
 // ---- passes ----
 
 const std::string x_line = "%x = placeholder() {type=float32[2,3]} : float32[2,3]\n";
+
+TEST(without_epilogues_fuse_leaves_additions_and_keeps_sparse_products) {
+  const std::string text =
+      "%v = placeholder() {type=float32[3]} : float32[3]\n%i = placeholder() {type=int32[3]} : int32[3]\n"
+      "%j = placeholder() {type=int32[3]} : int32[3]\n%d = placeholder() {type=float32[4,5]} : float32[4,5]\n"
+      "%s = sparse_tensor(%v, %i, %j) {shape=[2,4], storage=\"COO\"} : float32[2,4]\n"
+      "%p = matrix_multiplication(%s, %d) : float32[2,5]\n%w = placeholder() {type=float32[5,3]} : float32[5,3]\n"
+      "%q = matrix_multiplication(%p, %w) : float32[2,3]\n%b = placeholder() {type=float32[3]} : float32[3]\n"
+      "%out = addition(%q, %b) : float32[2,3]\n";
+  const std::string with = after(fuse, text);
+  const std::string without = after(
+      [](Program& program) {
+        program.target.fuses_epilogues = false;
+        fuse(program);
+      },
+      text);
+  for (const std::string& found : {with, without})
+    CHECK(found.find("sparse_matrix_multiplication") != std::string::npos);
+  CHECK(with.find("fused_matrix_multiplication") != std::string::npos);
+  CHECK(without.find("fused_matrix_multiplication") == std::string::npos);
+}
 
 TEST(prune_drops_what_nothing_needs) {
   auto graph =

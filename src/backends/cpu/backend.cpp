@@ -21,16 +21,15 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// What the CPU asks of the compiler. Only oneDNN's kernels take in what follows them, and few processors multiply
-// integers; plain loops, for tests, do neither.
+// What the CPU asks of the compiler. Only oneDNN's kernels take in what follows them, and want channels last; few
+// processors multiply integers; plain loops, for tests, do neither and fuse nothing.
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, stitch, schedule},
-                          .keeps = plain_loops ? has_plain_kernel : has_kernel};
-  if (has_onednn && !plain_loops) {
-    result.passes.push_back(fuse);
-    result.passes.push_back(channels_last);
-  }
+                          .keeps = plain_loops ? has_plain_kernel : has_kernel,
+                          .fuses_epilogues = has_onednn && !plain_loops};
+  if (!plain_loops) result.passes.push_back(fuse);
+  if (has_onednn && !plain_loops) result.passes.push_back(channels_last);
   if (multiplies_integers() && !plain_loops) result.passes.push_back(quantize);
   return result;
 }
