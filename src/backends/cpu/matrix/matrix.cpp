@@ -69,7 +69,8 @@ T dot(const T* a, const T* b, int64_t n) {
   int64_t i = 0;
   for (; i + vectors * lanes <= n; i += vectors * lanes)
     for (int64_t v = 0; v < vectors; ++v)
-      sums[v] += *reinterpret_cast<const Vector*>(a + i + v * lanes) * *reinterpret_cast<const Vector*>(b + i + v * lanes);
+      sums[v] +=
+          *reinterpret_cast<const Vector*>(a + i + v * lanes) * *reinterpret_cast<const Vector*>(b + i + v * lanes);
   for (int64_t v = 1; v < vectors; ++v) sums[0] += sums[v];
   T sum = 0;
   for (int64_t lane = 0; lane < lanes; ++lane) sum += sums[0][lane];
