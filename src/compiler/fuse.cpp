@@ -7,8 +7,8 @@
 // A bias runs along the channels or columns, a residual has the result's shape; each value between
 // must have no other use. A product takes in transposes of its operands. The gradient of relu is first
 // made to look at relu's result instead of its source, which has the same sign, so that the source need
-// not exist. float32 and the halves only: what the fused kernels compute in. Backends whose kernels have no epilogue get
-// the rest of the pass: that gradient, products with sparse tensors, and softmax with its losses.
+// not exist. float32 and the halves only: what the fused kernels compute in. Backends whose kernels have
+// no epilogue get the rest of the pass: that gradient, products with sparse tensors, softmax and its losses.
 #include <unordered_map>
 #include <unordered_set>
 

@@ -1,7 +1,8 @@
 // matrix_multiplication: batched, with broadcast batches, for all types; integers in integer_product.cpp.
 //
-// float and double are packed products (gemm.h) but for vectors, the halves in float on converted operands, complex numbers products of
-// real matrices of twice the size, the reference plain loops. The threads share batches and blocks of rows or columns.
+// float and double are packed products (gemm.h) but for vectors, the halves in float on converted operands, complex
+// numbers products of real matrices of twice the size, the reference plain loops. The threads share batches and blocks
+// of rows or columns.
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/matrix/gemm.h"
 #include "backends/cpu/matrix/integer_product.h"

@@ -1,4 +1,5 @@
-// Functions of float64 in vectors, once per vector set that has fused multiply-adds; elsewhere they are the C library's.
+// Functions of float64 in vectors, once per vector set that has fused multiply-adds; elsewhere they are the C
+// library's.
 #pragma once
 
 #include "backends/cpu/stitched/tile_functions.h"
