@@ -60,7 +60,7 @@ REASONS: dict[str, str] = {
     "threads they are equal",
     "reverse_rows": "bound by memory, 1.25 in another run",
     "reverse_columns": "reversed in vectors of the baseline processor",
-    "exponent_of_doubles": "28 operations in vectors beside MKL's; 0.43 on two AMD cores with AVX-512",
+    "exponent_of_doubles": "in vectors of our own beside MKL's; 0.43 on two AMD cores with AVX-512",
     "error_function_of_doubles": "two polynomials and an exponential for every number, beside MKL's; 0.55 on AMD",
     "matrix_multiplication_of_doubles": "in tiles of our own, which take 1.0 to 1.4 times as long as MKL's from run to "
     "run; 0.83 on AMD",

@@ -1,6 +1,6 @@
 """How many units in the last place functions of float64 may be off, against the C library's long double.
 
-The bounds are what the comments in double_functions.inc state; other instruction sets use the C library's functions.
+The bounds are what the comments in double_functions.inc state; the baseline processor uses the C library's functions.
 """
 
 import math

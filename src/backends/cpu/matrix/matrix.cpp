@@ -9,6 +9,7 @@
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -62,10 +63,10 @@ Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.siz
 
 namespace {
 
-template <class T>
-T dot(const T* a, const T* b, int64_t n) {
-  typedef T Vector __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
-  constexpr int64_t lanes = 16 / sizeof(T), vectors = 8;  // which hide each other's latency
+float dot(const float* a, const float* b, int64_t n) { return float_functions().dot(a, b, n); }
+double dot(const double* a, const double* b, int64_t n) {
+  typedef double Vector __attribute__((vector_size(16), aligned(8), may_alias));
+  constexpr int64_t lanes = 2, vectors = 8;  // which hide each other's latency
   Vector sums[vectors]{};
   int64_t i = 0;
   for (; i + vectors * lanes <= n; i += vectors * lanes)
@@ -73,8 +74,7 @@ T dot(const T* a, const T* b, int64_t n) {
       sums[v] +=
           *reinterpret_cast<const Vector*>(a + i + v * lanes) * *reinterpret_cast<const Vector*>(b + i + v * lanes);
   for (int64_t v = 1; v < vectors; ++v) sums[0] += sums[v];
-  T sum = 0;
-  for (int64_t lane = 0; lane < lanes; ++lane) sum += sums[0][lane];
+  double sum = sums[0][0] + sums[0][1];
   for (; i < n; ++i) sum += a[i] * b[i];
   return sum;
 }
