@@ -310,7 +310,7 @@ def test_isolated_install(tmp_path):
 
 @pytest.mark.slow
 def test_build_without_onednn(tmp_path):
-    """What other processors get: matrix products of our own alone. Runs the README's example and the quick self-test."""
+    """What other processors get: matrix products of our own alone. Runs the README's example and a self-test."""
     venv.create(tmp_path / "environment", with_pip=True)
     other = Installed(ROOT, tmp_path)
     settings = "--config-settings=cmake.define.MPSGRAPH_ONEDNN=OFF"
