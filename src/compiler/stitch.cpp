@@ -35,15 +35,15 @@ class BlockPlan {
   explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
     const int n = static_cast<int>(block.operations.size());
     level_.assign(n, 0);
-    region_.resize(n);
     for (int i = 0; i < n; i++) {
       joins_.push_back(elementwise(i) || can_end_region(*block_.operations[i]));
       level_[i] = least_level(i);
     }
-    for (int i = 0; i < n; i++) movable_.push_back(moves_freely(i));
-    wanted_ = level_;
-    for (int i = n; i-- > 0;) sink(i);
-    for (int i = 0; i < n; i++) place(i);
+    stays_.assign(n, false);
+    place_all();
+    // Regions that were full have moved their users to later levels, which what starts a region shall follow.
+    for (int i = 0; i < n; i++) stays_[i] = joins_[i] && region_[find(i)].refused;
+    place_all();
   }
 
   // Region of an operation: the position of its representative, or -1.
@@ -86,7 +86,17 @@ class BlockPlan {
     int operations = 0;
     int inputs = 0;  // an upper bound
     std::vector<bool> reduced;  // of its reductions; empty when it has none
+    bool refused = false;  // somebody who would have joined
   };
+
+  void place_all() {
+    const int n = static_cast<int>(level_.size());
+    wanted_ = level_;
+    for (int i = n; i-- > 0;) sink(i);
+    region_.assign(n, {});
+    parent_.clear();
+    for (int i = 0; i < n; i++) place(i);
+  }
 
   bool elementwise(int i) const {
     return block_.operations[i]->definition->elementwise && !is_alias(*block_.operations[i]);
@@ -117,10 +127,20 @@ class BlockPlan {
     return level;
   }
 
-  // Can it and all that it would be merged with move to a later level, because nothing else uses any of that?
-  bool moves_freely(int i) const {
-    const std::vector<int> joined = producers(i);
-    return std::all_of(joined.begin(), joined.end(), [&](int d) { return users_[d].size() == 1 && movable_[d]; });
+  // Can it and all that it would be merged with move to a later level, because nothing uses any of that before?
+  bool moves_freely(int i, int level) const {
+    std::vector<int> moving{i};
+    for (size_t next = 0; next < moving.size(); next++)
+      for (int d : producers(moving[next])) {
+        if (wanted_[d] >= level || std::find(moving.begin(), moving.end(), d) != moving.end()) continue;
+        if (moving.size() == max_operations || stays_[d]) return false;
+        moving.push_back(d);
+      }
+    return std::all_of(moving.begin() + 1, moving.end(), [&](int d) {
+      return std::all_of(users_[d].begin(), users_[d].end(), [&](int user) {
+        return wanted_[user] >= level || std::find(moving.begin(), moving.end(), user) != moving.end();
+      });
+    });
   }
 
   // What starts a region goes to the level of its users, to be merged with them: `momentum * beta` is ready at once,
@@ -130,14 +150,14 @@ class BlockPlan {
       wanted_[i] = *std::max_element(level_.begin(), level_.end());
       return;
     }
-    if (!joins_[i] || users_[i].empty() || !movable_[i]) return;
+    if (!joins_[i] || users_[i].empty() || stays_[i]) return;
     int level = wanted_[users_[i].front()];
     for (int user : users_[i]) {
       const std::vector<int> joinable = producers(user);
       const bool may_join = elementwise(i) && std::find(joinable.begin(), joinable.end(), i) != joinable.end();
       level = std::min(level, wanted_[user] - (may_join ? 0 : 1));
     }
-    wanted_[i] = std::max(wanted_[i], level);
+    if (level > wanted_[i] && moves_freely(i, level)) wanted_[i] = level;
   }
 
   void place(int i) {
@@ -150,10 +170,30 @@ class BlockPlan {
       if (level_[d] != level) continue;
       if (!merge(i, d)) {
         level_[i] = level + 1;  // full: a region of its own, after the others
+        region_[find(d)].refused = true;
         separate(i, operation);
         return;
       }
     }
+    for (int other : siblings(i))
+      if (level_[other] == level) merge(i, other);
+  }
+
+  // Earlier operations of the same shape that read a tensor of that shape which operation i reads, too.
+  std::vector<int> siblings(int i) const {
+    std::vector<int> found;
+    if (!joins_[i]) return found;
+    for (const Tensor* in : block_.operations[i]->inputs) {
+      const int source = dependencies_.position(in->operation);
+      if (source < 0 || in->type.shape.dims() != space(i)) continue;
+      for (int other : users_[source]) {
+        const auto& inputs = block_.operations[other]->inputs;
+        if (other < i && joins_[other] && space(other) == space(i) &&
+            std::find(inputs.begin(), inputs.end(), in) != inputs.end())
+          found.push_back(other);
+      }
+    }
+    return found;
   }
 
   // Undoes the joins of an operation that was just placed: it was the newest member everywhere.
@@ -177,6 +217,7 @@ class BlockPlan {
     region_[keep].operations += region_[gone].operations;
     region_[keep].inputs += region_[gone].inputs;
     if (region_[keep].reduced.empty()) region_[keep].reduced = region_[gone].reduced;
+    region_[keep].refused |= region_[gone].refused;
     parent_[gone] = keep;
     return true;
   }
@@ -189,7 +230,7 @@ class BlockPlan {
   const Dependencies dependencies_;
   std::vector<std::vector<int>> users_;
   std::vector<int> level_, wanted_, parent_;
-  std::vector<bool> joins_, movable_;
+  std::vector<bool> joins_, stays_;
   std::vector<Region> region_;
 };
 

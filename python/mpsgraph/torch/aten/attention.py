@@ -9,7 +9,7 @@ import numpy as np
 from ..._core import Device, Tensor
 from ._table import Call, aten, shape_of
 
-IN_TILES = 128 * 128
+IN_TILES = 64 * 64
 """From so many scores of a head on, kernels of the CPU take the gradient from what the forward pass has found. With
 fewer, and on other devices, the weights are computed again (src/backends/cpu/matrix/attention.cpp)."""
 

@@ -17,22 +17,22 @@ def _reduced(call: Call, x: Tensor, reduction: int) -> Tensor:
 
 
 def _picked(
-    call: Call, losses: Tensor, labels: Tensor, axis: int, weight: Tensor | None, reduction: int, ignored: int
+    call: Call, logarithms: Tensor, labels: Tensor, axis: int, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor]:
-    """The losses at the labels, weighed and reduced; the total weight beside them."""
+    """Less the logarithms at the labels, weighed and reduced; the total weight beside them."""
     g = call.g
     counts = g.not_equal(labels, ignored)
     safe = g.select(counts, labels, call.cast(0, labels.dtype))
     if axis < 0:
-        found = g.gather_along_axis(0, losses, g.reshape(safe, [1]), out_of_range="error")
+        found = g.gather_along_axis(0, logarithms, g.reshape(safe, [1]), out_of_range="error")
         found = g.reshape(found, ())
     else:
-        found = g.gather_along_axis(axis, losses, g.expand_dims(safe, axis), out_of_range="error")
+        found = g.gather_along_axis(axis, logarithms, g.expand_dims(safe, axis), out_of_range="error")
         found = g.reshape(found, shape_of(labels))
-    shares = call.cast(counts, losses.dtype)
+    shares = call.cast(counts, logarithms.dtype)
     if weight is not None:
         shares = shares * g.reshape(g.gather(weight, g.reshape(safe, [-1])), shape_of(labels))
-    found = g.select(counts, found, call.cast(0.0, losses.dtype))
+    found = g.select(counts, -found, call.cast(0.0, logarithms.dtype))
     if weight is not None:
         found = found * shares
     total = g.reshape(g.reduction_sum(shares), ()) if shares.shape else shares
@@ -60,14 +60,14 @@ def cross_entropy_loss(
         return g.reshape(g.mean(losses), ()) if losses.shape else losses
     if smoothing:
         call.refuse("of labels with smoothing")
-    return _picked(call, -logarithms, labels, axis if rank > 1 else -1, weight, reduction, ignored)[0]
+    return _picked(call, logarithms, labels, axis if rank > 1 else -1, weight, reduction, ignored)[0]
 
 
 @aten("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss_nd", "nll_loss2d")
 def nll_loss(
     call: Call, x: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: int = 1, ignored: int = -100
 ) -> Any:
-    found, total = _picked(call, -x, labels, 1 if len(shape_of(x)) > 1 else -1, weight, reduction, ignored)
+    found, total = _picked(call, x, labels, 1 if len(shape_of(x)) > 1 else -1, weight, reduction, ignored)
     if not isinstance(call.result, (tuple, list)):
         return found
     return [found, total if reduction else call.cast(0.0, x.dtype)]

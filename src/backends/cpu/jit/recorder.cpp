@@ -71,8 +71,9 @@ struct Steps {
   static V logarithm(V x, V r) {
     return recording->set == VectorSet::avx512 ? binary(Kind::logarithm, x, r) : VectorMath<Steps>::logarithm(x, r);
   }
+  static bool has_reciprocals() { return recording->set == VectorSet::avx512; }
   static V near_quotient(V x, V y) {
-    return recording->set == VectorSet::avx512 ? x * unary(Kind::near_reciprocal, y) : x / y;
+    return has_reciprocals() ? x * unary(Kind::near_reciprocal, y) : x / y;
   }
   static V less(V a, V b) { return compare(jit::less, a, b); }
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
@@ -91,7 +92,8 @@ struct Steps {
 
  private:
   static I bits_of(int32_t x) { return jit::bits(x); }
-  // Is a a constant that b, minus a square, cannot exceed? Half of exp's clamp in what Gaussians are made of.
+  // Is a a constant that b, minus a square or a magnitude, cannot exceed? Half of exp's clamp in what Gaussians and
+  // sigmoids are made of.
   static bool above(V a, V b) {
     const auto node = [](int i) { return recording->nodes[i]; };
     const auto is_constant = [&](int i, auto holds) { return node(i).kind == Kind::constant && holds(node(i).bits); };
@@ -99,8 +101,10 @@ struct Steps {
     if (!is_constant(a.node, [](uint32_t bits) { return std::bit_cast<float>(bits) >= 0; }) ||
         negated.kind != Kind::bitwise_xor || !is_constant(negated.b, [](uint32_t bits) { return bits == 1u << 31; }))
       return false;
-    const Node square = node(negated.a);
-    return square.kind == Kind::multiply && square.a == square.b;
+    const Node positive = node(negated.a);
+    const bool magnitude = positive.kind == Kind::bitwise_and &&
+                           is_constant(positive.b, [](uint32_t bits) { return bits == (1u << 31) - 1; });
+    return magnitude || (positive.kind == Kind::multiply && positive.a == positive.b);
   }
   static V from_exponent(I k) { return unary(Kind::shift_left, add(k, 127), 23); }
 };

@@ -3,7 +3,7 @@
 //
 // P says how a vector set does the elementary steps: types V (floats), I (integers) and M (masks) with arithmetic
 // operators between V and V or float, and the static functions used below. near_quotient(x, y) may be 1 ulp further off
-// than x / y, where 2^-126 <= |y| < 2^126: by a reciprocal where the processor has a fast one. The polynomials are
+// than x / y, where 2^-126 <= |y| < 2^126: by a reciprocal where the processor has_reciprocals(). The polynomials are
 // least-squares fits at Chebyshev nodes, made for this file; errors in ulp stand beside them (measured against double
 // over the whole range).
 #pragma once
@@ -189,7 +189,12 @@ struct VectorMath {
     return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
   }
 
-  static V sigmoid(V x) { return P::splat(1.f) / (exp(-x) + 1.f); }
+  // 1 / (1 + e^-x), at most 3 ulp; for near quotients of |x|, so that the divisor is in [1, 2].
+  static V sigmoid(V x) {
+    if (!P::has_reciprocals()) return P::splat(1.f) / (exp(-x) + 1.f);
+    const V e = exp(-P::absolute(x));
+    return P::near_quotient(P::choose(P::less(x, P::splat(0.f)), e, P::splat(1.f)), e + 1.f);
+  }
   static V sigmoid_gradient(V incoming, V x) {
     const V s = sigmoid(x);
     return incoming * s * (P::splat(1.f) - s);
