@@ -72,9 +72,7 @@ struct Steps {
     return recording->set == VectorSet::avx512 ? binary(Kind::logarithm, x, r) : VectorMath<Steps>::logarithm(x, r);
   }
   static bool has_reciprocals() { return recording->set == VectorSet::avx512; }
-  static V near_quotient(V x, V y) {
-    return has_reciprocals() ? x * unary(Kind::near_reciprocal, y) : x / y;
-  }
+  static V near_quotient(V x, V y) { return has_reciprocals() ? x * unary(Kind::near_reciprocal, y) : x / y; }
   static V less(V a, V b) { return compare(jit::less, a, b); }
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
   static V equal(V a, V b) { return compare(jit::equal, a, b); }
