@@ -15,8 +15,9 @@ using dnnl::memory;
 using Description = dnnl::matmul::primitive_desc;
 
 constexpr int64_t least_products = 1 << 19;  // of a block: some 10 microseconds, ten times what a call costs
-constexpr int64_t usual_products = 1 << 21;  // of a block where there are more than threads, as each packs its factors
+constexpr int64_t usual_products = 1 << 23;  // of a block where there are more than threads, as each packs its factors
 constexpr int64_t blocks_per_thread = 4;
+constexpr int64_t enough_rows = 64;  // of a block that packs the whole right factor
 constexpr int64_t row_unit = 8, column_unit = 64;
 
 // Of a block, for oneDNN's tiles and its packing, and what it may be where a thread would get nothing else.
@@ -209,7 +210,8 @@ class OnednnProduct final : public Kernel {
     std::vector<Call> calls;  // [member][variant]
   };
 
-  // Along a dimension of the batch, then columns, whose packing no other block repeats, then rows.
+  // Along a dimension of the batch, then columns, whose packing no other block repeats, then rows. Where each thread has
+  // one block, of enough rows, along rows: it reads and writes whole ones.
   void cut(size_t rank) {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];
@@ -235,6 +237,7 @@ class OnednnProduct final : public Kernel {
     };
     const bool enough = pieces(least_block) >= std::min<int64_t>(wanted, thread_count());
     const LeastBlock& least = enough ? least_block : smallest_block;
+    if (wanted <= thread_count() && rows >= wanted * enough_rows) return take(rank - 2, enough_rows, row_unit);
     take(rank - 1, least.columns, column_unit);
     take(rank - 2, least.rows, row_unit);
   }
