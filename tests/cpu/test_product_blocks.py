@@ -6,14 +6,15 @@ from harness.runtime import run_program
 
 DESCRIPTION = mg.Device("cpu").description
 AVX512 = "AVX-512" in DESCRIPTION and "oneDNN" in DESCRIPTION  # else small products are in tiles, or cut to be packed
-# Rows, steps, columns: blocks of the usual size, of the smallest one, with a last piece that is smaller, one block.
+# Rows, steps, columns: blocks of the usual size, one of rows a thread, of the smallest size, with a last piece that is smaller, one block.
 PROGRAM = """
     import re
     import mpsgraph as mg
     import numpy as np
 
     for rows, steps, columns in [
-        (256, 512, 128), (64, 512, 128), (40, 700, 100), (72, 512, 64), (520, 128, 67), (23, 900, 63), (8, 16, 8),
+        (512, 512, 512), (256, 512, 128), (64, 512, 128), (40, 700, 100), (72, 512, 64), (520, 128, 67), (23, 900, 63),
+        (8, 16, 8),
     ]:
         rng = np.random.default_rng(0)
         one, two = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, steps), (steps, columns)))
@@ -31,7 +32,7 @@ PROGRAM = """
 
 
 # By threads, of each of the sizes above, where oneDNN has them: with two threads blocks are even.
-BLOCKS = {1: [1] * 7, 2: [4, 2, 1, 2, 2, 1, 1], 3: [3, 4, 1, 3, 3, 1, 1], 4: [4, 4, 1, 3, 4, 1, 1]}
+BLOCKS = {1: [1] * 8, 2: [8, 2, 2, 1, 2, 2, 1, 1], 3: [12, 3, 4, 1, 3, 3, 1, 1], 4: [16, 4, 4, 1, 3, 4, 1, 1]}
 
 
 @pytest.mark.parametrize("threads", BLOCKS)
@@ -39,5 +40,5 @@ def test_blocks_cover_the_result_and_occupy_the_threads(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     found = [int(word) for word in done.stdout.split()]
-    assert len(found) == 21
+    assert len(found) == 24
     assert not AVX512 or found == [count for count in BLOCKS[threads] for _ in range(3)]
