@@ -149,6 +149,7 @@ void fuse(Program& program) {
   look_at_results(program);
   fuse_sparse(program);
   fuse_softmax(program);
+  fuse_rotary(program);
   if (!program.target.fuses_epilogues) return;
   const Fuser fuser(program);
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });

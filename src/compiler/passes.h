@@ -28,6 +28,7 @@ void simplify(Program&);  // algebra, merged duplicates, forwarded variable read
 void absorb(Program&);    // constant scales and shifts along channels go into constant weights
 void fuse(Program&);      // convolution and matrix products with bias, residual and activation
 void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
+void fuse_rotary(Program&);   // part of fuse: rotary embeddings and their gradients
 void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, losses by class numbers
 void stitch(Program&);    // element-wise regions become one operation each
 void schedule(Program&);  // what gives back more memory than it takes runs as soon as it can: updates of variables

@@ -6,7 +6,8 @@ from harness.runtime import run_program
 
 DESCRIPTION = mg.Device("cpu").description
 AVX512 = "AVX-512" in DESCRIPTION and "oneDNN" in DESCRIPTION  # else small products are in tiles, or cut to be packed
-# Rows, steps, columns: blocks of the usual size, one of rows a thread, of the smallest size, with a last piece that is smaller, one block.
+# Rows, steps, columns: blocks of the usual size, one of rows a thread, of the smallest size, with a last piece that is
+# smaller, one block.
 PROGRAM = """
     import re
     import mpsgraph as mg

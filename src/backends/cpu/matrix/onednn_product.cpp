@@ -210,8 +210,8 @@ class OnednnProduct final : public Kernel {
     std::vector<Call> calls;  // [member][variant]
   };
 
-  // Along a dimension of the batch, then columns, whose packing no other block repeats, then rows. Where each thread has
-  // one block, of enough rows, along rows: it reads and writes whole ones.
+  // Along a dimension of the batch, then columns, whose packing no other block repeats, then rows. Where each thread
+  // has one block, of enough rows, along rows: it reads and writes whole ones.
   void cut(size_t rank) {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];

@@ -1,0 +1,37 @@
+// What pass fuse makes of rotary embeddings: pairs of a row's elements are turned by angles. With halves x = (a, b):
+//
+//   y = rotary_embedding(x, c, s)                        x c + (-b, a) s
+//   its inverse, the gradient                            x c + (b', -a'), with (a', b') = x s
+// c and s are broadcast over the axes in front. Axes of x, and of c and s, come in the order of a permutation each,
+// whose last one stays. Su et al., "RoFormer", arXiv:2104.09864.
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> infer_rotary_embedding(const InferContext& c) {
+  const Ints& permutation = c.attributes.integers("permutation");
+  const Shape& source = c.shape(0);
+  const auto rank = static_cast<size_t>(source.rank());
+  if (rank == 0 || permutation.size() != rank || c.attributes.integers("angle_permutation").size() != rank)
+    c.shape_error(cat("permutations are of another rank than ", source));
+  if (source[source.rank() - 1] % 2 != 0) c.shape_error(cat("rows of ", source, " have no halves"));
+  Dims dims(rank);
+  for (size_t i = 0; i < rank; ++i) dims[i] = source[static_cast<int>(permutation[i])];
+  return {{c.dtype(0), Shape(dims)}};
+}
+
+}  // namespace
+
+const Family fused_rotary_embedding_family("fused", [] {
+  OperationDefinition d;
+  d.name = "rotary_embedding";
+  d.min_inputs = d.max_inputs = 3;
+  d.attributes = {required("permutation", AttributeKind::integers),
+                  required("angle_permutation", AttributeKind::integers), optional("inverse", false)};
+  d.infer = infer_rotary_embedding;
+  d.internal = true;
+  define(std::move(d));
+});
+
+}  // namespace mpsgraph::ops
