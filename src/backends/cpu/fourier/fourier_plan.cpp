@@ -76,7 +76,8 @@ LanePlan<T>::LanePlan(int64_t n, int64_t columns, int lanes) : n(n) {
         for (int which = 0; which < count; ++which) {
           for (bool imaginary : {false, true}) {
             for (int lane = 0; lane < width; ++lane) {
-              const std::complex<double> w = factor(which, block * width + lane + columns * q);
+              const std::complex<double> w =
+                  factor(which, first_lane(block * width, columns, width) + lane + columns * q);
               pass.factors.push_back(static_cast<T>(imaginary ? w.imag() : w.real()));
             }
           }
@@ -124,8 +125,7 @@ template <class T>
 size_t FourierPlan<T>::work() const {
   if (convolution) return 4 * static_cast<size_t>(convolution->n + lanes) + convolution->work();
   if (!n1) return static_cast<size_t>(6 * lanes * n);
-  const int64_t longest = std::max(rounded(n1), n2);
-  return static_cast<size_t>(2 * n2 * rounded(n1) + 4 * lanes * longest);
+  return static_cast<size_t>(2 * plane() + 4 * lanes * std::max(pitch(), n2));
 }
 
 template <class T>

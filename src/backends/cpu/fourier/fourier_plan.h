@@ -5,6 +5,7 @@
 // [n][2][lanes]. One long signal is seen as a matrix of n1 x n2, whose columns and then rows are such lanes.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,12 @@ struct LineAllocator {
   void deallocate(T* p, size_t) { ::operator delete(p, line); }
   bool operator==(const LineAllocator&) const = default;
 };
+
+// Where the lanes of a block begin that would begin at `lane`: the last ones of `count` overlap those before, unless
+// there are too few of them.
+inline int64_t first_lane(int64_t lane, int64_t count, int lanes) {
+  return count < lanes ? lane : std::min(lane, count - lanes);
+}
 
 // Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted; decimated in time:
 // points are multiplied by twiddle factors before a pass, so that additions and twiddle factors are one fused
@@ -75,8 +82,12 @@ struct FourierPlan {
   std::unique_ptr<const FourierPlan> convolution;
   std::vector<T> chirp_re, chirp_im, spectrum_re, spectrum_im;
 
-  bool whole_sides() const { return n1 > 0 && n1 % lanes == 0 && n2 % lanes == 0; }
-  int64_t rounded(int64_t count) const { return (count + lanes - 1) / lanes * lanes; }
+  bool whole_sides() const { return n1 % lanes == 0 && n2 % lanes == 0; }
+  // So long that overlapping lanes cost less than parts of numbers that are first taken apart.
+  bool long_sides() const { return std::min(n1, n2) >= lanes && n >= 2 * lanes * lanes; }
+  // Of the transposed columns, parts apart: numbers from one row to the next, and of all.
+  int64_t pitch() const { return (n1 + lanes - 1) / lanes * lanes; }
+  int64_t plane() const { return n2 * pitch(); }
 };
 
 // A real signal of an even number n of points, as a complex one of half the length whose real parts are the even points
@@ -94,7 +105,7 @@ struct FourierFunctions {
   int lanes;
   // One planar signal to another, which may be the same; both with room for `lanes` more numbers.
   void (*signal)(const FourierPlan<T>& plan, const T* re, const T* im, T* to_re, T* to_im, T* work);
-  // Complex numbers to others, which may be the same, of a plan with whole_sides(); `ahead`: how many numbers of T
+  // Complex numbers to others, which may be the same, of a plan with long_sides(); `ahead`: how many numbers of T
   // further the next signal lies, or 0.
   void (*complex_signal)(const FourierPlan<T>& plan, const T* from, T* to, int64_t ahead, bool inverse, T scale,
                          T* work);

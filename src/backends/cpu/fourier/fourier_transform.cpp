@@ -179,7 +179,7 @@ class AxisTransform {
     const int64_t m = signal_.n;
     T *re = work, *im = re + room(), *rest = im + room();
     const auto transform = [&](T* a, T* b) { functions_.signal(signal_, a, b, a, b, rest); };
-    if (axis_.kind == Kind::complex && axis_.inner == 1 && signal_.whole_sides()) {
+    if (axis_.kind == Kind::complex && axis_.inner == 1 && signal_.long_sides()) {
       const int64_t ahead = i + 1 < axis_.signals() ? 2 * m : 0;
       functions_.complex_signal(signal_, from + 2 * i * m, to + 2 * i * m, ahead, axis_.inverse, scale_, rest);
     } else if (axis_.kind == Kind::complex && axis_.inner == 1) {
