@@ -48,7 +48,8 @@ def test_every_length_is_numpys(n: int):
     assert_close(run(turned, lambda g, t: g.real_to_hermitean_fft(t, 0)), np.fft.rfft(turned, axis=0))
 
 
-@pytest.mark.parametrize("shape", [(67, 24), (64, 128), (33, 250), (3, 70, 40), (2, 100, 33), (5, 6, 7, 8)])
+@pytest.mark.parametrize("shape", [(67, 24), (64, 128), (33, 250), (3, 70, 40), (2, 100, 33), (5, 6, 7, 8), (4, 3000),
+                                   (3, 2401), (2, 2048)])  # fmt: skip
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_many_signals_are_numpys(shape: tuple[int, ...], dtype: str):
     z = complex_numbers(*shape).astype(dtype)
