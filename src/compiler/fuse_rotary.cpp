@@ -52,7 +52,7 @@ Half half_of(const Attributes& slice, const Dims& dims) {
     if (!range || range->squeezed || range->stride != 1) return Half::none;
     if (axis + 1 < dims.size()) {
       if (range->count != dims[axis]) return Half::none;
-    } else if (2 * range->count == dims[axis] && range->start % range->count == 0) {
+    } else if (range->count > 0 && 2 * range->count == dims[axis] && range->start % range->count == 0) {
       half = range->start == 0 ? Half::first : Half::second;
     }
   }
@@ -220,7 +220,8 @@ class RotaryFuser {
 void fuse_rotary(Program& program) {
   const auto concerned = [](const Operation& operation) {
     if (operation.is("slice_gradient"))
-      return half_of(operation.attributes, operation.output()->shape().dims()) != Half::none;
+      return operation.output()->shape().ranked() &&
+             half_of(operation.attributes, operation.output()->shape().dims()) != Half::none;
     return operation.is("concat") && operation.inputs.size() == 2 &&
            (negated(operation.input(0)) || negated(operation.input(1)));
   };

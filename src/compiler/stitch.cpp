@@ -4,10 +4,10 @@
 //   %b = erf(%a)                   ->      ... the same operations over arguments ...
 //   %s = reduction_sum(%b)                 yield %s
 //
-// A region may end in reductions of its values. Regions must not form cycles with what lies between
-// them, so each operation gets a level: it rises along every edge that leaves an element-wise operation
-// without joining its consumer to it. Operations of one level that are connected can be merged, because a path that
-// leaves the region never comes back to that level.
+// A region may end in reductions of its values, and what reads the same tensor of its shape belongs to it, too, if it
+// can run at the same time. Regions must not form cycles with what lies between them, so each operation gets a level:
+// it rises along every edge that leaves an element-wise operation without joining its consumer to it. Operations of one
+// level that are connected can be merged, because a path that leaves the region never comes back to that level.
 //
 // A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of
 // four that another region would have to write.

@@ -41,6 +41,7 @@ SHAPES = [
     ((6, 4, 66), (66,)),  # an end of half a row that is no whole vector
     ((6,), (6,)),
     ((3, 0, 8), (1, 8)),
+    ((3, 0), (0,)),
 ]
 
 

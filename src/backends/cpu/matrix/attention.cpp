@@ -104,22 +104,17 @@ struct Geometry {
   int64_t mask_elements = 0;  // of one of its matrices
 };
 
-// Is it a gradient whose forward pass is in the same graph? PyTorch's backward graphs are alone.
-bool weights_are_at_hand(const Operation& operation) {
-  return is_gradient(operation) && operation.inputs.back()->operation->is("scaled_dot_product_attention");
-}
-
 // Do tiles compute it, and no slower than products with a soft-max between them? Each batch has queries of its own;
 // keys and values may be shared, by the same batches. A few queries are multiplied by the keys as they are, without
-// packing them; few scores are in the caches anyway. Of few the gradient's products use the weights of the forward pass
-// where both are in one graph; tiles would compute them a second time.
+// packing them, and few scores are in the caches anyway (their number is IN_TILES in
+// python/mpsgraph/torch/aten/attention.py, too).
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
   if (is_gradient(operation) && operation.attributes.boolean("mask_gradient")) return false;
   const Geometry g(operation);
   const AttentionSizes& s = g.sizes;
-  const int64_t least = weights_are_at_hand(operation) ? 128 * 128 : 64 * 64;
+  constexpr int64_t least = 64 * 64;
   return g.query == g.batches && g.key == g.value && g.count() > 0 && s.features > 0 && s.values > 0 &&
          s.features <= longest_row && s.values <= longest_row && s.queries >= fewest_queries &&
          s.keys * s.queries >= least;
