@@ -28,6 +28,7 @@ namespace {
 
 constexpr int max_operations = 96;  // bounds registers and the size of one kernel
 constexpr int max_inputs = 48;
+constexpr int most_siblings = 16;  // that are looked at
 
 // One block's operations, their levels and regions, by position in the block.
 class BlockPlan {
@@ -179,17 +180,20 @@ class BlockPlan {
       if (level_[other] == level) merge(i, other);
   }
 
-  // Earlier operations of the same shape that read a tensor of that shape which operation i reads, too.
+  // Earlier operations of the same shape that read a tensor of that shape which operation i reads, too: the nearest of
+  // them, as these have met those before.
   std::vector<int> siblings(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;
     for (const Tensor* in : block_.operations[i]->inputs) {
       const int source = dependencies_.position(in->operation);
       if (source < 0 || in->type.shape.dims() != space(i)) continue;
-      for (int other : users_[source]) {
+      const std::vector<int>& users = users_[source];  // in order
+      auto user = std::lower_bound(users.begin(), users.end(), i);
+      for (int seen = 0; user != users.begin() && seen < most_siblings; seen++) {
+        const int other = *--user;
         const auto& inputs = block_.operations[other]->inputs;
-        if (other < i && joins_[other] && space(other) == space(i) &&
-            std::find(inputs.begin(), inputs.end(), in) != inputs.end())
+        if (joins_[other] && space(other) == space(i) && std::find(inputs.begin(), inputs.end(), in) != inputs.end())
           found.push_back(other);
       }
     }
