@@ -38,6 +38,8 @@ SHAPES = [
     ((2, 5, 3, 32), (1, 1, 3, 32)),  # batch, heads, positions, features
     ((2, 5, 3, 32), (2, 1, 3, 32)),
     ((7, 10), (7, 10)),
+    ((3000, 34), (3000, 34)),  # parts of a single line of rows
+    ((7, 500, 34), (500, 34)),
     ((6, 4, 66), (66,)),  # an end of half a row that is no whole vector
     ((6,), (6,)),
     ((3, 0, 8), (1, 8)),

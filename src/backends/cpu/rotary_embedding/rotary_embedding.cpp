@@ -1,4 +1,6 @@
 // rotary_embedding: rows are read where they lie, in the order of the result's, which the threads share.
+#include <algorithm>
+
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/parallel.h"
@@ -45,9 +47,13 @@ class RotaryKernel final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    const int64_t inner = dims_.back(), lines = width_ == 0 ? 0 : element_count(dims_) / std::max<int64_t>(inner, 1);
-    parallel_for(lines, grain_for(inner * width_ * int64_t{4 * sizeof(float)}), [&](int64_t begin, int64_t end) {
-      for (int64_t line = begin; line < end; ++line) turn_(rows(frame, line));
+    const int64_t inner = dims_.back(), all = width_ == 0 ? 0 : element_count(dims_);
+    parallel_for(all, grain_for(width_ * int64_t{4 * sizeof(float)}), [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t first = begin % inner, count = std::min(inner - first, end - begin);
+        turn_(rows(frame, begin / inner, first, count));
+        begin += count;
+      }
     });
   }
   std::string description() const override { return "rows turned by angles"; }
@@ -55,10 +61,11 @@ class RotaryKernel final : public Kernel {
  private:
   static constexpr size_t operands_ = 3;
 
-  // Those along the last axis but one.
-  RotaryRows rows(Frame& frame, int64_t line) const {
+  // `count` rows along the last axis but one, `first` and the next ones of a line of them.
+  RotaryRows rows(Frame& frame, int64_t line, int64_t first, int64_t count) const {
     const size_t last = dims_.size() - 1;
-    int64_t offsets[operands_] = {}, rest = line;
+    int64_t offsets[operands_], rest = line;
+    for (size_t i = 0; i < operands_; ++i) offsets[i] = first * strides_[i][last];
     for (size_t axis = last; axis-- > 0; rest /= dims_[axis])
       for (size_t i = 0; i < operands_; ++i) offsets[i] += rest % dims_[axis] * strides_[i][axis];
     const auto at = [&](size_t i) { return frame.at<const float>(slots_[i]) + offsets[i]; };
@@ -68,8 +75,8 @@ class RotaryKernel final : public Kernel {
             strides_[0][last],
             strides_[1][last],
             strides_[2][last],
-            frame.at<float>(result_) + line * dims_[last] * width_,
-            dims_[last],
+            frame.at<float>(result_) + (line * dims_[last] + first) * width_,
+            count,
             width_ / 2};
   }
 
