@@ -69,6 +69,27 @@ def test_what_follows_a_full_region_is_together():
     assert found[1].split().count("sigmoid") == 1 and len(found[1].split()) == 4, found
 
 
+def test_each_update_is_one_region():
+    """Also where a gradient is ready long before the last: three layers, Adam with its six values a variable."""
+
+    def program(g: mg.Graph):
+        x, labels = g.placeholder((4, 12), name="x"), g.placeholder((4, 3), name="labels")
+        h, sizes = x, (12, 20, 16, 3)
+        for rows, columns in zip(sizes, sizes[1:], strict=False):
+            h = g.relu(h @ g.variable(np.full((rows, columns), 0.1, np.float32)))
+        loss = g.softmax_cross_entropy(h, labels, reduction="mean")
+        variables = g.trainable_variables
+        updates = mg.optim.Adam().updates(g.gradients(loss, variables), g.constant(0.001))
+        return {x: (4, 12), labels: (4, 3)}, [loss], updates
+
+    text = observed(program)["stitch"]
+    regions = [part.split("yield")[0] for part in text.split("= stitched(")[1:]]
+    for shape in ("float32[12,20]", "float32[20,16]", "float32[16,3]"):
+        parts = [r for r in regions if re.search(rf"(square_root|division|subtraction)\(.*: {re.escape(shape)}\n", r)]
+        assert len(parts) == 1, text
+        assert parts[0].count(" = ") == 12, parts[0]
+
+
 @pytest.mark.parametrize("program", [gated, siblings, apart, full])
 def test_regions_change_no_result(program):
     def results(**options) -> list[np.ndarray]:
