@@ -6,8 +6,8 @@
 
 namespace mpsgraph::cpu::jit {
 
-void Assembler::word(uint32_t value) {
-  for (int shift = 0; shift < 32; shift += 8) byte(value >> shift & 0xff);
+void Assembler::word(uint64_t value, int bytes) {
+  for (int shift = 0; shift < 8 * bytes; shift += 8) byte(value >> shift & 0xff);
 }
 
 // ModRM, SIB and displacement; always 32 bits of it, so that EVEX's scaled 8-bit form needs no care.
@@ -37,20 +37,21 @@ void Assembler::vector(Opcode opcode, int reg, int source, Operand operand, Extr
   const int base = operand.kind == Operand::constant ? 0 : operand.reg;
   const int index = memory && operand.index >= 0 ? operand.index : 0;
   const int from = source < 0 ? 0 : source;
+  const bool spreads = opcode.map == 2 && (opcode.code & ~1) == 0x18;  // vbroadcastss and -sd do so by themselves
   if (set_ == VectorSet::avx512) {
     const int x = memory ? index >> 3 & 1 : base >> 4 & 1;
     const int b = base >> 3 & 1;
-    const bool spreads = opcode.map == 2 && opcode.code == 0x18;  // vbroadcastss does so by itself
     const bool broadcast = extra.broadcast || (operand.kind == Operand::constant && !spreads);
     byte(0x62);
     byte((~reg >> 3 & 1) << 7 | (~x & 1) << 6 | (~b & 1) << 5 | (~reg >> 4 & 1) << 4 | opcode.map);
-    byte((~from & 15) << 3 | 1 << 2 | opcode.prefix);
+    byte(opcode.w << 7 | (~from & 15) << 3 | 1 << 2 | opcode.prefix);
     byte((extra.zero ? 1 : 0) << 7 | (extra.half ? 1 : 2) << 5 | (broadcast ? 1 : 0) << 4 | (~from >> 4 & 1) << 3 |
          extra.mask);
   } else {
     byte(0xc4);
     byte((~reg >> 3 & 1) << 7 | (~index >> 3 & 1) << 6 | (~base >> 3 & 1) << 5 | opcode.map);
-    byte((~from & 15) << 3 | (extra.half ? 0 : 1) << 2 | opcode.prefix);
+    const int w = spreads ? 0 : opcode.w;
+    byte(w << 7 | (~from & 15) << 3 | (extra.half ? 0 : 1) << 2 | opcode.prefix);
   }
   byte(opcode.code);
   address(reg, operand, extra.immediate >= 0);
@@ -145,15 +146,16 @@ void Assembler::land(Label jump) { patch(jump, static_cast<int32_t>(bytes_.size(
 
 std::vector<uint8_t> Assembler::finish() {
   align(64);
-  std::vector<uint32_t> pool;
-  const size_t begin = bytes_.size(), lanes = set_ == VectorSet::avx512 ? 1 : 8;  // AVX2 reads a whole vector
+  std::vector<uint64_t> pool;
+  const size_t begin = bytes_.size();
+  const int lanes = set_ == VectorSet::avx512 ? 1 : 32 / lane_bytes_;  // AVX2 reads a whole vector
   for (const Fixup& fixup : fixups_) {
     const size_t entry = std::find(pool.begin(), pool.end(), fixup.bits) - pool.begin();
     if (entry == pool.size()) {
       pool.push_back(fixup.bits);
-      for (size_t i = 0; i < lanes; i++) word(fixup.bits);
+      for (int i = 0; i < lanes; i++) word(fixup.bits, lane_bytes_);
     }
-    patch(fixup.position + 4, static_cast<int32_t>(begin + entry * lanes * 4 - fixup.end));
+    patch(fixup.position + 4, static_cast<int32_t>(begin + entry * lanes * lane_bytes_ - fixup.end));
   }
   return std::move(bytes_);
 }

@@ -15,9 +15,9 @@ enum class VectorSet { avx2, avx512 };
 
 enum General : int { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15 };
 
-// prefix: 0 none, 1 66, 2 F3, 3 F2; map: 1 0F, 2 0F38, 3 0F3A.
+// prefix: 0 none, 1 66, 2 F3, 3 F2; map: 1 0F, 2 0F38, 3 0F3A; w: the prefix's bit W, mostly elements of 64 bits.
 struct Opcode {
-  uint8_t map, prefix, code;
+  uint8_t map, prefix, code, w = 0;
 };
 
 // A vector register, memory, or an entry of the pool of constants behind the code.
@@ -27,19 +27,19 @@ struct Operand {
   int index = -1;
   int scale = 1;
   int32_t displacement = 0;
-  uint32_t bits = 0;  // constant: the same 32 bits in every lane
+  uint64_t bits = 0;  // constant: the same in every lane
 
   static Operand in(int reg) { return {vector, reg}; }
   static Operand at(int base, int32_t displacement = 0) { return {memory, base, -1, 1, displacement}; }
   static Operand at(int base, int index, int scale, int32_t displacement = 0) {
     return {memory, base, index, scale, displacement};
   }
-  static Operand of(uint32_t bits) { return {constant, 0, -1, 1, 0, bits}; }
+  static Operand of(uint64_t bits) { return {constant, 0, -1, 1, 0, bits}; }
 };
 
 class Assembler {
  public:
-  explicit Assembler(VectorSet set) : set_(set) {}
+  Assembler(VectorSet set, int lane_bytes) : set_(set), lane_bytes_(lane_bytes) {}
 
   struct Extra {
     int immediate = -1;
@@ -82,14 +82,15 @@ class Assembler {
   struct Fixup {
     size_t position;  // of the 32-bit displacement
     size_t end;  // of the instruction, from which the displacement counts
-    uint32_t bits;
+    uint64_t bits;
   };
   void byte(int value) { bytes_.push_back(static_cast<uint8_t>(value)); }
-  void word(uint32_t value);
+  void word(uint64_t value, int bytes = 4);
   void rex_w(int reg, int rm);
   void address(int reg, const Operand& operand, bool immediate_follows);
 
   VectorSet set_;
+  int lane_bytes_;  // of a constant
   std::vector<uint8_t> bytes_;
   std::vector<Fixup> fixups_;
 };

@@ -24,7 +24,9 @@ constexpr int never = std::numeric_limits<int>::max();
 class Generator {
  public:
   explicit Generator(VectorCode code)
-      : code_(std::move(code)), nodes_(code_.nodes), set_(code_.set), wide_(set_ == VectorSet::avx512), as_(set_) {}
+      : code_(std::move(code)), nodes_(code_.nodes), set_(code_.set), lane_bytes_(code_.lane_bytes),
+        wide_(set_ == VectorSet::avx512), lane_(lane_bytes_ == 8 ? opcodes_of_doubles : opcodes_of_floats),
+        as_(set_, lane_bytes_) {}
 
   std::vector<uint8_t> run() {
     contract(nodes_);
@@ -38,7 +40,7 @@ class Generator {
     as_.align(32);
     const auto loop = as_.here();
     body(false);
-    as_.add(count, lanes_of(set_));
+    as_.add(count, lanes_of(set_, lane_bytes_));
     as_.compare(count, whole);
     as_.jump_back(Assembler::below, loop);
     as_.land(no_whole);
@@ -47,7 +49,7 @@ class Generator {
     if (wide_)
       as_.mask_from(tail_mask, tail_lanes);
     else
-      as_.vector(move_load, tail_vector, -1, Operand::at(tail_lanes));
+      as_.vector(move_whole, tail_vector, -1, Operand::at(tail_lanes));
     body(true);
     as_.land(no_tail);
     end();
@@ -109,7 +111,7 @@ class Generator {
     near_root_.assign(nodes_.size(), false);
     bool quotients = false;
     for (size_t i = 0; i < nodes_.size(); i++) {
-      const bool in_loop = wide_ && needed(i) && !invariant_[i];
+      const bool in_loop = wide_ && lane_bytes_ == 4 && needed(i) && !invariant_[i];
       quotients |= in_loop && nodes_[i].kind == Kind::divide;
       near_root_[i] = in_loop && nodes_[i].kind == Kind::square_root;
     }
@@ -129,13 +131,13 @@ class Generator {
     for (size_t i = 0; i < in_registers_.size(); i++) as_.load(stream_registers[i], streams, in_registers_[i] * 8);
     for (int i = 0; i < code_.accumulators; i++) {
       owner_[i] = pinned;
-      as_.vector(move_load, i, -1, Operand::at(sums, i * 64));
+      as_.vector(move_whole, i, -1, Operand::at(sums, i * 64));
     }
   }
 
   void end() {
     as_.patch(stack_, -64 * most_slots_);
-    for (int i = 0; i < code_.accumulators; i++) as_.vector(move_store, i, -1, Operand::at(sums, i * 64));
+    for (int i = 0; i < code_.accumulators; i++) as_.vector(store_whole, i, -1, Operand::at(sums, i * 64));
     as_.zero_upper();
     as_.move(rsp, frame);
     for (size_t i = std::size(saved_registers); i-- > 0;) as_.pop(saved_registers[i]);
@@ -170,7 +172,7 @@ class Generator {
     for (size_t i = 0; i < nodes_.size(); i++)
       if (!invariant_[i]) register_[i] = slot_[i] = -1;
     if (!tail)
-      for (int stream : code_.prefetched) as_.prefetch(address(stream, 4, prefetch_distance));
+      for (int stream : code_.prefetched) as_.prefetch(address(stream, lane_bytes_, prefetch_distance));
     for (size_t i = 0; i < nodes_.size(); i++)
       if (needed(i) && !invariant_[i] && !fused_[i]) emit(static_cast<int>(i));
   }
@@ -192,7 +194,7 @@ class Generator {
   }
 
   void spill(int node) {
-    if (slot_[node] < 0) as_.vector(move_store, register_[node], -1, slot_operand(node));
+    if (slot_[node] < 0) as_.vector(store_whole, register_[node], -1, slot_operand(node));
     owner_[register_[node]] = -1;
     register_[node] = -1;
   }
@@ -217,12 +219,12 @@ class Generator {
     if (register_[node] >= 0) return register_[node];
     const int reg = take();
     if (nodes_[node].kind == Kind::constant) {
-      as_.vector(broadcast, reg, -1, Operand::of(nodes_[node].bits));
+      as_.vector(lane_.broadcast, reg, -1, Operand::of(nodes_[node].bits));
       owner_[reg] = busy;
       borrowed_.push_back(reg);
       return reg;
     }
-    as_.vector(move_load, reg, -1, slot_operand(node));
+    as_.vector(move_whole, reg, -1, slot_operand(node));
     owner_[reg] = node;
     register_[node] = reg;
     return reg;
@@ -278,31 +280,34 @@ class Generator {
     switch (node.kind) {
       case Kind::constant: return;
       case Kind::scalar: {
-        static constexpr Opcode by_format[] = {broadcast, broadcast_words, broadcast_words, broadcast_bytes};
+        const Opcode by_format[] = {lane_.broadcast, broadcast_floats, broadcast_floats,
+                                    broadcast_words, broadcast_words,  broadcast_bytes};
         const int reg = result(i);
         as_.load(scratch, streams, node.stream * 8);
         as_.vector(by_format[static_cast<int>(node.format)], reg, -1, Operand::at(scratch));
         if (node.format == Format::float16) as_.vector(widen_halves, reg, -1, Operand::in(reg));
+        if (node.format == Format::float32) as_.vector(floats_to_doubles, reg, -1, Operand::in(reg));
+        if (node.format == Format::int32) as_.vector(integers_to_doubles, reg, -1, Operand::in(reg));
         return;
       }
       case Kind::load: return load(i, node);
       case Kind::store: return store(node);
       case Kind::accumulate: return accumulate(node);
-      case Kind::square_root: return near_root_[i] ? near_root(i) : unary(i, {1, 0, 0x51});
+      case Kind::square_root: return near_root_[i] ? near_root(i) : unary(i, lane_.square_root);
       case Kind::near_reciprocal: return reciprocal(i);
-      case Kind::mantissa: return unary(i, mantissa_of, 3);
-      case Kind::exponent: return unary(i, exponent_of);
+      case Kind::mantissa: return unary(i, lane_.mantissa, 3);
+      case Kind::exponent: return unary(i, lane_.exponent);
       case Kind::logarithm: return logarithm(i);
-      case Kind::to_float: return unary(i, {1, 0, 0x5b});
-      case Kind::to_integer: return unary(i, {1, 2, 0x5b});
+      case Kind::to_float: return unary(i, integers_to_floats);
+      case Kind::to_integer: return unary(i, floats_to_integers);
       case Kind::to_bfloat16: {
-        unary(i, {2, 2, 0x72});
+        unary(i, floats_to_bfloat16);
         return as_.vector(extend_words, register_[i], -1, Operand::in(register_[i]));
       }
-      case Kind::round: return unary(i, round_floats, 8 | node.stream);
-      case Kind::shift_left: return shift(i, 6);
-      case Kind::shift_right: return shift(i, 2);
-      case Kind::shift_right_sign: return shift(i, 4);
+      case Kind::round: return unary(i, lane_.round, 8 | node.stream);
+      case Kind::shift_left: return shift(i, lane_.shift, 6);
+      case Kind::shift_right: return shift(i, lane_.shift, 2);
+      case Kind::shift_right_sign: return shift(i, lane_.shift_sign, 4);
       case Kind::multiply_add: return fused_multiply(i, 0x98);
       case Kind::multiply_subtract: return fused_multiply(i, 0x9a);
       case Kind::negated_multiply_add: return fused_multiply(i, 0x9c);
@@ -310,7 +315,7 @@ class Generator {
       case Kind::choose: return choose(i);
       default: break;
     }
-    const auto [opcode, commutes] = binary(node.kind);
+    const auto [opcode, commutes] = binary(lane_, node.kind);
     int a = node.a, b = node.b;
     if (commutes && in_memory(a)) std::swap(a, b);
     const int left = fetch(a);
@@ -321,25 +326,31 @@ class Generator {
 
   void load(int i, const Node& node) {
     const int reg = result(i);
-    const Operand from = address(node.stream, bytes_of(node.format));
-    if (tail_ && !wide_ && node.format == Format::bits32) return as_.vector(masked_load, reg, tail_vector, from);
-    static constexpr Opcode by_format[] = {move_load, widen_halves, extend_words, {2, 1, 0x31}};
+    const Operand from = address(node.stream, bytes_of(node.format, lane_bytes_));
+    if (tail_ && !wide_ && node.format == Format::lane) return as_.vector(lane_.masked_load, reg, tail_vector, from);
+    const Opcode by_format[] = {lane_.load,   floats_to_doubles, integers_to_doubles,
+                                widen_halves, extend_words,      lane_.load_bytes};
     as_.vector(by_format[static_cast<int>(node.format)], reg, -1, from,
                {.mask = tail_ && wide_ ? tail_mask : 0, .zero = tail_ && wide_});
   }
 
   void store(const Node& node) {
     const int reg = fetch(node.a);
-    const Operand to = address(node.stream, bytes_of(node.format));
-    if (!wide_ && (node.format == Format::bits16 || node.format == Format::bits8)) {
+    const Operand to = address(node.stream, bytes_of(node.format, lane_bytes_));
+    if (node.format == Format::float32) {
+      store_floats(reg, to);
+    } else if (!wide_ && (node.format == Format::bits16 || node.format == Format::bits8)) {
       store_narrow(reg, node.format, to);
-    } else if (tail_ && !wide_ && node.format == Format::bits32) {
-      as_.vector(masked_store, reg, tail_vector, to);
+    } else if (tail_ && !wide_ && node.format == Format::lane) {
+      as_.vector(lane_.masked_store, reg, tail_vector, to);
     } else if (node.past_caches && !tail_) {
       as_.vector(move_past, reg, -1, to);
     } else {
-      static constexpr Opcode by_format[] = {move_store, {3, 1, 0x1d}, {2, 2, 0x33}, {2, 2, 0x31}};
-      as_.vector(by_format[static_cast<int>(node.format)], reg, -1, to,
+      const Opcode opcode = node.format == Format::float16  ? narrow_to_halves
+                            : node.format == Format::bits16 ? narrow_to_words
+                            : node.format == Format::bits8  ? lane_.store_bytes
+                                                            : lane_.store;
+      as_.vector(opcode, reg, -1, to,
                  {.immediate = node.format == Format::float16 ? 0 : -1, .mask = tail_ && wide_ ? tail_mask : 0});
     }
     release({node.a});
@@ -352,16 +363,23 @@ class Generator {
     if (format == Format::bits16) {
       as_.vector(extract_upper, reg, -1, Operand::in(upper), {.immediate = 1});
       as_.vector(pack_words, upper, reg, Operand::in(upper), {.half = true});
-      as_.vector(move_store, upper, -1, to, {.half = true});
+      as_.vector(store_whole, upper, -1, to, {.half = true});
     } else {
       const int bytes = spare();
-      as_.vector(shuffle_bytes, bytes, reg, Operand::of(0x0c080400));
+      as_.vector(shuffle_bytes, bytes, reg, Operand::of(lane_bytes_ == 8 ? 0x0800 : 0x0c080400));
       as_.vector(extract_upper, bytes, -1, Operand::in(upper), {.immediate = 1});
-      as_.vector(interleave_lanes, bytes, bytes, Operand::in(upper), {.half = true});
-      as_.vector(store_lower, bytes, -1, to, {.half = true});
+      as_.vector(lane_.interleave, bytes, bytes, Operand::in(upper), {.half = true});
+      as_.vector(lane_.store_lower, bytes, -1, to, {.half = true});
       owner_[bytes] = -1;
     }
     owner_[upper] = -1;
+  }
+
+  void store_floats(int reg, Operand to) {  // of lanes of 64 bits
+    const int narrow = spare();
+    as_.vector(doubles_to_floats, narrow, -1, Operand::in(reg));
+    as_.vector(store_whole, narrow, -1, to, {.mask = tail_ && wide_ ? tail_mask : 0, .half = true});
+    owner_[narrow] = -1;
   }
 
   int spare() {  // a register for a value on the way; its owner is given back by hand
@@ -374,10 +392,10 @@ class Generator {
     const int sum = node.stream;
     if (tail_ && !wide_) {
       const int value = fetch(node.a), masked = take();
-      as_.vector(and_bits, masked, tail_vector, Operand::in(value));
-      as_.vector(add_floats, sum, sum, Operand::in(masked));
+      as_.vector(lane_.bitwise_and, masked, tail_vector, Operand::in(value));
+      as_.vector(lane_.add, sum, sum, Operand::in(masked));
     } else {
-      as_.vector(add_floats, sum, sum, where(node.a), {.mask = tail_ ? tail_mask : 0});
+      as_.vector(lane_.add, sum, sum, where(node.a), {.mask = tail_ ? tail_mask : 0});
     }
     release({node.a});
   }
@@ -394,7 +412,7 @@ class Generator {
   void near_root(int i) {
     constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros, of infinity
     constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
-    const Opcode times = binary(Kind::multiply).opcode;
+    const Opcode times = lane_.multiply;
     const int a = nodes_[i].a, x = fetch(a);
     const int r = spare(), s = spare(), u = spare(), v = spare();
     as_.vector(near_reciprocal_root, r, -1, Operand::in(x));
@@ -407,7 +425,7 @@ class Generator {
     as_.vector(move_register, u, -1, Operand::in(x));
     as_.vector(minus_square, u, s, Operand::in(s));
     as_.vector(plus_product, s, u, Operand::in(r));
-    as_.vector(fix_up, s, x, Operand::of(own_root), {.immediate = 0});
+    as_.vector(lane_.fix_up, s, x, Operand::of(own_root), {.immediate = 0});
     owner_[r] = owner_[u] = owner_[v] = -1;
     release({a});
     own(i, s);
@@ -433,16 +451,16 @@ class Generator {
     const int a = nodes_[i].a, b = nodes_[i].b, x = fetch(a);
     const Operand value = where(b);
     const int r = spare();
-    as_.vector(move_load, r, -1, value);
-    as_.vector(fix_up, r, x, Operand::of(by_kind), {.immediate = 0});
+    as_.vector(move_whole, r, -1, value);
+    as_.vector(lane_.fix_up, r, x, Operand::of(by_kind), {.immediate = 0});
     release({a, b});
     own(i, r);
   }
 
-  void shift(int i, int extension) {  // the result stands where others have their first operand
+  void shift(int i, Opcode opcode, int extension) {  // the result stands where others have their first operand
     const int a = nodes_[i].a, from = fetch(a);
     release({a});
-    as_.vector(shift_by_immediate, extension, result(i), Operand::in(from), {.immediate = nodes_[i].stream});
+    as_.vector(opcode, extension, result(i), Operand::in(from), {.immediate = nodes_[i].stream});
   }
 
   // Three forms of one instruction say which operand is overwritten: 132 a = a c + b, 213 a = b a + c, 231 a = b c + a,
@@ -453,7 +471,7 @@ class Generator {
     const int c = node.c;
     if (in_memory(a)) std::swap(a, b);
     const int ra = fetch(a);
-    const auto form = [&](int number) { return Opcode{2, 1, static_cast<uint8_t>(code + 16 * number)}; };
+    const auto form = [&](int number) { return Opcode{2, 1, static_cast<uint8_t>(code + 16 * number), lane_.w}; };
     const auto overwrite = [&](int operand, int reg) {  // a register that holds the operand and may be changed
       if (owner_[reg] == operand && dies(operand)) {
         register_[operand] = -1;
@@ -502,10 +520,10 @@ class Generator {
     const Operand b = where(node.b);
     release({node.a, node.b});
     if (wide_) {
-      as_.vector(compare_floats, choice, a, b, {.immediate = node.stream});
-      as_.vector(mask_to_vector, result(i), -1, Operand::in(choice));
+      as_.vector(lane_.compare, choice, a, b, {.immediate = node.stream});
+      as_.vector(lane_.mask_to_vector, result(i), -1, Operand::in(choice));
     } else {
-      as_.vector(compare_floats, result(i), a, b, {.immediate = node.stream});
+      as_.vector(lane_.compare, result(i), a, b, {.immediate = node.stream});
     }
   }
 
@@ -517,37 +535,39 @@ class Generator {
       if (or_zero) {
         const Operand b = where(node.b);
         release({node.a, node.b});
-        return as_.vector(and_bits, result(i), mask, b);
+        return as_.vector(lane_.bitwise_and, result(i), mask, b);
       }
       const int c = fetch(node.c);
       const Operand b = where(node.b);
       release({node.a, node.b, node.c});
-      return as_.vector(blend_by_vector, result(i), c, b, {.immediate = mask << 4});
+      return as_.vector(lane_.blend_by_vector, result(i), c, b, {.immediate = mask << 4});
     }
     int compared_a = -1, compared_b = -1;
     if (fused_[node.a]) {
       compared_a = nodes_[node.a].a, compared_b = nodes_[node.a].b;
       const int a = fetch(compared_a);
-      as_.vector(compare_floats, choice, a, where(compared_b), {.immediate = nodes_[node.a].stream});
+      as_.vector(lane_.compare, choice, a, where(compared_b), {.immediate = nodes_[node.a].stream});
     } else {
-      as_.vector(vector_to_mask, choice, -1, Operand::in(fetch(node.a)));
+      as_.vector(lane_.vector_to_mask, choice, -1, Operand::in(fetch(node.a)));
     }
     if (or_zero) {
       const Operand b = where(node.b);
       release({node.a, compared_a, compared_b, node.b});
       const bool constant = b.kind == Operand::constant;
-      return as_.vector(constant ? broadcast : move_load, result(i), -1, b, {.mask = choice, .zero = true});
+      return as_.vector(constant ? lane_.broadcast : lane_.load, result(i), -1, b, {.mask = choice, .zero = true});
     }
     const int c = fetch(node.c);
     const Operand b = where(node.b);
     release({node.a, compared_a, compared_b, node.b, node.c});
-    as_.vector(blend_by_mask, result(i), c, b, {.mask = choice});
+    as_.vector(lane_.blend_by_mask, result(i), c, b, {.mask = choice});
   }
 
   VectorCode code_;
   std::vector<Node>& nodes_;
   const VectorSet set_;
+  const int lane_bytes_;
   const bool wide_;
+  const LaneOpcodes& lane_;
   Assembler as_;
   std::vector<int> uses_;
   std::vector<bool> invariant_;  // the same in every iteration

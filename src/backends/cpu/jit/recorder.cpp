@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "backends/cpu/stitched/double_math.h"
 #include "backends/cpu/stitched/vector_math.h"
 
 namespace mpsgraph::cpu::jit {
@@ -18,8 +19,13 @@ struct Value {
   int node = -1;
 };
 
-Value constant(float x) { return {recording->constant(x)}; }
-Value bits(int32_t x) { return {recording->constant(x)}; }
+bool doubles() { return recording->lane_bytes == 8; }
+Value constant(double x) { return {recording->constant(x)}; }
+Value bits(int64_t x) { return {recording->integer(x)}; }
+Value sign_bit() { return bits(doubles() ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min()); }
+Value all_but_sign() {
+  return bits(doubles() ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
+}
 Value unary(Kind kind, Value a, int detail = 0) {
   return {recording->record({.kind = kind, .stream = detail, .a = a.node})};
 }
@@ -36,23 +42,22 @@ Value operator+(Value a, Value b) { return binary(Kind::add, a, b); }
 Value operator-(Value a, Value b) { return binary(Kind::subtract, a, b); }
 Value operator*(Value a, Value b) { return binary(Kind::multiply, a, b); }
 Value operator/(Value a, Value b) { return binary(Kind::divide, a, b); }
-Value operator+(Value a, float b) { return a + constant(b); }
-Value operator-(Value a, float b) { return a + constant(-b); }  // one rounding either way; sums contract better
-Value operator*(Value a, float b) { return a * constant(b); }
-Value operator-(Value a) { return binary(Kind::bitwise_xor, a, bits(std::numeric_limits<int32_t>::min())); }
+Value operator+(Value a, double b) { return a + constant(b); }
+Value operator-(Value a, double b) { return a + constant(-b); }  // one rounding either way; sums contract better
+Value operator*(Value a, double b) { return a * constant(b); }
+Value operator-(Value a) { return binary(Kind::bitwise_xor, a, sign_bit()); }
 
-// The steps of VectorMath, recorded.
+// The steps of VectorMath and DoubleMath, recorded.
 struct Steps {
   using V = Value;
   using I = Value;
   using M = Value;
-  static V splat(float x) { return constant(x); }
+  static V splat(double x) { return constant(x); }
   static V least(V a, V b) { return above(a, b) ? b : binary(Kind::least, a, b); }
   static V greatest(V a, V b) { return binary(Kind::greatest, a, b); }
-  static V absolute(V x) { return binary(Kind::bitwise_and, x, bits_of(0x7fffffff)); }
+  static V absolute(V x) { return binary(Kind::bitwise_and, x, all_but_sign()); }
   static V with_sign_of(V magnitude, V sign) {
-    return binary(Kind::bitwise_or, magnitude,
-                  binary(Kind::bitwise_and, sign, bits_of(std::numeric_limits<int32_t>::min())));
+    return binary(Kind::bitwise_or, magnitude, binary(Kind::bitwise_and, sign, sign_bit()));
   }
   static V nearest(V x) { return unary(Kind::round, x, 0); }
   static V times_power_of_two(V p, V n) {
@@ -66,7 +71,7 @@ struct Steps {
     using Parts = VectorMath<Steps>::Parts;
     if (recording->set != VectorSet::avx512) return VectorMath<Steps>::parts(x);
     const V mantissa = unary(Kind::mantissa, x), exponent = unary(Kind::exponent, x);
-    return Parts{choose(less(mantissa, constant(1.f)), exponent + 1.f, exponent), mantissa};
+    return Parts{choose(less(mantissa, constant(1)), exponent + 1, exponent), mantissa};
   }
   static V logarithm(V x, V r) {
     return recording->set == VectorSet::avx512 ? binary(Kind::logarithm, x, r) : VectorMath<Steps>::logarithm(x, r);
@@ -82,45 +87,66 @@ struct Steps {
   static V choose(V mask, V a, V b) { return jit::choose(mask, a, b); }
   static I bits(V x) { return x; }
   static V from_bits(I x) { return x; }
-  static I add(I x, int32_t y) { return binary(Kind::integer_add, x, bits_of(y)); }
-  static I bitwise_and(I x, int32_t y) { return binary(Kind::bitwise_and, x, bits_of(y)); }
+  static I add(I x, int64_t y) { return binary(Kind::integer_add, x, bits_of(y)); }
+  static I bitwise_and(I x, int64_t y) { return binary(Kind::bitwise_and, x, bits_of(y)); }
   static I shift_left(I x, int count) { return unary(Kind::shift_left, x, count); }
   static I shift_right(I x, int count) { return unary(Kind::shift_right_sign, x, count); }
   static V to_float(I x) { return unary(Kind::to_float, x); }
 
  private:
-  static I bits_of(int32_t x) { return jit::bits(x); }
+  static I bits_of(int64_t x) { return jit::bits(x); }
   // Is a a constant that b, minus a square or a magnitude, cannot exceed? Half of exp's clamp in what Gaussians and
   // sigmoids are made of.
   static bool above(V a, V b) {
     const auto node = [](int i) { return recording->nodes[i]; };
     const auto is_constant = [&](int i, auto holds) { return node(i).kind == Kind::constant && holds(node(i).bits); };
     const Node negated = node(b.node);
-    if (!is_constant(a.node, [](uint32_t bits) { return std::bit_cast<float>(bits) >= 0; }) ||
-        negated.kind != Kind::bitwise_xor || !is_constant(negated.b, [](uint32_t bits) { return bits == 1u << 31; }))
+    const auto not_negative = [](uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)) >= 0; };
+    if (!is_constant(a.node, not_negative) || negated.kind != Kind::bitwise_xor ||
+        !is_constant(negated.b, [](uint64_t bits) { return bits == 1u << 31; }))
       return false;
     const Node positive = node(negated.a);
     const bool magnitude = positive.kind == Kind::bitwise_and &&
-                           is_constant(positive.b, [](uint32_t bits) { return bits == (1u << 31) - 1; });
+                           is_constant(positive.b, [](uint64_t bits) { return bits == (1u << 31) - 1; });
     return magnitude || (positive.kind == Kind::multiply && positive.a == positive.b);
   }
   static V from_exponent(I k) { return unary(Kind::shift_left, add(k, 127), 23); }
 };
 using Math = VectorMath<Steps>;
 
-Value zero() { return constant(0.f); }
-Value one() { return constant(1.f); }
+struct DoubleSteps : Steps {
+  static V clamped(double low, V x, double high) {  // the second operand of either is NaN's
+    return binary(Kind::greatest, constant(low), binary(Kind::least, constant(high), x));
+  }
+  static V minus_product(V x, V a, V b) {
+    return {recording->record({.kind = Kind::negated_multiply_add, .a = a.node, .b = b.node, .c = x.node})};
+  }
+  static V times_power_of_two(V p, V n) {
+    return recording->set == VectorSet::avx512 ? binary(Kind::scale, p, n)
+                                               : DoubleMath<DoubleSteps>::times_power_of_two(p, n);
+  }
+  static V logarithm(V x, V r) {
+    return recording->set == VectorSet::avx512 ? binary(Kind::logarithm, x, r)
+                                               : DoubleMath<DoubleSteps>::logarithm(x, r);
+  }
+  static I bitwise_or(I x, int64_t y) { return binary(Kind::bitwise_or, x, jit::bits(y)); }
+  static I shift_right(I x, int count) { return unary(Kind::shift_right, x, count); }
+};
+using Doubles = DoubleMath<DoubleSteps>;
+
+Value zero() { return constant(0); }
+Value one() { return constant(1); }
 Value every() { return bits(-1); }
 Value is_nan(Value x) { return compare(unordered, x, x); }
 Value both(Value a, Value b) { return binary(Kind::bitwise_and, a, b); }
 Value either(Value a, Value b) { return binary(Kind::bitwise_or, a, b); }
 Value differ(Value a, Value b) { return binary(Kind::bitwise_xor, a, b); }
 Value inverse(Value a) { return differ(a, every()); }
-Value infinite() { return constant(std::numeric_limits<float>::infinity()); }
+Value infinite() { return constant(std::numeric_limits<double>::infinity()); }
 Value rounded(Value x, int how) { return unary(Kind::round, x, how); }
 Value away_from_zero(Value x) {  // halves go away from zero
   const Value a = Steps::absolute(x), t = rounded(a, 3);
-  const Value up = t + choose(compare(less_or_equal, constant(0.5f), a - t), one(), zero());
+  const Value up = t + choose(compare(less_or_equal, constant(0.5), a - t), one(), zero());
   return Steps::with_sign_of(up, x);
 }
 // MINPS returns its second operand when one is NaN; then these choose the other.
@@ -132,10 +158,10 @@ using Expression = Value (*)(Value a, Value b, Value c);
 #define BINARY(EXPRESSION) [](Value a, Value b, Value) -> Value { return EXPRESSION; }
 #define TERNARY(EXPRESSION) [](Value a, Value b, Value c) -> Value { return EXPRESSION; }
 
-const std::unordered_map<std::string_view, Expression>& float_expressions() {
-  static const std::unordered_map<std::string_view, Expression> table{
-      {"identity", UNARY(x)},
-      {"conjugate", UNARY(x)},
+using Expressions = std::unordered_map<std::string_view, Expression>;
+
+const Expressions& functions_of_floats() {
+  static const Expressions table{
       {"exponent", UNARY(Math::exp(x))},
       {"exponent_base2", UNARY(Math::exp2(x))},
       {"exponent_base10", UNARY(Math::exp10(x))},
@@ -155,6 +181,30 @@ const std::unordered_map<std::string_view, Expression>& float_expressions() {
       {"tanh", UNARY(Math::tanh(x))},
       {"sigmoid", UNARY(Math::sigmoid(x))},
       {"sigmoid_gradient", BINARY(Math::sigmoid_gradient(a, b))},
+  };
+  return table;
+}
+
+const Expressions& functions_of_doubles() {
+  static const Expressions table{
+      {"exponent", UNARY(Doubles::exp(x))},
+      {"exponent_base2", UNARY(Doubles::exp2(x))},
+      {"exponent_base10", UNARY(Doubles::exp10(x))},
+      {"logarithm", UNARY(Doubles::log(x))},
+      {"logarithm_base2", UNARY(Doubles::log2(x))},
+      {"logarithm_base10", UNARY(Doubles::log10(x))},
+      {"erf", UNARY(Doubles::erf(x))},
+      {"tanh", UNARY(Doubles::tanh(x))},
+      {"sigmoid", UNARY(Doubles::sigmoid(x))},
+      {"sigmoid_gradient", BINARY(Doubles::sigmoid_gradient(a, b))},
+  };
+  return table;
+}
+
+const Expressions& float_expressions() {
+  static const Expressions table{
+      {"identity", UNARY(x)},
+      {"conjugate", UNARY(x)},
       {"square", UNARY(x * x)},
       {"absolute_square", UNARY(x * x)},
       {"square_root", UNARY(unary(Kind::square_root, x))},
@@ -163,7 +213,7 @@ const std::unordered_map<std::string_view, Expression>& float_expressions() {
       {"reciprocal", UNARY(one() / x)},
       {"absolute", UNARY(Steps::absolute(x))},
       {"negative", UNARY(-x)},
-      {"sign", UNARY(choose(compare(less, zero(), x), one(), choose(compare(less, x, zero()), constant(-1.f), x)))},
+      {"sign", UNARY(choose(compare(less, zero(), x), one(), choose(compare(less, x, zero()), constant(-1), x)))},
       {"floor", UNARY(rounded(x, 1))},
       {"ceil", UNARY(rounded(x, 2))},
       {"truncate", UNARY(rounded(x, 3))},
@@ -196,8 +246,8 @@ const std::unordered_map<std::string_view, Expression>& float_expressions() {
   return table;
 }
 
-const std::unordered_map<std::string_view, Expression>& mask_expressions() {
-  static const std::unordered_map<std::string_view, Expression> table{
+const Expressions& mask_expressions() {
+  static const Expressions table{
       {"identity", UNARY(x)},
       {"not", UNARY(inverse(x))},
       {"logical_and", BINARY(both(a, b))},
@@ -217,6 +267,16 @@ const std::unordered_map<std::string_view, Expression>& mask_expressions() {
 
 bool float_lanes(DType dtype) { return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16; }
 
+Expression expression_of(std::string_view kind, DType dtype) {
+  const auto in = [&](const Expressions& table) -> Expression {
+    const auto found = table.find(kind);
+    return found == table.end() ? nullptr : found->second;
+  };
+  if (dtype == DType::boolean) return in(mask_expressions());
+  if (const Expression plain = in(float_expressions())) return plain;
+  return in(dtype == DType::float64 ? functions_of_doubles() : functions_of_floats());
+}
+
 // The bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN stays NaN.
 Value to_bfloat16(Value x, bool has_instruction) {
   if (has_instruction) return unary(Kind::to_bfloat16, x);
@@ -229,9 +289,9 @@ Value to_bfloat16(Value x, bool has_instruction) {
 Value rounded_to_float16(Value x) {
   const Value size = Steps::absolute(x), odd = Steps::bitwise_and(unary(Kind::shift_right, size, 13), 1);
   const Value nearest = Steps::bitwise_and(binary(Kind::integer_add, Steps::add(size, 0xfff), odd), ~0x1fff);
-  const Value small = (size + 0.75f) - 0.75f, infinity = constant(std::numeric_limits<float>::infinity());
-  const Value normal = choose(Steps::less(size, constant(0x1p-14f)), small, nearest);
-  const Value all = choose(Steps::less(size, constant(65520.f)), normal, infinity);
+  const Value small = (size + 0.75) - 0.75, infinity = infinite();
+  const Value normal = choose(Steps::less(size, constant(0x1p-14)), small, nearest);
+  const Value all = choose(Steps::less(size, constant(65520)), normal, infinity);
   return choose(is_nan(x), x, Steps::with_sign_of(all, x));
 }
 
@@ -241,8 +301,8 @@ bool small_integer(DType dtype) { return dtype == DType::int8 || dtype == DType:
 Value saturated(DType to, Value x) {
   const bool has_sign = to == DType::int8;
   const Value number = choose(is_nan(x), zero(), x);
-  const Value above = Steps::greatest(number, constant(has_sign ? -128.f : 0.f));
-  return unary(Kind::to_integer, Steps::least(above, constant(has_sign ? 127.f : 255.f)));
+  const Value above = Steps::greatest(number, constant(has_sign ? -128 : 0));
+  return unary(Kind::to_integer, Steps::least(above, constant(has_sign ? 127 : 255)));
 }
 
 // `cast_before`: the operand is a cast itself, whose rounding was meant.
@@ -264,6 +324,17 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   return std::nullopt;
 }
 
+// In lanes of 64 bits, where int32 and float32 have been read as float64. A number is rounded to float32 when it is
+// stored, so that nothing else may look at it.
+std::optional<Value> cast_among_doubles(DType from, DType to, Value x, bool shared, bool cast_before) {
+  if (from == to) return x;
+  if (from == DType::boolean && to == DType::float64) return both(x, one());
+  if (from == DType::float64 && to == DType::boolean) return compare(not_equal, x, zero());
+  if ((from == DType::float32 || from == DType::int32) && to == DType::float64 && !cast_before) return x;
+  if (from == DType::float64 && to == DType::float32 && !shared) return x;
+  return std::nullopt;
+}
+
 class Recording {  // where Value's operators write
  public:
   explicit Recording(VectorCode& code) { recording = &code; }
@@ -279,7 +350,15 @@ std::optional<int> Recorder::read(Kind kind, DType dtype, int stream) {
   const auto as = [&](Format format) {
     return Value{code_.record({.kind = kind, .format = format, .stream = stream})};
   };
-  if (dtype == DType::float32 || dtype == DType::int32) return as(Format::bits32).node;
+  if (doubles()) {
+    if (dtype == DType::float64) return as(Format::lane).node;
+    if (dtype == DType::float32) return as(Format::float32).node;
+    if (dtype == DType::int32) return as(Format::int32).node;
+    if (dtype != DType::boolean) return std::nullopt;
+    const Value byte = as(Format::bits8), alone = kind == Kind::scalar ? both(byte, bits(255)) : byte;
+    return compare(not_equal, either(alone, constant(0x1p52)), constant(0x1p52)).node;  // whatever is not 0
+  }
+  if (dtype == DType::float32 || dtype == DType::int32) return as(Format::lane).node;
   if (dtype == DType::float16) return as(Format::float16).node;
   if (dtype == DType::bfloat16) return unary(Kind::shift_left, as(Format::bits16), 16).node;
   if (dtype == DType::int8)
@@ -296,17 +375,16 @@ std::optional<int> Recorder::apply(const Operation& operation, std::span<const i
   const DType dtype = operation.inputs.back()->type.dtype;
   if (operation.is("cast")) {
     const bool cast_before = operation.input(0)->operation->is("cast");
-    return node_of(cast(dtype, operation.output()->type.dtype, operand(0), shared, cast_before, has_bfloat16_));
+    const DType to = operation.output()->type.dtype;
+    return node_of(doubles() ? cast_among_doubles(dtype, to, operand(0), shared, cast_before)
+                             : cast(dtype, to, operand(0), shared, cast_before, has_bfloat16_));
   }
-  if (operation.is("select")) {
-    if (!float_lanes(dtype) && dtype != DType::boolean) return std::nullopt;
-    return choose(operand(0), operand(1), operand(2)).node;
-  }
-  if (!float_lanes(dtype) && dtype != DType::boolean) return std::nullopt;
-  const auto& table = float_lanes(dtype) ? float_expressions() : mask_expressions();
-  const auto found = table.find(operation.kind());
-  if (found == table.end()) return std::nullopt;
-  return found->second(operand(0), operand(1), operand(2)).node;
+  const bool fits = doubles() ? dtype == DType::float64 : float_lanes(dtype);
+  if (!fits && dtype != DType::boolean) return std::nullopt;
+  if (operation.is("select")) return choose(operand(0), operand(1), operand(2)).node;
+  const Expression expression = expression_of(operation.kind(), dtype);
+  if (!expression) return std::nullopt;
+  return expression(operand(0), operand(1), operand(2)).node;
 }
 
 bool Recorder::store(DType dtype, int value, int stream) {
@@ -315,10 +393,11 @@ bool Recorder::store(DType dtype, int value, int stream) {
     code_.record({.kind = Kind::store, .format = format, .stream = stream, .a = v.node});
     return true;
   };
-  if (dtype == DType::float32) return write(Format::bits32, {value});
+  if (dtype == (doubles() ? DType::float64 : DType::float32)) return write(Format::lane, {value});
+  if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
+  if (doubles()) return dtype == DType::float32 && write(Format::float32, {value});
   if (dtype == DType::float16) return write(Format::float16, {value});
   if (dtype == DType::bfloat16) return write(Format::bits16, to_bfloat16({value}, has_bfloat16_));
-  if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
   if (small_integer(dtype)) return write(Format::bits8, {value});
   return false;
 }
@@ -332,7 +411,7 @@ VectorCode Recorder::code(std::span<const int> past_caches, bool prefetches) con
   VectorCode result = code_;
   if (!prefetches) result.prefetched.clear();
   for (Node& node : result.nodes)
-    if (node.kind == Kind::store && node.format == Format::bits32 &&
+    if (node.kind == Kind::store && node.format == Format::lane &&
         std::find(past_caches.begin(), past_caches.end(), node.stream) != past_caches.end())
       node.past_caches = 1;
   return result;

@@ -1,7 +1,8 @@
 // Records the element-wise operations of a region as VectorCode.
 //
-// Values are node numbers. Floats and halves are float lanes, booleans are masks, int32, int8 and uint8 are integer
-// lanes. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile
+// Values are node numbers. In lanes of 32 bits floats and halves are float lanes, booleans are masks, int32, int8 and
+// uint8 are integer lanes. In lanes of 64 bits, for regions with float64, there are float64 and masks, besides casts to
+// and from float32 and from int32. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile
 // functions instead.
 #pragma once
 
@@ -15,14 +16,14 @@ namespace mpsgraph::cpu::jit {
 
 class Recorder {
  public:
-  explicit Recorder(VectorSet set) : code_(set), has_bfloat16_(converts_bfloat16(set)) {}
+  Recorder(VectorSet set, int lane_bytes) : code_(set, lane_bytes), has_bfloat16_(converts_bfloat16(set)) {}
 
   std::optional<int> load(DType dtype, int stream) { return read(Kind::load, dtype, stream); }
   std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }  // one for all
   // `shared`: the result has uses besides being stored once.
   std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
   bool store(DType dtype, int value, int stream);
-  int sum(int value);  // number of the accumulator
+  int sum(int value);  // number of the accumulator; of lanes of 32 bits
   void prefetch(int stream) { code_.prefetch(stream); }
 
   // With non-temporal stores to the given streams, whose memory is then aligned to a vector. `prefetches`:

@@ -192,12 +192,20 @@ struct RegionBuilder {
     return std::nullopt;
   }
 
+  bool has_doubles() const {
+    const auto is_double = [](const Tensor* tensor) { return tensor->type.dtype == DType::float64; };
+    return std::ranges::any_of(operations, [&](const Operation* op) {
+      return is_double(op->output()) || std::ranges::any_of(op->inputs, is_double);
+    });
+  }
+
   // Machine code for the whole region, each value in a vector register from its first use to its last. False, and
   // nothing changed but registers of inputs, when some operation or type has none.
   bool generate(const std::vector<const Tensor*>& results) {
     const auto set = vector_set();
     if (!set) return false;
-    jit::Recorder recorder(*set);
+    program.lane_bytes = has_doubles() ? 8 : 4;
+    jit::Recorder recorder(*set, program.lane_bytes);
     std::unordered_map<const Tensor*, int> values;
     const auto value_of = [&](const Tensor* tensor) -> std::optional<int> {
       if (const auto known = values.find(tensor); known != values.end()) return known->second;
@@ -218,7 +226,10 @@ struct RegionBuilder {
         if (!value) return false;
         operands.push_back(*value);
       }
-      if (reduction_kind(*op)) continue;
+      if (reduction_kind(*op)) {
+        if (program.lane_bytes == 8) return false;
+        continue;
+      }
       const auto value = recorder.apply(*op, operands, times_used[op->output()] > 1);
       if (!value) return false;
       values[op->output()] = *value;
@@ -231,7 +242,8 @@ struct RegionBuilder {
       const Operand operand = lowering.output(i);
       const auto kind = reduction_kind(*results[i]->operation);
       if (!kind) {
-        const bool past_caches = operand.bytes() >= past_caches_from && operand.dtype == DType::float32;
+        const DType lane = program.lane_bytes == 8 ? DType::float64 : DType::float32;
+        const bool past_caches = operand.bytes() >= past_caches_from && operand.dtype == lane;
         outputs.push_back({i, operand.slot, new_register(), size_of(operand.dtype), past_caches});
         if (!recorder.store(operand.dtype, values.at(results[i]), outputs.back().reg)) return false;
         if (past_caches) streamed.push_back(outputs.back().reg);
@@ -253,7 +265,8 @@ struct RegionBuilder {
       reductions.push_back(reduction);
     }
     for (const TileInput& in : program.inputs)
-      if (in.reg >= 0 && in.access == Access::flat && in.element_size == 4) recorder.prefetch(in.reg);
+      if (in.reg >= 0 && in.access == Access::flat && in.element_size == static_cast<size_t>(program.lane_bytes))
+        recorder.prefetch(in.reg);
     const bool nothing_left =
         outputs.empty() && std::ranges::all_of(reductions, [](const TileReduction& r) { return r.halves.has_value(); });
     const bool prefetches = large_inputs();

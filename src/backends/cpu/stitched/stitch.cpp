@@ -145,18 +145,19 @@ struct Walk {
 
   // One call of the region's code over a tile.
   void generated(std::byte** registers, int64_t n, int64_t chunk) const {
-    static const int64_t lanes = instruction_set() == "AVX2" ? 8 : 16;
+    static const int64_t vector_bytes = instruction_set() == "AVX2" ? 32 : 64;
+    const int64_t lanes = vector_bytes / p_.lane_bytes;
     alignas(64) static constexpr int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
     alignas(64) float sums[8][16] = {};  // a vector of each accumulator
     const int64_t rest = n % lanes;
-    const uint64_t tail = rest == 0    ? 0
-                          : lanes == 8 ? reinterpret_cast<uint64_t>(signs + 8 - rest)
-                                       : (uint64_t{1} << rest) - 1;
+    const uint64_t tail = rest == 0            ? 0
+                          : vector_bytes == 32 ? reinterpret_cast<uint64_t>(signs + 8 - rest * p_.lane_bytes / 4)
+                                               : (uint64_t{1} << rest) - 1;
     bool aligned = p_.aligned_code != nullptr;
     for (const TileOutput& out : p_.outputs)
       if (out.streamed) aligned = aligned && reinterpret_cast<uintptr_t>(registers[out.reg]) % 64 == 0;
     const auto code = (aligned ? p_.aligned_code : p_.code)->entry<jit::Function>();
-    if (lanes == 8 && rest > 0 && p_.has_narrow_streams()) {
+    if (vector_bytes == 32 && rest > 0 && p_.has_narrow_streams()) {
       if (n > rest) code(registers, n - rest, 0, sums[0]);
       narrow_tail(code, registers, n - rest, rest, tail, sums[0]);
     } else {
@@ -169,7 +170,8 @@ struct Walk {
   // The last elements, where AVX2's code reads and writes whole vectors of those that are narrow: copies of them.
   void narrow_tail(jit::Function code, std::byte** registers, int64_t begin, int64_t rest, uint64_t tail,
                    float* sums) const {
-    constexpr size_t narrow_vector = 8 * 2;
+    constexpr size_t narrow_vector = 16;  // of elements half as wide as a lane
+    const auto lane = static_cast<size_t>(p_.lane_bytes);
     std::byte* streams[max_registers];
     std::byte copies[max_registers][narrow_vector];
     const auto at = [&](int reg, size_t size) { return registers[reg] + begin * static_cast<int64_t>(size); };
@@ -177,17 +179,17 @@ struct Walk {
       if (in.reg < 0) continue;
       const bool single = in.access == Access::scalar || in.access == Access::row_scalar;
       streams[in.reg] = single ? registers[in.reg] : at(in.reg, in.element_size);
-      if (single || in.element_size == 4) continue;
+      if (single || in.element_size == lane) continue;
       std::memset(copies[in.reg], 0, narrow_vector);
       std::memcpy(copies[in.reg], std::exchange(streams[in.reg], copies[in.reg]), rest * in.element_size);
     }
     for (const TileReduction& r : p_.reductions)
       if (r.reg >= 0 && !r.halves) streams[r.reg] = at(r.reg, sizeof(float));
     for (const TileOutput& out : p_.outputs)
-      streams[out.reg] = out.element_size == 4 ? at(out.reg, 4) : copies[out.reg];
+      streams[out.reg] = out.element_size == lane ? at(out.reg, lane) : copies[out.reg];
     code(streams, 0, tail, sums);
     for (const TileOutput& out : p_.outputs)
-      if (out.element_size < 4) std::memcpy(at(out.reg, out.element_size), copies[out.reg], rest * out.element_size);
+      if (out.element_size < lane) std::memcpy(at(out.reg, out.element_size), copies[out.reg], rest * out.element_size);
   }
 
   void reduce(const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column,
@@ -277,7 +279,7 @@ std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
 }  // namespace
 
 bool TileProgram::has_narrow_streams() const {
-  const auto narrow = [](const auto& stream) { return stream.element_size < 4; };
+  const auto narrow = [&](const auto& stream) { return stream.element_size < static_cast<size_t>(lane_bytes); };
   return std::any_of(inputs.begin(), inputs.end(), narrow) || std::any_of(outputs.begin(), outputs.end(), narrow);
 }
 

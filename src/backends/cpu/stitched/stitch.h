@@ -79,13 +79,14 @@ struct TileProgram {
   int64_t cost = 1;  // operations an element
   std::vector<TileOutput> outputs;
   std::vector<TileReduction> reductions;
+  int lane_bytes = 4;  // of the generated code: 8 where it computes in float64
   bool prefetch = false;  // prefetch the next tile's operands while this one is computed
   int registers = 0;
   std::vector<int> temporaries;  // registers that live in scratch
   size_t temporary_bytes = 0;  // of one register
   Slot scratch = -1;  // thread_count() x temporaries x temporary_bytes
 
-  bool has_narrow_streams() const;  // do elements of less than 32 bits come or go, one by one?
+  bool has_narrow_streams() const;  // do elements of less than a lane's bits come or go, one by one?
 };
 
 // Throws UnsupportedError for an operation that has no tile function.
