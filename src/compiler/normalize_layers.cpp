@@ -60,13 +60,14 @@ bool is_by_element(const Tensor* parameter, const Tensor* source, int64_t axis) 
 }
 
 bool has_float_rows(const TensorType& type) {
-  return type.dtype == DType::float32 && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
+  const bool computed = type.dtype == DType::float32 || type.dtype == DType::float64;
+  return computed && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
 }
 
 // What a float32 value is in memory: halves where it was cast from them.
 const Tensor* kept_as(const Tensor* value) {
   const Operation& cast = *value->operation;
-  return cast.is("cast") && is_half(cast.input(0)->dtype()) ? cast.input(0) : value;
+  return cast.is("cast") && value->dtype() == DType::float32 && is_half(cast.input(0)->dtype()) ? cast.input(0) : value;
 }
 
 struct LayerForward {

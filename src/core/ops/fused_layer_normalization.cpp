@@ -3,7 +3,8 @@
 //   y, m, v = fused_layer_normalization(x, ...)            (x - m) / sqrt(v + epsilon) * gamma + beta
 //   dx, dgamma, dbeta = fused_layer_normalization_gradient(g, x, m, v, ...)
 // The gradient for the source may take a residual in: what else is added to it. dgamma and dbeta are there with gamma
-// where has_sums says so. Statistics and what belongs to gamma and beta are float32; data may be halves.
+// where has_sums says so. Statistics and what belongs to gamma and beta are float32, also where
+// data are halves, or float64 as data are.
 #include "core/definition.h"
 #include "core/ops/shape.h"
 
@@ -17,7 +18,7 @@ TensorType layer_type(const InferContext& c, size_t x, bool of_rows) {
   const int axis = c.axis(c.attributes.integer("axis"), shape.rank());
   for (int i = 0; i < shape.rank(); ++i)
     if (of_rows == (i >= axis)) dims[i] = 1;
-  return {DType::float32, Shape(dims)};
+  return {c.dtype(x) == DType::float64 ? DType::float64 : DType::float32, Shape(dims)};
 }
 
 // Operands by number, in the order in which they are asked for.

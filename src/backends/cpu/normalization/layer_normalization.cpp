@@ -2,8 +2,8 @@
 // and their gradients in another (src/core/ops/fused_layer_normalization.cpp).
 //
 // Threads take parts of the rows, which depend on sizes alone; what parts sum up for gamma and beta is combined in
-// their order. Rows of halves become float32 in memory of the thread, and back. The reference is a plain loop in double
-// precision.
+// their order. Rows of halves become float32 in memory of the thread, and back; of T, float32 or float64, is what is
+// computed. The reference is a plain loop in double precision.
 #include "backends/cpu/normalization/layer_normalization.h"
 
 #include <algorithm>
@@ -18,10 +18,13 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t rows_in_float = 64;  // whose gradients for gamma and beta are summed in float, then in double
+constexpr int64_t rows_in_own = 64;  // whose gradients for gamma and beta are summed in T, then in double
 constexpr int64_t most_parts = 32;
 
-const LayerNormalization& layer_loops() { return MPSGRAPH_BY_INSTRUCTION_SET(layer_normalization); }
+template <class T>
+const LayerLoops<T>& layer_loops() {
+  return MPSGRAPH_BY_INSTRUCTION_SET(layer_normalization).template of<T>();
+}
 
 // The rows of the source, in parts.
 struct Rows {
@@ -37,27 +40,28 @@ struct Rows {
   int64_t bytes() const { return n * static_cast<int64_t>(size_of(dtype)); }
 };
 
-// Memory of a thread for rows of halves as float32; none for rows that are.
+// Memory of a thread for rows of halves as float32; none for rows of T.
+template <class T>
 class WideRows {
  public:
   WideRows(Lowering& lowering, const Rows& rows, int64_t each)
       : rows_(rows),
-        each_(rows.dtype == DType::float32 ? 0 : each),
-        slot_(each_ ? lowering.scratch(static_cast<size_t>(each_ * rows.n * thread_count()) * sizeof(float)) : -1) {}
-  float* at(const Frame& f, int64_t number) const {
-    return f.at<float>(slot_) + (thread_number() * each_ + number) * rows_.n;
+        each_(size_of(rows.dtype) == sizeof(T) ? 0 : each),
+        slot_(each_ ? lowering.scratch(static_cast<size_t>(each_ * rows.n * thread_count()) * sizeof(T)) : -1) {}
+  T* at(const Frame& f, int64_t number) const {
+    return f.at<T>(slot_) + (thread_number() * each_ + number) * rows_.n;
   }
   // A row of data as float32, in place `number` where it has to be converted.
-  const float* read(const Frame& f, Slot data, int64_t row, int64_t number) const {
+  const T* read(const Frame& f, Slot data, int64_t row, int64_t number) const {
     const std::byte* from = f.pointers[data] + row * rows_.bytes();
-    if (!each_) return reinterpret_cast<const float*>(from);
+    if (!each_) return reinterpret_cast<const T*>(from);
     const void* in = from;
     cast_function(rows_.dtype, DType::float32)(at(f, number), &in, rows_.n);
     return at(f, number);
   }
   // Where a row is to be written, and what brings it to its data then.
-  float* place(const Frame& f, Slot data, int64_t row, int64_t number) const {
-    return each_ ? at(f, number) : f.at<float>(data) + row * rows_.n;
+  T* place(const Frame& f, Slot data, int64_t row, int64_t number) const {
+    return each_ ? at(f, number) : f.at<T>(data) + row * rows_.n;
   }
   void write(const Frame& f, Slot data, int64_t row, int64_t number) const {
     if (!each_) return;
@@ -71,12 +75,14 @@ class WideRows {
   Slot slot_;
 };
 
-const float* parameter(const Frame& f, Slot slot) { return slot < 0 ? nullptr : f.at<float>(slot); }
+template <class T>
+const T* parameter(const Frame& f, Slot slot) { return slot < 0 ? nullptr : f.at<T>(slot); }
 
 // ---- forward ----
 
-void plain_forward(const float* x, int64_t n, const float* gamma, const float* beta, float epsilon, float* y,
-                   float* mean, float* variance) {
+template <class T>
+void plain_forward(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y,
+                   T* mean, T* variance) {
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
   const double m = sum / static_cast<double>(n);
@@ -84,28 +90,29 @@ void plain_forward(const float* x, int64_t n, const float* gamma, const float* b
   const double v = squares / static_cast<double>(n), inverse = 1 / std::sqrt(v + static_cast<double>(epsilon));
   for (int64_t i = 0; i < n; ++i) {
     const double normalized = (x[i] - m) * inverse;
-    y[i] = static_cast<float>((gamma ? gamma[i] * normalized : normalized) + (beta ? static_cast<double>(beta[i]) : 0));
+    y[i] = static_cast<T>((gamma ? gamma[i] * normalized : normalized) + (beta ? static_cast<double>(beta[i]) : 0));
   }
-  *mean = static_cast<float>(m), *variance = static_cast<float>(v);
+  *mean = static_cast<T>(m), *variance = static_cast<T>(v);
 }
 
-std::unique_ptr<Kernel> lower_layer_normalization(Lowering& lowering) {
+template <class T>
+std::unique_ptr<Kernel> normalization_of(Lowering& lowering) {
   const Operand x = lowering.input(0);
   const Slot y = lowering.output(0).slot, mean = lowering.output(1).slot, variance = lowering.output(2).slot;
   const bool has_gamma = lowering.attributes().boolean("has_gamma");
   const Slot gamma = has_gamma ? lowering.input(1).slot : -1;
   const Slot beta = lowering.attributes().boolean("has_beta") ? lowering.input(1 + has_gamma).slot : -1;
-  const auto epsilon = static_cast<float>(lowering.attributes().real("epsilon"));
+  const auto epsilon = static_cast<T>(lowering.attributes().real("epsilon"));
   const Rows rows(lowering, x);
-  const WideRows wide(lowering, rows, 1);
+  const WideRows<T> wide(lowering, rows, 1);
   lowering.may_share(0, 0);
-  const auto loop = lowering.reference_only() ? plain_forward : layer_loops().forward;
+  const auto loop = lowering.reference_only() ? plain_forward<T> : layer_loops<T>().forward;
   return kernel([=, x = x.slot](Frame& f) {
     parallel_for(rows.count, grain_for(rows.n * 8), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const float* from = wide.read(f, x, row, 0);
-        loop(from, rows.n, parameter(f, gamma), parameter(f, beta), epsilon, wide.place(f, y, row, 0),
-             f.at<float>(mean) + row, f.at<float>(variance) + row);
+        const T* from = wide.read(f, x, row, 0);
+        loop(from, rows.n, parameter<T>(f, gamma), parameter<T>(f, beta), epsilon, wide.place(f, y, row, 0),
+             f.at<T>(mean) + row, f.at<T>(variance) + row);
         wide.write(f, y, row, 0);
       }
     });
@@ -114,61 +121,64 @@ std::unique_ptr<Kernel> lower_layer_normalization(Lowering& lowering) {
 
 // ---- gradients ----
 
-void plain_backward(const LayerRows& rows, int64_t count, const float* gamma, float* for_gamma, float* for_beta) {
+template <class T>
+void plain_backward(const LayerRows<T>& rows, int64_t count, const T* gamma, T* for_gamma, T* for_beta) {
   const auto n = static_cast<double>(rows.n);
   for (int64_t r = 0; r < count; ++r) {
-    const float *x = rows.x[r], *g = rows.g[r], *residual = rows.residual[r];
+    const T *x = rows.x[r], *g = rows.g[r], *residual = rows.residual[r];
     const double m = rows.mean[r], inverse = 1 / std::sqrt(static_cast<double>(rows.variance[r]) + rows.epsilon);
     double of_h = 0, of_product = 0;
     for (int64_t i = 0; i < rows.n; ++i) {
       const double product = g[i] * (x[i] - m) * inverse, scale = gamma ? static_cast<double>(gamma[i]) : 1.0;
       of_h += g[i] * scale, of_product += product * scale;
-      if (for_gamma) for_gamma[i] += static_cast<float>(product), for_beta[i] += g[i];
+      if (for_gamma) for_gamma[i] += static_cast<T>(product), for_beta[i] += g[i];
     }
     for (int64_t i = 0; i < rows.n; ++i) {
       const double scale = gamma ? static_cast<double>(gamma[i]) : 1.0;
       const double centred = g[i] * scale - of_h / n - (x[i] - m) * inverse * (of_product / n);
-      rows.dx[r][i] = static_cast<float>(inverse * centred + (residual ? static_cast<double>(residual[i]) : 0));
+      rows.dx[r][i] = static_cast<T>(inverse * centred + (residual ? static_cast<double>(residual[i]) : 0));
     }
   }
 }
 
-// What the parts sum up for gamma and beta: in float for some rows, in double beyond.
+// What the parts sum up for gamma and beta: in T for some rows, in double beyond.
+template <class T>
 struct LayerSums {
   int64_t n, parts;
   Slot slot = -1;
 
   LayerSums(Lowering& lowering, const Rows& rows, bool wanted) : n(rows.n), parts(rows.parts) {
-    if (wanted) slot = lowering.scratch(static_cast<size_t>(parts * n) * 2 * (sizeof(double) + sizeof(float)));
+    if (wanted) slot = lowering.scratch(static_cast<size_t>(parts * n) * 2 * (sizeof(double) + sizeof(T)));
   }
   bool wanted() const { return slot >= 0; }
   double* totals(const Frame& f, int64_t part) const { return f.at<double>(slot) + part * 2 * n; }
-  float* floats(const Frame& f, int64_t part) const {
-    return reinterpret_cast<float*>(f.at<double>(slot) + parts * 2 * n) + part * 2 * n;
+  T* own(const Frame& f, int64_t part) const {
+    return reinterpret_cast<T*>(f.at<double>(slot) + parts * 2 * n) + part * 2 * n;
   }
   void clear(const Frame& f, int64_t part) const {
     if (!wanted()) return;
     std::fill_n(totals(f, part), 2 * n, 0.0);
-    std::fill_n(floats(f, part), 2 * n, 0.f);
+    std::fill_n(own(f, part), 2 * n, T{0});
   }
   void flush(const Frame& f, int64_t part) const {
     if (!wanted()) return;
     double* __restrict to = totals(f, part);
-    float* __restrict from = floats(f, part);
+    T* __restrict from = own(f, part);
     for (int64_t i = 0; i < 2 * n; ++i) to[i] += static_cast<double>(from[i]), from[i] = 0;
   }
   // Of elements [from, end) of one of both, over all parts.
-  void combine(const Frame& f, int64_t from, int64_t end, int64_t offset, float* result) const {
+  void combine(const Frame& f, int64_t from, int64_t end, int64_t offset, T* result) const {
     double* __restrict sum = totals(f, 0) + offset;
     for (int64_t part = 1; part < parts; ++part) {
       const double* __restrict more = totals(f, part) + offset;
       for (int64_t i = from; i < end; ++i) sum[i] += more[i];
     }
-    for (int64_t i = from; i < end; ++i) result[i] = static_cast<float>(sum[i]);
+    for (int64_t i = from; i < end; ++i) result[i] = static_cast<T>(sum[i]);
   }
 };
 
-std::unique_ptr<Kernel> lower_layer_gradient(Lowering& lowering) {
+template <class T>
+std::unique_ptr<Kernel> gradient_of(Lowering& lowering) {
   const Slot g = lowering.input(0).slot, mean = lowering.input(2).slot, variance = lowering.input(3).slot;
   const Operand x = lowering.input(1), dx = lowering.output(0);
   size_t next = 4;
@@ -177,27 +187,27 @@ std::unique_ptr<Kernel> lower_layer_gradient(Lowering& lowering) {
              has_sums = lowering.attributes().boolean("has_sums");
   const Slot residual = has_residual ? lowering.input(next).slot : -1;
   const Slot for_gamma = has_sums ? lowering.output(1).slot : -1, for_beta = has_sums ? lowering.output(2).slot : -1;
-  const auto epsilon = static_cast<float>(lowering.attributes().real("epsilon"));
+  const auto epsilon = static_cast<T>(lowering.attributes().real("epsilon"));
   const Rows rows(lowering, x);
-  const WideRows wide(lowering, rows, 3 * rows_together);
-  const LayerSums sums(lowering, rows, has_sums);
+  const WideRows<T> wide(lowering, rows, 3 * rows_together);
+  const LayerSums<T> sums(lowering, rows, has_sums);
   lowering.may_share(0, 0);
   lowering.may_share(0, 1);
   if (has_residual) lowering.may_share(0, next);
-  const auto loop = lowering.reference_only() ? plain_backward : layer_loops().backward;
+  const auto loop = lowering.reference_only() ? plain_backward<T> : layer_loops<T>().backward;
   // Of some rows; gradients of halves are written over g.
   const auto together = [=, x = x.slot, dx = dx.slot](Frame& f, int64_t row, int64_t count, int64_t part) {
-    LayerRows some{};
+    LayerRows<T> some{};
     some.n = rows.n, some.epsilon = epsilon;
-    some.mean = f.at<float>(mean) + row, some.variance = f.at<float>(variance) + row;
+    some.mean = f.at<T>(mean) + row, some.variance = f.at<T>(variance) + row;
     for (int64_t r = 0; r < count; ++r) {
       some.g[r] = wide.read(f, g, row + r, r);
       some.x[r] = wide.read(f, x, row + r, rows_together + r);
       some.residual[r] = has_residual ? wide.read(f, residual, row + r, 2 * rows_together + r) : nullptr;
       some.dx[r] = wide.place(f, dx, row + r, r);
     }
-    float* own = has_sums ? sums.floats(f, part) : nullptr;
-    loop(some, count, parameter(f, gamma), own, has_sums ? own + rows.n : nullptr);
+    T* own = has_sums ? sums.own(f, part) : nullptr;
+    loop(some, count, parameter<T>(f, gamma), own, has_sums ? own + rows.n : nullptr);
     for (int64_t r = 0; r < count; ++r) wide.write(f, dx, row + r, r);
   };
   return kernel([=](Frame& f) {
@@ -207,14 +217,14 @@ std::unique_ptr<Kernel> lower_layer_gradient(Lowering& lowering) {
       for (const int64_t item : items) {
         if (phase == 1) {
           const int64_t from = rows.n * item / columns, end = rows.n * (item + 1) / columns;
-          sums.combine(f, from, end, 0, f.at<float>(for_gamma));
-          sums.combine(f, from, end, rows.n, f.at<float>(for_beta));
+          sums.combine(f, from, end, 0, f.at<T>(for_gamma));
+          sums.combine(f, from, end, rows.n, f.at<T>(for_beta));
           continue;
         }
         sums.clear(f, item);
         const int64_t end = rows.begin(item + 1);
         for (int64_t row = rows.begin(item); row < end;) {
-          const int64_t stop = std::min(end, row + rows_in_float);
+          const int64_t stop = std::min(end, row + rows_in_own);
           for (; row < stop; row += rows_together) together(f, row, std::min(rows_together, stop - row), item);
           row = stop;
           sums.flush(f, item);
@@ -222,6 +232,14 @@ std::unique_ptr<Kernel> lower_layer_gradient(Lowering& lowering) {
       }
     });
   });
+}
+
+std::unique_ptr<Kernel> lower_layer_normalization(Lowering& lowering) {
+  return lowering.input(0).dtype == DType::float64 ? normalization_of<double>(lowering)
+                                                   : normalization_of<float>(lowering);
+}
+std::unique_ptr<Kernel> lower_layer_gradient(Lowering& lowering) {
+  return lowering.input(1).dtype == DType::float64 ? gradient_of<double>(lowering) : gradient_of<float>(lowering);
 }
 
 }  // namespace
