@@ -91,7 +91,7 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
                 : any_of({Format::lane, Format::float16, Format::bits16, Format::bits8});
   };
   const auto stored = [&] {
-    return wide ? any_of({Format::lane, Format::float32, Format::bits8})
+    return wide ? any_of({Format::lane, Format::float32, Format::int32, Format::bits8})
                 : any_of({Format::lane, Format::float16, Format::bits16, Format::bits8});
   };
   std::vector<int> floats, masks, integers;

@@ -1,4 +1,4 @@
-"""Regions of float64 as machine code: lanes of 64 bits, with masks, float32 and int32 at their edges.
+"""Regions of float64 as machine code: lanes of 64 bits, with masks, float32 and int32 at their edges; int32 of float32.
 
 What each gives is compared with the reference, which is interpreted. Files of fewer instructions run this one again.
 """
@@ -88,6 +88,20 @@ def test_a_number_is_rounded_where_float32_is_looked_at(n):
     found = both(build, [x], coded=False)
     check(found)
     assert np.array_equal(found[0][1], (x * 3).astype(np.float32).astype(np.float64) - x * 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_integers_are_made_by_rounding_to_zero_within_their_range(n, dtype):
+    x = numbers(n) * 1e3
+    edges = np.array([np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 2.0**31 - 1, -(2.0**31) - 1, 1e300, -0.7, 0.7])
+    x[: len(edges)] = edges[:n]
+    with np.errstate(over="ignore"):
+        x = x.astype(dtype)
+    found = both(lambda g, x: [g.cast(x, "int32"), g.cast(g.cast(x * 0.5, "int32"), dtype) * 2.0], [x])
+    expected = np.nan_to_num(x.astype(np.float64), nan=0).clip(-(2.0**31), 2.0**31 - 1).astype(np.int32)
+    assert np.array_equal(found[0][0], expected)
+    check(found)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 700), (2, 5, 513), (70, 8)])

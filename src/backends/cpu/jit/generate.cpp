@@ -337,8 +337,8 @@ class Generator {
   void store(const Node& node) {
     const int reg = fetch(node.a);
     const Operand to = address(node.stream, bytes_of(node.format, lane_bytes_));
-    if (node.format == Format::float32) {
-      store_floats(reg, to);
+    if (node.format == Format::float32 || node.format == Format::int32) {
+      store_converted(reg, node.format == Format::int32 ? doubles_to_integers : doubles_to_floats, to);
     } else if (!wide_ && (node.format == Format::bits16 || node.format == Format::bits8)) {
       store_narrow(reg, node.format, to);
     } else if (tail_ && !wide_ && node.format == Format::lane) {
@@ -375,9 +375,9 @@ class Generator {
     owner_[upper] = -1;
   }
 
-  void store_floats(int reg, Operand to) {  // of lanes of 64 bits
+  void store_converted(int reg, Opcode opcode, Operand to) {  // of lanes of 64 bits
     const int narrow = spare();
-    as_.vector(doubles_to_floats, narrow, -1, Operand::in(reg));
+    as_.vector(opcode, narrow, -1, Operand::in(reg));
     as_.vector(store_whole, narrow, -1, to, {.mask = tail_ && wide_ ? tail_mask : 0, .half = true});
     owner_[narrow] = -1;
   }

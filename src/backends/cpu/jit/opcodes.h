@@ -16,7 +16,7 @@ inline constexpr Opcode widen_halves{2, 1, 0x13}, narrow_to_halves{3, 1, 0x1d}, 
     narrow_to_words{2, 2, 0x33};
 inline constexpr Opcode floats_to_bfloat16{2, 2, 0x72}, integers_to_floats{1, 0, 0x5b}, floats_to_integers{1, 2, 0x5b};
 inline constexpr Opcode broadcast_floats{2, 1, 0x18}, floats_to_doubles{1, 0, 0x5a}, integers_to_doubles{1, 2, 0xe6},
-    doubles_to_floats{1, 1, 0x5a, 1};
+    doubles_to_floats{1, 1, 0x5a, 1}, doubles_to_integers{1, 1, 0xe6, 1};
 
 // Approximations, with lanes of 32 bits: AVX-512's first steps, and forms 213 and 231 of fused multiply-adds.
 inline constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, near_reciprocal{2, 1, 0x4c}, one_minus{2, 1, 0xac},

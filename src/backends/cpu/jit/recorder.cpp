@@ -312,6 +312,11 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   if (float_lanes(from) && small_integer(to)) return saturated(to, x);
   if (from == DType::boolean && float_lanes(to)) return both(x, one());
   if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
+  if (float_lanes(from) && to == DType::int32) {  // what lies beyond converts to the least integer by itself
+    const Value above = compare(less_or_equal, constant(0x1p31), x);
+    const Value whole = choose(above, bits(std::numeric_limits<int32_t>::max()), unary(Kind::to_integer, x));
+    return choose(compare(ordered, x, x), whole, zero());
+  }
   if (float_lanes(from) && to == DType::boolean) return compare(not_equal, x, zero());
   if (float_lanes(from) && to == DType::float32) {
     if (from == DType::float32 || !cast_before) return x;
@@ -324,13 +329,20 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   return std::nullopt;
 }
 
-// In lanes of 64 bits, where int32 and float32 have been read as float64. A number is rounded to float32 when it is
-// stored, so that nothing else may look at it.
+// In lanes of 64 bits, where int32 and float32 are float64. A number is rounded to float32 when it is stored, so that
+// nothing else may look at it.
 std::optional<Value> cast_among_doubles(DType from, DType to, Value x, bool shared, bool cast_before) {
   if (from == to) return x;
   if (from == DType::boolean && to == DType::float64) return both(x, one());
   if (from == DType::float64 && to == DType::boolean) return compare(not_equal, x, zero());
-  if ((from == DType::float32 || from == DType::int32) && to == DType::float64 && !cast_before) return x;
+  if (from == DType::int32 && to == DType::float64) return x;
+  if (from == DType::float32 && to == DType::float64 && !cast_before) return x;
+  if (from == DType::float64 && to == DType::int32) {
+    const Value least = constant(std::numeric_limits<int32_t>::min());
+    const Value most = constant(std::numeric_limits<int32_t>::max());
+    const Value within = binary(Kind::greatest, least, binary(Kind::least, most, x));  // NaN stays
+    return choose(compare(ordered, x, x), rounded(within, 3), zero());
+  }
   if (from == DType::float64 && to == DType::float32 && !shared) return x;
   return std::nullopt;
 }
@@ -393,13 +405,22 @@ bool Recorder::store(DType dtype, int value, int stream) {
     code_.record({.kind = Kind::store, .format = format, .stream = stream, .a = v.node});
     return true;
   };
-  if (dtype == (doubles() ? DType::float64 : DType::float32)) return write(Format::lane, {value});
   if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
-  if (doubles()) return dtype == DType::float32 && write(Format::float32, {value});
-  if (dtype == DType::float16) return write(Format::float16, {value});
-  if (dtype == DType::bfloat16) return write(Format::bits16, to_bfloat16({value}, has_bfloat16_));
-  if (small_integer(dtype)) return write(Format::bits8, {value});
-  return false;
+  if (doubles()) switch (dtype) {
+      case DType::float64: return write(Format::lane, {value});
+      case DType::float32: return write(Format::float32, {value});
+      case DType::int32: return write(Format::int32, {value});
+      default: return false;
+    }
+  switch (dtype) {
+    case DType::float32:
+    case DType::int32: return write(Format::lane, {value});
+    case DType::float16: return write(Format::float16, {value});
+    case DType::bfloat16: return write(Format::bits16, to_bfloat16({value}, has_bfloat16_));
+    case DType::int8:
+    case DType::uint8: return write(Format::bits8, {value});
+    default: return false;
+  }
 }
 
 int Recorder::sum(int value) {

@@ -1,9 +1,10 @@
 // Running sums, products and extrema: scans along one axis.
 //
 // Scans are serial along the axis and go over several lanes of it at once, which hides the latency of their chain:
-// neighbouring columns where the axis is not the last one, neighbouring rows where it is. Sums and products of floats
-// are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
+// neighbouring columns where the axis is not the last one, neighbouring rows, turned tile by tile, where it is. Sums
+// and products of floats are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
 
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -106,30 +107,93 @@ struct ArgExtremum {
   }
 };
 
-// Every lane of [outer, n, inner], in groups: f(first element, distance between lanes, number of lanes).
+constexpr int64_t tile_columns = 64, tile_rows = 8;
+using Neighbours = std::integral_constant<int64_t, 1>;  // the distance of lanes that are
+
+// Columns of [outer, n, inner], in groups: f(first element, number of columns).
 template <class F>
-void for_lanes(const AxisSplit& s, int64_t bytes, const F& f) {
-  constexpr int64_t columns = 64, rows = 8;
-  if (s.inner > 1) {
-    const int64_t tiles = (s.inner + columns - 1) / columns;
-    parallel_for(s.outer * tiles, grain_for(s.n * std::min(s.inner, columns) * bytes), [&](int64_t begin, int64_t end) {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t first = unit % tiles * columns;
-        f(unit / tiles * s.n * s.inner + first, int64_t{1}, std::min(columns, s.inner - first));
-      }
-    });
-    return;
-  }
-  const int64_t groups = (s.outer + rows - 1) / rows;
-  parallel_for(groups, grain_for(s.n * rows * bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t group = begin; group < end; ++group)
-      f(group * rows * s.n, s.n, std::min(rows, s.outer - group * rows));
-  });
+void for_columns(const AxisSplit& s, int64_t bytes, const F& f) {
+  const int64_t tiles = (s.inner + tile_columns - 1) / tile_columns;
+  parallel_for(s.outer * tiles, grain_for(s.n * std::min(s.inner, tile_columns) * bytes),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t unit = begin; unit < end; ++unit) {
+                   const int64_t first = unit % tiles * tile_columns;
+                   f(unit / tiles * s.n * s.inner + first, std::min(tile_columns, s.inner - first));
+                 }
+               });
 }
 
+// Rows of [outer, n], in groups: f(first element, number of rows).
+template <class F>
+void for_rows(const AxisSplit& s, int64_t bytes, const F& f) {
+  const int64_t groups = (s.outer + tile_rows - 1) / tile_rows;
+  parallel_for(groups, grain_for(s.n * tile_rows * bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group)
+      f(group * tile_rows * s.n, std::min(tile_rows, s.outer - group * tile_rows));
+  });
+}
+// Their elements in pieces, in a scan's order: f(first element of a row, number of elements).
+template <class F>
+void for_tiles(int64_t n, bool reverse, const F& f) {
+  for (int64_t k = 0; k < n; k += tile_columns) {
+    const int64_t count = std::min(tile_columns, n - k);
+    f(reverse ? n - k - count : k, count);
+  }
+}
+// Rows as lanes side by side, and back. Rows are read and written one after the other, some of them together: where
+// their distance is a large power of two, all of them share the same few lines of the first-level cache.
+template <class T>
+struct Tile {
+  T lanes[tile_columns * tile_rows];
+
+  void read(const T* rows, int64_t distance, int64_t count, int64_t n) {
+    if (count < tile_rows) std::fill_n(lanes, n * tile_rows, T{});
+    int64_t r = 0, i = 0;
+    if constexpr (square > 1)
+      for (; r + square <= count; r += square)
+        for (i = 0; i + square <= n; i += square) turn(rows + r * distance + i, distance, lanes + i * tile_rows + r, tile_rows);
+    each_left(r, i, count, n, [&](int64_t row, int64_t at) { lanes[at * tile_rows + row] = rows[row * distance + at]; });
+  }
+  void write(T* rows, int64_t distance, int64_t count, int64_t n) const {
+    int64_t r = 0, i = 0;
+    if constexpr (square > 1)
+      for (; r + square <= count; r += square)
+        for (i = 0; i + square <= n; i += square) turn(lanes + i * tile_rows + r, tile_rows, rows + r * distance + i, distance);
+    each_left(r, i, count, n, [&](int64_t row, int64_t at) { rows[row * distance + at] = lanes[at * tile_rows + row]; });
+  }
+
+ private:
+  static constexpr int64_t square = sizeof(T) == 4 ? 4 : sizeof(T) == 8 && !is_complex_type<T> ? 2 : 1;  // of 16 bytes
+
+  // Of rows in front of `rows` those behind `columns`; of others all.
+  template <class F>
+  static void each_left(int64_t rows, int64_t columns, int64_t count, int64_t n, const F& f) {
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t i = r < rows ? columns : 0; i < n; ++i) f(r, i);
+  }
+  static void turn(const T* from, int64_t from_distance, T* to, int64_t to_distance) {
+    typedef T V __attribute__((vector_size(16)));
+    V v[square], w[square];
+    for (int64_t r = 0; r < square; ++r) std::memcpy(&v[r], from + r * from_distance, sizeof(V));
+    if constexpr (square == 2) {
+      w[0] = __builtin_shufflevector(v[0], v[1], 0, 2);
+      w[1] = __builtin_shufflevector(v[0], v[1], 1, 3);
+    } else {
+      const V low = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5), high = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7);
+      const V next_low = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5),
+              next_high = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+      w[0] = __builtin_shufflevector(low, next_low, 0, 1, 4, 5);
+      w[1] = __builtin_shufflevector(low, next_low, 2, 3, 6, 7);
+      w[2] = __builtin_shufflevector(high, next_high, 0, 1, 4, 5);
+      w[3] = __builtin_shufflevector(high, next_high, 2, 3, 6, 7);
+    }
+    for (int64_t r = 0; r < square; ++r) std::memcpy(to + r * to_distance, &w[r], sizeof(V));
+  }
+};
+
 // step(state of the lane, i, at) for element i of each lane, at its place in memory.
-template <class Width, class State, class Step>
-void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, int64_t lane, const Step& step) {
+template <class Width, class Lane, class State, class Step>
+void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, Lane lane, const Step& step) {
   for (int64_t k = 0; k < s.n; ++k) {
     const int64_t i = reverse ? s.n - 1 - k : k;
 #pragma omp simd
@@ -137,30 +201,33 @@ void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, int
   }
 }
 // Loops of a known width are compiled for the commonest elements only.
-template <class Element, class State, class Step>
-void walk(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
+template <class Element, class Lane, class State, class Step>
+void walk(State* state, const AxisSplit& s, bool reverse, int64_t count, Lane lane, const Step& step) {
   if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> ||
                 std::is_same_v<Element, uint32_t>) {
-    if (count == 64) return walk_along(std::integral_constant<int64_t, 64>(), state, s, reverse, lane, step);
-    if (count == 8) return walk_along(std::integral_constant<int64_t, 8>(), state, s, reverse, lane, step);
+    if (count == tile_columns)
+      return walk_along(std::integral_constant<int64_t, tile_columns>(), state, s, reverse, lane, step);
+    if (count == tile_rows)
+      return walk_along(std::integral_constant<int64_t, tile_rows>(), state, s, reverse, lane, step);
   }
   walk_along(count, state, s, reverse, lane, step);
 }
 
-template <class S>
+// `index`: of the first element along the axis.
+template <class S, class Lane>
 [[gnu::noinline]] void scan_lanes(const S& op, typename S::State* state, const AxisSplit& s, bool exclusive,
-                                  bool reverse, int64_t count, int64_t lane, const typename S::In* from,
+                                  bool reverse, int64_t count, Lane lane, int64_t index, const typename S::In* from,
                                   typename S::Out* to) {
   using State = typename S::State;
   if (exclusive)
     walk<typename S::In>(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
       const typename S::In element = from[at];  // before its place is written
       to[at] = op.value(state);
-      op.step(state, element, i);
+      op.step(state, element, index + i);
     });
   else
     walk<typename S::In>(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
-      op.step(state, from[at], i);
+      op.step(state, from[at], index + i);
       to[at] = op.value(state);
     });
 }
@@ -198,11 +265,11 @@ void scan_long(const S& op, int64_t n, bool exclusive, bool reverse, const typen
   for (int64_t k = 0; k < pieces; ++k) total[reverse ? pieces - 1 - k : k] = start[k];
   parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
-      scan_lanes(op, total + p, piece, exclusive, reverse, pieces_together, size, x + first + p * size,
+      scan_lanes(op, total + p, piece, exclusive, reverse, pieces_together, size, 0, x + first + p * size,
                  y + first + p * size);
   });
   const int64_t last = reverse ? 0 : n - rest;
-  scan_lanes(op, start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, x + last, y + last);
+  scan_lanes(op, start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, 0, x + last, y + last);
 }
 
 template <class S>
@@ -214,10 +281,26 @@ void scan(const S& op, const AxisSplit& s, bool exclusive, bool reverse, const t
       return;
     }
   }
-  for_lanes(s, sizeof(typename S::In), [&](int64_t first, int64_t lane, int64_t count) {
-    State state[64];
-    std::fill_n(state, count, op.start());
-    scan_lanes(op, state, s, exclusive, reverse, count, lane, x + first, y + first);
+  if (s.inner > 1) {
+    for_columns(s, sizeof(typename S::In), [&](int64_t first, int64_t count) {
+      State state[tile_columns];
+      std::fill_n(state, count, op.start());
+      scan_lanes(op, state, s, exclusive, reverse, count, Neighbours(), 0, x + first, y + first);
+    });
+    return;
+  }
+  for_rows(s, sizeof(typename S::In), [&](int64_t first, int64_t count) {
+    Tile<typename S::In> from;
+    Tile<typename S::Out> to;
+    State state[tile_rows];
+    std::fill_n(state, tile_rows, op.start());
+    AxisSplit tile({tile_columns, tile_rows}, 0);
+    for_tiles(s.n, reverse, [&](int64_t at, int64_t columns) {
+      tile.n = columns;
+      from.read(x + first + at, s.n, count, columns);
+      scan_lanes(op, state, tile, exclusive, reverse, tile_rows, Neighbours(), at, from.lanes, to.lanes);
+      to.write(y + first + at, s.n, count, columns);
+    });
   });
 }
 
@@ -351,17 +434,35 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
   const auto lower = [&](auto type) {
     using T = typename decltype(type)::type;
     using State = Running<T>;
-    return kernel([s, reverse, a = a.slot, b = b.slot, y = y.slot](Frame& f) {
-      for_lanes(s, 2 * sizeof(T), [&](int64_t first, int64_t lane, int64_t count) {
-        const T *factor = f.at<const T>(a) + first, *term = f.at<const T>(b) + first;
-        T* to = f.at<T>(y) + first;
-        State states[64];
-        std::fill_n(states, count, State(0));
-        walk<T>(states, s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
-          const auto scale = static_cast<State>(factor[at]);
-          const auto next = static_cast<State>(term[at]) + scale * state;
-          to[at] = static_cast<T>(state);
-          state = next;
+    const auto lanes = [reverse](State* states, const AxisSplit& of, int64_t count, const T* factor, const T* term,
+                                 T* to) {
+      walk<T>(states, of, reverse, count, Neighbours(), [=](State& state, int64_t, int64_t at) {
+        const auto scale = static_cast<State>(factor[at]);
+        const auto next = static_cast<State>(term[at]) + scale * state;
+        to[at] = static_cast<T>(state);
+        state = next;
+      });
+    };
+    return kernel([s, reverse, lanes, a = a.slot, b = b.slot, y = y.slot](Frame& f) {
+      const T *factors = f.at<const T>(a), *terms = f.at<const T>(b);
+      T* to = f.at<T>(y);
+      if (s.inner > 1) {
+        for_columns(s, 2 * sizeof(T), [&](int64_t first, int64_t count) {
+          State states[tile_columns] = {};
+          lanes(states, s, count, factors + first, terms + first, to + first);
+        });
+        return;
+      }
+      for_rows(s, 2 * sizeof(T), [&](int64_t first, int64_t count) {
+        Tile<T> factor, term;
+        State states[tile_rows] = {};
+        AxisSplit tile({tile_columns, tile_rows}, 0);
+        for_tiles(s.n, reverse, [&](int64_t at, int64_t columns) {
+          tile.n = columns;
+          factor.read(factors + first + at, s.n, count, columns);
+          term.read(terms + first + at, s.n, count, columns);
+          lanes(states, tile, tile_rows, factor.lanes, term.lanes, term.lanes);
+          term.write(to + first + at, s.n, count, columns);
         });
       });
     });
