@@ -77,6 +77,43 @@ struct DoubleMath {
     return P::with_sign_of(P::choose(P::less(a, P::splat(1.)), a + a * p, far), x);
   }
 
+  // sinh x and cosh x, 4 ulp: by e^|x| / 2, which overflows only where they do; near 0 sinh is a polynomial.
+  static V sinh(V x) {
+    const V a = P::absolute(x), z = x * x, e = half_exp(a);
+    const V p = polynomial(z, 7.746178593018827e-13, 1.6057679623801638e-10, 2.5052117695907823e-08,
+                           2.7557319191381816e-06, 0.00019841269841324198, 0.008333333333333299,
+                           0.16666666666666666);
+    return P::choose(P::less(a, P::splat(1.)), p * z * x + x, P::with_sign_of(e - P::splat(0.25) / e, x));
+  }
+  static V cosh(V x) {
+    const V e = half_exp(P::absolute(x));
+    return e + P::splat(0.25) / e;
+  }
+
+  // arctan x, 2 ulp: the argument goes to |t| <= tan(pi / 8).
+  static V atan(V x) {
+    const V a = P::absolute(x);
+    const auto large = P::less(P::splat(tan_of_3_eighths), a), middle = P::less(P::splat(tan_of_eighth), a);
+    const V upper = P::choose(large, P::splat(-1.), P::choose(middle, a - 1., a));
+    const V lower = P::choose(large, a, P::choose(middle, a + 1., P::splat(1.)));
+    const V base = P::choose(large, P::splat(half_pi), P::choose(middle, P::splat(half_pi / 2), P::splat(0.)));
+    const V rest = P::choose(large, P::splat(half_pi_rest), P::choose(middle, P::splat(half_pi_rest / 2), P::splat(0.)));
+    return P::with_sign_of(base + (small_atan(upper / lower) + rest), x);
+  }
+
+  // arcsin x and arccos x, 3 ulp; beyond 1 the root makes NaN.
+  static V asin(V x) {
+    const ReducedAsin y = reduced_asin(P::absolute(x));
+    return P::with_sign_of(P::choose(y.large, P::splat(half_pi) - ((y.p + y.p) - half_pi_rest), y.p), x);
+  }
+  static V acos(V x) {
+    const ReducedAsin y = reduced_asin(P::absolute(x));
+    const auto negative = P::less(x, P::splat(0.));
+    const V far = P::choose(negative, P::splat(2 * half_pi) - ((y.p + y.p) - 2 * half_pi_rest), y.p + y.p);
+    const V near = P::splat(half_pi) - (P::choose(negative, -y.p, y.p) - half_pi_rest);
+    return P::choose(y.large, far, near);
+  }
+
   // The highest power comes first.
   template <class... Lower>
   static V polynomial(V x, double highest, Lower... lower) {
@@ -103,6 +140,8 @@ struct DoubleMath {
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   static constexpr double ln_2 = 0x1.62e42fefap-1, ln_2_rest = 0x1.cf79abc9e3b3ap-40;
+  static constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_rest = 0x1.1a62633145c07p-54;
+  static constexpr double tan_of_eighth = 0x1.a827999fcef32p-2, tan_of_3_eighths = 0x1.3504f333f9de6p+1;  // of pi
   static constexpr double log10_of_2 = 0x1.34413509f79ffp-2, log10_of_2_rest = -0x1.9dc1da994fd21p-59;
 
   struct Exponential {
@@ -117,6 +156,32 @@ struct DoubleMath {
                            2.480152119021773e-05, 0.00019841269863105968, 0.0013888888917281794, 0.008333333333330051,
                            0.04166666666662399, 0.16666666666666669, 0.5);
     return r + r * r * q;
+  }
+  static V half_exp(V a) {
+    const Exponential e = exponential(P::clamped(0., a, 711.));
+    return P::times_power_of_two(e.rest + 1., e.n - 1.);
+  }
+  static V small_atan(V t) {
+    const V z = t * t;
+    const V p = polynomial(z, -0.019176872294336067, 0.039231646190551486, -0.05085449318930035,
+                           0.05858148832731273, -0.06664511438164644, 0.07692183190171728, -0.09090904578095735,
+                           0.11111111015255669, -0.14285714284666534, 0.1999999999999552, -0.3333333333333333);
+    return p * z * t + t;
+  }
+  // Of a >= 0: is it above 1/2, and arcsin of a, or there of sqrt((1 - a) / 2).
+  struct ReducedAsin {
+    typename P::M large;
+    V p;
+  };
+  static ReducedAsin reduced_asin(V a) {
+    const auto large = P::less(P::splat(0.5), a);
+    const V z = P::choose(large, (P::splat(1.) - a) * 0.5, a * a);
+    const V s = P::choose(large, P::sqrt(z), a);
+    const V p = polynomial(z, 0.02875805719743414, -0.014852182118030889, 0.017401064081047784,
+                           0.005457440499079528, 0.010322829371691055, 0.011479175171049853, 0.013971213196475301,
+                           0.017352392706346254, 0.02237217294274726, 0.030381944138516817, 0.04464285714635561,
+                           0.07499999999998433, 0.16666666666666669);
+    return {large, p * z * s + s};
   }
   static V power_of_two(V n) {  // -1022 <= n <= 1023
     return P::from_bits(P::shift_left(P::bits(n + (whole + 1023)), 52));
