@@ -101,6 +101,49 @@ def test_an_element_has_the_same_bits_wherever_it_stands(name):
             assert np.array_equal(computed(name, x[part].copy()), whole[part], equal_nan=True)
 
 
+POWERS = [(1, 5), (700, 1), (0.01, 60_000), (0.35, 1900), (2, 300)]
+"""Bounds of ln x and of y: all results lie within float64, some of them near its ends."""
+
+
+def powered(x, y, options=None):
+    g = mg.Graph()
+    a, b = g.placeholder(x.shape, "float64"), g.placeholder(y.shape, "float64")
+    return g.compile({a: x.shape, b: y.shape}, [g.power(a, b)], options=options).run([x, y])[0].numpy()
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is double here")
+@pytest.mark.parametrize("logarithm, exponent", POWERS)
+def test_errors_of_powers_in_ulp(logarithm, exponent):
+    rng = np.random.default_rng(3)
+    x, y = np.exp(rng.uniform(-logarithm, logarithm, N)), rng.uniform(-exponent, exponent, N)
+    expected = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+    errors = np.abs(powered(x, y) - expected) / np.spacing(expected.astype(np.float64))
+    assert errors.max() <= 2, (x[errors.argmax()], y[errors.argmax()])
+
+
+def test_powers_of_special_values_are_the_c_librarys():
+    edges = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 3, -3, 1e308, -1e308, 1e-300, 1e-310, 0.1]
+    x, y = (a.ravel() for a in np.meshgrid(edges, edges))
+    with np.errstate(all="ignore"):
+        flushed = [np.where(np.abs(a) < 2.3e-308, a * 0, a) for a in (x, y)]
+        expected = np.power(*flushed)
+    expected[np.abs(expected) < 2.3e-308] *= 0
+    found = powered(x, y)
+    np.testing.assert_allclose(found, expected, rtol=4e-16, atol=0)
+    number = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number]))
+
+
+def test_powers_of_single_numbers_and_of_short_rows():
+    x, y = np.random.default_rng(4).uniform(0.1, 30, (2, 67))
+    whole = powered(x, y)
+    for length in (1, 3, 7, 8, 9, 50):
+        assert np.array_equal(powered(x[:length].copy(), y[:length].copy()), whole[:length])
+    one = np.array(2.5)
+    assert np.array_equal(powered(x, one), powered(x, np.full_like(x, 2.5)))
+    assert np.array_equal(powered(one, y), powered(np.full_like(y, 2.5), y))
+
+
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
 def test_other_instruction_sets_agree(instructions):
     run_again_with(instructions, __file__)

@@ -9,6 +9,7 @@ namespace mpsgraph::cpu {
 struct DoubleFunctions {  // null: none
   TileFunction exponent = nullptr, logarithm = nullptr, tanh = nullptr, sigmoid = nullptr;
   TileFunction sin = nullptr, cos = nullptr, erf = nullptr;
+  TileFunction power[4] = {};  // by what operand is a single number, as ScalarMask has it
 };
 
 namespace baseline {

@@ -114,6 +114,35 @@ struct DoubleMath {
     return P::choose(y.large, far, near);
   }
 
+  // x^y, 2 ulp, of positive normal numbers x where the result is one, too: by ln x in two parts, of which the second
+  // has what the first has lost. Beyond, P::power asks others. s = f / (2 + f) as in reduced, and s^3 in two parts each;
+  // of ln(1 + f) = 2 s + 2/3 s^3 + s^5 q(s^2) they leave nothing that a power could make large.
+  struct Power {
+    V value, exponent;  // e^exponent, the latter rounded
+  };
+  static Power power(V x, V y) {
+    constexpr double two_thirds = 0x1.5555555555555p-1, two_thirds_rest = 0x1.5555555555555p-55;
+    const Reduced l = reduced(x);
+    const V u = l.f + 2., s = l.f / u;
+    const V s_low = (P::minus_product(l.f, s, u) - s * (l.f - (u - 2.))) / u;
+    const V z = s * s, cube = s * z;
+    const V z_low = s * s_low * 2. - P::minus_product(z, s, s);
+    const V cube_low = s * z_low + s_low * z - P::minus_product(cube, s, z);
+    const V q = polynomial(z, 0.11723063787600672, 0.11706247320841309, 0.13334804283783175, 0.15384594970057874,
+                           0.18181818335322242, 0.22222222221656196, 0.28571428571429364, 0.4);
+    const V third = cube * two_thirds;
+    const V third_low = cube_low * two_thirds + cube * two_thirds_rest -
+                        P::minus_product(third, cube, P::splat(two_thirds));
+    const V twice = s + s, whole_part = l.n * ln_2;  // both exact
+    const V sum = whole_part + twice, log = sum + third;  // each operand is smaller than the one before
+    const V low = ((whole_part - sum) + twice) + ((sum - log) + third) +
+                  (third_low + s_low * 2. + l.n * ln_2_rest + cube * z * q);
+    const V p = log * y, p_low = low * y - P::minus_product(p, log, y);
+    const V exponent = p + p_low, n = nearest(exponent * 0x1.71547652b82fep+0);
+    const V most = P::minus_product(P::minus_product(p, n, P::splat(ln_2)), n, P::splat(ln_2_rest)), r = most + p_low;
+    return {P::times_power_of_two((rest_of_exp(r) + ((most - r) + p_low)) + 1., n), exponent};
+  }
+
   // The highest power comes first.
   template <class... Lower>
   static V polynomial(V x, double highest, Lower... lower) {

@@ -38,9 +38,10 @@ TileFunction order(std::string_view k, ScalarMask m) {
   return nullptr;
 }
 
-// Without subnormal operands, which the processor takes for 0 and a C library may not.
+// Subnormal operands are 0 to the processor, and may be anything to a C library that takes their bits apart.
+double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }
+double power(double a, double b) { return std::pow(flushed(a), flushed(b)); }
 double modulo(double a, double b) {
-  const auto flushed = [](double x) { return x == 0 ? std::copysign(0., x) : x; };
   return std::fmod(flushed(a), flushed(b));
 }
 double floor_modulo(double a, double b) {
@@ -50,7 +51,7 @@ double floor_modulo(double a, double b) {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Null where there is none in vectors.
-TileFunction double_function(std::string_view k) {
+TileFunction double_function(std::string_view k, ScalarMask m) {
   static const DoubleFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(double_functions);
   return k == "exponent"    ? functions.exponent
          : k == "logarithm" ? functions.logarithm
@@ -59,12 +60,13 @@ TileFunction double_function(std::string_view k) {
          : k == "sin"       ? functions.sin
          : k == "cos"       ? functions.cos
          : k == "erf"       ? functions.erf
+         : k == "power"     ? functions.power[m & 3]
                             : nullptr;
 }
 
 TileFunction float64_tile(std::string_view k, ScalarMask m) {
   using T = double;
-  if (const TileFunction vectors = double_function(k)) return vectors;
+  if (const TileFunction vectors = double_function(k, m)) return vectors;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
 #define PREDICATE(KIND, EXPR) \
@@ -125,7 +127,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   LONG("maximum", std::fmax(a, b))
   BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
   BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
-  LONG("power", std::pow(a, b))
+  LONG("power", power(a, b))
   LONG("modulo", modulo(a, b))
   LONG("floor_modulo", floor_modulo(a, b))
   LONG("atan2", std::atan2(a, b))
