@@ -5,13 +5,14 @@
 // and products of floats are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
 
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/reduction/cumulative_float.h"
+#include "backends/cpu/reduction/row_scans.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
@@ -108,6 +109,7 @@ struct ArgExtremum {
 };
 
 constexpr int64_t tile_columns = 64, tile_rows = 8;
+constexpr int64_t short_row_of_scan = 16;  // rows whose chains overlap as they are
 using Neighbours = std::integral_constant<int64_t, 1>;  // the distance of lanes that are
 
 // Columns of [outer, n, inner], in groups: f(first element, number of columns).
@@ -289,6 +291,21 @@ void scan(const S& op, const AxisSplit& s, bool exclusive, bool reverse, const t
     });
     return;
   }
+  if (s.n <= short_row_of_scan) {
+    parallel_for(s.outer, grain_for(s.n * static_cast<int64_t>(sizeof(typename S::In))), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        State state = op.start();
+        for (int64_t k = 0; k < s.n; ++k) {
+          const int64_t i = reverse ? s.n - 1 - k : k;
+          const typename S::In element = x[row * s.n + i];
+          const State before = state;
+          op.step(state, element, i);
+          y[row * s.n + i] = op.value(exclusive ? before : state);
+        }
+      }
+    });
+    return;
+  }
   for_rows(s, sizeof(typename S::In), [&](int64_t first, int64_t count) {
     Tile<typename S::In> from;
     Tile<typename S::Out> to;
@@ -315,42 +332,74 @@ std::unique_ptr<Kernel> scan_kernel(const S& op, const Lowering& lowering, const
 
 #if defined(__x86_64__)
 // A long row in pieces, whose totals say what each begins with.
-void sum_long(const RowSums& sums, int64_t n, bool exclusive, bool reverse, const float* x, float* y) {
-  double start[pieces];
+template <class T, class Combine>
+void scan_pieces(const RowScan<T>& scan, const Combine& combine, typename RowScan<T>::State before, int64_t n,
+                 bool exclusive, bool reverse, const T* x, T* y) {
+  typename RowScan<T>::State start[pieces];
   const int64_t size = n / pieces;
   const auto range = [&](int64_t p) { return std::pair(p * size, p + 1 == pieces ? n : (p + 1) * size); };
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) start[p] = sums.total(x + range(p).first, range(p).second - range(p).first);
+    for (int64_t p = begin; p < end; ++p) start[p] = scan.total(x + range(p).first, range(p).second - range(p).first);
   });
-  double before = 0;
-  for (int64_t k = 0; k < pieces; ++k) before += std::exchange(start[reverse ? pieces - 1 - k : k], before);
+  for (int64_t k = 0; k < pieces; ++k) {
+    auto& piece = start[reverse ? pieces - 1 - k : k];
+    const auto with = combine(before, piece);
+    piece = std::exchange(before, with);
+  }
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const auto [first, last] = range(p);
-      sums.running(start[p], x + first, last - first, exclusive, reverse, y + first);
+      scan.running(start[p], x + first, last - first, exclusive, reverse, y + first);
     }
   });
 }
 
-// Sums of rows of floats; null where they are not to be had in vectors.
-std::unique_ptr<Kernel> row_sums_kernel(const Lowering& lowering, const Operand& x, const Operand& y) {
-  const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
-  if (s.inner != 1 || s.n < 16 || lowering.reference_only()) return nullptr;
-  if (instruction_set() == "baseline") return nullptr;
-  const RowSums& sums = instruction_set() == "AVX-512" ? avx512::row_sums : avx2::row_sums;
-  return kernel([s, sums, exclusive = lowering.attributes().boolean("exclusive"),
-                 reverse = lowering.attributes().boolean("reverse"), x = x.slot, y = y.slot](Frame& f) {
+template <class T, class Combine>
+std::unique_ptr<Kernel> row_scan_kernel(Lowering& lowering, const AxisSplit& s, const RowScan<T>& scan,
+                                        const Combine& combine, typename RowScan<T>::State neutral) {
+  lowering.may_share(0, 0);
+  return kernel([s, scan, combine, neutral, exclusive = lowering.attributes().boolean("exclusive"),
+                 reverse = lowering.attributes().boolean("reverse"), x = lowering.input(0).slot,
+                 y = lowering.output().slot](Frame& f) {
+    const T* from = f.at<const T>(x);
+    T* to = f.at<T>(y);
     if (s.n >= long_row && s.outer < pieces_together) {
       for (int64_t row = 0; row < s.outer; ++row)
-        sum_long(sums, s.n, exclusive, reverse, f.at<const float>(x) + row * s.n, f.at<float>(y) + row * s.n);
+        scan_pieces(scan, combine, neutral, s.n, exclusive, reverse, from + row * s.n, to + row * s.n);
       return;
     }
-    parallel_for(s.outer, grain_for(s.n * 4), [&](int64_t begin, int64_t end) {
+    parallel_for(s.outer, grain_for(s.n * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
-        sums.running(0, f.at<const float>(x) + row * s.n, s.n, exclusive, reverse, f.at<float>(y) + row * s.n);
+        scan.running(neutral, from + row * s.n, s.n, exclusive, reverse, to + row * s.n);
     });
   });
 }
+
+// Sums and products of rows in vectors; null where they are not to be had.
+std::unique_ptr<Kernel> row_sums(Lowering& lowering) {
+  const AxisSplit s(lowering.input(0).dims, lowering.attributes().integer("axis"));
+  if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
+  const RowScans& scans = instruction_set() == "AVX-512" ? avx512::row_scans : avx2::row_scans;
+  switch (lowering.input(0).dtype) {
+    case DType::float32: return row_scan_kernel(lowering, s, scans.sum_of_floats, std::plus<>(), 0);
+    case DType::float64: return row_scan_kernel(lowering, s, scans.sum_of_doubles, std::plus<>(), 0);
+    case DType::int32:
+    case DType::uint32: return row_scan_kernel(lowering, s, scans.sum_of_uint32, std::plus<>(), 0);
+    case DType::int64:
+    case DType::uint64: return row_scan_kernel(lowering, s, scans.sum_of_uint64, std::plus<>(), 0);
+    default: return nullptr;
+  }
+}
+std::unique_ptr<Kernel> row_products(Lowering& lowering) {
+  const AxisSplit s(lowering.input(0).dims, lowering.attributes().integer("axis"));
+  if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
+  if (lowering.input(0).dtype != DType::float32) return nullptr;
+  const RowScans& scans = instruction_set() == "AVX-512" ? avx512::row_scans : avx2::row_scans;
+  return row_scan_kernel(lowering, s, scans.product_of_floats, std::multiplies<>(), 1);
+}
+#else
+std::unique_ptr<Kernel> row_sums(Lowering&) { return nullptr; }
+std::unique_ptr<Kernel> row_products(Lowering&) { return nullptr; }
 #endif
 
 // Short integers as they are: what an exclusive extremum begins with depends on the type.
@@ -396,15 +445,12 @@ std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
-#if defined(__x86_64__)
-  const Operand x = lowering.input(0), y = lowering.output();
-  if (x.dtype == DType::float32)
-    if (auto rows = row_sums_kernel(lowering, x, y)) {
-      lowering.may_share(0, 0);
-      return rows;
-    }
-#endif
+  if (auto rows = row_sums(lowering)) return rows;
   return lower_algebraic_scan<RunningSum>(lowering);
+}
+std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
+  if (auto rows = row_products(lowering)) return rows;
+  return lower_algebraic_scan<RunningProduct>(lowering);
 }
 
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
@@ -480,7 +526,7 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
 
 const Kernels cumulative_kernels("cumulative", [] {
   define_kernel("cumulative_sum", lower_sum);
-  define_kernel("cumulative_product", lower_algebraic_scan<RunningProduct>);
+  define_kernel("cumulative_product", lower_product);
   define_kernel("cumulative_minimum", lower_extremum<false>);
   define_kernel("cumulative_maximum", lower_extremum<true>);
   define_kernel("cumulative_arg_extremum", lower_arg_extremum);
