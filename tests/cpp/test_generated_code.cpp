@@ -28,6 +28,7 @@ template <class Number>
 Bits<Number> evaluate(const Node& node, const std::vector<Bits<Number>>& values) {
   using Lane = Bits<Number>;
   const auto bits = [](Number n) { return std::bit_cast<Lane>(n); };
+  const auto signed_of = [](Lane x) { return static_cast<std::make_signed_t<Lane>>(x); };
   const auto value = [&](int operand) { return operand < 0 ? Lane{0} : values[operand]; };
   const Lane a = value(node.a), b = value(node.b), c = value(node.c);
   const Number x = std::bit_cast<Number>(a), y = std::bit_cast<Number>(b);
@@ -51,11 +52,21 @@ Bits<Number> evaluate(const Node& node, const std::vector<Bits<Number>>& values)
     case Kind::and_not: return ~a & b;
     case Kind::integer_add: return a + b;
     case Kind::integer_subtract: return a - b;
+    case Kind::integer_multiply: return a * b;
+    case Kind::integer_least: return signed_of(a) < signed_of(b) ? a : b;
+    case Kind::integer_greatest: return signed_of(a) > signed_of(b) ? a : b;
+    case Kind::integer_compare: {
+      const bool holds = node.stream == equal           ? a == b
+                         : node.stream == less          ? signed_of(a) < signed_of(b)
+                         : node.stream == less_or_equal ? signed_of(a) <= signed_of(b)
+                                                        : a != b;
+      return holds ? ~Lane{0} : Lane{0};
+    }
     case Kind::shift_left: return a << node.stream;
     case Kind::shift_right: return a >> node.stream;
     case Kind::shift_right_sign: return static_cast<uint32_t>(static_cast<int32_t>(a) >> node.stream);
-    case Kind::to_float: return bits(static_cast<float>(static_cast<int32_t>(a)));
-    case Kind::to_integer: return static_cast<uint32_t>(static_cast<int32_t>(x));
+    case Kind::to_float: return bits(static_cast<Number>(signed_of(a)));
+    case Kind::to_integer: return static_cast<Lane>(static_cast<std::make_signed_t<Lane>>(x));
     case Kind::to_bfloat16: return float_to_bfloat16(static_cast<float>(x));
     case Kind::scale: return bits(std::ldexp(x, static_cast<int>(y)));
     case Kind::compare: {
@@ -126,7 +137,7 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   const int operations = below(4) == 0 ? 150 : 1 + below(40);
   for (int i = 0; i < operations; i++) {
     const int a = any(floats), b = any(floats);
-    switch (below(16)) {
+    switch (below(17)) {
       case 0: floats.push_back(bounded(two(Kind::add, a, b))); break;
       case 1: floats.push_back(bounded(two(Kind::subtract, a, b))); break;
       case 2: floats.push_back(bounded(two(Kind::multiply, a, b))); break;
@@ -152,8 +163,20 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
       case 12: {
         const int sum = two(below(2) ? Kind::integer_add : Kind::integer_subtract, any(integers), any(integers));
         static constexpr Kind how[] = {Kind::shift_left, Kind::shift_right, Kind::shift_right_sign};
-        const int shifted = p.code.record({.kind = how[below(wide ? 2 : 3)], .stream = 1 + below(3), .a = sum});
+        const int shifted = p.code.record({.kind = how[below(wide && set == VectorSet::avx2 ? 2 : 3)], .stream = 1 + below(3), .a = sum});
         integers.push_back(two(Kind::bitwise_and, shifted, p.code.integer(4095)));
+        break;
+      }
+      case 16: {
+        const int x = two(Kind::integer_subtract, any(integers), any(integers)), y = any(integers);
+        static constexpr Comparison how[] = {equal, less, less_or_equal, not_equal};
+        masks.push_back(p.code.record({.kind = Kind::integer_compare,
+                                       .stream = how[below(set == VectorSet::avx512 ? 4 : 2)],
+                                       .a = below(2) ? x : y,
+                                       .b = below(2) ? x : y}));
+        if (wide && set == VectorSet::avx2) break;
+        static constexpr Kind kinds[] = {Kind::integer_multiply, Kind::integer_least, Kind::integer_greatest};
+        integers.push_back(two(Kind::bitwise_and, two(kinds[below(3)], x, y), p.code.integer(4095)));
         break;
       }
       case 13: {
@@ -167,7 +190,7 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
         break;
       }
       default: {
-        if (!wide) {
+        if (!wide || set == VectorSet::avx512) {
           const int turned = p.code.record({.kind = Kind::to_integer, .a = a});
           floats.push_back(p.code.record({.kind = Kind::to_float, .a = turned}));
         }

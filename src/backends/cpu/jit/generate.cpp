@@ -79,7 +79,7 @@ class Generator {
       if (needed(i) && node.kind == Kind::choose) as_mask[node.a]++;
     }
     for (size_t i = 0; i < n; i++)
-      fused_[i] = wide_ && nodes_[i].kind == Kind::compare && as_mask[i] == uses_[i] && !invariant_[i];
+      fused_[i] = wide_ && is_comparison(nodes_[i].kind) && as_mask[i] == uses_[i] && !invariant_[i];
     for (size_t i = 0; i < n; i++) {
       if (!needed(i) || fused_[i]) continue;
       const auto use = [&](int in) {
@@ -298,8 +298,8 @@ class Generator {
       case Kind::mantissa: return unary(i, lane_.mantissa, 3);
       case Kind::exponent: return unary(i, lane_.exponent);
       case Kind::logarithm: return logarithm(i);
-      case Kind::to_float: return unary(i, integers_to_floats);
-      case Kind::to_integer: return unary(i, floats_to_integers);
+      case Kind::to_float: return unary(i, lane_.to_float);
+      case Kind::to_integer: return unary(i, lane_.to_integer);
       case Kind::to_bfloat16: {
         unary(i, floats_to_bfloat16);
         return as_.vector(extend_words, register_[i], -1, Operand::in(register_[i]));
@@ -312,6 +312,7 @@ class Generator {
       case Kind::multiply_subtract: return fused_multiply(i, 0x9a);
       case Kind::negated_multiply_add: return fused_multiply(i, 0x9c);
       case Kind::compare: return compare(i);
+      case Kind::integer_compare: return wide_ ? compare(i) : compare_integers(i);
       case Kind::choose: return choose(i);
       default: break;
     }
@@ -520,11 +521,23 @@ class Generator {
     const Operand b = where(node.b);
     release({node.a, node.b});
     if (wide_) {
-      as_.vector(lane_.compare, choice, a, b, {.immediate = node.stream});
+      as_.vector(comparison(node), choice, a, b, {.immediate = node.stream});
       as_.vector(lane_.mask_to_vector, result(i), -1, Operand::in(choice));
     } else {
       as_.vector(lane_.compare, result(i), a, b, {.immediate = node.stream});
     }
+  }
+
+  Opcode comparison(const Node& node) const {  // into a mask register, or of floats
+    return node.kind == Kind::compare ? lane_.compare : lane_.integer_compare;
+  }
+  void compare_integers(int i) {  // AVX2 knows equal and greater
+    const bool turned = nodes_[i].stream == less;
+    const int first = turned ? nodes_[i].b : nodes_[i].a, second = turned ? nodes_[i].a : nodes_[i].b;
+    const int left = fetch(first);
+    const Operand right = where(second);
+    release({first, second});
+    as_.vector(turned ? lane_.integer_greater : lane_.integer_equal, result(i), left, right);
   }
 
   void choose(int i) {
@@ -546,7 +559,7 @@ class Generator {
     if (fused_[node.a]) {
       compared_a = nodes_[node.a].a, compared_b = nodes_[node.a].b;
       const int a = fetch(compared_a);
-      as_.vector(lane_.compare, choice, a, where(compared_b), {.immediate = nodes_[node.a].stream});
+      as_.vector(comparison(nodes_[node.a]), choice, a, where(compared_b), {.immediate = nodes_[node.a].stream});
     } else {
       as_.vector(lane_.vector_to_mask, choice, -1, Operand::in(fetch(node.a)));
     }

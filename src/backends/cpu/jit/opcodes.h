@@ -14,7 +14,7 @@ inline constexpr Opcode extract_upper{3, 1, 0x39}, pack_words{2, 1, 0x2b}, shuff
 // Between lanes and narrower elements in memory.
 inline constexpr Opcode widen_halves{2, 1, 0x13}, narrow_to_halves{3, 1, 0x1d}, extend_words{2, 1, 0x33},
     narrow_to_words{2, 2, 0x33};
-inline constexpr Opcode floats_to_bfloat16{2, 2, 0x72}, integers_to_floats{1, 0, 0x5b}, floats_to_integers{1, 2, 0x5b};
+inline constexpr Opcode floats_to_bfloat16{2, 2, 0x72};
 inline constexpr Opcode broadcast_floats{2, 1, 0x18}, floats_to_doubles{1, 0, 0x5a}, integers_to_doubles{1, 2, 0xe6},
     doubles_to_floats{1, 1, 0x5a, 1}, doubles_to_integers{1, 1, 0xe6, 1};
 
@@ -30,6 +30,10 @@ struct LaneOpcodes {
   Opcode interleave, store_lower;  // of which AVX2 makes store_bytes
   Opcode add, subtract, multiply, divide, least, greatest, square_root;
   Opcode bitwise_and, and_not, bitwise_or, bitwise_xor, integer_add, integer_subtract;
+  Opcode integer_multiply, integer_least, integer_greatest;
+  Opcode integer_compare;  // AVX-512's
+  Opcode integer_equal, integer_greater;  // AVX2's
+  Opcode to_float, to_integer;  // of integers; of lanes of 64 bits AVX-512's
   Opcode shift, shift_sign, round, compare;
   Opcode blend_by_mask, blend_by_vector, mask_to_vector, vector_to_mask;
   Opcode scale, fix_up, mantissa, exponent;  // AVX-512's
@@ -45,6 +49,9 @@ inline constexpr LaneOpcodes opcodes_of_floats{
     .least = {1, 0, 0x5d}, .greatest = {1, 0, 0x5f}, .square_root = {1, 0, 0x51},
     .bitwise_and = {1, 0, 0x54}, .and_not = {1, 0, 0x55}, .bitwise_or = {1, 0, 0x56}, .bitwise_xor = {1, 0, 0x57},
     .integer_add = {1, 1, 0xfe}, .integer_subtract = {1, 1, 0xfa},
+    .integer_multiply = {2, 1, 0x40}, .integer_least = {2, 1, 0x39}, .integer_greatest = {2, 1, 0x3d},
+    .integer_compare = {3, 1, 0x1f}, .integer_equal = {1, 1, 0x76}, .integer_greater = {1, 1, 0x66},
+    .to_float = {1, 0, 0x5b}, .to_integer = {1, 2, 0x5b},
     .shift = {1, 1, 0x72}, .shift_sign = {1, 1, 0x72}, .round = {3, 1, 0x08}, .compare = {1, 0, 0xc2},
     .blend_by_mask = {2, 1, 0x65}, .blend_by_vector = {3, 1, 0x4a},
     .mask_to_vector = {2, 2, 0x38}, .vector_to_mask = {2, 2, 0x39},
@@ -60,6 +67,9 @@ inline constexpr LaneOpcodes opcodes_of_doubles{
     .least = {1, 1, 0x5d, 1}, .greatest = {1, 1, 0x5f, 1}, .square_root = {1, 1, 0x51, 1},
     .bitwise_and = {1, 1, 0x54, 1}, .and_not = {1, 1, 0x55, 1}, .bitwise_or = {1, 1, 0x56, 1},
     .bitwise_xor = {1, 1, 0x57, 1}, .integer_add = {1, 1, 0xd4, 1}, .integer_subtract = {1, 1, 0xfb, 1},
+    .integer_multiply = {2, 1, 0x40, 1}, .integer_least = {2, 1, 0x39, 1}, .integer_greatest = {2, 1, 0x3d, 1},
+    .integer_compare = {3, 1, 0x1f, 1}, .integer_equal = {2, 1, 0x29}, .integer_greater = {2, 1, 0x37},
+    .to_float = {1, 2, 0xe6, 1}, .to_integer = {1, 1, 0x7a, 1},
     .shift = {1, 1, 0x73, 1}, .shift_sign = {1, 1, 0x72, 1}, .round = {3, 1, 0x09, 1}, .compare = {1, 1, 0xc2, 1},
     .blend_by_mask = {2, 1, 0x65, 1}, .blend_by_vector = {3, 1, 0x4b},
     .mask_to_vector = {2, 2, 0x38, 1}, .vector_to_mask = {2, 2, 0x39, 1},
@@ -85,6 +95,9 @@ inline Binary binary(const LaneOpcodes& lane, Kind kind) {
     case Kind::bitwise_xor: return {lane.bitwise_xor, true};
     case Kind::integer_add: return {lane.integer_add, true};
     case Kind::integer_subtract: return {lane.integer_subtract, false};
+    case Kind::integer_multiply: return {lane.integer_multiply, true};
+    case Kind::integer_least: return {lane.integer_least, true};
+    case Kind::integer_greatest: return {lane.integer_greatest, true};
     default: return {lane.scale, false};
   }
 }

@@ -19,12 +19,13 @@ struct Value {
   int node = -1;
 };
 
-bool doubles() { return recording->lane_bytes == 8; }
+// Are lanes 64 bits wide?
+bool wide_lanes() { return recording->lane_bytes == 8; }
 Value constant(double x) { return {recording->constant(x)}; }
 Value bits(int64_t x) { return {recording->integer(x)}; }
-Value sign_bit() { return bits(doubles() ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min()); }
+Value sign_bit() { return bits(wide_lanes() ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min()); }
 Value all_but_sign() {
-  return bits(doubles() ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
+  return bits(wide_lanes() ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
 }
 Value unary(Kind kind, Value a, int detail = 0) {
   return {recording->record({.kind = kind, .stream = detail, .a = a.node})};
@@ -185,7 +186,7 @@ const Expressions& functions_of_floats() {
   return table;
 }
 
-const Expressions& functions_of_doubles() {
+const Expressions& functions_of_wide_lanes() {
   static const Expressions table{
       {"exponent", UNARY(Doubles::exp(x))},
       {"exponent_base2", UNARY(Doubles::exp2(x))},
@@ -251,6 +252,67 @@ const Expressions& float_expressions() {
   return table;
 }
 
+// Integers of a lane's width. Least and greatest, and products of 64 bits, need AVX-512 there.
+bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
+Value compare_integers(Comparison how, Value a, Value b) {
+  const auto made = [](Comparison how, Value a, Value b) {
+    return Value{recording->record({.kind = Kind::integer_compare, .stream = how, .a = a.node, .b = b.node})};
+  };
+  if (recording->set == VectorSet::avx512 || how == equal || how == less) return made(how, a, b);
+  return inverse(how == less_or_equal ? made(less, b, a) : made(equal, a, b));
+}
+Value integer_least(Value a, Value b) {
+  if (has_all_integers()) return binary(Kind::integer_least, a, b);
+  return choose(compare_integers(less, a, b), a, b);
+}
+Value integer_greatest(Value a, Value b) {
+  if (has_all_integers()) return binary(Kind::integer_greatest, a, b);
+  return choose(compare_integers(less, a, b), b, a);
+}
+Value integer_product(Value a, Value b) { return has_all_integers() ? binary(Kind::integer_multiply, a, b) : Value{}; }
+Value negated_integer(Value x) { return binary(Kind::integer_subtract, bits(0), x); }
+Value integer_sign(Value x) {
+  const Value positive = choose(compare_integers(less, bits(0), x), bits(1), bits(0));
+  return choose(compare_integers(less, x, bits(0)), bits(-1), positive);
+}
+
+const Expressions& integer_expressions() {
+  static const Expressions table{
+      {"identity", UNARY(x)},
+      {"conjugate", UNARY(x)},
+      {"floor", UNARY(x)},
+      {"ceil", UNARY(x)},
+      {"truncate", UNARY(x)},
+      {"rint", UNARY(x)},
+      {"round", UNARY(x)},
+      {"square", UNARY(integer_product(x, x))},
+      {"absolute_square", UNARY(integer_product(x, x))},
+      {"negative", UNARY(negated_integer(x))},
+      {"absolute", UNARY(integer_greatest(x, negated_integer(x)))},
+      {"sign", UNARY(integer_sign(x))},
+      {"addition", BINARY(binary(Kind::integer_add, a, b))},
+      {"subtraction", BINARY(binary(Kind::integer_subtract, a, b))},
+      {"multiplication", BINARY(integer_product(a, b))},
+      {"minimum", BINARY(integer_least(a, b))},
+      {"maximum", BINARY(integer_greatest(a, b))},
+      {"minimum_with_nan_propagation", BINARY(integer_least(a, b))},
+      {"maximum_with_nan_propagation", BINARY(integer_greatest(a, b))},
+      {"clamp", TERNARY(integer_least(c, integer_greatest(b, a)))},
+      {"bitwise_and", BINARY(both(a, b))},
+      {"bitwise_or", BINARY(either(a, b))},
+      {"bitwise_xor", BINARY(differ(a, b))},
+      {"bitwise_not", UNARY(inverse(x))},
+      {"equal", BINARY(compare_integers(equal, a, b))},
+      {"not_equal", BINARY(compare_integers(not_equal, a, b))},
+      {"less_than", BINARY(compare_integers(less, a, b))},
+      {"less_than_or_equal_to", BINARY(compare_integers(less_or_equal, a, b))},
+      {"greater_than", BINARY(compare_integers(less, b, a))},
+      {"greater_than_or_equal_to", BINARY(compare_integers(less_or_equal, b, a))},
+      {"signbit", UNARY(compare_integers(less, x, bits(0)))},
+  };
+  return table;
+}
+
 const Expressions& mask_expressions() {
   static const Expressions table{
       {"identity", UNARY(x)},
@@ -278,8 +340,9 @@ Expression expression_of(std::string_view kind, DType dtype) {
     return found == table.end() ? nullptr : found->second;
   };
   if (dtype == DType::boolean) return in(mask_expressions());
+  if (is_integer(dtype)) return in(integer_expressions());
   if (const Expression plain = in(float_expressions())) return plain;
-  return in(dtype == DType::float64 ? functions_of_doubles() : functions_of_floats());
+  return in(dtype == DType::float64 ? functions_of_wide_lanes() : functions_of_floats());
 }
 
 // The bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN stays NaN.
@@ -316,6 +379,9 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   if (small_integer(from) && to == DType::float32) return unary(Kind::to_float, x);
   if (float_lanes(from) && small_integer(to)) return saturated(to, x);
   if (from == DType::boolean && float_lanes(to)) return both(x, one());
+  if (from == DType::boolean && to == DType::int32) return both(x, bits(1));
+  if (from == DType::int32 && to == DType::boolean) return compare_integers(not_equal, x, bits(0));
+  if (small_integer(from) && to == DType::int32) return x;
   if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
   if (float_lanes(from) && to == DType::int32) {  // what lies beyond converts to the least integer by itself
     const Value above = compare(less_or_equal, constant(0x1p31), x);
@@ -334,20 +400,53 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   return std::nullopt;
 }
 
-// In lanes of 64 bits, where int32 and float32 are float64. A number is rounded to float32 when it is stored, so that
-// nothing else may look at it.
-std::optional<Value> cast_among_doubles(DType from, DType to, Value x, bool shared, bool cast_before) {
+// int64 to float64, rounded once: both halves as numbers, by the bits of float64 that they are in.
+Value from_int64(Value x) {
+  if (has_all_integers()) return unary(Kind::to_float, x);
+  const Value low = either(both(x, bits(0xffffffff)), constant(0x1p52));
+  const Value high = either(unary(Kind::shift_right, differ(x, sign_bit()), 32), constant(0x1p84));
+  return (high - constant(0x1p84 + 0x1p63 + 0x1p52)) + low;
+}
+// The lower 32 bits of int64, a signed number, as float64.
+Value lower_half(Value x) {
+  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // 2^31 more
+  return either(above, constant(0x1p52)) - constant(0x1p52 + 0x1p31);
+}
+
+// Of a whole number below 2^51, in the lowest bits.
+Value whole_bits(Value x) { return x + Doubles::whole; }
+// Rounded to zero, within bounds; NaN gives 0.
+Value whole_within(Value x, double least, double most) {
+  const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));  // NaN stays
+  return choose(compare(ordered, x, x), rounded(within, 3), zero());
+}
+
+// In lanes of 64 bits, where float32 and integers of up to 32 bits are float64. A number is rounded to float32 when it
+// is stored, so that nothing else may look at it.
+std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shared, bool cast_before) {
   if (from == to) return x;
-  if (from == DType::boolean && to == DType::float64) return both(x, one());
-  if (from == DType::float64 && to == DType::boolean) return compare(not_equal, x, zero());
-  if (from == DType::int32 && to == DType::float64) return x;
-  if (from == DType::float32 && to == DType::float64 && !cast_before) return x;
-  if (from == DType::float64 && to == DType::int32) {
-    const Value least = constant(std::numeric_limits<int32_t>::min());
-    const Value most = constant(std::numeric_limits<int32_t>::max());
-    const Value within = binary(Kind::greatest, least, binary(Kind::least, most, x));  // NaN stays
-    return choose(compare(ordered, x, x), rounded(within, 3), zero());
+  if (from == DType::float32 && cast_before) return std::nullopt;
+  const bool whole = from == DType::int32 || small_integer(from);
+  const bool number = whole || from == DType::float64 || from == DType::float32;  // as float64
+  if (from == DType::boolean && to == DType::int64) return both(x, bits(1));
+  if (from == DType::boolean && (to == DType::float64 || to == DType::int32)) return both(x, one());
+  if (number && to == DType::boolean) return compare(not_equal, x, zero());
+  if (from == DType::int64 && to == DType::boolean) return compare_integers(not_equal, x, bits(0));
+  if (number && to == DType::float64) return x;
+  if (from == DType::int64 && to == DType::float64) return from_int64(x);
+  if (small_integer(from) && to == DType::int32) return x;
+  if (whole && to == DType::int64) return binary(Kind::integer_subtract, whole_bits(x), constant(Doubles::whole));
+  if (from == DType::int64 && to == DType::int32) return lower_half(x);
+  if ((from == DType::float64 || from == DType::float32) && to == DType::int64) {
+    if (!has_all_integers()) return std::nullopt;
+    const Value above = compare(less_or_equal, constant(0x1p63), x);
+    const Value within = choose(above, all_but_sign(), unary(Kind::to_integer, x));
+    return choose(compare(ordered, x, x), within, bits(0));
   }
+  if (from == DType::float64 && to == DType::int32)
+    return whole_within(x, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  if (from == DType::float64 && to == DType::int8 && !shared) return whole_within(x, -128, 127);
+  if (from == DType::float64 && to == DType::uint8 && !shared) return whole_within(x, 0, 255);
   if (from == DType::float64 && to == DType::float32 && !shared) return x;
   return std::nullopt;
 }
@@ -367,12 +466,14 @@ std::optional<int> Recorder::read(Kind kind, DType dtype, int stream) {
   const auto as = [&](Format format) {
     return Value{code_.record({.kind = kind, .format = format, .stream = stream})};
   };
-  if (doubles()) {
-    if (dtype == DType::float64) return as(Format::lane).node;
+  if (wide_lanes()) {
+    if (dtype == DType::float64 || dtype == DType::int64) return as(Format::lane).node;
     if (dtype == DType::float32) return as(Format::float32).node;
     if (dtype == DType::int32) return as(Format::int32).node;
-    if (dtype != DType::boolean) return std::nullopt;
+    if (dtype != DType::boolean && !small_integer(dtype)) return std::nullopt;
     const Value byte = as(Format::bits8), alone = kind == Kind::scalar ? both(byte, bits(255)) : byte;
+    if (dtype == DType::int8) return (either(differ(alone, bits(0x80)), constant(0x1p52)) - (0x1p52 + 0x80)).node;
+    if (dtype == DType::uint8) return (either(alone, constant(0x1p52)) - 0x1p52).node;
     return compare(not_equal, either(alone, constant(0x1p52)), constant(0x1p52)).node;  // whatever is not 0
   }
   if (dtype == DType::float32 || dtype == DType::int32) return as(Format::lane).node;
@@ -393,15 +494,17 @@ std::optional<int> Recorder::apply(const Operation& operation, std::span<const i
   if (operation.is("cast")) {
     const bool cast_before = operation.input(0)->operation->is("cast");
     const DType to = operation.output()->type.dtype;
-    return node_of(doubles() ? cast_among_doubles(dtype, to, operand(0), shared, cast_before)
+    return node_of(wide_lanes() ? cast_in_wide_lanes(dtype, to, operand(0), shared, cast_before)
                              : cast(dtype, to, operand(0), shared, cast_before, has_bfloat16_));
   }
-  const bool fits = doubles() ? dtype == DType::float64 : float_lanes(dtype);
+  const bool fits = wide_lanes() ? dtype == DType::float64 || dtype == DType::int64
+                                 : float_lanes(dtype) || dtype == DType::int32;
   if (!fits && dtype != DType::boolean) return std::nullopt;
   if (operation.is("select")) return choose(operand(0), operand(1), operand(2)).node;
   const Expression expression = expression_of(operation.kind(), dtype);
   if (!expression) return std::nullopt;
-  return expression(operand(0), operand(1), operand(2)).node;
+  const Value value = expression(operand(0), operand(1), operand(2));
+  return value.node < 0 ? std::nullopt : std::optional(value.node);
 }
 
 bool Recorder::store(DType dtype, int value, int stream) {
@@ -411,10 +514,13 @@ bool Recorder::store(DType dtype, int value, int stream) {
     return true;
   };
   if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
-  if (doubles()) switch (dtype) {
-      case DType::float64: return write(Format::lane, {value});
+  if (wide_lanes()) switch (dtype) {
+      case DType::float64:
+      case DType::int64: return write(Format::lane, {value});
       case DType::float32: return write(Format::float32, {value});
       case DType::int32: return write(Format::int32, {value});
+      case DType::int8:
+      case DType::uint8: return write(Format::bits8, whole_bits({value}));
       default: return false;
     }
   switch (dtype) {

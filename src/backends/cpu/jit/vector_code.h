@@ -39,12 +39,16 @@ enum class Kind : uint8_t {
   and_not,          // and_not: not a and b
   integer_add,
   integer_subtract,
+  integer_multiply,
+  integer_least,
+  integer_greatest,  // these three of lanes of 64 bits only with AVX-512
+  integer_compare,   // stream: Comparison; with AVX2 equal and less
   shift_left,
   shift_right,
   shift_right_sign,  // shifts: stream is the count
   to_float,
-  to_integer,  // integers; to_integer rounds to zero; these two, shift_right_sign and to_bfloat16 in lanes of 32 bits
-  to_bfloat16, // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16
+  to_integer,  // integers; to_integer rounds to zero; of lanes of 64 bits only with AVX-512, as shift_right_sign
+  to_bfloat16, // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16, in lanes of 32 bits
   scale,       // a 2^b, b an integer as float; this and the next ones only with AVX-512
   near_reciprocal,  // of normal numbers below 2^126, within 1 ulp; in lanes of 32 bits
   mantissa,    // in [3/4, 3/2)
@@ -54,6 +58,7 @@ enum class Kind : uint8_t {
   choose,      // a is a mask: b where set, else c
 };
 
+inline bool is_comparison(Kind kind) { return kind == Kind::compare || kind == Kind::integer_compare; }
 enum Comparison : uint8_t { equal = 0, less = 1, less_or_equal = 2, unordered = 3, not_equal = 4, ordered = 7 };
 
 // How elements lie in memory: as in a lane, as other numbers, which are converted, or as fewer bits, which are stored

@@ -192,10 +192,12 @@ struct RegionBuilder {
     return std::nullopt;
   }
 
-  bool has_doubles() const {
-    const auto is_double = [](const Tensor* tensor) { return tensor->type.dtype == DType::float64; };
+  bool has_wide_numbers() const {
+    const auto is_wide = [](const Tensor* tensor) {
+      return tensor->type.dtype == DType::float64 || tensor->type.dtype == DType::int64;
+    };
     return std::ranges::any_of(operations, [&](const Operation* op) {
-      return is_double(op->output()) || std::ranges::any_of(op->inputs, is_double);
+      return is_wide(op->output()) || std::ranges::any_of(op->inputs, is_wide);
     });
   }
 
@@ -204,7 +206,7 @@ struct RegionBuilder {
   bool generate(const std::vector<const Tensor*>& results) {
     const auto set = vector_set();
     if (!set) return false;
-    program.lane_bytes = has_doubles() ? 8 : 4;
+    program.lane_bytes = has_wide_numbers() ? 8 : 4;
     jit::Recorder recorder(*set, program.lane_bytes);
     std::unordered_map<const Tensor*, int> values;
     const auto value_of = [&](const Tensor* tensor) -> std::optional<int> {
@@ -242,8 +244,8 @@ struct RegionBuilder {
       const Operand operand = lowering.output(i);
       const auto kind = reduction_kind(*results[i]->operation);
       if (!kind) {
-        const DType lane = program.lane_bytes == 8 ? DType::float64 : DType::float32;
-        const bool past_caches = operand.bytes() >= past_caches_from && operand.dtype == lane;
+        const bool past_caches = operand.bytes() >= past_caches_from &&
+                                 size_of(operand.dtype) == static_cast<size_t>(program.lane_bytes);
         outputs.push_back({i, operand.slot, new_register(), size_of(operand.dtype), past_caches});
         if (!recorder.store(operand.dtype, values.at(results[i]), outputs.back().reg)) return false;
         if (past_caches) streamed.push_back(outputs.back().reg);

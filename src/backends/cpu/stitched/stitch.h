@@ -79,7 +79,7 @@ struct TileProgram {
   int64_t cost = 1;  // operations an element
   std::vector<TileOutput> outputs;
   std::vector<TileReduction> reductions;
-  int lane_bytes = 4;  // of the generated code: 8 where it computes in float64
+  int lane_bytes = 4;  // of the generated code: 8 where it computes in float64 or int64
   bool prefetch = false;  // prefetch the next tile's operands while this one is computed
   int registers = 0;
   std::vector<int> temporaries;  // registers that live in scratch
