@@ -4,7 +4,6 @@
 // neighbouring columns where the axis is not the last one, neighbouring rows, turned tile by tile, where it is. Sums
 // and products of floats are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
 
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/row_scans.h"
+#include "backends/cpu/reduction/short_rows.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
@@ -153,43 +153,25 @@ struct Tile {
     int64_t r = 0, i = 0;
     if constexpr (square > 1)
       for (; r + square <= count; r += square)
-        for (i = 0; i + square <= n; i += square) turn(rows + r * distance + i, distance, lanes + i * tile_rows + r, tile_rows);
+        for (i = 0; i + square <= n; i += square) turn_square(rows + r * distance + i, distance, lanes + i * tile_rows + r, tile_rows);
     each_left(r, i, count, n, [&](int64_t row, int64_t at) { lanes[at * tile_rows + row] = rows[row * distance + at]; });
   }
   void write(T* rows, int64_t distance, int64_t count, int64_t n) const {
     int64_t r = 0, i = 0;
     if constexpr (square > 1)
       for (; r + square <= count; r += square)
-        for (i = 0; i + square <= n; i += square) turn(lanes + i * tile_rows + r, tile_rows, rows + r * distance + i, distance);
+        for (i = 0; i + square <= n; i += square) turn_square(lanes + i * tile_rows + r, tile_rows, rows + r * distance + i, distance);
     each_left(r, i, count, n, [&](int64_t row, int64_t at) { rows[row * distance + at] = lanes[at * tile_rows + row]; });
   }
 
  private:
-  static constexpr int64_t square = sizeof(T) == 4 ? 4 : sizeof(T) == 8 && !is_complex_type<T> ? 2 : 1;  // of 16 bytes
+  static constexpr int64_t square = turned_square<T>;
 
   // Of rows in front of `rows` those behind `columns`; of others all.
   template <class F>
   static void each_left(int64_t rows, int64_t columns, int64_t count, int64_t n, const F& f) {
     for (int64_t r = 0; r < count; ++r)
       for (int64_t i = r < rows ? columns : 0; i < n; ++i) f(r, i);
-  }
-  static void turn(const T* from, int64_t from_distance, T* to, int64_t to_distance) {
-    typedef T V __attribute__((vector_size(16)));
-    V v[square], w[square];
-    for (int64_t r = 0; r < square; ++r) std::memcpy(&v[r], from + r * from_distance, sizeof(V));
-    if constexpr (square == 2) {
-      w[0] = __builtin_shufflevector(v[0], v[1], 0, 2);
-      w[1] = __builtin_shufflevector(v[0], v[1], 1, 3);
-    } else {
-      const V low = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5), high = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7);
-      const V next_low = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5),
-              next_high = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
-      w[0] = __builtin_shufflevector(low, next_low, 0, 1, 4, 5);
-      w[1] = __builtin_shufflevector(low, next_low, 2, 3, 6, 7);
-      w[2] = __builtin_shufflevector(high, next_high, 0, 1, 4, 5);
-      w[3] = __builtin_shufflevector(high, next_high, 2, 3, 6, 7);
-    }
-    for (int64_t r = 0; r < square; ++r) std::memcpy(to + r * to_distance, &w[r], sizeof(V));
   }
 };
 

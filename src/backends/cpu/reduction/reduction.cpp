@@ -11,11 +11,21 @@
 #include <limits>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/reduction/row_extrema.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
+
+const RowExtrema* row_extrema() {
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512") return &avx512::row_extrema;
+  if (instruction_set() == "AVX2") return &avx2::row_extrema;
+#endif
+  return nullptr;
+}
 
 namespace {
 
@@ -61,8 +71,9 @@ Value<T> infinite(bool negative) {
     return negative ? std::numeric_limits<V>::lowest() : std::numeric_limits<V>::max();
 }
 
-template <class T, bool maximum, bool propagate>
+template <class T, bool is_maximum, bool propagates>
 struct Extremum {
+  static constexpr bool maximum = is_maximum, propagate = propagates;
   static constexpr Reduction vector_kind = maximum
                                                ? (propagate ? Reduction::maximum_propagate_nan : Reduction::maximum)
                                                : (propagate ? Reduction::minimum_propagate_nan : Reduction::minimum);
@@ -132,6 +143,11 @@ struct LoopsOf {
   static constexpr bool in_vectors = std::is_same_v<Item, float> && requires { Op::vector_kind; };
   static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };  // to float32, a tile at a time
   static constexpr DType widened_from = std::is_same_v<Item, Half> ? DType::float16 : DType::bfloat16;
+  static consteval bool has_rows() {
+    if constexpr (has_row_extrema<Item>) return requires { Op::maximum; };
+    return false;
+  }
+  static constexpr bool is_extremum = has_rows();
   static consteval bool sums_halves() {
     if constexpr (widened) return Op::vector_kind == Reduction::sum;
     return false;
@@ -144,7 +160,19 @@ struct LoopsOf {
   static void begin(std::byte* memory, int64_t n) { std::fill_n(totals(memory), n, Total(Op::identity())); }
 
   static void run(const std::byte* from, int64_t n, int64_t runs, std::byte* to) {
+    if constexpr (is_extremum)
+      if (const RowExtrema* rows = row_extrema()) {
+        for (int64_t r = 0; r < runs; ++r) Op::merge(totals(to)[r], extremum(*rows, items(from) + r * n, n));
+        return;
+      }
     for (int64_t r = 0; r < runs; ++r) run(items(from) + r * n, n, totals(to)[r]);
+  }
+  static Item extremum(const RowExtrema& rows, const Item* x, int64_t n) {
+    const auto& loops = rows.of<Item>();
+    const auto [value, has_nan] = (Op::maximum ? loops.greatest : loops.least)(x, n);
+    if (!has_nan) return value;
+    const bool no_number = value == Op::empty() && std::all_of(x, x + n, [](Item y) { return y != y; });
+    return Op::propagate || no_number ? std::numeric_limits<Item>::quiet_NaN() : value;
   }
   static void run(const Item* in, int64_t n, Total& total) {
     constexpr int64_t lanes = 16, items_per_block = 1024;
@@ -355,7 +383,7 @@ void arg_extremum_of_long_rows(const Order<T>& order, const T* in, int32_t* out,
         extrema.add(order, x + i * lanes, std::min(lanes, n - i * lanes), static_cast<int32_t>(i));
       V best = extrema.best[0];
       int64_t place = extrema.index[0] * lanes;
-      for (int64_t l = 1; l < lanes; ++l) {
+      for (int64_t l = 1; l < std::min(lanes, n); ++l) {
         const int64_t at = extrema.index[l] * lanes + l;
         const V y = extrema.best[l];
         const bool nan = y != y, best_nan = best != best;
@@ -374,26 +402,25 @@ void arg_extremum_of_all(DType dtype, bool opposite, const AxisSplit& s, bool of
   const T* x = reinterpret_cast<const T*>(in);
   if (!of_rows)
     arg_extremum<T>(order, x, out, s);
-  else if (s.n <= short_row)
+  else if (is_short_row(s.n, sizeof(T)))
     arg_extremum_of_short_rows<T>(order, x, out, s.outer, s.n);
   else
     arg_extremum_of_long_rows<T>(order, x, out, s.outer, s.n);
 }
 
-// Of rows of float32: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
-template <bool maximum>
-void arg_extremum_of_rows(const float* in, int32_t* out, int64_t rows, int64_t n) {
-  const ReduceFunction extremum = float_functions().reduce(Extremum<float, maximum, true>::vector_kind);
-  parallel_for(rows, grain_for(n), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const float* x = in + row * n;
-      float best = x[0];
-      extremum(&best, x, n);
-      const bool is_nan = best != best;
-      int64_t i = 0;
-      while (is_nan ? x[i] == x[i] : x[i] != best) ++i;
-      out[row] = static_cast<int32_t>(i);
-    }
+// Of long rows: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
+template <class T, bool maximum>
+std::unique_ptr<Kernel> arg_extremum_of_rows(const RowExtrema& extrema, const AxisSplit& s, Slot in, Slot out) {
+  return kernel([loops = extrema.of<T>(), s, in, out](Frame& f) {
+    parallel_for(s.outer, grain_for(s.n), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* x = f.at<const T>(in) + row * s.n;
+        const auto [value, has_nan] = (maximum ? loops.greatest : loops.least)(x, s.n);
+        const int64_t place =
+            has_nan ? std::find_if(x, x + s.n, [](T y) { return y != y; }) - x : loops.first(x, s.n, value);
+        f.at<int32_t>(out)[row] = static_cast<int32_t>(place);
+      }
+    });
   });
 }
 
@@ -407,10 +434,14 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
     throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
                          to_string(in.dims), lowering.operation().where()));
   const bool of_rows = split.inner == 1 && !lowering.reference_only();
-  if (in.dtype == DType::float32 && of_rows && split.n > short_row)
-    return kernel([=](Frame& f) {
-      arg_extremum_of_rows<maximum>(f.at<float>(in.slot), f.at<int32_t>(out.slot), split.outer, split.n);
-    });
+  const RowExtrema* extrema = row_extrema();
+  if (extrema && of_rows && !is_short_row(split.n, size_of(in.dtype))) switch (in.dtype) {
+      case DType::float32: return arg_extremum_of_rows<float, maximum>(*extrema, split, in.slot, out.slot);
+      case DType::float64: return arg_extremum_of_rows<double, maximum>(*extrema, split, in.slot, out.slot);
+      case DType::int32: return arg_extremum_of_rows<int32_t, maximum>(*extrema, split, in.slot, out.slot);
+      case DType::int64: return arg_extremum_of_rows<int64_t, maximum>(*extrema, split, in.slot, out.slot);
+      default: break;
+    }
   const auto run = dispatch_order(lowering, in.dtype, [](auto type) {
     using T = typename decltype(type)::type;
     return arg_extremum_of_all<std::conditional_t<std::is_same_v<T, Half>, float, T>>;

@@ -84,7 +84,7 @@ void reduce_long_rows(const ReducePlan& plan, const ReduceLoops& loops, const st
 }
 
 void reduce_short_rows(const ReducePlan& plan, const ReduceLoops& loops, const std::byte* in, std::byte* out) {
-  static_assert(short_row <= ReduceLoops::most_rows && most_turned_rows <= ReducePlan::tile);
+  static_assert(longest_short_row <= ReduceLoops::most_rows && most_turned_rows <= ReducePlan::tile);
   using Turn = void (*)(const std::byte* rows, int64_t count, int64_t n, std::byte* turned, int64_t stride);
   const Turn turn = dispatch_size(loops.item_bytes, [](auto type) -> Turn {
     using T = typename decltype(type)::type;
@@ -169,7 +169,8 @@ void reduce_columns(const ReducePlan& plan, const ReduceLoops& loops, const std:
 void reduce(const ReducePlan& plan, const ReduceLoops& loops, const std::byte* in, std::byte* out, std::byte* scratch) {
   if (plan.reduced_count == 0) return loops.empty(out, plan.outputs);
   if (plan.outputs == 0) return;
-  if (plan.is_rows() && plan.run <= short_row) return reduce_short_rows(plan, loops, in, out);
+  if (plan.is_rows() && is_short_row(plan.run, loops.item_bytes))
+    return reduce_short_rows(plan, loops, in, out);
   if (plan.is_rows()) return reduce_long_rows(plan, loops, in, out);
   reduce_columns(plan, loops, in, out, scratch);
 }

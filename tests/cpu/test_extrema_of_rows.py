@@ -1,0 +1,62 @@
+"""Extrema of rows and where they stand, around the lengths where vectors along a row take over, against numpy."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.instructions import run_again_with
+from harness.running import REFERENCE
+
+LENGTHS = [1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 200, 1031]
+KINDS = ["reduction_maximum", "reduction_minimum", "reduction_maximum_propagate_nan", "reduction_minimum_propagate_nan"]
+NUMPY = dict(zip(KINDS, [np.fmax, np.fmin, np.maximum, np.minimum], strict=True))
+
+
+def results(x, options=None):
+    g = mg.Graph()
+    p = g.placeholder(x.shape, x.dtype)
+    wanted = [getattr(g, k)(p, [1]) for k in KINDS]
+    wanted += [g.reduction_arg_maximum(p, 1), g.reduction_arg_minimum(p, 1)]
+    found = g.compile({p: (x.shape, x.dtype)}, wanted, options=options).run([x])
+    return [r.numpy()[:, 0] for r in found]
+
+
+def check(x):
+    expected = [NUMPY[k].reduce(x, axis=1) for k in KINDS] + [x.argmax(1), x.argmin(1)]
+    for options in (None, REFERENCE):
+        for kind, a, b in zip([*KINDS, "arg_maximum", "arg_minimum"], results(x, options), expected, strict=True):
+            np.testing.assert_array_equal(a, b, f"{kind} of {x.shape} {x.dtype}")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "uint64"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_numbers_with_ties(n, dtype):
+    rng = np.random.default_rng(n)
+    low = 0 if dtype.startswith("u") else -9
+    check(rng.integers(low, 10, (37, n)).astype(dtype))  # several are the greatest
+    if "int" in dtype:
+        ends = np.iinfo(dtype)
+        check(rng.integers(ends.min, ends.max, (5, n), dtype, endpoint=True))
+        check(np.full((3, n), ends.min, dtype))
+        check(np.full((3, n), ends.max, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_nan_and_infinity(n, dtype):
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((60, n)).astype(dtype)
+    x[:20][rng.random((20, n)) < 0.2] = np.nan
+    x[10:30][rng.random((20, n)) < 0.2] = np.inf
+    x[15:40][rng.random((25, n)) < 0.2] = -np.inf
+    x[40] = np.nan
+    x[41], x[42] = -np.inf, np.inf
+    x[43] = np.where(rng.random(n) < 0.5, np.nan, -np.inf)
+    x[44] = np.where(rng.random(n) < 0.5, np.nan, np.inf)
+    for at in (0, n // 2, n - 1):  # one alone, wherever a vector or the rest behind has it
+        x[45 + at % 5, at] = np.nan
+    check(x)
+
+
+@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+def test_again_with_fewer_instructions(instructions):
+    run_again_with(instructions, __file__)
