@@ -1,4 +1,4 @@
-"""Extrema of rows and where they stand, around the lengths where vectors along a row take over, against numpy."""
+"""Extrema of rows and columns and where they stand, around the lengths where vectors along a row take over, against numpy."""
 
 import mpsgraph as mg
 import numpy as np
@@ -11,20 +11,22 @@ KINDS = ["reduction_maximum", "reduction_minimum", "reduction_maximum_propagate_
 NUMPY = dict(zip(KINDS, [np.fmax, np.fmin, np.maximum, np.minimum], strict=True))
 
 
-def results(x, options=None):
+def results(x, axis, options=None):
     g = mg.Graph()
     p = g.placeholder(x.shape, x.dtype)
-    wanted = [getattr(g, k)(p, [1]) for k in KINDS]
-    wanted += [g.reduction_arg_maximum(p, 1), g.reduction_arg_minimum(p, 1)]
+    wanted = [getattr(g, k)(p, [axis]) for k in KINDS]
+    wanted += [g.reduction_arg_maximum(p, axis), g.reduction_arg_minimum(p, axis)]
     found = g.compile({p: (x.shape, x.dtype)}, wanted, options=options).run([x])
-    return [r.numpy()[:, 0] for r in found]
+    return [r.numpy().ravel() for r in found]
 
 
 def check(x):
-    expected = [NUMPY[k].reduce(x, axis=1) for k in KINDS] + [x.argmax(1), x.argmin(1)]
-    for options in (None, REFERENCE):
-        for kind, a, b in zip([*KINDS, "arg_maximum", "arg_minimum"], results(x, options), expected, strict=True):
-            np.testing.assert_array_equal(a, b, f"{kind} of {x.shape} {x.dtype}")
+    for axis in (0, 1):
+        expected = [NUMPY[k].reduce(x, axis=axis) for k in KINDS] + [x.argmax(axis), x.argmin(axis)]
+        for options in (None, REFERENCE):
+            found = results(x, axis, options)
+            for kind, a, b in zip([*KINDS, "arg_maximum", "arg_minimum"], found, expected, strict=True):
+                np.testing.assert_array_equal(a, b, f"{kind} of {x.shape} {x.dtype} along {axis}")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "uint64"])

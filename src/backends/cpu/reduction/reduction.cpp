@@ -207,6 +207,16 @@ struct LoopsOf {
     }
   }
 
+  // False where there are none in vectors.
+  static bool extrema_of_columns(const Item* in, int64_t stride, int64_t n, int64_t width, Block* block) {
+    if constexpr (is_extremum)
+      if (const RowExtrema* extrema = row_extrema()) {
+        const auto& loops = extrema->of<Item>();
+        (Op::maximum ? loops.greatest_of_columns : loops.least_of_columns)(in, stride, n, width, Op::propagate, block);
+        return true;
+      }
+    return false;
+  }
   static void rows(const std::byte* from, int64_t stride, int64_t n, int64_t width, std::byte* to) {
     const Item* in = items(from);
     alignas(64) Block block[ReducePlan::tile];
@@ -223,7 +233,7 @@ struct LoopsOf {
         widen(wide, &halves, (together - 1) * stride + width);
         combine(block, wide, stride, together, width);
       }
-    } else {
+    } else if (!extrema_of_columns(in, stride, n, width, block)) {
       for (int64_t r = 0; r < n; ++r, in += stride)
 #pragma omp simd
         for (int64_t i = 0; i < width; ++i) Op::add(block[i], in[i]);

@@ -1,4 +1,5 @@
-// The extremum of a row, and where a number stands in it, in vectors, once per vector set that has 64-bit comparisons.
+// The extremum of a row, where a number stands in it, and the extrema of columns, in vectors, once per vector set that
+// compares 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,10 @@ struct RowExtremaOf {
   RowExtremum<T> (*greatest)(const T* x, int64_t n);
   RowExtremum<T> (*least)(const T* x, int64_t n);
   int64_t (*first)(const T* x, int64_t n, T value);  // where it stands first; n: nowhere
+  // n rows of `width` numbers, `stride` numbers apart, into the best of each column. NaN takes over what is there where
+  // it propagates, else what is NaN is taken over.
+  using Columns = void (*)(const T* rows, int64_t stride, int64_t n, int64_t width, bool propagates, T* best);
+  Columns greatest_of_columns, least_of_columns;
 };
 
 struct RowExtrema {

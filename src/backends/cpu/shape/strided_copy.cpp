@@ -73,6 +73,36 @@ void repeat_item(std::byte* to, const Item& item, int64_t n) {
   float_functions().repeat(to, pattern, static_cast<size_t>(n) * sizeof item);
 }
 
+// y[i] = x[-i], eight or 16 bytes at a time.
+template <class Item>
+void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
+  constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  constexpr int64_t together = size < 4 ? 8 / size : size < 16 ? 16 / size : 1;
+  int64_t i = 0;
+  for (; i + together <= n; i += together) {
+    const std::byte* lowest = from - (i + together - 1) * size;
+    if constexpr (size < 4) {
+      uint64_t items;
+      std::memcpy(&items, lowest, sizeof items);
+      items = __builtin_bswap64(items);
+      if constexpr (size == 2) items = (items >> 8 & 0x00ff00ff00ff00ff) | (items & 0x00ff00ff00ff00ff) << 8;
+      std::memcpy(to + i * size, &items, sizeof items);
+    } else if constexpr (size < 16) {
+      typedef Item V __attribute__((vector_size(16)));
+      V items;
+      std::memcpy(&items, lowest, sizeof items);
+      if constexpr (size == 4)
+        items = __builtin_shufflevector(items, items, 3, 2, 1, 0);
+      else
+        items = __builtin_shufflevector(items, items, 1, 0);
+      std::memcpy(to + i * size, &items, sizeof items);
+    } else {
+      std::memcpy(to + i * size, lowest, sizeof(Item));
+    }
+  }
+  for (; i < n; ++i) std::memcpy(to + i * size, from - i * size, sizeof(Item));
+}
+
 // n items; the distances that are common have loops of their own, which become vectors.
 template <class Item>
 void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
@@ -84,10 +114,7 @@ void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t fro
       const Item value = *x;
       return repeat_item(to, value, n);
     }
-    if (from_step == -size) {
-      for (int64_t i = 0; i < n; ++i) y[i] = x[-i];
-      return;
-    }
+    if (from_step == -size) return copy_backwards<Item>(to, from, n);
     if (from_step == 2 * size) {
       for (int64_t i = 0; i < n; ++i) y[i] = x[2 * i];
       return;
