@@ -11,6 +11,8 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/shape/few_bytes.h"
+#include "backends/cpu/shape/strided_copy.h"
 #include "core/exact_numbers.h"
 #include "core/ops/shape.h"
 
@@ -191,7 +193,8 @@ void pad(const PadPlan& plan, T value, const Negation<T>& negative, const T* x, 
         }
         const T* from = x + first + run.from;
         if (run.step == 1)
-          std::memcpy(out, from, static_cast<size_t>(run.count) * sizeof(T));
+          copy_few_bytes(reinterpret_cast<std::byte*>(out), reinterpret_cast<const std::byte*>(from),
+                         static_cast<size_t>(run.count) * sizeof(T));
         else if (run.step == 0)
           std::fill_n(out, run.count, *from);
         else
@@ -267,6 +270,28 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   });
 }
 
+// Short rows with constants around them: all is filled, and what lies within is one copy. Null where rows are long, or
+// something is cut off instead.
+std::unique_ptr<Kernel> short_rows_kernel(const PadPlan& plan, const Attributes& attributes, const Operand& x,
+                                          const Operand& y, const ConstantPtr& value) {
+  constexpr int64_t short_bytes = 256;
+  const size_t item = size_of(x.dtype);
+  const Dims strides = contiguous_strides(y.dims);
+  int64_t first = 0;
+  for (size_t i = 0; i < y.dims.size(); ++i) {
+    const int64_t left = attributes.integers("left")[i];
+    if (left < 0 || left + x.dims[i] > y.dims[i]) return nullptr;
+    first += left * strides[i];
+  }
+  if (plan.row * static_cast<int64_t>(item) > short_bytes || x.elements() == 0) return nullptr;
+  const StridedCopy copy(item, x.dims, strides, contiguous_strides(x.dims));
+  return kernel([copy, value, item, n = y.elements(), offset = first * static_cast<int64_t>(item), x = x.slot,
+                 y = y.slot](Frame& f) {
+    fill(f.pointers[y], value->bytes(), item, n);
+    copy.run(f.pointers[y] + offset, f.pointers[x]);
+  });
+}
+
 std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
@@ -274,6 +299,8 @@ std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
   const ConstantPtr value =
       given ? element_of(lowering.attributes(), "value", y.dtype) : ConstantData::splat(y.dtype, {}, 0.0);
   const PadPlan plan(lowering.attributes(), x.elements() == 0 ? ops::PadMode::constant : mode, x.dims, y.dims);
+  if (mode == ops::PadMode::constant)
+    if (auto short_rows = short_rows_kernel(plan, lowering.attributes(), x, y, value)) return short_rows;
   return dispatch_size(size_of(x.dtype), [&](auto type) {
     using T = typename decltype(type)::type;
     T element;

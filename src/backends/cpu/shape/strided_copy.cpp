@@ -9,6 +9,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"
+#include "backends/cpu/shape/few_bytes.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 #ifdef __SSE2__
@@ -138,7 +139,14 @@ void copy_runs(int64_t size, std::byte* to, int64_t to_step, const std::byte* fr
     case 256: return copy_runs_of<256>(to, to_step, from, from_step, n);
     default: break;
   }
-  for (; n > 0; --n, to += to_step, from += from_step) std::memcpy(to, from, static_cast<size_t>(size));
+  const auto copy_all = [&](auto copy) {
+    for (; n > 0; --n, to += to_step, from += from_step) copy(to, from, size);
+  };
+  size > 32    ? copy_all([](std::byte* y, const std::byte* x, int64_t of) { std::memcpy(y, x, static_cast<size_t>(of)); })
+  : size >= 16 ? copy_all(copy_two_words<Bytes16>)
+  : size >= 8  ? copy_all(copy_two_words<uint64_t>)
+  : size >= 4  ? copy_all(copy_two_words<uint32_t>)
+               : copy_all(copy_few_bytes);
 }
 
 void copy_runs_past_caches(int64_t size, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
@@ -158,12 +166,46 @@ void transpose_8x8(std::byte* destination, int64_t row, const std::byte* source,
     b[2 * j] = _mm_unpacklo_epi16(a[j], a[j + 4]), b[2 * j + 1] = _mm_unpackhi_epi16(a[j], a[j + 4]);
   for (int64_t i = 0; i < 8; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(destination + i * row), b[i]);
 }
+void transpose_2x2(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
+  const auto load = [&](int64_t j) { return _mm_loadu_pd(reinterpret_cast<const double*>(source + j * column)); };
+  const auto store = [&](int64_t i, __m128d v) { _mm_storeu_pd(reinterpret_cast<double*>(destination + i * row), v); };
+  const __m128d a = load(0), b = load(1);
+  store(0, _mm_unpacklo_pd(a, b)), store(1, _mm_unpackhi_pd(a, b));
+}
+void transpose_8x8_bytes(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
+  const auto load = [&](int64_t j) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(source + j * column)); };
+  __m128i pairs[4], quads[4];  // of rows
+  for (int j = 0; j < 4; ++j) pairs[j] = _mm_unpacklo_epi8(load(2 * j), load(2 * j + 1));
+  for (int j = 0; j < 2; ++j) {
+    quads[j] = _mm_unpacklo_epi16(pairs[2 * j], pairs[2 * j + 1]);
+    quads[2 + j] = _mm_unpackhi_epi16(pairs[2 * j], pairs[2 * j + 1]);
+  }
+  const auto store = [&](int64_t i, __m128i two) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(destination + i * row), two);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(destination + (i + 1) * row), _mm_unpackhi_epi64(two, two));
+  };
+  for (int half = 0; half < 2; ++half) {
+    store(4 * half, _mm_unpacklo_epi32(quads[2 * half], quads[2 * half + 1]));
+    store(4 * half + 2, _mm_unpackhi_epi32(quads[2 * half], quads[2 * half + 1]));
+  }
+}
 void transpose_4x4(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
   const auto load = [&](int64_t j) { return _mm_loadu_ps(reinterpret_cast<const float*>(source + j * column)); };
   __m128 a = load(0), b = load(1), c = load(2), d = load(3);
   _MM_TRANSPOSE4_PS(a, b, c, d);
   const auto store = [&](int64_t i, __m128 v) { _mm_storeu_ps(reinterpret_cast<float*>(destination + i * row), v); };
   store(0, a), store(1, b), store(2, c), store(3, d);
+}
+// A square of 16 bytes a side, of bytes 8.
+template <int64_t size>
+constexpr int64_t transposed_square = size == 1 ? 8 : 16 / size;
+template <int64_t size>
+void transpose_square(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
+  constexpr auto transpose = size == 1   ? transpose_8x8_bytes
+                             : size == 2 ? transpose_8x8
+                             : size == 4 ? transpose_4x4
+                                         : transpose_2x2;
+  transpose(destination, row, source, column);
 }
 #endif
 
@@ -294,13 +336,13 @@ void StridedCopy::run_transpose(std::byte* destination, const std::byte* source)
         const int64_t j1 = std::min(inner_, j0 + column_block);
         int64_t i = i0;
 #ifdef __SSE2__
-        if constexpr (size == 4 || size == 2) {
-          constexpr int64_t square = 16 / size;
+        if constexpr (size < 16) {
+          constexpr int64_t square = transposed_square<size>;
           for (; i + square <= i1; i += square) {
             int64_t j = j0;
             for (; j + square <= j1; j += square)
-              (size == 4 ? transpose_4x4 : transpose_8x8)(to + i * row_destination_ + j * size, row_destination_,
-                                                          from + i * size + j * inner_source_, inner_source_);
+              transpose_square<size>(to + i * row_destination_ + j * size, row_destination_,
+                                     from + i * size + j * inner_source_, inner_source_);
             for (; j < j1; ++j)
               for (int64_t r = i; r < i + square; ++r)
                 std::memcpy(to + r * row_destination_ + j * size, from + r * size + j * inner_source_, size);

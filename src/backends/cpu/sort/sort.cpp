@@ -74,6 +74,7 @@ void sort_row(DType dtype, bool descending, std::byte* memory, const std::byte* 
   const T* from = reinterpret_cast<const T*>(row);
   Out* to = reinterpret_cast<Out*>(result);
   const auto sort = [&](const auto& load, const auto& store) {
+    if (n <= few_elements) return sort_few<Element>(n, load, store);
 #if defined(__x86_64__)
     if constexpr (in_vectors<Element>)
       if (sorts_keys_in_vectors()) return sort_in_vectors<Element>(memory, n, parts, load, store);

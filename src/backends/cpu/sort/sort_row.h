@@ -87,6 +87,21 @@ Key key_of(const Indexed<Key>& element) {
   return element.key();
 }
 
+// Few elements: each goes where as many stand before it as are below it, without branches, which no processor could
+// foresee. Of equal ones the first comes first.
+constexpr int64_t few_elements = 8;
+template <class Element, class Load, class Store>
+void sort_few(int64_t n, const Load& load, const Store& store) {
+  Element all[few_elements];
+  for (int64_t i = 0; i < n; ++i) all[i] = load(i);
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t below = 0;
+    for (int64_t j = 0; j < i; ++j) below += !(all[i] < all[j]);
+    for (int64_t j = i + 1; j < n; ++j) below += all[j] < all[i];
+    store(below, all[i]);
+  }
+}
+
 // Least significant digit first, in as few passes as buckets in the first-level cache allow.
 template <class Element>
 class RowSorter {
