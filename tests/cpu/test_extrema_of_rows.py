@@ -1,4 +1,4 @@
-"""Extrema of rows and columns and where they stand, around the lengths where vectors along a row take over, against numpy."""
+"""Extrema of rows and columns and where they stand, and sums of integers, around the lengths where vectors along a row take over, against numpy."""
 
 import mpsgraph as mg
 import numpy as np
@@ -57,6 +57,18 @@ def test_nan_and_infinity(n, dtype):
     for at in (0, n // 2, n - 1):  # one alone, wherever a vector or the rest behind has it
         x[45 + at % 5, at] = np.nan
     check(x)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64", "int8"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_sums_of_integers_wrap(n, dtype):
+    ends = np.iinfo(dtype)
+    x = np.random.default_rng(n).integers(ends.min, ends.max, (41, n), dtype, endpoint=True)
+    for axis in (0, 1):
+        g = mg.Graph()
+        p = g.placeholder(x.shape, dtype)
+        found = g.run({p: x}, g.reduction_sum(p, [axis])).numpy()
+        np.testing.assert_array_equal(found, x.sum(axis, dtype=dtype, keepdims=True))
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])

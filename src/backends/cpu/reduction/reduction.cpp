@@ -13,16 +13,16 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/reduction/row_extrema.h"
+#include "backends/cpu/reduction/row_reductions.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 
-const RowExtrema* row_extrema() {
+const RowReductions* row_reductions() {
 #if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return &avx512::row_extrema;
-  if (instruction_set() == "AVX2") return &avx2::row_extrema;
+  if (instruction_set() == "AVX-512") return &avx512::row_reductions;
+  if (instruction_set() == "AVX2") return &avx2::row_reductions;
 #endif
   return nullptr;
 }
@@ -148,6 +148,10 @@ struct LoopsOf {
     return false;
   }
   static constexpr bool is_extremum = has_rows();
+  static consteval bool sums_integers() {
+    if constexpr (has_integer_sums<Item> && requires { Op::vector_kind; }) return Op::vector_kind == Reduction::sum;
+    return false;
+  }
   static consteval bool sums_halves() {
     if constexpr (widened) return Op::vector_kind == Reduction::sum;
     return false;
@@ -161,13 +165,19 @@ struct LoopsOf {
 
   static void run(const std::byte* from, int64_t n, int64_t runs, std::byte* to) {
     if constexpr (is_extremum)
-      if (const RowExtrema* rows = row_extrema()) {
+      if (const RowReductions* rows = row_reductions()) {
         for (int64_t r = 0; r < runs; ++r) Op::merge(totals(to)[r], extremum(*rows, items(from) + r * n, n));
+        return;
+      }
+    if constexpr (sums_integers())
+      if (const RowReductions* rows = row_reductions()) {
+        const auto& loops = rows->sums<Item>();
+        for (int64_t r = 0; r < runs; ++r) Op::merge(totals(to)[r], loops.of_row(items(from) + r * n, n));
         return;
       }
     for (int64_t r = 0; r < runs; ++r) run(items(from) + r * n, n, totals(to)[r]);
   }
-  static Item extremum(const RowExtrema& rows, const Item* x, int64_t n) {
+  static Item extremum(const RowReductions& rows, const Item* x, int64_t n) {
     const auto& loops = rows.of<Item>();
     const auto [value, has_nan] = (Op::maximum ? loops.greatest : loops.least)(x, n);
     if (!has_nan) return value;
@@ -207,11 +217,16 @@ struct LoopsOf {
     }
   }
 
-  // False where there are none in vectors.
-  static bool extrema_of_columns(const Item* in, int64_t stride, int64_t n, int64_t width, Block* block) {
+  // False where there are no loops in vectors for these.
+  static bool columns(const Item* in, int64_t stride, int64_t n, int64_t width, Block* block) {
+    if constexpr (sums_integers())
+      if (const RowReductions* rows = row_reductions()) {
+        rows->sums<Item>().add_columns(in, stride, n, width, block);
+        return true;
+      }
     if constexpr (is_extremum)
-      if (const RowExtrema* extrema = row_extrema()) {
-        const auto& loops = extrema->of<Item>();
+      if (const RowReductions* rows = row_reductions()) {
+        const auto& loops = rows->of<Item>();
         (Op::maximum ? loops.greatest_of_columns : loops.least_of_columns)(in, stride, n, width, Op::propagate, block);
         return true;
       }
@@ -233,7 +248,7 @@ struct LoopsOf {
         widen(wide, &halves, (together - 1) * stride + width);
         combine(block, wide, stride, together, width);
       }
-    } else if (!extrema_of_columns(in, stride, n, width, block)) {
+    } else if (!columns(in, stride, n, width, block)) {
       for (int64_t r = 0; r < n; ++r, in += stride)
 #pragma omp simd
         for (int64_t i = 0; i < width; ++i) Op::add(block[i], in[i]);
@@ -420,7 +435,7 @@ void arg_extremum_of_all(DType dtype, bool opposite, const AxisSplit& s, bool of
 
 // Of long rows: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
 template <class T, bool maximum>
-std::unique_ptr<Kernel> arg_extremum_of_rows(const RowExtrema& extrema, const AxisSplit& s, Slot in, Slot out) {
+std::unique_ptr<Kernel> arg_extremum_of_rows(const RowReductions& extrema, const AxisSplit& s, Slot in, Slot out) {
   return kernel([loops = extrema.of<T>(), s, in, out](Frame& f) {
     parallel_for(s.outer, grain_for(s.n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -444,7 +459,7 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
     throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
                          to_string(in.dims), lowering.operation().where()));
   const bool of_rows = split.inner == 1 && !lowering.reference_only();
-  const RowExtrema* extrema = row_extrema();
+  const RowReductions* extrema = row_reductions();
   if (extrema && of_rows && !is_short_row(split.n, size_of(in.dtype))) switch (in.dtype) {
       case DType::float32: return arg_extremum_of_rows<float, maximum>(*extrema, split, in.slot, out.slot);
       case DType::float64: return arg_extremum_of_rows<double, maximum>(*extrema, split, in.slot, out.slot);

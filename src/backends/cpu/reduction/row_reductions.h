@@ -1,5 +1,5 @@
-// The extremum of a row, where a number stands in it, and the extrema of columns, in vectors, once per vector set that
-// compares 64 bits.
+// What rows and columns of numbers come to, in vectors, once per vector set that compares 64 bits: extrema and where
+// they stand, and sums of integers, which wrap.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,19 @@ struct RowExtremaOf {
   Columns greatest_of_columns, least_of_columns;
 };
 
-struct RowExtrema {
+template <class T>
+struct IntegerSums {
+  T (*of_row)(const T* x, int64_t n);
+  void (*add_columns)(const T* rows, int64_t stride, int64_t n, int64_t width, T* sums);
+};
+
+struct RowReductions {
   RowExtremaOf<float> floats;
   RowExtremaOf<double> doubles;
   RowExtremaOf<int32_t> int32s;
   RowExtremaOf<int64_t> int64s;
+  IntegerSums<uint32_t> sums32;
+  IntegerSums<uint64_t> sums64;
 
   template <class T>
   const RowExtremaOf<T>& of() const {
@@ -41,18 +49,27 @@ struct RowExtrema {
     else
       return int64s;
   }
+  template <class T>
+  const IntegerSums<T>& sums() const {
+    if constexpr (sizeof(T) == 4)
+      return sums32;
+    else
+      return sums64;
+  }
 };
 template <class T>
 constexpr bool has_row_extrema =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+template <class T>
+constexpr bool has_integer_sums = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
 
 namespace avx2 {
-extern const RowExtrema row_extrema;
+extern const RowReductions row_reductions;
 }
 namespace avx512 {
-extern const RowExtrema row_extrema;
+extern const RowReductions row_reductions;
 }
 // Null on a processor without.
-const RowExtrema* row_extrema();
+const RowReductions* row_reductions();
 
 }  // namespace mpsgraph::cpu
