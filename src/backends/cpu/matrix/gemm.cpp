@@ -47,12 +47,8 @@ void pack_rows(const Matrix<const T>& m, int64_t height, T* to) {
     const T* from = m.data + row * m.row_stride;
     if (there < height) std::fill_n(to, height * m.columns, T(0));
     if (m.row_stride == 1) {
-      // Steps lie so far apart that no hardware prefetcher follows them.
-      constexpr int64_t ahead = 16, line = 64 / sizeof(T);
-      for (int64_t step = 0; step < m.columns; ++step) {
-        for (int64_t r = 0; r < there; r += line) __builtin_prefetch(from + (step + ahead) * m.column_stride + r);
+      for (int64_t step = 0; step < m.columns; ++step)
         std::copy_n(from + step * m.column_stride, there, to + step * height);
-      }
     } else {
       for (int64_t r = 0; r < there; ++r)
         for (int64_t step = 0; step < m.columns; ++step) to[step * height + r] = from[r * m.row_stride + step];
