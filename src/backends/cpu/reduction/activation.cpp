@@ -18,7 +18,7 @@ std::unique_ptr<Kernel> lower_softmax(Lowering& lowering) {
   return float_kernel<1>(lowering, 0, [s = split_of(lowering)](auto type) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 1>& in, V* y, V*) {
-      for_softmax_units(s, [&](const SoftmaxUnit& u) { softmax_unit(u, exponent, in[0], y); });
+      for_wide_softmax_units(s, [&](const SoftmaxUnit& u) { softmax_unit(u, exponent, in[0], y); });
     };
   });
 }
@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
   return float_kernel<1>(lowering, 0, [s](auto type) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 1>& in, V* y, V*) {
-      for_softmax_units(s, [&](const SoftmaxUnit& u) {
+      for_wide_softmax_units(s, [&](const SoftmaxUnit& u) {
         V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
         if constexpr (std::is_same_v<V, float>)
           if (in_rows<V>(u)) return log_softmax_rows(u, in[0], y);
@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
   return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V*) {
-      for_softmax_units(s, [&](const SoftmaxUnit& u) {
+      for_wide_softmax_units(s, [&](const SoftmaxUnit& u) {
         V dot[SoftmaxUnit::max_groups];
         softmax_unit(u, exponent, in[1], y);
         if constexpr (std::is_same_v<V, float>)
@@ -81,7 +81,7 @@ std::unique_ptr<Kernel> lower_gradient_of_result(Lowering& lowering) {
       [s, g = lowering.input(0).slot, result = lowering.input(1).slot, dx = lowering.output().slot](Frame& f) {
         const float *incoming = f.at<float>(g), *x = f.at<float>(result);
         float* y = f.at<float>(dx);
-        for_softmax_units(s, [&](const SoftmaxUnit& u) {
+        for_wide_softmax_units(s, [&](const SoftmaxUnit& u) {
           float dot[SoftmaxUnit::max_groups];
           if (u.rows()) {
             for (int64_t at = u.first; at < u.first + u.groups * u.n; at += u.n)
@@ -98,7 +98,7 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
   return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V*) {
-      for_softmax_units(s, [&](const SoftmaxUnit& u) {
+      for_wide_softmax_units(s, [&](const SoftmaxUnit& u) {
         V sum[SoftmaxUnit::max_groups];
         softmax_unit(u, exponent, in[1], y);
         sum_groups(u, sum, [&](int64_t, int64_t i) { return in[0][i]; });

@@ -2,7 +2,8 @@
 //
 // The tensor is [outer, n, inner]; softmax runs over n. It is cut into units that stay in the cache:
 // blocks of whole rows when the axis is the last one, else columns side by side. Each unit has "groups",
-// one for each softmax. The halves convert whole operands to float first. Rows of floats have loops in the widest
+// one for each softmax; of few columns several positions of the axis lie side by side as so many more groups, which are
+// combined at the end of each sum. The halves convert whole operands to float first. Rows of floats have loops in the widest
 // vectors there are (softmax_float.h).
 #pragma once
 
@@ -20,10 +21,19 @@ struct SoftmaxUnit {
   int64_t first, groups, n;
   int64_t group_stride, item_stride;
   int64_t first_group;  // the index of its first softmax among all
+  // Few columns: how many there are, whose values stand in the groups over and over, and elements behind the last item.
+  int64_t columns = 0, rest = 0;
 
   bool rows() const { return item_stride == 1; }
   // The element of group g and item i.
   int64_t at(int64_t g, int64_t i) const { return first + g * group_stride + i * item_stride; }
+  // What the groups of each column come to, in all of them.
+  template <class V, class Combine>
+  void combine_columns(V* result, const Combine& combine) const {
+    if (columns == 0) return;
+    for (int64_t g = columns; g < groups; ++g) result[g % columns] = combine(result[g % columns], result[g]);
+    for (int64_t g = columns; g < groups; ++g) result[g] = result[g - columns];
+  }
 };
 
 // f(unit) for all units, in parallel.
@@ -48,6 +58,19 @@ void for_softmax_units(const AxisSplit& s, const F& f) {
   });
 }
 
+// The same, with few columns together.
+template <class F>
+void for_wide_softmax_units(const AxisSplit& s, const F& f) {
+  constexpr int64_t few = 16;
+  if (s.inner == 1 || s.inner > few) return for_softmax_units(s, f);
+  const int64_t together = std::clamp<int64_t>(s.n, 1, SoftmaxUnit::max_groups / s.inner), width = together * s.inner;
+  parallel_for(s.outer, grain_for(s.n * s.inner * 8), [&](int64_t begin, int64_t end) {
+    for (int64_t outer = begin; outer < end; ++outer)
+      f(SoftmaxUnit{outer * s.n * s.inner, width, s.n / together, 1, width, outer * s.inner, s.inner,
+                    s.n % together * s.inner});
+  });
+}
+
 // f(group, element) for all elements of a unit, along memory.
 template <class F>
 void for_elements(const SoftmaxUnit& u, const F& f) {
@@ -57,6 +80,7 @@ void for_elements(const SoftmaxUnit& u, const F& f) {
   } else {
     for (int64_t i = 0; i < u.n; ++i)
       for (int64_t g = 0; g < u.groups; ++g) f(g, u.first + i * u.item_stride + g);
+    for (int64_t g = 0; g < u.rest; ++g) f(g, u.at(g, u.n));
   }
 }
 
@@ -68,6 +92,8 @@ void reduce_groups(const SoftmaxUnit& u, V start, V* result, const Combine& comb
     std::fill(result, result + u.groups, start);
     for (int64_t i = 0; i < u.n; ++i)
       for (int64_t g = 0; g < u.groups; ++g) result[g] = combine(result[g], value(g, u.first + i * u.item_stride + g));
+    for (int64_t g = 0; g < u.rest; ++g) result[g] = combine(result[g], value(g, u.at(g, u.n)));
+    u.combine_columns(result, combine);
     return;
   }
   constexpr int64_t lanes = 16;
@@ -111,6 +137,7 @@ struct Exponent {
   void on(const SoftmaxUnit& u, const V* x, V* y) const {
     if (u.rows()) return (*this)(x + u.first, y + u.first, u.groups * u.n);
     for (int64_t i = 0; i < u.n; ++i) (*this)(x + u.at(0, i), y + u.at(0, i), u.groups);
+    if (u.rest > 0) (*this)(x + u.at(0, u.n), y + u.at(0, u.n), u.rest);
   }
 };
 
