@@ -39,6 +39,10 @@ IMAGES = Input((32, 56, 56, 64))  # NHWC
 PLANES = Input((32, 64, 56, 56))  # the same, NCHW
 VOLUMES = Input((4, 16, 28, 28, 32))
 DOUBLES = Input((1 << 20,), "float64")
+LONG = integers((1 << 20,), 1000, "int64")
+LONG_ROWS = integers((4096, 1000), 1 << 40, "int64")
+ALIGNED_ROWS = (1024, 1024)  # whose distance is a large power of two
+TALL = Input((200_000, 5))
 WAVES = Input((256, 4096), "complex64")
 LSTM = [signed(20, 64, 256), signed(1024, 256), signed(1024, 256), signed(1024)]
 LSTM_SMALL = [signed(200, 1, 32), signed(128, 32), signed(128, 32), signed(128)]
@@ -83,6 +87,7 @@ FAMILIES: dict[str, dict[str, list[Input]]] = {
         "softmax": [ROWS],
         "softmax_gradient": [ROWS],
         "softmax_of_channels": [PLANES],
+        "softmax_of_few_columns": [TALL],
         "log_softmax": [ROWS],
     },
     "Loss": {"softmax_cross_entropy_gradient": [ROWS, integers((4096,), 1000)]},
@@ -131,12 +136,28 @@ FAMILIES: dict[str, dict[str, list[Input]]] = {
         "sine_of_doubles": [DOUBLES],
         "hyperbolic_tangent_of_doubles": [DOUBLES],
         "error_function_of_doubles": [DOUBLES],
+        "logarithm_of_doubles": [DOUBLES],
+        "power_of_doubles": [DOUBLES, DOUBLES],
+        "hyperbolic_sine_of_doubles": [DOUBLES],
+        "gelu_of_doubles": [DOUBLES],
+        "maximum_of_rows_of_doubles": [Input((4096, 1000), "float64")],
+        "cumulative_sum_of_doubles": [Input(ALIGNED_ROWS, "float64")],
         "softmax_of_doubles": [Input((4096, 1000), "float64")],
         "layer_normalization_of_doubles": [Input(shape, "float64") for shape in ((2048, 768), (768,), (768,))],
         "matrix_multiplication_of_doubles": [Input((512, 512), "float64"), Input((512, 512), "float64")],
         "matrix_times_vector_of_doubles": [Input((2048, 2048), "float64"), Input((2048, 1), "float64")],
         "matrix_inverse_of_doubles": [Input((512, 512), "float64")],
         "convolution_of_doubles": [Input((8, 28, 28, 64), "float64"), Input((3, 3, 64, 64), "float64")],
+    },
+    "Integers": {
+        "absolute_of_long_integers": [LONG],
+        "clamp_of_long_integers": [LONG],
+        "maximum_of_rows_of_long_integers": [LONG_ROWS],
+        "argument_of_maximum_of_long_integers": [LONG_ROWS],
+        "cumulative_sum_of_long_integers": [integers(ALIGNED_ROWS, 1000, "int64")],
+        "sum_of_columns_of_integers": [integers((4096, 1000), 1000)],
+        "cast_to_integers": [M],
+        "cast_to_long_integers": [M],
     },
     "Convolution": {
         "convolution": [IMAGES, Input((3, 3, 64, 64))],
@@ -197,11 +218,15 @@ FAMILIES: dict[str, dict[str, list[Input]]] = {
         "slice_update": [MATRIX, Input((512, 512))],
         "reverse_rows": [Input((2048, 2048))],
         "reverse_columns": [Input((2048, 2048))],
+        "reverse_bytes": [integers((32, 3, 224, 224), 256, "uint8")],
+        "transpose_bytes": [integers((2048, 2048), 256, "uint8")],
+        "transpose_doubles": [Input((2048, 2048), "float64")],
         "tile": [Input((256, 256))],
         "tile_gradient": [Input((256, 256))],
         "broadcast": [Input((1024, 1))],
         "pad": [IMAGES],
         "pad_planes": [PLANES],
+        "pad_short_rows": [TALL],
         "pad_reflecting": [IMAGES],
         "pad_reflecting_planes": [PLANES],
         "pad_reflecting_planes_gradient": [PLANES],
@@ -234,6 +259,7 @@ FAMILIES: dict[str, dict[str, list[Input]]] = {
         "sort_of_integers": [integers((1 << 20,), 1 << 30)],
         "sort_of_rows": [ROWS],
         "sort_of_short_rows": [Input((65536, 16))],
+        "sort_of_few_elements": [TALL],
         "arg_sort": [M],
         "arg_sort_of_integers": [integers((1 << 20,), 1 << 30)],
         "arg_sort_of_rows": [ROWS],
@@ -248,6 +274,8 @@ FAMILIES: dict[str, dict[str, list[Input]]] = {
         "cumulative_sum_of_columns": [ROWS],
         "cumulative_sum_gradient": [ROWS],
         "cumulative_product": [ROWS],
+        "cumulative_product_of_aligned_rows": [Input(ALIGNED_ROWS)],
+        "cumulative_product_gradient": [Input(ALIGNED_ROWS)],
         "cumulative_maximum": [ROWS],
     },
     "Fourier transform": {

@@ -7,9 +7,11 @@
 #include <cstring>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/past_caches.h"
 #include "backends/cpu/shape/few_bytes.h"
+#include "backends/cpu/shape/reversed.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 #ifdef __SSE2__
@@ -74,10 +76,22 @@ void repeat_item(std::byte* to, const Item& item, int64_t n) {
   float_functions().repeat(to, pattern, static_cast<size_t>(n) * sizeof item);
 }
 
+// Null on a processor that shuffles no bytes.
+ReverseItems reverse_items() {
+#if defined(__x86_64__)
+  static const bool wide = instruction_set() == "AVX-512", has = wide || instruction_set() == "AVX2";
+  return wide ? avx512::reverse_items : has ? avx2::reverse_items : nullptr;
+#else
+  return nullptr;
+#endif
+}
+
 // y[i] = x[-i], eight or 16 bytes at a time.
 template <class Item>
 void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  if constexpr (size < 4)
+    if (const ReverseItems reverse = reverse_items()) return reverse(to, from - (n - 1) * size, n, size);
   constexpr int64_t together = size < 4 ? 8 / size : size < 16 ? 16 / size : 1;
   int64_t i = 0;
   for (; i + together <= n; i += together) {
