@@ -148,14 +148,15 @@ struct LoopsOf {
     return false;
   }
   static constexpr bool is_extremum = has_rows();
-  static consteval bool sums_integers() {
-    if constexpr (has_integer_sums<Item> && requires { Op::vector_kind; }) return Op::vector_kind == Reduction::sum;
+  static consteval bool sums_numbers() {
+    if constexpr (has_number_sums<Item> && requires { Op::vector_kind; }) return Op::vector_kind == Reduction::sum;
     return false;
   }
   static consteval bool sums_halves() {
     if constexpr (widened) return Op::vector_kind == Reduction::sum;
     return false;
   }
+  static constexpr int64_t items_per_block = 1024;
   static const Item* items(const std::byte* in) { return reinterpret_cast<const Item*>(in); }
   static Total* totals(std::byte* memory) { return reinterpret_cast<Total*>(memory); }
   static const Total* totals(const std::byte* memory) { return reinterpret_cast<const Total*>(memory); }
@@ -169,13 +170,17 @@ struct LoopsOf {
         for (int64_t r = 0; r < runs; ++r) Op::merge(totals(to)[r], extremum(*rows, items(from) + r * n, n));
         return;
       }
-    if constexpr (sums_integers())
+    if constexpr (sums_numbers())
       if (const RowReductions* rows = row_reductions()) {
-        const auto& loops = rows->sums<Item>();
-        for (int64_t r = 0; r < runs; ++r) Op::merge(totals(to)[r], loops.of_row(items(from) + r * n, n));
+        for (int64_t r = 0; r < runs; ++r) sum(rows->sums<Item>(), items(from) + r * n, n, totals(to)[r]);
         return;
       }
     for (int64_t r = 0; r < runs; ++r) run(items(from) + r * n, n, totals(to)[r]);
+  }
+  template <class Sums>
+  static void sum(const Sums& sums, const Item* x, int64_t n, Total& total) {
+    for (; n > 0; x += items_per_block, n -= items_per_block)
+      Op::merge(total, sums.of_row(x, std::min(n, items_per_block)));
   }
   static Item extremum(const RowReductions& rows, const Item* x, int64_t n) {
     const auto& loops = rows.of<Item>();
@@ -185,7 +190,7 @@ struct LoopsOf {
     return Op::propagate || no_number ? std::numeric_limits<Item>::quiet_NaN() : value;
   }
   static void run(const Item* in, int64_t n, Total& total) {
-    constexpr int64_t lanes = 16, items_per_block = 1024;
+    constexpr int64_t lanes = 16;
     while (n > 0) {
       const int64_t m = std::min(n, items_per_block);
       if constexpr (in_vectors) {
@@ -219,7 +224,7 @@ struct LoopsOf {
 
   // False where there are no loops in vectors for these.
   static bool columns(const Item* in, int64_t stride, int64_t n, int64_t width, Block* block) {
-    if constexpr (sums_integers())
+    if constexpr (sums_numbers())
       if (const RowReductions* rows = row_reductions()) {
         rows->sums<Item>().add_columns(in, stride, n, width, block);
         return true;

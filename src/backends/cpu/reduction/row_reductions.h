@@ -1,5 +1,5 @@
 // What rows and columns of numbers come to, in vectors, once per vector set that compares 64 bits: extrema and where
-// they stand, and sums of integers, which wrap.
+// they stand, and sums, of integers as unsigned ones, which wrap.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RowExtremaOf {
 };
 
 template <class T>
-struct IntegerSums {
+struct NumberSums {
   T (*of_row)(const T* x, int64_t n);
   void (*add_columns)(const T* rows, int64_t stride, int64_t n, int64_t width, T* sums);
 };
@@ -35,8 +35,9 @@ struct RowReductions {
   RowExtremaOf<double> doubles;
   RowExtremaOf<int32_t> int32s;
   RowExtremaOf<int64_t> int64s;
-  IntegerSums<uint32_t> sums32;
-  IntegerSums<uint64_t> sums64;
+  NumberSums<uint32_t> sums32;
+  NumberSums<uint64_t> sums64;
+  NumberSums<double> sums_of_doubles;
 
   template <class T>
   const RowExtremaOf<T>& of() const {
@@ -50,8 +51,10 @@ struct RowReductions {
       return int64s;
   }
   template <class T>
-  const IntegerSums<T>& sums() const {
-    if constexpr (sizeof(T) == 4)
+  const NumberSums<T>& sums() const {
+    if constexpr (std::is_same_v<T, double>)
+      return sums_of_doubles;
+    else if constexpr (sizeof(T) == 4)
       return sums32;
     else
       return sums64;
@@ -61,7 +64,8 @@ template <class T>
 constexpr bool has_row_extrema =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
 template <class T>
-constexpr bool has_integer_sums = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
+constexpr bool has_number_sums =
+    std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> || std::is_same_v<T, double>;
 
 namespace avx2 {
 extern const RowReductions row_reductions;

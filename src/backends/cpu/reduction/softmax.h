@@ -11,6 +11,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/reduction/row_reductions.h"
 #include "backends/cpu/reduction/softmax_float.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
@@ -121,6 +122,10 @@ void sum_groups(const SoftmaxUnit& u, V* result, const Get& value) {
 
 template <class V>
 void max_groups(const SoftmaxUnit& u, const V* x, V* result) {
+  if (const RowReductions* rows = row_reductions(); rows && u.rows()) {
+    for (int64_t g = 0; g < u.groups; ++g) result[g] = rows->of<V>().greatest(x + u.at(g, 0), u.n).value;
+    return;
+  }
   reduce_groups(
       u, -std::numeric_limits<V>::infinity(), result, [](V a, V b) { return b > a ? b : a; },
       [&](int64_t, int64_t i) { return x[i]; });
@@ -162,6 +167,11 @@ void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const 
   max_groups(u, x, shift);
   for_elements(u, [&](int64_t g, int64_t i) { y[i] = x[i] - shift[g]; });
   exponent.on(u, y, y);
+  if constexpr (std::is_same_v<V, double>)
+    if (const RowReductions* rows = row_reductions(); rows && u.rows()) {
+      for (int64_t g = 0; g < u.groups; ++g) sum[g] = rows->sums<V>().of_row(y + u.at(g, 0), u.n);
+      return;
+    }
   sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
 }
 
