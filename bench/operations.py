@@ -43,7 +43,8 @@ REASONS: dict[str, str] = {
     "maximum_of_rows": HAND_OVER + "; the rest is not explained",
     "sum_of_columns": HAND_OVER + ", and blocks of rows are totalled in double",
     "convolution_depthwise": "2.3 to 2.8 ms, of which the machine takes 2.1 to 2.5 to copy as many bytes. Without "
-    "stores past the caches 1.35 and 1.36 in turns with 1.47 and 1.57; they made it a sixth faster on two AMD cores",
+    "stores past the caches 0.92 of that time, where sums, GELU and normalizations take 1.2 to 1.26 of theirs; with "
+    "them it is a sixth faster on two AMD cores",
     "quantize": "divides by the scale, as ONNX says, where PyTorch multiplies by its reciprocal; 1.00 and 1.12 in two "
     "other runs",
     "matrix_multiplication_of_complex": "one product of real numbers, whose second factor is first written anew, twice "
@@ -52,22 +53,19 @@ REASONS: dict[str, str] = {
     "constant; 0.96 and 1.31 in two other runs",
     "matrix_multiplication_of_halves": "the second factor is widened first, 590,000 numbers for 75 million products; "
     "1.17 to 1.28 in four runs",
-    "fourier_of_odd_length": "measured before its lanes overlapped at the ends of a matrix's sides; since then it "
-    "takes 0.61 of that time on two AMD cores, where a number of 3,000 takes 1.05 to 1.1 times as long as one of "
-    "4,096, PyTorch's on this machine 1.17 times",
     "convolution_in_groups": "all of its time is in oneDNN's kernels; why PyTorch's are faster is not explained",
     "matrix_multiplication_small": "one product of 32 rows in tiles of our own, beside MKL with one thread; with two "
     "threads they are equal",
     "reverse_rows": "bound by memory, 1.25 in another run",
-    "reverse_columns": "reversed in vectors of the baseline processor",
-    "exponent_of_doubles": "in vectors of our own beside MKL's; 0.43 on two AMD cores with AVX-512",
-    "error_function_of_doubles": "two polynomials and an exponential for every number, beside MKL's; 0.55 on AMD",
-    "matrix_multiplication_of_doubles": "in tiles of our own, which take 1.0 to 1.4 times as long as MKL's from run to "
-    "run; 0.83 on AMD",
-    "convolution_of_doubles": "products of patches in the same tiles; 1.14 in another run, 0.66 on AMD",
+    "exponent_of_doubles": "in vectors of our own beside MKL's; 1.06 to 1.27 in four runs, 0.32 on two AMD cores with "
+    "AVX-512",
+    "sine_of_doubles": "in vectors of our own beside MKL's; 1.10 to 1.30 in three runs, 0.36 on AMD",
+    "error_function_of_doubles": "two polynomials and an exponential for every number, beside MKL's; 1.35 to 1.69 in "
+    "four runs, 0.46 on AMD",
+    "matrix_multiplication_of_doubles": "in tiles of our own, which take 1.2 to 1.6 times as long as MKL's from run to "
+    "run; prefetching what is packed made no difference; 0.77 on AMD",
+    "convolution_of_doubles": "products of patches in the same tiles; 1.05 to 1.33 in four runs, 0.53 on AMD",
     "matrix_times_vector_of_doubles": "bound by memory, 1.10 in another run, 0.70 on AMD",
-    "layer_normalization_of_doubles": "float64 has no kernel of its own for it: mean, variance and result are passes "
-    "over memory, in vectors of the baseline processor",
     "lstm_small_loop": FOR_COMPARISON,
     "lstm_small_loop_gradient": FOR_COMPARISON,
 }
