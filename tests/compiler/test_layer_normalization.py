@@ -154,7 +154,10 @@ def test_halves_are_read_and_written(form, half):
     """Data in memory are halves, all arithmetic is float32: a rounding or two away from float64."""
     seen = {}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
-    found, wanted = computed(form, np.float32, "tokens", options, half), computed(form, np.float64, "tokens", COMPOSITES)
+    found, wanted = (
+        computed(form, np.float32, "tokens", options, half),
+        computed(form, np.float64, "tokens", COMPOSITES),
+    )
     assert re.search(rf"fused_layer_normalization_gradient\(.*: {half}\[", seen["normalize"])
     check(found, wanted, 0.03 if half == "bfloat16" else 0.004)
 

@@ -163,7 +163,8 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
       case 12: {
         const int sum = two(below(2) ? Kind::integer_add : Kind::integer_subtract, any(integers), any(integers));
         static constexpr Kind how[] = {Kind::shift_left, Kind::shift_right, Kind::shift_right_sign};
-        const int shifted = p.code.record({.kind = how[below(wide && set == VectorSet::avx2 ? 2 : 3)], .stream = 1 + below(3), .a = sum});
+        const int shifted = p.code.record(
+            {.kind = how[below(wide && set == VectorSet::avx2 ? 2 : 3)], .stream = 1 + below(3), .a = sum});
         integers.push_back(two(Kind::bitwise_and, shifted, p.code.integer(4095)));
         break;
       }
@@ -317,9 +318,10 @@ void expect_same(const Program& p, int64_t n, std::mt19937& random) {
   std::vector<std::byte*> streams;
   for (auto& one : made) streams.push_back(one.data());
   const int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-  const uint64_t tail = rest == 0                        ? 0
-                        : p.code.set == VectorSet::avx2 ? reinterpret_cast<uint64_t>(signs + 8 - rest * sizeof(Number) / 4)
-                                                        : (uint64_t{1} << rest) - 1;
+  const uint64_t tail = rest == 0 ? 0
+                        : p.code.set == VectorSet::avx2
+                            ? reinterpret_cast<uint64_t>(signs + 8 - rest * sizeof(Number) / 4)
+                            : (uint64_t{1} << rest) - 1;
   float sums[4][16] = {};
   const auto call = code->entry<Function>();
   if (p.code.set == VectorSet::avx2 && rest > 0) {

@@ -1,4 +1,4 @@
-"""Extrema of rows and columns and where they stand, and sums of integers, around the lengths where vectors along a row take over, against numpy."""
+"""Extrema of rows and columns, where they stand, and sums of integers, where vectors along a row take over."""
 
 import mpsgraph as mg
 import numpy as np

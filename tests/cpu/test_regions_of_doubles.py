@@ -122,7 +122,9 @@ def test_large_results_are_written_past_the_caches(odd):
 
 
 def test_special_values_are_those_of_numpy():
-    x = np.array([0.0, -0.0, 1.5, -1.5, 0.5, -0.5, 2.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-290, 4503599627370497.0])
+    x = np.array(
+        [0.0, -0.0, 1.5, -1.5, 0.5, -0.5, 2.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-290, 4503599627370497.0]
+    )
     left, right = (a.ravel() for a in np.meshgrid(x, x))
     pairs = {"maximum_with_nan_propagation": np.maximum, "minimum_with_nan_propagation": np.minimum,
              "maximum": np.fmax, "minimum": np.fmin, "addition": np.add, "subtraction": np.subtract,

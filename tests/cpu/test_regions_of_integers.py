@@ -4,6 +4,8 @@ What has no code (products of int64 with AVX2, say) is interpreted, and gives th
 this one again.
 """
 
+from functools import partial
+
 import mpsgraph as mg
 import numpy as np
 import pytest
@@ -98,6 +100,10 @@ def test_rows_and_single_numbers_are_broadcast(shape):
 TYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "uint32", "float16", "float32", "float64"]
 
 
+def cast_and_on(to, g, x):
+    return [g.maximum(g.cast(x, to), g.cast(g.cast(x, to), to)), g.cast(x, "float64")]
+
+
 @pytest.mark.parametrize("to", TYPES)
 @pytest.mark.parametrize("source", TYPES)
 def test_casts_are_the_references(source, to):
@@ -118,8 +124,7 @@ def test_casts_are_the_references(source, to):
         alone = [run(lambda g, x: [g.cast(x, to)], [x], options)[0][0] for options in (None, REFERENCE)]
         np.testing.assert_array_equal(*alone, f"{n} of {source} to {to}")
         if to != "bool":
-            step = (lambda g, x: [g.maximum(g.cast(x, to), g.cast(g.cast(x, to), to)), g.cast(x, "float64")])
-            both = [run(step, [x], options)[0] for options in (None, REFERENCE)]
+            both = [run(partial(cast_and_on, to), [x], options)[0] for options in (None, REFERENCE)]
             for a, b in zip(*both, strict=True):
                 np.testing.assert_array_equal(a, b, f"{n} of {source} to {to}, then on")
 

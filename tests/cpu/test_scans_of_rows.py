@@ -37,7 +37,9 @@ def test_every_number_of_rows_and_length(kind, dtype):
                     g = mg.Graph()
                     p = g.placeholder(x.shape, dtype)
                     y = getattr(g, f"cumulative_{kind}")(p, 1, exclusive=exclusive, reverse=reverse)
-                    wide = x.astype({"float32": "float64", "float16": "float64", "complex64": "complex128"}.get(dtype, dtype))
+                    wide = x.astype(
+                        {"float32": "float64", "float16": "float64", "complex64": "complex128"}.get(dtype, dtype)
+                    )
                     with np.errstate(over="ignore"):
                         expected = oracle(kind, wide, reverse, exclusive).astype(dtype)
                     found = g.run({p: x}, y).numpy()

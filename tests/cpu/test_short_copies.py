@@ -1,4 +1,4 @@
-"""Transposed, reversed, padded and joined arrays with short rows, and sorted ones, of items of every size, against numpy.
+"""Transposed, reversed, padded, joined and sorted arrays with short rows, of items of every size, against numpy.
 
 Squares are transposed by shuffles and what is left over by items; runs of up to 32 bytes are two words that overlap.
 """

@@ -24,8 +24,12 @@ constexpr int never = std::numeric_limits<int>::max();
 class Generator {
  public:
   explicit Generator(VectorCode code)
-      : code_(std::move(code)), nodes_(code_.nodes), set_(code_.set), lane_bytes_(code_.lane_bytes),
-        wide_(set_ == VectorSet::avx512), lane_(lane_bytes_ == 8 ? opcodes_of_doubles : opcodes_of_floats),
+      : code_(std::move(code)),
+        nodes_(code_.nodes),
+        set_(code_.set),
+        lane_bytes_(code_.lane_bytes),
+        wide_(set_ == VectorSet::avx512),
+        lane_(lane_bytes_ == 8 ? opcodes_of_doubles : opcodes_of_floats),
         as_(set_, lane_bytes_) {}
 
   std::vector<uint8_t> run() {

@@ -23,7 +23,9 @@ struct Value {
 bool wide_lanes() { return recording->lane_bytes == 8; }
 Value constant(double x) { return {recording->constant(x)}; }
 Value bits(int64_t x) { return {recording->integer(x)}; }
-Value sign_bit() { return bits(wide_lanes() ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min()); }
+Value sign_bit() {
+  return bits(wide_lanes() ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min());
+}
 Value all_but_sign() {
   return bits(wide_lanes() ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
 }
@@ -495,10 +497,10 @@ std::optional<int> Recorder::apply(const Operation& operation, std::span<const i
     const bool cast_before = operation.input(0)->operation->is("cast");
     const DType to = operation.output()->type.dtype;
     return node_of(wide_lanes() ? cast_in_wide_lanes(dtype, to, operand(0), shared, cast_before)
-                             : cast(dtype, to, operand(0), shared, cast_before, has_bfloat16_));
+                                : cast(dtype, to, operand(0), shared, cast_before, has_bfloat16_));
   }
-  const bool fits = wide_lanes() ? dtype == DType::float64 || dtype == DType::int64
-                                 : float_lanes(dtype) || dtype == DType::int32;
+  const bool fits =
+      wide_lanes() ? dtype == DType::float64 || dtype == DType::int64 : float_lanes(dtype) || dtype == DType::int32;
   if (!fits && dtype != DType::boolean) return std::nullopt;
   if (operation.is("select")) return choose(operand(0), operand(1), operand(2)).node;
   const Expression expression = expression_of(operation.kind(), dtype);

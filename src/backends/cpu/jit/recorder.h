@@ -1,9 +1,9 @@
 // Records the element-wise operations of a region as VectorCode.
 //
 // Values are node numbers. In lanes of 32 bits floats and halves are float lanes, booleans are masks, int32, int8 and
-// uint8 are integer lanes. In lanes of 64 bits, for regions with float64 or int64, there are
-// these two and masks, besides casts to and from float32 and int32, which are float64 within. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile
-// functions instead.
+// uint8 are integer lanes. In lanes of 64 bits, for regions with float64 or int64, there are these two and masks;
+// float32 and shorter integers are float64 there, and may be cast. What cannot be recorded says so with nothing
+// (std::nullopt, false); the region is then interpreted by tile functions instead.
 #pragma once
 
 #include <optional>

@@ -17,10 +17,10 @@
 namespace mpsgraph::cpu::jit {
 
 enum class Kind : uint8_t {
-  constant,    // bits
-  scalar,      // one element at streams[stream], read before the loop; bits16, bits8: as often as a lane holds it
-  load,        // streams[stream], `format` in memory
-  store,       // a -> streams[stream]
+  constant,  // bits
+  scalar,  // one element at streams[stream], read before the loop; bits16, bits8: as often as a lane holds it
+  load,  // streams[stream], `format` in memory
+  store,  // a -> streams[stream]
   accumulate,  // sum of a over all elements, lane by lane
   add,
   subtract,
@@ -32,30 +32,30 @@ enum class Kind : uint8_t {
   multiply_add,
   multiply_subtract,
   negated_multiply_add,  // a b + c, a b - c, c - a b
-  round,       // stream: 0 nearest, 1 down, 2 up, 3 to zero
+  round,  // stream: 0 nearest, 1 down, 2 up, 3 to zero
   bitwise_and,
   bitwise_or,
   bitwise_xor,
-  and_not,          // and_not: not a and b
+  and_not,  // and_not: not a and b
   integer_add,
   integer_subtract,
   integer_multiply,
   integer_least,
   integer_greatest,  // these three of lanes of 64 bits only with AVX-512
-  integer_compare,   // stream: Comparison; with AVX2 equal and less
+  integer_compare,  // stream: Comparison; with AVX2 equal and less
   shift_left,
   shift_right,
   shift_right_sign,  // shifts: stream is the count
   to_float,
   to_integer,  // integers; to_integer rounds to zero; of lanes of 64 bits only with AVX-512, as shift_right_sign
-  to_bfloat16, // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16, in lanes of 32 bits
-  scale,       // a 2^b, b an integer as float; this and the next ones only with AVX-512
+  to_bfloat16,  // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16, in lanes of 32 bits
+  scale,  // a 2^b, b an integer as float; this and the next ones only with AVX-512
   near_reciprocal,  // of normal numbers below 2^126, within 1 ulp; in lanes of 32 bits
-  mantissa,    // in [3/4, 3/2)
-  exponent,    // of the number that begins with a's highest bit
-  logarithm,   // b, a logarithm of a, but where a is no positive number: -inf of 0, inf of inf, else NaN
-  compare,     // stream: Comparison
-  choose,      // a is a mask: b where set, else c
+  mantissa,  // in [3/4, 3/2)
+  exponent,  // of the number that begins with a's highest bit
+  logarithm,  // b, a logarithm of a, but where a is no positive number: -inf of 0, inf of inf, else NaN
+  compare,  // stream: Comparison
+  choose,  // a is a mask: b where set, else c
 };
 
 inline bool is_comparison(Kind kind) { return kind == Kind::compare || kind == Kind::integer_compare; }
@@ -92,8 +92,7 @@ class VectorCode {
   int record(Node node);
   // A float of a lane's width.
   int constant(double value) {
-    return integer(lane_bytes == 8 ? std::bit_cast<int64_t>(value)
-                                   : std::bit_cast<int32_t>(static_cast<float>(value)));
+    return integer(lane_bytes == 8 ? std::bit_cast<int64_t>(value) : std::bit_cast<int32_t>(static_cast<float>(value)));
   }
   int integer(int64_t value) {
     const auto bits = static_cast<uint64_t>(value);

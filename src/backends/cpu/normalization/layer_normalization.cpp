@@ -48,9 +48,7 @@ class WideRows {
       : rows_(rows),
         each_(size_of(rows.dtype) == sizeof(T) ? 0 : each),
         slot_(each_ ? lowering.scratch(static_cast<size_t>(each_ * rows.n * thread_count()) * sizeof(T)) : -1) {}
-  T* at(const Frame& f, int64_t number) const {
-    return f.at<T>(slot_) + (thread_number() * each_ + number) * rows_.n;
-  }
+  T* at(const Frame& f, int64_t number) const { return f.at<T>(slot_) + (thread_number() * each_ + number) * rows_.n; }
   // A row of data as float32, in place `number` where it has to be converted.
   const T* read(const Frame& f, Slot data, int64_t row, int64_t number) const {
     const std::byte* from = f.pointers[data] + row * rows_.bytes();
@@ -76,13 +74,14 @@ class WideRows {
 };
 
 template <class T>
-const T* parameter(const Frame& f, Slot slot) { return slot < 0 ? nullptr : f.at<T>(slot); }
+const T* parameter(const Frame& f, Slot slot) {
+  return slot < 0 ? nullptr : f.at<T>(slot);
+}
 
 // ---- forward ----
 
 template <class T>
-void plain_forward(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y,
-                   T* mean, T* variance) {
+void plain_forward(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* variance) {
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
   const double m = sum / static_cast<double>(n);

@@ -1,4 +1,4 @@
-// The loops of layer normalization, once per instruction set: over rows of T, float32 or float64, some of them together.
+// The loops of layer normalization, once per instruction set: over rows of T, float32 or float64, some at a time.
 //
 // Halves come as float32: layer_normalization.cpp turns rows before and after. What is computed stands in
 // src/core/ops/fused_layer_normalization.cpp.

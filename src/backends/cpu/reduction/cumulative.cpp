@@ -2,7 +2,8 @@
 //
 // Scans are serial along the axis and go over several lanes of it at once, which hides the latency of their chain:
 // neighbouring columns where the axis is not the last one, neighbouring rows, turned tile by tile, where it is. Sums
-// and products of floats are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
+// and products of floats are kept in double, those along rows go in vectors (row_scans.h). Halves are scanned as
+// float32, short integers as ones of 32 bits where that says the same.
 
 #include <functional>
 #include <limits>
@@ -153,15 +154,19 @@ struct Tile {
     int64_t r = 0, i = 0;
     if constexpr (square > 1)
       for (; r + square <= count; r += square)
-        for (i = 0; i + square <= n; i += square) turn_square(rows + r * distance + i, distance, lanes + i * tile_rows + r, tile_rows);
-    each_left(r, i, count, n, [&](int64_t row, int64_t at) { lanes[at * tile_rows + row] = rows[row * distance + at]; });
+        for (i = 0; i + square <= n; i += square)
+          turn_square(rows + r * distance + i, distance, lanes + i * tile_rows + r, tile_rows);
+    each_left(r, i, count, n,
+              [&](int64_t row, int64_t at) { lanes[at * tile_rows + row] = rows[row * distance + at]; });
   }
   void write(T* rows, int64_t distance, int64_t count, int64_t n) const {
     int64_t r = 0, i = 0;
     if constexpr (square > 1)
       for (; r + square <= count; r += square)
-        for (i = 0; i + square <= n; i += square) turn_square(lanes + i * tile_rows + r, tile_rows, rows + r * distance + i, distance);
-    each_left(r, i, count, n, [&](int64_t row, int64_t at) { rows[row * distance + at] = lanes[at * tile_rows + row]; });
+        for (i = 0; i + square <= n; i += square)
+          turn_square(lanes + i * tile_rows + r, tile_rows, rows + r * distance + i, distance);
+    each_left(r, i, count, n,
+              [&](int64_t row, int64_t at) { rows[row * distance + at] = lanes[at * tile_rows + row]; });
   }
 
  private:
@@ -274,18 +279,19 @@ void scan(const S& op, const AxisSplit& s, bool exclusive, bool reverse, const t
     return;
   }
   if (s.n <= short_row_of_scan) {
-    parallel_for(s.outer, grain_for(s.n * static_cast<int64_t>(sizeof(typename S::In))), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        State state = op.start();
-        for (int64_t k = 0; k < s.n; ++k) {
-          const int64_t i = reverse ? s.n - 1 - k : k;
-          const typename S::In element = x[row * s.n + i];
-          const State before = state;
-          op.step(state, element, i);
-          y[row * s.n + i] = op.value(exclusive ? before : state);
-        }
-      }
-    });
+    parallel_for(s.outer, grain_for(s.n * static_cast<int64_t>(sizeof(typename S::In))),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t row = begin; row < end; ++row) {
+                     State state = op.start();
+                     for (int64_t k = 0; k < s.n; ++k) {
+                       const int64_t i = reverse ? s.n - 1 - k : k;
+                       const typename S::In element = x[row * s.n + i];
+                       const State before = state;
+                       op.step(state, element, i);
+                       y[row * s.n + i] = op.value(exclusive ? before : state);
+                     }
+                   }
+                 });
     return;
   }
   for_rows(s, sizeof(typename S::In), [&](int64_t first, int64_t count) {

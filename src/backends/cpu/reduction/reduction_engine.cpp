@@ -169,8 +169,7 @@ void reduce_columns(const ReducePlan& plan, const ReduceLoops& loops, const std:
 void reduce(const ReducePlan& plan, const ReduceLoops& loops, const std::byte* in, std::byte* out, std::byte* scratch) {
   if (plan.reduced_count == 0) return loops.empty(out, plan.outputs);
   if (plan.outputs == 0) return;
-  if (plan.is_rows() && is_short_row(plan.run, loops.item_bytes))
-    return reduce_short_rows(plan, loops, in, out);
+  if (plan.is_rows() && is_short_row(plan.run, loops.item_bytes)) return reduce_short_rows(plan, loops, in, out);
   if (plan.is_rows()) return reduce_long_rows(plan, loops, in, out);
   reduce_columns(plan, loops, in, out, scratch);
 }

@@ -19,7 +19,10 @@ inline int64_t turned_rows(int64_t n) { return std::min(most_turned_rows, turned
 
 // How many elements are turned with as many rows by shuffling vectors of 16 bytes; 1: none.
 template <class T>
-constexpr int64_t turned_square = !std::is_arithmetic_v<T> ? 1 : sizeof(T) == 4 ? 4 : sizeof(T) == 8 ? 2 : 1;
+constexpr int64_t turned_square = !std::is_arithmetic_v<T> ? 1
+                                  : sizeof(T) == 4         ? 4
+                                  : sizeof(T) == 8         ? 2
+                                                           : 1;
 
 // to[i * to_distance + r] = from[r * from_distance + i], i and r below turned_square.
 template <class T>

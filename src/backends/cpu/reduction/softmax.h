@@ -3,8 +3,8 @@
 // The tensor is [outer, n, inner]; softmax runs over n. It is cut into units that stay in the cache:
 // blocks of whole rows when the axis is the last one, else columns side by side. Each unit has "groups",
 // one for each softmax; of few columns several positions of the axis lie side by side as so many more groups, which are
-// combined at the end of each sum. The halves convert whole operands to float first. Rows of floats have loops in the widest
-// vectors there are (softmax_float.h).
+// combined at the end of each sum. The halves convert whole operands to float first. Rows of floats have loops in the
+// widest vectors there are (softmax_float.h).
 #pragma once
 
 #include <array>

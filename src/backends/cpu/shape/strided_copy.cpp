@@ -156,7 +156,7 @@ void copy_runs(int64_t size, std::byte* to, int64_t to_step, const std::byte* fr
   const auto copy_all = [&](auto copy) {
     for (; n > 0; --n, to += to_step, from += from_step) copy(to, from, size);
   };
-  size > 32    ? copy_all([](std::byte* y, const std::byte* x, int64_t of) { std::memcpy(y, x, static_cast<size_t>(of)); })
+  size > 32 ? copy_all([](std::byte* y, const std::byte* x, int64_t of) { std::memcpy(y, x, static_cast<size_t>(of)); })
   : size >= 16 ? copy_all(copy_two_words<Bytes16>)
   : size >= 8  ? copy_all(copy_two_words<uint64_t>)
   : size >= 4  ? copy_all(copy_two_words<uint32_t>)

@@ -81,8 +81,7 @@ struct DoubleMath {
   static V sinh(V x) {
     const V a = P::absolute(x), z = x * x, e = half_exp(a);
     const V p = polynomial(z, 7.746178593018827e-13, 1.6057679623801638e-10, 2.5052117695907823e-08,
-                           2.7557319191381816e-06, 0.00019841269841324198, 0.008333333333333299,
-                           0.16666666666666666);
+                           2.7557319191381816e-06, 0.00019841269841324198, 0.008333333333333299, 0.16666666666666666);
     return P::choose(P::less(a, P::splat(1.)), p * z * x + x, P::with_sign_of(e - P::splat(0.25) / e, x));
   }
   static V cosh(V x) {
@@ -97,7 +96,8 @@ struct DoubleMath {
     const V upper = P::choose(large, P::splat(-1.), P::choose(middle, a - 1., a));
     const V lower = P::choose(large, a, P::choose(middle, a + 1., P::splat(1.)));
     const V base = P::choose(large, P::splat(half_pi), P::choose(middle, P::splat(half_pi / 2), P::splat(0.)));
-    const V rest = P::choose(large, P::splat(half_pi_rest), P::choose(middle, P::splat(half_pi_rest / 2), P::splat(0.)));
+    const V rest =
+        P::choose(large, P::splat(half_pi_rest), P::choose(middle, P::splat(half_pi_rest / 2), P::splat(0.)));
     return P::with_sign_of(base + (small_atan(upper / lower) + rest), x);
   }
 
@@ -115,8 +115,8 @@ struct DoubleMath {
   }
 
   // x^y, 2 ulp, of positive normal numbers x where the result is one, too: by ln x in two parts, of which the second
-  // has what the first has lost. Beyond, P::power asks others. s = f / (2 + f) as in reduced, and s^3 in two parts each;
-  // of ln(1 + f) = 2 s + 2/3 s^3 + s^5 q(s^2) they leave nothing that a power could make large.
+  // has what the first has lost. s = f / (2 + f) as in reduced, and s^3 are in two parts each; of ln(1 + f) =
+  // 2 s + 2/3 s^3 + s^5 q(s^2) they leave nothing that a power could make large.
   struct Power {
     V value, exponent;  // e^exponent, the latter rounded
   };
@@ -131,8 +131,8 @@ struct DoubleMath {
     const V q = polynomial(z, 0.11723063787600672, 0.11706247320841309, 0.13334804283783175, 0.15384594970057874,
                            0.18181818335322242, 0.22222222221656196, 0.28571428571429364, 0.4);
     const V third = cube * two_thirds;
-    const V third_low = cube_low * two_thirds + cube * two_thirds_rest -
-                        P::minus_product(third, cube, P::splat(two_thirds));
+    const V third_low =
+        cube_low * two_thirds + cube * two_thirds_rest - P::minus_product(third, cube, P::splat(two_thirds));
     const V twice = s + s, whole_part = l.n * ln_2;  // both exact
     const V sum = whole_part + twice, log = sum + third;  // each operand is smaller than the one before
     const V low = ((whole_part - sum) + twice) + ((sum - log) + third) +
@@ -164,7 +164,8 @@ struct DoubleMath {
     return P::choose(P::less_or_equal(P::splat(0.), x), r, P::splat(std::numeric_limits<double>::quiet_NaN()));
   }
 
-  static constexpr double whole = 6755399441055744.;  // 2^52 + 2^51: what is added to it becomes whole, in its last bits
+  static constexpr double whole =
+      6755399441055744.;  // 2^52 + 2^51: what is added to it becomes whole, in its last bits
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -192,9 +193,9 @@ struct DoubleMath {
   }
   static V small_atan(V t) {
     const V z = t * t;
-    const V p = polynomial(z, -0.019176872294336067, 0.039231646190551486, -0.05085449318930035,
-                           0.05858148832731273, -0.06664511438164644, 0.07692183190171728, -0.09090904578095735,
-                           0.11111111015255669, -0.14285714284666534, 0.1999999999999552, -0.3333333333333333);
+    const V p = polynomial(z, -0.019176872294336067, 0.039231646190551486, -0.05085449318930035, 0.05858148832731273,
+                           -0.06664511438164644, 0.07692183190171728, -0.09090904578095735, 0.11111111015255669,
+                           -0.14285714284666534, 0.1999999999999552, -0.3333333333333333);
     return p * z * t + t;
   }
   // Of a >= 0: is it above 1/2, and arcsin of a, or there of sqrt((1 - a) / 2).
@@ -206,10 +207,10 @@ struct DoubleMath {
     const auto large = P::less(P::splat(0.5), a);
     const V z = P::choose(large, (P::splat(1.) - a) * 0.5, a * a);
     const V s = P::choose(large, P::sqrt(z), a);
-    const V p = polynomial(z, 0.02875805719743414, -0.014852182118030889, 0.017401064081047784,
-                           0.005457440499079528, 0.010322829371691055, 0.011479175171049853, 0.013971213196475301,
-                           0.017352392706346254, 0.02237217294274726, 0.030381944138516817, 0.04464285714635561,
-                           0.07499999999998433, 0.16666666666666669);
+    const V p = polynomial(z, 0.02875805719743414, -0.014852182118030889, 0.017401064081047784, 0.005457440499079528,
+                           0.010322829371691055, 0.011479175171049853, 0.013971213196475301, 0.017352392706346254,
+                           0.02237217294274726, 0.030381944138516817, 0.04464285714635561, 0.07499999999998433,
+                           0.16666666666666669);
     return {large, p * z * s + s};
   }
   static V power_of_two(V n) {  // -1022 <= n <= 1023

@@ -244,8 +244,8 @@ struct RegionBuilder {
       const Operand operand = lowering.output(i);
       const auto kind = reduction_kind(*results[i]->operation);
       if (!kind) {
-        const bool past_caches = operand.bytes() >= past_caches_from &&
-                                 size_of(operand.dtype) == static_cast<size_t>(program.lane_bytes);
+        const bool past_caches =
+            operand.bytes() >= past_caches_from && size_of(operand.dtype) == static_cast<size_t>(program.lane_bytes);
         outputs.push_back({i, operand.slot, new_register(), size_of(operand.dtype), past_caches});
         if (!recorder.store(operand.dtype, values.at(results[i]), outputs.back().reg)) return false;
         if (past_caches) streamed.push_back(outputs.back().reg);

@@ -204,7 +204,8 @@ struct Walk {
           if (r.halves) return float_functions().sum_halves(result + row, values, *r.halves, n);
           return function(result + row, values, n);
         }
-        if (is_short_row(p_.inner, sizeof(float))) return reduce_short_rows(r, values, n / p_.inner, result + flat / p_.inner);
+        if (is_short_row(p_.inner, sizeof(float)))
+          return reduce_short_rows(r, values, n / p_.inner, result + flat / p_.inner);
         for (int64_t i = 0; i < n; i += p_.inner) {
           float& one = result[(flat + i) / p_.inner];
           one = identity_of(r.kind);

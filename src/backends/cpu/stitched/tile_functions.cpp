@@ -41,9 +41,7 @@ TileFunction order(std::string_view k, ScalarMask m) {
 // Subnormal operands are 0 to the processor, and may be anything to a C library that takes their bits apart.
 double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }
 double power(double a, double b) { return std::pow(flushed(a), flushed(b)); }
-double modulo(double a, double b) {
-  return std::fmod(flushed(a), flushed(b));
-}
+double modulo(double a, double b) { return std::fmod(flushed(a), flushed(b)); }
 double floor_modulo(double a, double b) {
   const double r = modulo(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
