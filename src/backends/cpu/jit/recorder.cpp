@@ -188,7 +188,7 @@ const Expressions& functions_of_floats() {
   return table;
 }
 
-const Expressions& functions_of_wide_lanes() {
+const Expressions& functions_of_doubles() {
   static const Expressions table{
       {"exponent", UNARY(Doubles::exp(x))},
       {"exponent_base2", UNARY(Doubles::exp2(x))},
@@ -344,7 +344,7 @@ Expression expression_of(std::string_view kind, DType dtype) {
   if (dtype == DType::boolean) return in(mask_expressions());
   if (is_integer(dtype)) return in(integer_expressions());
   if (const Expression plain = in(float_expressions())) return plain;
-  return in(dtype == DType::float64 ? functions_of_wide_lanes() : functions_of_floats());
+  return in(dtype == DType::float64 ? functions_of_doubles() : functions_of_floats());
 }
 
 // The bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN stays NaN.

@@ -2,8 +2,8 @@
 // as machine code for a loop over n elements.
 //
 // Nodes refer to earlier nodes by number. Equal nodes are recorded once; products that are only added become fused
-// multiply-adds. Types are the recorder's business: a lane is the bits of a float (float64 in lanes of 64
-// bits), an integer or a mask (all or none).
+// multiply-adds. Types are the recorder's business: a lane is the bits of a float, which is float64 where there are 64
+// of them, of an integer or of a mask (all or none).
 #pragma once
 
 #include <bit>
@@ -62,8 +62,8 @@ inline bool is_comparison(Kind kind) { return kind == Kind::compare || kind == K
 enum Comparison : uint8_t { equal = 0, less = 1, less_or_equal = 2, unordered = 3, not_equal = 4, ordered = 7 };
 
 // How elements lie in memory: as in a lane, as other numbers, which are converted, or as fewer bits, which are stored
-// from the lowest of a lane; those above 16 bits are 0. float32 and int32, to which float64 is
-// rounded to zero, belong to lanes of 64 bits, float16 and bits16 to those of 32.
+// from the lowest of a lane; those above 16 bits are 0. float32 and int32, to which float64 is rounded to zero, belong
+// to lanes of 64 bits, float16 and bits16 to those of 32.
 enum class Format : uint8_t { lane, float32, int32, float16, bits16, bits8 };
 inline int bytes_of(Format format, int lane_bytes) {
   switch (format) {

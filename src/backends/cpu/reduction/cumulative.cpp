@@ -111,7 +111,6 @@ struct ArgExtremum {
 
 constexpr int64_t tile_columns = 64, tile_rows = 8;
 constexpr int64_t short_row_of_scan = 16;  // rows whose chains overlap as they are
-using Neighbours = std::integral_constant<int64_t, 1>;  // the distance of lanes that are
 
 // Columns of [outer, n, inner], in groups: f(first element, number of columns).
 template <class F>
@@ -180,92 +179,104 @@ struct Tile {
   }
 };
 
-// step(state of the lane, i, at) for element i of each lane, at its place in memory.
-template <class Width, class Lane, class State, class Step>
-void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, Lane lane, const Step& step) {
+// step(state of the lane, i, at) for element i of each of `width` lanes side by side, at its place in memory.
+template <class Width, class State, class Step>
+void walk(Width width, State* state, const AxisSplit& s, bool reverse, const Step& step) {
   for (int64_t k = 0; k < s.n; ++k) {
     const int64_t i = reverse ? s.n - 1 - k : k;
 #pragma omp simd
-    for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l * lane);
+    for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l);
   }
 }
-// Loops of a known width are compiled for the commonest elements only.
-template <class Element, class Lane, class State, class Step>
-void walk(State* state, const AxisSplit& s, bool reverse, int64_t count, Lane lane, const Step& step) {
-  if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> ||
-                std::is_same_v<Element, uint32_t>) {
-    if (count == tile_columns)
-      return walk_along(std::integral_constant<int64_t, tile_columns>(), state, s, reverse, lane, step);
-    if (count == tile_rows)
-      return walk_along(std::integral_constant<int64_t, tile_rows>(), state, s, reverse, lane, step);
-  }
-  walk_along(count, state, s, reverse, lane, step);
+// f(width): a known one, of which vectors are made, for the commonest elements.
+template <class Element, class F>
+void with_width(int64_t columns, const F& f) {
+  if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> || std::is_same_v<Element, uint32_t>)
+    if (columns == tile_columns) return f(std::integral_constant<int64_t, tile_columns>());
+  f(columns);
 }
+using TileWidth = std::integral_constant<int64_t, tile_rows>;
+AxisSplit split_of_tile() { return {{tile_columns, tile_rows}, 0}; }
 
 // `index`: of the first element along the axis.
-template <class S, class Lane>
+template <class S, class Width>
 [[gnu::noinline]] void scan_lanes(const S& op, typename S::State* state, const AxisSplit& s, bool exclusive,
-                                  bool reverse, int64_t count, Lane lane, int64_t index, const typename S::In* from,
+                                  bool reverse, Width width, int64_t index, const typename S::In* from,
                                   typename S::Out* to) {
   using State = typename S::State;
   if (exclusive)
-    walk<typename S::In>(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+    walk(width, state, s, reverse, [=](State& state, int64_t i, int64_t at) {
       const typename S::In element = from[at];  // before its place is written
       to[at] = op.value(state);
       op.step(state, element, index + i);
     });
   else
-    walk<typename S::In>(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+    walk(width, state, s, reverse, [=](State& state, int64_t i, int64_t at) {
       op.step(state, from[at], index + i);
       to[at] = op.value(state);
     });
 }
 
-// A long row as pieces that are scanned side by side, after a first pass has found what each begins with. The pieces
-// depend on the size alone. Their distance is no multiple of a large power of two, which would put them all into the
-// same few lines of the caches.
-constexpr int64_t long_row = 1 << 14, pieces = 16, pieces_together = 8;
-
-int64_t piece_size(int64_t n) {
-  constexpr int64_t page = 1024, lines = 144;  // in elements: so much beyond a page
-  const int64_t size = n / pieces;
-  return size < 8 * page ? size : (size - lines) / page * page + lines;
+// At most tile_rows rows of n elements, `distance` apart; `state`: of tile_rows of them.
+template <class S>
+void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distance, int64_t count, bool exclusive,
+               bool reverse, const typename S::In* x, typename S::Out* y) {
+  Tile<typename S::In> from;
+  Tile<typename S::Out> to;
+  AxisSplit tile = split_of_tile();
+  for_tiles(n, reverse, [&](int64_t at, int64_t columns) {
+    tile.n = columns;
+    from.read(x + at, distance, count, columns);
+    scan_lanes(op, state, tile, exclusive, reverse, TileWidth(), at, from.lanes, to.lanes);
+    to.write(y + at, distance, count, columns);
+  });
 }
+
+// A long row as pieces that are scanned side by side, after a first pass has found what each begins with. The pieces
+// depend on the size alone.
+constexpr int64_t long_row = 1 << 14, pieces = 16;
+static_assert(pieces % tile_rows == 0);
 
 template <class S>
 void scan_long(const S& op, int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
-  const int64_t size = piece_size(n), rest = n - size * pieces;
-  const AxisSplit piece({1, size}, 1);
+  const int64_t size = n / pieces, rest = n - size * pieces;
   const int64_t first = reverse ? rest : 0;  // what is left over comes last
-  State total[pieces], start[pieces + 1];
+  State total[pieces], start[pieces + tile_rows];
   std::fill_n(total, pieces, op.start());
-  parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
-      walk_along(
-          std::integral_constant<int64_t, pieces_together>(), total + p, piece, reverse, size,
-          [op, from = x + first + p * size](State& state, int64_t i, int64_t at) { op.step(state, from[at], i); });
+  const auto for_pieces = [&](const auto& f) {
+    parallel_for(pieces / tile_rows, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin * tile_rows; p < end * tile_rows; p += tile_rows) f(p, first + p * size);
+    });
+  };
+  for_pieces([&](int64_t piece, int64_t from) {
+    Tile<typename S::In> lanes;
+    AxisSplit tile = split_of_tile();
+    for_tiles(size, reverse, [&](int64_t at, int64_t columns) {
+      tile.n = columns;
+      lanes.read(x + from + at, size, tile_rows, columns);
+      walk(TileWidth(), total + piece, tile, reverse,
+           [op, in = lanes.lanes](State& state, int64_t i, int64_t at) { op.step(state, in[at], i); });
+    });
   });
-  start[0] = op.start();
+  std::fill_n(start, pieces + tile_rows, op.start());
   for (int64_t k = 0; k < pieces; ++k) {
     start[k + 1] = start[k];
     op.append(start[k + 1], total[reverse ? pieces - 1 - k : k]);
   }
   for (int64_t k = 0; k < pieces; ++k) total[reverse ? pieces - 1 - k : k] = start[k];
-  parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
-      scan_lanes(op, total + p, piece, exclusive, reverse, pieces_together, size, 0, x + first + p * size,
-                 y + first + p * size);
+  for_pieces([&](int64_t piece, int64_t from) {
+    scan_rows(op, total + piece, size, size, tile_rows, exclusive, reverse, x + from, y + from);
   });
   const int64_t last = reverse ? 0 : n - rest;
-  scan_lanes(op, start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, 0, x + last, y + last);
+  scan_rows(op, start + pieces, rest, rest, 1, exclusive, reverse, x + last, y + last);
 }
 
 template <class S>
 void scan(const S& op, const AxisSplit& s, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
   if constexpr (requires(State state) { op.append(state, state); }) {
-    if (s.inner == 1 && s.n >= long_row && s.outer < pieces_together) {
+    if (s.inner == 1 && s.n >= long_row && s.outer < tile_rows) {
       for (int64_t row = 0; row < s.outer; ++row) scan_long(op, s.n, exclusive, reverse, x + row * s.n, y + row * s.n);
       return;
     }
@@ -274,38 +285,32 @@ void scan(const S& op, const AxisSplit& s, bool exclusive, bool reverse, const t
     for_columns(s, sizeof(typename S::In), [&](int64_t first, int64_t count) {
       State state[tile_columns];
       std::fill_n(state, count, op.start());
-      scan_lanes(op, state, s, exclusive, reverse, count, Neighbours(), 0, x + first, y + first);
+      with_width<typename S::In>(
+          count, [&](auto width) { scan_lanes(op, state, s, exclusive, reverse, width, 0, x + first, y + first); });
     });
     return;
   }
   if (s.n <= short_row_of_scan) {
+    const auto short_row = [&](const typename S::In* in, typename S::Out* out) {
+      State state = op.start();
+      for (int64_t k = 0; k < s.n; ++k) {
+        const int64_t i = reverse ? s.n - 1 - k : k;
+        const typename S::In element = in[i];
+        const State before = state;
+        op.step(state, element, i);
+        out[i] = op.value(exclusive ? before : state);
+      }
+    };
     parallel_for(s.outer, grain_for(s.n * static_cast<int64_t>(sizeof(typename S::In))),
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t row = begin; row < end; ++row) {
-                     State state = op.start();
-                     for (int64_t k = 0; k < s.n; ++k) {
-                       const int64_t i = reverse ? s.n - 1 - k : k;
-                       const typename S::In element = x[row * s.n + i];
-                       const State before = state;
-                       op.step(state, element, i);
-                       y[row * s.n + i] = op.value(exclusive ? before : state);
-                     }
-                   }
+                   for (int64_t row = begin; row < end; ++row) short_row(x + row * s.n, y + row * s.n);
                  });
     return;
   }
   for_rows(s, sizeof(typename S::In), [&](int64_t first, int64_t count) {
-    Tile<typename S::In> from;
-    Tile<typename S::Out> to;
     State state[tile_rows];
     std::fill_n(state, tile_rows, op.start());
-    AxisSplit tile({tile_columns, tile_rows}, 0);
-    for_tiles(s.n, reverse, [&](int64_t at, int64_t columns) {
-      tile.n = columns;
-      from.read(x + first + at, s.n, count, columns);
-      scan_lanes(op, state, tile, exclusive, reverse, tile_rows, Neighbours(), at, from.lanes, to.lanes);
-      to.write(y + first + at, s.n, count, columns);
-    });
+    scan_rows(op, state, s.n, s.n, count, exclusive, reverse, x + first, y + first);
   });
 }
 
@@ -351,7 +356,7 @@ std::unique_ptr<Kernel> row_scan_kernel(Lowering& lowering, const AxisSplit& s, 
                  y = lowering.output().slot](Frame& f) {
     const T* from = f.at<const T>(x);
     T* to = f.at<T>(y);
-    if (s.n >= long_row && s.outer < pieces_together) {
+    if (s.n >= long_row && s.outer < tile_rows) {
       for (int64_t row = 0; row < s.outer; ++row)
         scan_pieces(scan, combine, neutral, s.n, exclusive, reverse, from + row * s.n, to + row * s.n);
       return;
@@ -468,9 +473,9 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
   const auto lower = [&](auto type) {
     using T = typename decltype(type)::type;
     using State = Running<T>;
-    const auto lanes = [reverse](State* states, const AxisSplit& of, int64_t count, const T* factor, const T* term,
+    const auto lanes = [reverse](auto width, State* states, const AxisSplit& of, const T* factor, const T* term,
                                  T* to) {
-      walk<T>(states, of, reverse, count, Neighbours(), [=](State& state, int64_t, int64_t at) {
+      walk(width, states, of, reverse, [=](State& state, int64_t, int64_t at) {
         const auto scale = static_cast<State>(factor[at]);
         const auto next = static_cast<State>(term[at]) + scale * state;
         to[at] = static_cast<T>(state);
@@ -483,19 +488,20 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
       if (s.inner > 1) {
         for_columns(s, 2 * sizeof(T), [&](int64_t first, int64_t count) {
           State states[tile_columns] = {};
-          lanes(states, s, count, factors + first, terms + first, to + first);
+          with_width<T>(count,
+                        [&](auto width) { lanes(width, states, s, factors + first, terms + first, to + first); });
         });
         return;
       }
       for_rows(s, 2 * sizeof(T), [&](int64_t first, int64_t count) {
         Tile<T> factor, term;
         State states[tile_rows] = {};
-        AxisSplit tile({tile_columns, tile_rows}, 0);
+        AxisSplit tile = split_of_tile();
         for_tiles(s.n, reverse, [&](int64_t at, int64_t columns) {
           tile.n = columns;
           factor.read(factors + first + at, s.n, count, columns);
           term.read(terms + first + at, s.n, count, columns);
-          lanes(states, tile, tile_rows, factor.lanes, term.lanes, term.lanes);
+          lanes(TileWidth(), states, tile, factor.lanes, term.lanes, term.lanes);
           term.write(to + first + at, s.n, count, columns);
         });
       });
