@@ -142,40 +142,18 @@ void for_tiles(int64_t n, bool reverse, const F& f) {
     f(reverse ? n - k - count : k, count);
   }
 }
-// Rows as lanes side by side, and back. Rows are read and written one after the other, some of them together: where
-// their distance is a large power of two, all of them share the same few lines of the first-level cache.
+// Rows as lanes side by side, and back, a few rows at a time: where their distance is a large power of two, all of them
+// share the same few lines of the first-level cache.
 template <class T>
 struct Tile {
   T lanes[tile_columns * tile_rows];
 
   void read(const T* rows, int64_t distance, int64_t count, int64_t n) {
     if (count < tile_rows) std::fill_n(lanes, n * tile_rows, T{});
-    int64_t r = 0, i = 0;
-    if constexpr (square > 1)
-      for (; r + square <= count; r += square)
-        for (i = 0; i + square <= n; i += square)
-          turn_square(rows + r * distance + i, distance, lanes + i * tile_rows + r, tile_rows);
-    each_left(r, i, count, n,
-              [&](int64_t row, int64_t at) { lanes[at * tile_rows + row] = rows[row * distance + at]; });
+    turn_rows(rows, distance, count, n, lanes, tile_rows);
   }
   void write(T* rows, int64_t distance, int64_t count, int64_t n) const {
-    int64_t r = 0, i = 0;
-    if constexpr (square > 1)
-      for (; r + square <= count; r += square)
-        for (i = 0; i + square <= n; i += square)
-          turn_square(lanes + i * tile_rows + r, tile_rows, rows + r * distance + i, distance);
-    each_left(r, i, count, n,
-              [&](int64_t row, int64_t at) { rows[row * distance + at] = lanes[at * tile_rows + row]; });
-  }
-
- private:
-  static constexpr int64_t square = turned_square<T>;
-
-  // Of rows in front of `rows` those behind `columns`; of others all.
-  template <class F>
-  static void each_left(int64_t rows, int64_t columns, int64_t count, int64_t n, const F& f) {
-    for (int64_t r = 0; r < count; ++r)
-      for (int64_t i = r < rows ? columns : 0; i < n; ++i) f(r, i);
+    turn_rows(lanes, tile_rows, n, count, rows, distance);
   }
 };
 
