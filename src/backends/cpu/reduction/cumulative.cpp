@@ -347,26 +347,29 @@ std::unique_ptr<Kernel> row_scan_kernel(Lowering& lowering, const AxisSplit& s, 
 }
 
 // Sums and products of rows in vectors; null where they are not to be had.
+const RowScans* scans_along(const AxisSplit& s, const Lowering& lowering) {
+  if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
+  return instruction_set() == "AVX-512" ? &avx512::row_scans : &avx2::row_scans;
+}
 std::unique_ptr<Kernel> row_sums(Lowering& lowering) {
   const AxisSplit s(lowering.input(0).dims, lowering.attributes().integer("axis"));
-  if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
-  const RowScans& scans = instruction_set() == "AVX-512" ? avx512::row_scans : avx2::row_scans;
+  const RowScans* scans = scans_along(s, lowering);
+  if (!scans) return nullptr;
   switch (lowering.input(0).dtype) {
-    case DType::float32: return row_scan_kernel(lowering, s, scans.sum_of_floats, std::plus<>(), 0);
-    case DType::float64: return row_scan_kernel(lowering, s, scans.sum_of_doubles, std::plus<>(), 0);
+    case DType::float32: return row_scan_kernel(lowering, s, scans->sum_of_floats, std::plus<>(), 0);
+    case DType::float64: return row_scan_kernel(lowering, s, scans->sum_of_doubles, std::plus<>(), 0);
     case DType::int32:
-    case DType::uint32: return row_scan_kernel(lowering, s, scans.sum_of_uint32, std::plus<>(), 0);
+    case DType::uint32: return row_scan_kernel(lowering, s, scans->sum_of_uint32, std::plus<>(), 0);
     case DType::int64:
-    case DType::uint64: return row_scan_kernel(lowering, s, scans.sum_of_uint64, std::plus<>(), 0);
+    case DType::uint64: return row_scan_kernel(lowering, s, scans->sum_of_uint64, std::plus<>(), 0);
     default: return nullptr;
   }
 }
 std::unique_ptr<Kernel> row_products(Lowering& lowering) {
   const AxisSplit s(lowering.input(0).dims, lowering.attributes().integer("axis"));
-  if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
-  if (lowering.input(0).dtype != DType::float32) return nullptr;
-  const RowScans& scans = instruction_set() == "AVX-512" ? avx512::row_scans : avx2::row_scans;
-  return row_scan_kernel(lowering, s, scans.product_of_floats, std::multiplies<>(), 1);
+  const RowScans* scans = scans_along(s, lowering);
+  if (!scans || lowering.input(0).dtype != DType::float32) return nullptr;
+  return row_scan_kernel(lowering, s, scans->product_of_floats, std::multiplies<>(), 1);
 }
 #else
 std::unique_ptr<Kernel> row_sums(Lowering&) { return nullptr; }
