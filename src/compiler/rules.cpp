@@ -8,7 +8,9 @@
 #include <unordered_map>
 
 #include "compiler/passes.h"
+#include "compiler/rule.h"
 #include "compiler/rules.h"
+#include "compiler/rules_lookups.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/ops/window.h"
@@ -17,51 +19,6 @@
 
 namespace mpsgraph::compiler {
 namespace {
-
-// Thrown where a rule begins to make something while the graph is still untouched.
-struct Applies {};
-
-// One operation that a rule looks at: its operands in the new graph, and ways to make what replaces it. While nothing
-// has been copied the operands are the source's own, to be looked at only.
-class Site {
- public:
-  Rewriter& rewriter;
-  const Operation& source;
-  std::vector<Tensor*> in;
-
-  Site(Rewriter& rewriter, const Operation& source) : rewriter(rewriter), source(source) {
-    in.reserve(source.inputs.size());
-    for (const Tensor* input : source.inputs) in.push_back(const_cast<Tensor*>(rewriter.seen(input)));
-  }
-
-  const TensorType& type() const { return source.output()->type; }
-  const Dims& dims() const { return type().shape.dims(); }
-  const Attributes& attributes() const { return source.attributes; }
-  bool real() const { return is_float(type().dtype); }
-
-  Builder b() const { return Builder(made().graph()); }
-  Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
-    return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
-  }
-  // x with the operation's shape.
-  Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b().ints(dims())}); }
-  Tensor* filled(double value) const {
-    return made().constant(source, ConstantData::splat(type().dtype, dims(), value));
-  }
-
- private:
-  Rewriter& made() const {
-    if (rewriter.is_untouched()) throw Applies();
-    return rewriter;
-  }
-};
-
-using Rule = Tensor* (*)(Site&);  // null when it does not apply
-
-// The operand of `x` when x is made by an operation of that kind.
-Tensor* operand_of(const Tensor* x, std::string_view kind) {
-  return x->operation->is(kind) ? x->operation->input(0) : nullptr;
-}
 
 // The number that all elements of a constant are.
 std::optional<double> number(const Tensor* x) {
@@ -232,13 +189,6 @@ Tensor* last_shape_counts(Site& s) {
   Tensor* before = operand_of(s.in[0], s.source.kind());
   if (!before && states(s.in[1], s.dims())) return nullptr;
   return s.make(s.source.kind(), {before ? before : s.in[0], s.b().ints(s.dims())});
-}
-
-Ints permutation_of(const Operation& transpose) {
-  Ints permutation = transpose.attributes.integers("permutation");
-  const int rank = static_cast<int>(permutation.size());
-  for (int64_t& axis : permutation) axis = ops::wrap_axis(axis, rank);
-  return permutation;
 }
 
 Tensor* transpose_in_place(Site& s) {
@@ -429,7 +379,7 @@ Tensor* weights_gradient_of_cut_rows(Site& s) {
 
 const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"identity", {first_operand}},
-    {"addition", {add_zero, add_negative}},
+    {"addition", {add_zero, add_negative, bias_of_lookup}},
     {"subtraction", {subtract_zero, subtract_from_zero, subtract_negative}},
     {"multiplication", {multiply_by_one, multiply_by_itself}},
     {"division", {divide_by_one, divide_by_power_of_two, divide_one}},
@@ -452,9 +402,9 @@ const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"maximum_with_nan_propagation", {equal_operands}},
     {"select", {select_decided}},
     {"cast", {cast_to_same, cast_of_wider, cast_of_sum}},
-    {"reshape", {same_type, last_shape_counts}},
+    {"reshape", {same_type, last_shape_counts, moved_lookup}},
     {"broadcast_to", {same_type, last_shape_counts}},
-    {"transpose", {transpose_in_place, transpose_of_transpose, transpose_of_slice_gradient}},
+    {"transpose", {transpose_in_place, transpose_of_transpose, transpose_of_slice_gradient, moved_lookup}},
     {"concat", {concat_of_fewer}},
     {"split", {split_in_one}},
     {"dynamic_slice", {slice_from_known_starts}},
@@ -476,7 +426,8 @@ const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"reduction_minimum_propagate_nan", {needed_axes}},
     {"reduction_and", {needed_axes}},
     {"reduction_or", {needed_axes}},
-    {"matrix_multiplication", {flatten_rows}},
+    {"gather_gradient", {moved_gradient, gradient_of_product}},
+    {"matrix_multiplication", {product_of_lookup, flatten_rows, weights_gradient_of_lookup}},
 };
 
 }  // namespace

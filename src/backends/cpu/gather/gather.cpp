@@ -1,34 +1,19 @@
-// gather, its gradient (scatter-add), gather_nd, gather_along_axis and one_hot.
+// gather, gather_nd, gather_along_axis and one_hot.
 //
-// Tensors are seen as updates [batch, outer, n, inner] and indices [batch, picks]. An index outside
-// [0, n) picks zero, and drops what comes back to it; what must not be outside was clipped or checked before
-// (compiler/indices.cpp). The gradient gives each thread rows of the result
-// and lets it walk all indices in order, so that equal indices add up in one fixed order.
+// An index outside [0, n) picks zero; what must not be outside was clipped or checked before (compiler/indices.cpp).
 
 #include <array>
 #include <cstring>
 
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/gather/nd_positions.h"
+#include "backends/cpu/gather/picks.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "core/exact_numbers.h"
 
 namespace mpsgraph::cpu {
 namespace {
-
-struct Picks {
-  int64_t batch = 1, outer = 1, n = 1, inner = 1, picks = 1;
-  Picks(const Attributes& attributes, const Dims& updates, const Dims& indices) {
-    const auto rank = static_cast<int64_t>(updates.size());
-    const int64_t batches = attributes.integer("batch_dimensions");
-    int64_t axis = attributes.integer("axis");
-    if (axis < 0) axis += rank;
-    for (int64_t i = 0; i < rank; ++i)
-      (i < batches ? batch : i < axis ? outer : i == axis ? n : inner) *= updates[static_cast<size_t>(i)];
-    for (size_t i = static_cast<size_t>(batches); i < indices.size(); ++i) picks *= indices[i];
-  }
-};
 
 // Single elements: to[row, pick] = from[row, index]; `shared` rows in a row have one row of indices.
 template <class T, class Read>
@@ -82,46 +67,6 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
           pick_run(to + unit * bytes, i < 0 || i >= p.n ? nullptr : from + (row * p.n + i) * bytes, bytes);
         }
       });
-    });
-  });
-}
-
-// Adds incoming to y, which is cleared first. V is what sums are kept in.
-template <class T, class V>
-void scatter(const Picks& p, const T* incoming, const std::byte* index, DType index_type, V* y) {
-  const int64_t rows = p.batch * p.outer, ranges = rows >= thread_count() ? 1 : std::min<int64_t>(p.n, thread_count());
-  parallel_for(rows * ranges, grain_for((p.picks + p.n) * p.inner * 4 / std::max<int64_t>(ranges, 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t unit = begin; unit < end; ++unit) {
-                   const int64_t row = unit / ranges, range = unit % ranges;
-                   const int64_t first = p.n * range / ranges, last = p.n * (range + 1) / ranges;
-                   V* to = y + row * p.n * p.inner;
-                   std::fill(to + first * p.inner, to + last * p.inner, V(0));
-                   for (int64_t pick = 0; pick < p.picks; ++pick) {
-                     const int64_t i = integer_at(index, index_type, row / p.outer * p.picks + pick);
-                     if (i < first || i >= last) continue;
-                     const T* from = incoming + (row * p.picks + pick) * p.inner;
-                     for (int64_t j = 0; j < p.inner; ++j)
-                       to[i * p.inner + j] = static_cast<V>(static_cast<Accumulate<V>>(to[i * p.inner + j]) +
-                                                            static_cast<Accumulate<V>>(from[j]));
-                   }
-                 }
-               });
-}
-
-std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
-  const Operand incoming = lowering.input(0), indices = lowering.input(1), y = lowering.output();
-  const Picks p(lowering.attributes(), y.dims, indices.dims);
-  return dispatch_algebraic(lowering, y.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    using V = Value<T>;
-    const int64_t n = y.elements();
-    const Slot sums = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(V)) : y.slot;
-    return kernel([p, sums, n, incoming = incoming.slot, indices = indices.slot, index_type = indices.dtype,
-                   y = y.slot](Frame& f) {
-      scatter(p, f.at<const T>(incoming), f.at<std::byte>(indices), index_type, f.at<V>(sums));
-      if constexpr (is_half_type<T>)
-        for (int64_t i = 0; i < n; ++i) f.at<T>(y)[i] = T(f.at<V>(sums)[i]);
     });
   });
 }
@@ -252,7 +197,6 @@ std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
 
 const Kernels gather_kernels("gather", [] {
   define_kernel("gather", lower_gather);
-  define_kernel("gather_gradient", lower_gather_gradient);
   define_kernel("gather_nd", lower_gather_nd);
   define_kernel("gather_along_axis", lower_gather_along_axis);
   define_kernel("one_hot", lower_one_hot);

@@ -1,0 +1,68 @@
+// Rule: what looks at one operation of a program, and makes what replaces it.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/rewrite.h"
+#include "core/definition.h"
+#include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
+
+namespace mpsgraph::compiler {
+
+// Thrown where a rule begins to make something while the graph is still untouched.
+struct Applies {};
+
+// One operation that a rule looks at: its operands in the new graph, and ways to make what replaces it. While nothing
+// has been copied the operands are the source's own, to be looked at only.
+class Site {
+ public:
+  Rewriter& rewriter;
+  const Operation& source;
+  std::vector<Tensor*> in;
+
+  Site(Rewriter& rewriter, const Operation& source) : rewriter(rewriter), source(source) {
+    in.reserve(source.inputs.size());
+    for (const Tensor* input : source.inputs) in.push_back(const_cast<Tensor*>(rewriter.seen(input)));
+  }
+
+  const TensorType& type() const { return source.output()->type; }
+  const Dims& dims() const { return type().shape.dims(); }
+  const Attributes& attributes() const { return source.attributes; }
+  bool real() const { return is_float(type().dtype); }
+
+  Builder b() const { return Builder(made().graph()); }
+  Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
+    return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
+  }
+  // x with the operation's shape.
+  Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b().ints(dims())}); }
+  Tensor* filled(double value) const {
+    return made().constant(source, ConstantData::splat(type().dtype, dims(), value));
+  }
+
+ private:
+  Rewriter& made() const {
+    if (rewriter.is_untouched()) throw Applies();
+    return rewriter;
+  }
+};
+
+using Rule = Tensor* (*)(Site&);  // null when it does not apply
+
+// The operand of `x` when x is made by an operation of that kind.
+inline Tensor* operand_of(const Tensor* x, std::string_view kind) {
+  return x->operation->is(kind) ? x->operation->input(0) : nullptr;
+}
+
+// With axes that count from the front.
+inline Ints permutation_of(const Operation& transpose) {
+  Ints permutation = transpose.attributes.integers("permutation");
+  const int rank = static_cast<int>(permutation.size());
+  for (int64_t& axis : permutation) axis = ops::wrap_axis(axis, rank);
+  return permutation;
+}
+
+}  // namespace mpsgraph::compiler
