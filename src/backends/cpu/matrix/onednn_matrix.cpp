@@ -75,16 +75,18 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 }
 
 // Where oneDNN would read in place a factor whose rows are 2 KB apart, or a multiple of that: those 4 KB apart share a
-// single set of the first-level cache.
+// single set of the first-level cache. With AVX-512 that counts from 8 KB on, where each row is on a page of its own.
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
                                               const ProductExtras& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
   constexpr int64_t far = 512, least_steps = 16;
   const int64_t rows = lowering.output().dims[0], columns = b.dims[1], steps = b.dims[0];
-  if (steps < least_steps || onednn_packs(rows, columns, steps)) return nullptr;
+  if (steps < least_steps || onednn_packs(rows, columns, steps, transposed)) return nullptr;
   const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
-  const int64_t least = apart % (2 * far) != 0 ? 64 : transposed ? 48 : 8;  // what packing is worth
-  if (apart % far != 0 || others < least) return nullptr;
+  const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
+  if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
+  const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;  // what packing is worth
+  if (others < least) return nullptr;
   return packed_product(lowering, a, b, transposed, extras);
 }
 

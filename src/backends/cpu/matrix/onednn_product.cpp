@@ -26,17 +26,21 @@ struct LeastBlock {
 };
 constexpr LeastBlock least_block{48, 128}, smallest_block{24, 64};
 
-// Without AVX-512 oneDNN packs both factors of float32 where the block is large enough. Where it is not, it reads them
-// in place, which takes up to twice the time of large products, the more so if strides are powers of two.
+// oneDNN packs both factors of float32 where the block is large enough. Where it is not, it reads them in place, which
+// takes up to twice the time of large products: without AVX-512 of all, with it of those whose first factor is
+// transposed, the more so if strides are powers of two.
+bool needs_packing(bool transposed) { return transposed || !onednn_multiplies_bfloat16(); }
 bool packs(int64_t rows, int64_t columns) {
-  return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < 0.0038;
+  const double most = onednn_multiplies_bfloat16() ? 0.00196 : 0.0038;
+  return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < most;
 }
 
 // A matrix with `rank` dimensions, the last two swapped in place when it is used transposed.
 struct Matrix {
   memory::dims dims, strides;
+  bool transposed;
 
-  Matrix(const Dims& given, size_t rank, bool transposed) : dims(rank - given.size(), 1) {
+  Matrix(const Dims& given, size_t rank, bool transposed) : dims(rank - given.size(), 1), transposed(transposed) {
     dims.insert(dims.end(), given.begin(), given.end());
     strides = contiguous_strides(dims);
     if (!transposed) return;
@@ -66,25 +70,45 @@ int64_t most_blocks(int64_t products) {
   return std::clamp(products / usual_products, least, threads * blocks_per_thread);
 }
 
-// Cuts of a matrix, the result, into at most `wanted` blocks that are large enough to be packed: as many as leave no
-// thread idle at the end, of those the most, of those what packs least. Empty where there are none for all threads.
-std::vector<Cut> cuts_to_pack(size_t rank, int64_t rows, int64_t columns, int64_t wanted) {
+// What reading a factor once more costs, of each of its elements: rows of the first, columns of the second.
+struct Rereading {
+  int64_t row = 1, column = 1;
+};
+
+// Cuts of a matrix, the result, into at most `wanted` blocks of which all are `allowed`: as many as leave no thread idle
+// at the end, of those the most, of those what reads factors least, of those what has the most columns. Empty where
+// there are none for all threads.
+template <class Allowed>
+std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t wanted, const Rereading& cost,
+                           const Allowed& allowed) {
   const int64_t threads = std::min<int64_t>(thread_count(), wanted);
-  std::tuple<double, int64_t, int64_t> best{};  // how busy threads are, blocks, less packed
+  std::tuple<double, int64_t, int64_t> best{};  // how busy threads are, blocks, less read
   std::vector<Cut> cuts;
   for (int64_t down = 1; down <= wanted; ++down)
     for (int64_t across = 1; down * across <= wanted; ++across) {
       const Cut row_cut(rank - 2, rows, down, row_unit), column_cut(rank - 1, columns, across, column_unit);
       const int64_t r = row_cut.count(), c = column_cut.count(), blocks = r * c;
-      if (blocks < threads || !packs(row_cut.length(r - 1), column_cut.length(c - 1))) continue;
+      if (blocks < threads || !allowed(row_cut.length(r - 1), column_cut.length(c - 1))) continue;
       const int64_t rounds = (blocks + threads - 1) / threads;
       const std::tuple score{static_cast<double>(blocks) / static_cast<double>(rounds * threads), blocks,
-                             -(r * columns + c * rows)};
+                             -(r * columns * cost.column + c * rows * cost.row)};
       if (score <= best) continue;
       best = score;
       cuts = {column_cut, row_cut};
     }
   return cuts;
+}
+std::vector<Cut> cuts_to_pack(size_t rank, int64_t rows, int64_t columns, int64_t wanted) {
+  return best_cuts(rank, rows, columns, wanted, {}, packs);
+}
+// Blocks that read both factors in place: those of a product with few rows or columns are best cut as others are.
+std::vector<Cut> cuts_to_read(size_t rank, int64_t rows, int64_t columns, int64_t wanted, bool transposed) {
+  constexpr int64_t many_rows = 2048, many_columns = 768;
+  if (!transposed && (rows < many_rows || columns < many_columns)) return {};
+  const auto large_enough = [](int64_t r, int64_t c) {
+    return 2 * r >= least_block.rows && 2 * c >= least_block.columns;
+  };
+  return best_cuts(rank, rows, columns, wanted, {1, transposed ? 1 : 2}, large_enough);
 }
 
 class OnednnProduct final : public Kernel {
@@ -210,8 +234,9 @@ class OnednnProduct final : public Kernel {
     std::vector<Call> calls;  // [member][variant]
   };
 
-  // Along a dimension of the batch, then columns, whose packing no other block repeats, then rows. Where each thread
-  // has one block, of enough rows, along rows: it reads and writes whole ones.
+  // Along a dimension of the batch; then so that factors are packed, or are read as few times as can be, where that
+  // matters; else along columns, and then rows. Where each thread has one block, of enough rows, along rows: it reads
+  // and writes whole ones.
   void cut(size_t rank) {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];
@@ -226,12 +251,16 @@ class OnednnProduct final : public Kernel {
       wanted = (wanted + cuts_.back().count() - 1) / cuts_.back().count();
     };
     if (rank > 2) take(batch, 1, 1);
-    if (type_ == memory::data_type::f32 && !onednn_multiplies_bfloat16()) {
-      const std::vector<Cut> cuts = cuts_to_pack(rank, result[rank - 2], result[rank - 1], wanted);
+    const int64_t rows = result[rank - 2], columns = result[rank - 1];
+    const bool transposed = parts_[0].matrix.transposed;
+    if (type_ == memory::data_type::f32) {
+      std::vector<Cut> cuts;
+      if (needs_packing(transposed)) cuts = cuts_to_pack(rank, rows, columns, wanted);
+      if (cuts.empty() && onednn_multiplies_bfloat16() && wanted > thread_count())
+        cuts = cuts_to_read(rank, rows, columns, wanted, transposed);
       cuts_.insert(cuts_.end(), cuts.begin(), cuts.end());
       if (!cuts.empty()) return;
     }
-    const int64_t rows = result[rank - 2], columns = result[rank - 1];
     const auto pieces = [&](const LeastBlock& least) {
       return std::max<int64_t>(rows / least.rows, 1) * std::max<int64_t>(columns / least.columns, 1);
     };
@@ -298,8 +327,8 @@ class OnednnProduct final : public Kernel {
 
 }  // namespace
 
-bool onednn_packs(int64_t rows, int64_t columns, int64_t steps) {
-  return onednn_multiplies_bfloat16() || !cuts_to_pack(2, rows, columns, most_blocks(rows * columns * steps)).empty();
+bool onednn_packs(int64_t rows, int64_t columns, int64_t steps, bool transposed) {
+  return !needs_packing(transposed) || !cuts_to_pack(2, rows, columns, most_blocks(rows * columns * steps)).empty();
 }
 
 std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference) {
