@@ -211,6 +211,13 @@ def perceptron() -> Layers:
     return layers
 
 
+def language_model(tokens: int, embedding: int, hidden: int) -> float:
+    """Operations of a step. Each token's row meets the input weights once, however often a batch has that token."""
+    places = sizes.W12_BATCH * sizes.W12_STEPS
+    inputs = min(tokens, places) * embedding * 4 * hidden
+    return 2 * 3 * (inputs + places * hidden * (4 * hidden + tokens))
+
+
 def work() -> dict[str, Work]:
     """Of each workload."""
     w5 = 2 * 4 * math.prod(sizes.W5_SHAPE)
@@ -236,6 +243,8 @@ def work() -> dict[str, Work]:
         "W7": Work(2 * character.forward, 4 * character.parameters),
         "W10": Work(2 * (token.forward + cached), 4 * (token.parameters + cached)),
     }
+    for name, model in sizes.W12_MODELS.items():
+        result[f"W12 {name}"] = Work(language_model(*model))
     for name, batch, precision, size in (
         ("W8 batch 1", 1, "float32", 4),
         ("W8 batch 64", 64, "float32", 4),

@@ -35,6 +35,7 @@ BENCHMARKS = (
     "w9_operations",
     "w10_decoding",
     "w11_attention",
+    "w12_language_model",
     "first_step",
     "application_start",
     "memory",

@@ -3,7 +3,7 @@
 W1 is Apple's digit classifier, W2 ResNet-50 in training, W3 the activity classifier of convolution and LSTM, W4 two
 adversarial networks, W5 GeLU written with basic operations, W6 a small multilayer perceptron with Adam, W7 a character
 of an LSTM that writes text, W8 ResNet-50 in inference, W9 single operations, W10 a token of a GPT with a cache,
-W11 attention with its gradients.
+W11 attention with its gradients, W12 language models of an embedding and an LSTM in training.
 """
 
 import numpy as np
@@ -74,6 +74,10 @@ W11_BATCHES = {256: 16, 1024: 4, 4096: 1}  # by positions
 W11_HEADS, W11_FEATURES = 8, 64
 W11_KINDS = ("", "causal", "masked", "dropped", "bfloat16")
 W11_DROPOUT = 0.1
+
+W12_BATCH, W12_STEPS = 32, 64
+W12_MODELS = {"words": (1000, 512, 512), "characters": (96, 64, 384)}  # how many there are, embedding, hidden units
+W12_RATE = 1e-3  # Adam
 
 
 def w11_mask(positions: int) -> np.ndarray:

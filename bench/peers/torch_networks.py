@@ -202,6 +202,19 @@ class Characters(nn.Module):
         return (p / torch.empty_like(p).exponential_(1.0)).argmax(-1), h, c
 
 
+class LanguageModel(nn.Module):
+    """W12: from tokens (batch, steps) to logits of those that follow."""
+
+    def __init__(self, tokens: int, embedding: int, hidden: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(tokens, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, batch_first=True)
+        self.dense = nn.Linear(hidden, tokens)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.dense(self.lstm(self.embedding(tokens))[0])
+
+
 class CachedAttention(nn.Module):
     """Of one token to those before it, whose keys and values are kept."""
 

@@ -24,6 +24,7 @@ from peers.torch_networks import (
     Generator,
     Gpt,
     InBfloat16,
+    LanguageModel,
     mobile,
     resnet50,
 )
@@ -77,6 +78,15 @@ def perceptron(mode: str, widths: Sequence[int], batch: int, rate: float) -> Ste
 
 def w6(mode: str) -> Step:
     return perceptron(mode, sizes.W6_SIZES, sizes.W6_BATCH, sizes.W6_RATE)
+
+
+def w12(mode: str, name: str) -> Step:
+    model = LanguageModel(*sizes.W12_MODELS[name])
+    shape = (sizes.W12_BATCH, sizes.W12_STEPS)
+    tokens, following = (torch.randint(0, sizes.W12_MODELS[name][0], shape) for _ in range(2))
+    return training_step(
+        mode, model, lambda f: F.cross_entropy(f(tokens).flatten(0, 1), following.flatten()), sizes.W12_RATE, adam=True
+    )
 
 
 def training_step(mode: str, model: nn.Module, loss_of: Loss, rate: float, adam: bool) -> Step:
@@ -369,6 +379,7 @@ WORKLOADS = {
         for positions in sizes.W11_BATCHES
         for kind in sizes.W11_KINDS
     },
+    **{f"W12 {name}": lambda mode, name=name: w12(mode, name) for name in sizes.W12_MODELS},
     **{f"W9 {name}": lambda mode, name=name: w9(name, mode) for name in OPERATIONS},
 }
 

@@ -26,7 +26,9 @@ class RecurrentProducts {
 
   // ---- with panels: `vectors` vectors of weights for each state
 
-  static constexpr int64_t ahead = 8;  // steps of a panel
+  // Steps of a panel. Panels that the second-level cache does not hold come from afar, and the hardware prefetcher stays
+  // within pages.
+  static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
   // What a product is added to: for each vector that of the first row, null for zeros, and how far the next row's lies.
   struct Summand {
@@ -113,7 +115,7 @@ class RecurrentProducts {
       int64_t i = 0;
       for (; i + parts <= a.elements; i += parts) {
 #pragma GCC unroll 8
-        for (int at = 0; at < parts * vectors * W; at += line) __builtin_prefetch(b + ahead * vectors * W + at);
+        for (int at = 0; at < parts * vectors * W; at += line) __builtin_prefetch(b + ahead_of_row * vectors * W + at);
 #pragma GCC unroll 8
         for (int part = 0; part < parts; ++part) step(i + part, sums[part]);
       }

@@ -1,0 +1,49 @@
+"""W12: one training step of a language model at 32 sequences of 64 tokens, ours and PyTorch's.
+
+An embedding, an LSTM and a dense layer tell which token follows; cross-entropy, Adam. Of 1,000 words with 512 units,
+and of 96 characters with 384. The tokens of a batch are drawn evenly. Sizes are in workloads.py.
+"""
+
+from functools import partial
+
+import mpsgraph as mg
+import numpy as np
+import workloads as sizes
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
+from mpsgraph import nn
+
+TARGET = 0.6
+
+
+def trainer(name: str) -> Step:
+    tokens, embedding, hidden = sizes.W12_MODELS[name]
+    model = nn.Sequential(nn.Embedding(tokens, embedding), nn.LSTM(hidden), nn.Linear(tokens))
+    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W12_RATE), metrics=())
+    rng = np.random.default_rng(0)
+    shape = (sizes.W12_BATCH, sizes.W12_STEPS)
+    given, following = (rng.integers(tokens, size=shape, dtype=np.int32) for _ in range(2))
+    return lambda: float(training.train_step(given, following))
+
+
+BUILDERS = {f"W12 {name}": partial(trainer, name) for name in sizes.W12_MODELS}
+
+
+def workload(name: str) -> Workload:
+    tokens, _, hidden = sizes.W12_MODELS[name]
+    title = f"language model of {tokens:,} {name}, LSTM of {hidden} units, a training step of 32 x 64"
+    return Workload(f"W12 {name}", title, TARGET, peers={"PyTorch": ("eager", "compile")})
+
+
+def measure(options: Options) -> list[Row]:
+    rows = []
+    for name in sizes.W12_MODELS:
+        rows += compare(workload(name), [ours(__file__, f"W12 {name}", "Trainer")], options)
+    return rows
+
+
+if __name__ == "__main__":
+    main(measure, BUILDERS)
