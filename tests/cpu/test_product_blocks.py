@@ -43,3 +43,48 @@ def test_blocks_cover_the_result_and_occupy_the_threads(threads):
     found = [int(word) for word in done.stdout.split()]
     assert len(found) == 24
     assert not AVX512 or found == [count for count in BLOCKS[threads] for _ in range(3)]
+
+
+# Which factor is transposed, rows, columns; every order of sums is exact.
+LARGE = """
+    import re
+    import mpsgraph as mg
+    import numpy as np
+
+    for turned, rows, columns in SIZES:
+        rng = np.random.default_rng(0)
+        one, two = (rng.integers(-4, 4, shape).astype(np.float32) for shape in ((rows, 64), (64, columns)))
+        g = mg.Graph()
+        stored = [np.ascontiguousarray(x.T) if name == turned else x for name, x in (("a", one), ("b", two))]
+        a, b = (g.placeholder(x.shape) for x in stored)
+        bias = np.arange(columns, dtype=np.float32)
+        y = (g.transpose(a, (1, 0)) if turned == "a" else a) @ (g.transpose(b, (1, 0)) if turned == "b" else b)
+        made = g.compile({a: a.shape, b: b.shape}, [y + g.constant(bias)])
+        result = made.run([dict(zip((a, b), stored))[t] for t in made.feeds])[0].numpy()
+        blocks = "tiles" if "packed in" in made.plan() else re.search(r"(\\d+) blocks", made.plan() + " 1 blocks")[1]
+        print(blocks, (result == one @ two + bias).all())
+"""
+CUTS = {
+    2: {
+        ("a", 2048, 1024): "2",  # of 1,024 rows: packed
+        ("a", 3072, 768): "2",
+        ("a", 2048, 3072): "6",  # of 1,024 each way
+        ("a", 2048, 512): "tiles",  # too few columns for that, and rows that are 8 KB apart
+        ("a", 2048, 250): "2",  # of more, each would have too few products
+        ("a", 2000, 512): "6",
+        ("a", 1024, 512): "4",
+        ("b", 2048, 1024): "8",
+        ("", 4096, 1000): "8",
+    },
+    3: {("a", 3072, 1024): "3", ("a", 2048, 1024): "12", ("a", 2048, 512): "tiles", ("", 2048, 768): "12"},
+    1: {("a", 2048, 1024): "1"},
+}
+
+
+@pytest.mark.parametrize("threads", CUTS)
+def test_large_products_are_packed_or_read_as_few_times_as_can_be(threads):
+    done = run_program(LARGE.replace("SIZES", repr(list(CUTS[threads]))), OMP_NUM_THREADS=str(threads))
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    assert words[1::2] == ["True"] * len(CUTS[threads])
+    assert not AVX512 or words[::2] == list(CUTS[threads].values())

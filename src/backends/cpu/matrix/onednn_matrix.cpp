@@ -75,7 +75,8 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 }
 
 // Where oneDNN would read in place a factor whose rows are 2 KB apart, or a multiple of that: those 4 KB apart share a
-// single set of the first-level cache. With AVX-512 that counts from 8 KB on, where each row is on a page of its own.
+// single set of the first-level cache. With AVX-512 that counts from 8 KB on, where each row is on a page of its own,
+// and for less than 1,024 columns.
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
                                               const ProductExtras& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
@@ -86,7 +87,7 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
   const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
   if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
   const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;  // what packing is worth
-  if (others < least) return nullptr;
+  if (others < least || (has_avx512 && others >= 2 * far)) return nullptr;
   return packed_product(lowering, a, b, transposed, extras);
 }
 

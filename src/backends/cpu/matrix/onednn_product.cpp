@@ -75,9 +75,9 @@ struct Rereading {
   int64_t row = 1, column = 1;
 };
 
-// Cuts of a matrix, the result, into at most `wanted` blocks of which all are `allowed`: as many as leave no thread idle
-// at the end, of those the most, of those what reads factors least, of those what has the most columns. Empty where
-// there are none for all threads.
+// Cuts of a matrix, the result, into at most `wanted` blocks that are all `allowed`: as many as leave no thread idle at
+// the end, of those the most, of those what reads factors least, of those what cuts rows least. Empty where there are
+// none for all threads.
 template <class Allowed>
 std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t wanted, const Rereading& cost,
                            const Allowed& allowed) {

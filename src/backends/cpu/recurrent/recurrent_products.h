@@ -26,8 +26,8 @@ class RecurrentProducts {
 
   // ---- with panels: `vectors` vectors of weights for each state
 
-  // Steps of a panel. Panels that the second-level cache does not hold come from afar, and the hardware prefetcher stays
-  // within pages.
+  // Steps of a panel. What the second-level cache does not hold of panels comes from afar, and the hardware prefetcher
+  // stays within pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
   // What a product is added to: for each vector that of the first row, null for zeros, and how far the next row's lies.
