@@ -10,7 +10,6 @@ import torch
 from ..._core import Tensor, float32
 from ._table import Call, aten, composed, shape_of
 from .convolutions import Window, convolved, transposed, weights_gradient
-from .gathering import from_front
 
 
 @aten("convolution_backward")
@@ -103,12 +102,10 @@ def embedding_dense_backward(
     if by_frequency:
         call.refuse("by frequency")
     g, size = call.g, shape_of(incoming)[-1]
-    flat = from_front(call, g.reshape(indices, [-1]), count)
-    updates = g.reshape(incoming, [-1, size])
     if padding >= 0:
-        kept = g.expand_dims(g.not_equal(flat, padding), -1)
-        updates = g.select(kept, updates, call.cast(0.0, incoming.dtype))
-    return g.scatter(updates, flat, 0, shape=[count, size], out_of_range="error")
+        kept = g.expand_dims(g.not_equal(indices, padding), -1)
+        incoming = g.select(kept, incoming, call.cast(0.0, incoming.dtype))
+    return g.gather_gradient(incoming, indices, [count, size], out_of_range="error")
 
 
 @aten("threshold_backward")

@@ -126,8 +126,8 @@ std::unique_ptr<Kernel> sorted_kernel(Lowering& lowering, const Picks& p) {
           const SortedPicks sorted = sorted_row(row, member);
           for (int64_t block = 0; block < blocks; ++block) add(sorted, row, 0, p.n, block);
         });
-      const int64_t grain = grain_for(block_elements * int64_t{sizeof(T)}), most = threads * pieces_of_thread;
-      const int64_t pieces = std::clamp<int64_t>((p.picks + p.n) * blocks / grain / blocks, 1, most);
+      const int64_t grain = grain_for(std::min(p.inner, block_elements) * int64_t{sizeof(T)});
+      const int64_t pieces = std::clamp<int64_t>((p.picks + p.n) / grain, 1, threads * pieces_of_thread);
       for (int64_t row = 0; row < rows; ++row) {
         const SortedPicks sorted = sorted_row(row, 0);
         parallel_items(pieces * blocks, [&](int64_t item, int64_t) {
