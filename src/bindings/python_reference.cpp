@@ -2,10 +2,13 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "bindings/bindings.h"
+#include "mpsgraph/runtime/process.h"
 
 #if PY_VERSION_HEX < 0x030c0000
 extern "C" PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState*, int (*)(void*), void*);
@@ -17,13 +20,19 @@ namespace {
 
 // Dropped by the interpreter at its next opportunity. Never destroyed: buffers may outlive the interpreter.
 struct Pending {
+  runtime::ForkGuard guard;
   std::mutex mutex;
   std::vector<PyObject*> objects;
 };
 
+// A forked child has a list of its own: a thread that it does not have may have held the parent's mutex.
 Pending& pending() {
-  static Pending& instance = *new Pending;
-  return instance;
+  static std::atomic<Pending*> instance{new Pending};
+  Pending* current = instance.load();
+  if (!current->guard.forked()) return *current;
+  auto anew = std::make_unique<Pending>();
+  if (instance.compare_exchange_strong(current, anew.get())) return *anew.release();
+  return *current;
 }
 
 int drop_pending(void*) {
@@ -46,8 +55,11 @@ void call_soon(int (*function)(void*)) {
 void release_object(PyObject* object) noexcept {
   if (!object || !Py_IsInitialized()) return;
   if (PyGILState_Check()) return Py_DECREF(object);
-  std::lock_guard lock(pending().mutex);
-  pending().objects.push_back(object);
+  {
+    Pending& of_process = pending();
+    std::lock_guard lock(of_process.mutex);
+    of_process.objects.push_back(object);
+  }
   // When its list is full, a later release or release_pending_objects() will do it.
   call_soon(drop_pending);
 }
@@ -55,8 +67,9 @@ void release_object(PyObject* object) noexcept {
 void release_pending_objects() {
   std::vector<PyObject*> objects;
   {
-    std::lock_guard lock(pending().mutex);
-    objects.swap(pending().objects);
+    Pending& of_process = pending();
+    std::lock_guard lock(of_process.mutex);
+    objects.swap(of_process.objects);
   }
   for (PyObject* object : objects) Py_DECREF(object);
 }

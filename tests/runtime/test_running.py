@@ -290,6 +290,26 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), g.run({x: np.ones(1, n
     assert out == "7 [2.0]\n"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_other_threads_give_arrays_back():
+    """What a thread holds at that moment, nobody gives back in the child."""
+    out = python("""
+import os, numpy as np, mpsgraph as mg
+g = mg.Graph(); x = g.placeholder((-1,)); y = x * 2
+g.run({x: np.ones(3, np.float32)}, y)
+for turn in range(500):
+    started = [g.run_async({x: np.ones(3, np.float32)}, y) for _ in range(8)]
+    child = os.fork()
+    if child == 0:
+        kept = mg.asarray(np.ones(3), copy=True); del kept
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    for run in started: run.wait()
+print("all ended")
+""")
+    assert out == "all ended\n"
+
+
 def test_variables_from_tensors():
     g = mg.Graph()
     w = g.variable(np.array([1.0, 2.0], np.float32))
