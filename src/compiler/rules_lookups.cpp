@@ -9,6 +9,7 @@
 //   %dw = transpose(%e) · %d                ->   %dw = transpose(%used) · %s
 //   %dt = gather_gradient(%d · %wt, %i)     ->   %dt = %s · %wt
 // %used is the table with zeros for rows that nothing looks up: what these hold must not reach a gradient, be it NaN.
+// Likewise these rows of %dt are zeros, be a weight infinite.
 // All indices must lie inside of the table. (A row of zeros for one that does not would be NaN times an infinite
 // weight.)
 #include "compiler/rules_lookups.h"
@@ -87,6 +88,14 @@ Tensor* by_rows(Site& s, Tensor* incoming, Tensor* indices, int64_t rows) {
   return s.b().graph().add("gather_gradient", {incoming, indices, s.b().ints({rows, width})}, {{"axis", int64_t{0}}});
 }
 
+// x, of as many rows as the table, with zeros for those that no index looks up.
+Tensor* of_used_rows(Site& s, Tensor* x, Tensor* indices) {
+  const TensorType one{x->dtype(), Shape{indices->shape().elements(), 1}};
+  Tensor* count = by_rows(s, s.b().filled(one, 1), indices, x->shape()[0]);
+  Tensor* used = s.b().binary("greater_than", count, s.b().scalar_like(count, 0));
+  return s.make("select", {used, x, s.b().scalar_like(x, 0)});
+}
+
 }  // namespace
 
 Tensor* moved_lookup(Site& s) {
@@ -158,9 +167,7 @@ Tensor* weights_gradient_of_lookup(Site& s) {
     Tensor *table = rows->operation->input(0), *indices = rows->operation->input(1);
     const int64_t count = table->shape()[0], picks = indices->shape().elements();
     if (!few(count, picks, table->shape()[1]) || !lie_inside(indices, count)) continue;
-    Tensor* picked = by_rows(s, s.b().filled({table->dtype(), Shape{picks, 1}}, 1), indices, count);
-    Tensor* used = s.b().select(s.b().binary("greater_than", picked, s.b().scalar_like(picked, 0)), table,
-                                s.b().scalar_like(table, 0));
+    Tensor* used = of_used_rows(s, table, indices);
     Tensor* sums = by_rows(s, incoming, indices, count);
     return is_left ? s.make("matrix_multiplication", {s.b().swap_last_axes(used), sums})
                    : s.make("matrix_multiplication", {s.b().swap_last_axes(sums), used});
@@ -175,7 +182,7 @@ Tensor* gradient_of_product(Site& s) {
   if (!is_exact(s.type().dtype) || !is_matrix(incoming) || !is_matrix(weights)) return nullptr;
   const int64_t rows = s.dims()[0];
   if (!few(rows, incoming->shape()[0], weights->shape()[1]) || !lie_inside(s.in[1], rows)) return nullptr;
-  return s.make("matrix_multiplication", {by_rows(s, incoming, s.in[1], rows), weights});
+  return of_used_rows(s, s.b().matmul(by_rows(s, incoming, s.in[1], rows), weights), s.in[1]);
 }
 
 }  // namespace mpsgraph::compiler

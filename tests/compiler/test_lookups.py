@@ -200,3 +200,16 @@ def test_a_second_derivative():
             g.set_variable(w, moved)
             sides.append(float(g.run({}, of)))
         assert (sides[0] - sides[1]) / (2 * step) == pytest.approx(found[place], rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_reach_no_row_that_nothing_looks_up(value):
+    """Sums of nothing are zeros, and zero times infinity is NaN."""
+    w, i = numbers((WIDTH, RESULTS), seed=3), indices()
+    w[7, 7] = value
+    i[i == 4] = 5
+    model = Model(w=w)
+    (found, text), (wanted, _) = model.results(i), model.results(i, PLAIN)
+    assert steps_of(text)[-1] < 180 and not found[1][4].any()
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
