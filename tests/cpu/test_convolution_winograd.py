@@ -221,6 +221,82 @@ def test_what_is_not_a_number_stays_in_its_tile(value):
     np.testing.assert_array_equal(after[~changed], before[~changed])
 
 
+@functools.cache
+def with_zeros(size):
+    """Most pixels of source and incoming gradient are zero in all channels: what is fed, and the sums in double."""
+    arrays, _ = plain(size)
+    rng = np.random.default_rng(5)
+    arrays = [a.copy() for a in arrays]
+    for i in (0, 4):
+        arrays[i] *= rng.random((*arrays[i].shape[:-1], 1)) < 0.02
+    arrays[0][-1] = -0.0  # one image of nothing else
+    x, w, _, _, cotangent = arrays
+    return arrays, in_double(size, x, w, cotangent)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sums_of_zeros_are_zeros(size):
+    """A ReLU passes no gradient there, as by taps; with what rounding leaves it would pass some of it."""
+    arrays, (result, of_source, _) = with_zeros(size)
+    found, of_found, _ = results(executable(size)[0], arrays)
+    for ours, theirs in ((found, result), (of_found, of_source)):
+        assert (theirs == 0).mean() > 0.2
+        np.testing.assert_array_equal(ours == 0, theirs == 0)
+        assert not np.signbit(ours[ours == 0]).any()
+
+
+def test_only_a_last_channel_is_not_zero():
+    arrays, _ = with_zeros("panels_and_a_half")
+    arrays = [a.copy() for a in arrays]
+    arrays[0][..., :-1] = 0
+    result = in_double("panels_and_a_half", arrays[0], arrays[1], arrays[4])[0]
+    found = results(executable("panels_and_a_half")[0], arrays)[0]
+    np.testing.assert_array_equal(found == 0, result == 0)
+    np.testing.assert_allclose(found, result, rtol=0, atol=np.abs(result).max() * 1e-5)
+
+
+@pytest.mark.parametrize("size", ["four_of_three_taps", "three_of_five_taps", "volumes"])
+def test_bias_and_residual_are_added_to_zeros(size):
+    arrays, (result, _, _) = with_zeros(size)
+    _, _, b, r, _ = arrays
+    found = results(executable(size, True, True, True)[0], arrays)[0]
+    np.testing.assert_array_equal(found[result == 0], np.maximum(b + r, 0)[result == 0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_weight_that_is_no_number_makes_no_zeros(value):
+    arrays, _ = with_zeros("three_of_five_taps")
+    x, w, b, r, cotangent = arrays
+    w = w.copy()
+    w[0, 4, 3, 5] = value
+    found = results(executable("three_of_five_taps")[0], [x, w, b, r, cotangent])[0]
+    assert np.isnan(found[-1, 2:, :-2, 5]).all(), "an image of zeros"
+    others = np.delete(found, 5, axis=-1)
+    assert np.isfinite(others).all() and (others == 0).any()
+
+
+def test_the_bias_of_a_layer_behind_a_background_of_zeros_has_the_gradient_of_taps():
+    """Biases begin as zeros, so that a ReLU sees zeros wherever the layer before saw nothing of an image."""
+    g = mg.Graph()
+    x, w, b = g.placeholder((16, 14, 14, 32)), g.placeholder((5, 5, 32, 64)), g.placeholder((64,))
+    y = g.max_pooling2d(g.relu(g.convolution2d(x, w, padding="TF_SAME") + b), 2)
+    cotangent = g.placeholder(y.shape)
+    gradient = g.gradients(y, b, start=cotangent)[b]
+    feeds = {t: t.shape for t in (x, w, b, cotangent)}
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in feeds.values()]
+    arrays[0][:, :, :4] = 0
+    arrays[0][:, 9:, :] = 0
+    arrays[2][:] = 0
+    fast, exact = (
+        g.compile(feeds, [gradient], options=mg.CompilationDescriptor(reference_kernels=reference))
+        for reference in (False, True)
+    )
+    assert not VECTORS or "by Winograd" in fast.plan()
+    expected = results(exact, arrays)[0]
+    np.testing.assert_allclose(results(fast, arrays)[0], expected, rtol=0, atol=np.abs(expected).max() * 1e-5)
+
+
 def test_errors_are_a_few_times_those_of_plain_sums():
     """Root of the mean square, of the results' own: what docs/decisions/0018 says."""
     fast, arrays = executable("three_of_five_taps")

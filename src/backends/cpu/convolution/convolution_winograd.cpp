@@ -3,6 +3,9 @@
 // Threads transform the weights once in each run, because training changes them, and then take blocks of tiles: a
 // block's source is transformed, each of its points multiplied with the weights', and the sums transformed to results,
 // all within the second-level cache.
+//
+// Transforms round, so that sums of zeros are only nearly zero in a tile where other pixels are not: the derivative of
+// a ReLU behind it would count them. They are made zeros.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -41,11 +44,14 @@ class WinogradProduct final : public Kernel {
     const int64_t most = std::max(block_elements / (points * (inputs_ + outputs_)) / tiles_.rows, least) * tiles_.rows;
     const int64_t wanted = threads_ > 1 ? threads_ * items_per_thread : 1, tiles = plan_.all_tiles();
     blocks_ = std::max((tiles + most - 1) / most, std::min(wanted, tiles / (tiles_.rows * least)));
-    const int64_t largest = (tiles + blocks_ - 1) / blocks_;
-    source_stride_ = largest * inputs_ + line;
-    sums_stride_ = largest * outputs_ + line;
+    largest_ = (tiles + blocks_ - 1) / blocks_;
+    source_stride_ = largest_ * inputs_ + line;
+    sums_stride_ = largest_ * outputs_ + line;
     of_block_ = points * (source_stride_ + sums_stride_);
     block_ = floats(lowering, threads_ * of_block_);
+    of_zeros_ = lowering.scratch(static_cast<size_t>(threads_ * largest_) * sizeof(uint32_t));
+    for (int i = 0; i < transforms_.taps; ++i)
+      window_ |= ((uint64_t{1} << transforms_.taps) - 1) << (i * transforms_.points());
     if (const ConstantWeights constant = lowering.constant(1)) {
       prepack(constant);
     } else {
@@ -65,11 +71,12 @@ class WinogradProduct final : public Kernel {
       const float* weights = constant_ ? packed : frame.at<const float>(packed_slot_);
       float* points = frame.at<float>(block_) + items.member() * of_block_;
       float* sums = points + transforms_.all_points() * source_stride_;
+      uint32_t* of_zeros = frame.at<uint32_t>(of_zeros_) + items.member() * largest_;
       for (int64_t i : items) {
         const int64_t begin = plan_.all_tiles() * i / blocks_, end = plan_.all_tiles() * (i + 1) / blocks_;
-        take_source(frame, begin, end, points);
+        take_source(frame, begin, end, points, of_zeros);
         multiply(points, end - begin, weights, sums);
-        give_result(frame, begin, end, sums);
+        give_result(frame, begin, end, sums, of_zeros);
       }
     });
   }
@@ -119,17 +126,30 @@ class WinogradProduct final : public Kernel {
     });
   }
 
-  void take_source(Frame& frame, int64_t begin, int64_t end, float* points) const {
+  void take_source(Frame& frame, int64_t begin, int64_t end, float* points, uint32_t* of_zeros) const {
     const WinogradSide& side = plan_.source;
     const float* images = frame.at<const float>(source_);
+    const uint64_t all = (uint64_t{1} << transforms_.all_points()) - 1;
     plan_.for_each_tile(begin, end, [&](int64_t i, const WinogradTile& tile) {
       const float* at[most_winograd_points * most_winograd_points];
+      uint64_t found = 0;  // pixels that are not zero
       for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
         side.find(tile, phase, images, outside_.data(), at);
+        if (found != all) found |= transforms_.not_zero(at, outside_.data(), side.channels);
         transforms_.source(at, side.channels, points + i * inputs_ + phase * side.channels, source_stride_,
                            tiles_.columns);
       }
+      of_zeros[i] = found == all ? 0 : results_of_zeros(found);
     });
+  }
+  // The results of a tile whose taps meet no pixel that was found.
+  uint32_t results_of_zeros(uint64_t found) const {
+    uint32_t of_zeros = 0;
+    const int size = transforms_.results, points = transforms_.points();
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j)
+        if (!(found & window_ << (i * points + j))) of_zeros |= uint32_t{1} << (i * size + j);
+    return of_zeros;
   }
 
   void multiply(const float* points, int64_t tiles, const float* weights, float* sums) const {
@@ -150,7 +170,7 @@ class WinogradProduct final : public Kernel {
         }
   }
 
-  void give_result(Frame& frame, int64_t begin, int64_t end, const float* sums) const {
+  void give_result(Frame& frame, int64_t begin, int64_t end, const float* sums, const uint32_t* of_zeros) const {
     const WinogradSide& side = plan_.result;
     float* images = frame.at<float>(result_);
     TileEpilogue<float> epilogue;
@@ -162,7 +182,7 @@ class WinogradProduct final : public Kernel {
       for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
         side.find(tile, phase, images, static_cast<float*>(nullptr), at);
         transforms_.result(sums + i * outputs_ + phase * phase_panels_ * tiles_.columns, sums_stride_, side.channels,
-                           at, epilogue);
+                           at, of_zeros[i], epilogue);
       }
     });
   }
@@ -171,11 +191,12 @@ class WinogradProduct final : public Kernel {
   TapWeights weights_;
   const WinogradTransforms& transforms_;
   const ConvolutionTiles<float, float>& tiles_;
-  Slot source_, weights_slot_, result_, block_ = -1, packed_slot_ = -1, taps_ = -1;
+  Slot source_, weights_slot_, result_, block_ = -1, of_zeros_ = -1, packed_slot_ = -1, taps_ = -1;
   ProductExtras extras_;
   std::vector<float> outside_;  // zeros
   int64_t inputs_, phase_panels_, panels_, outputs_;  // rows of points and sums
-  int64_t chunks_, blocks_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;
+  uint64_t window_ = 0;  // the pixels of a tile that its first result takes
+  int64_t chunks_, blocks_ = 1, largest_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;
   PackedPtr constant_;  // points of weights that are a constant
   int threads_;
 };

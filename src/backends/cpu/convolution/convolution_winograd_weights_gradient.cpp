@@ -123,7 +123,7 @@ class WinogradWeightsGradient final : public Kernel {
         for (int i = 0; i < transforms_.taps; ++i)
           for (int j = 0; j < transforms_.taps; ++j)
             to[i * transforms_.taps + j] = taps + plan_.tap(phase, 0, i, j) * of_tap();
-        transforms_.weights_gradient(sums + p * panel() + phase * of_tap(), sums_stride_, of_tap(), to, {});
+        transforms_.weights_gradient(sums + p * panel() + phase * of_tap(), sums_stride_, of_tap(), to, 0, {});
       }
   }
 

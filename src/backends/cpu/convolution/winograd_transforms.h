@@ -17,12 +17,16 @@ struct WinogradTransforms {
   // of a tile's columns lie panel_stride apart.
   using Spread = void (*)(const float* const* from, int64_t channels, float* to, int64_t point_stride,
                           int64_t panel_stride);
-  // Of t x t points to to[i], where that is not null.
+  // Of t x t points to to[i], where that is not null. Bit i of `of_zeros`: a sum of nothing but zeros goes there.
   using Collect = void (*)(const float* from, int64_t point_stride, int64_t channels, float* const* to,
-                           const TileEpilogue<float>& epilogue);
+                           uint32_t of_zeros, const TileEpilogue<float>& epilogue);
+  // Of the t x t pixels that lie at at[i]. Bit i of the answer: not all channels of this one are zero. Where each
+  // window of r x r pixels has such a pixel, all bits may be set.
+  using NotZero = uint64_t (*)(const float* const* at, const float* zeros, int64_t channels);
   int results, taps;  // of one axis: m and r
   Spread source, incoming, weights;  // t x t by B, m x m by A, r x r by G
   Collect result, weights_gradient;  // to m x m by A, to r x r by G
+  NotZero not_zero;
 
   int points() const { return results + taps - 1; }
   int all_points() const { return points() * points(); }
