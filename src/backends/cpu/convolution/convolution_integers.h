@@ -36,6 +36,9 @@ struct IntegerTiles : TileRows {
   // For all columns of a panel, of which `width` are stored. `turn`: rows are signed.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
+  // `quads` times four rows of a matrix, `stride` apart, to a whole panel, each byte with the bits of `flipped` turned;
+  // to `sums`, of each column, are added its bytes, which are signed then.
+  void (*pack)(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t flipped, uint8_t* panel, int32_t* sums);
   int32_t turned_by;  // what is added to signed rows
   bool wants_narrow = false;  // are runs that are marked as narrow quicker?
 };
@@ -50,7 +53,9 @@ const IntegerTiles* integer_sum_tiles(bool few_rows = false);
 
 namespace avx2 {
 const IntegerTiles& integer_tiles();  // int32 results only
-}
+void pack_byte_panel(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t flipped, uint8_t* panel,
+                     int32_t* sums);  // IntegerTiles::pack of all
+}  // namespace avx2
 
 namespace avx512_vnni {
 const IntegerTiles& integer_tiles();

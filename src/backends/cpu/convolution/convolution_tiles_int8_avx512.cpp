@@ -69,7 +69,7 @@ void multiply(int count, const uint8_t* const* rows, bool turn, const TileRun* r
 }  // namespace
 
 const IntegerTiles& integer_tiles() {
-  static const IntegerTiles tiles{{rows_of_tile}, multiply, 128};
+  static const IntegerTiles tiles{{rows_of_tile}, multiply, avx2::pack_byte_panel, 128};
   return tiles;
 }
 

@@ -212,7 +212,7 @@ void multiply(int count, const uint8_t* const* rows, bool turn, const TileRun* r
 }  // namespace
 
 const IntegerTiles& integer_tiles() {
-  static const IntegerTiles tiles{{rows_of_tile}, multiply, 128, true};
+  static const IntegerTiles tiles{{rows_of_tile}, multiply, pack_byte_panel, 128, true};
   return tiles;
 }
 

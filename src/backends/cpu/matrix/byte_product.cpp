@@ -14,9 +14,6 @@
 #include <cstring>
 #include <optional>
 #include <vector>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "backends/cpu/convolution/convolution_integers.h"
 #include "backends/cpu/lowering.h"
@@ -137,54 +134,21 @@ class ByteProduct final : public Kernel {
     });
   }
 
-  // Four rows of a panel: the four bytes of each column side by side, and their sums, signed, to those of the columns.
-  static void pack_quad(const uint8_t* const (&rows)[quad], uint8_t flipped, uint8_t* to, int32_t* sums) {
-#ifdef __SSE2__
-    static_assert(quad == 4);
-    const __m128i flip = _mm_set1_epi8(static_cast<char>(flipped)), ones = _mm_set1_epi16(1);
-    for (int c = 0; c < tile_columns; c += 16) {
-      const auto row = [&](int i) {
-        return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i] + c)), flip);
-      };
-      const __m128i low = _mm_unpacklo_epi8(row(0), row(1)), high = _mm_unpackhi_epi8(row(0), row(1));
-      const __m128i next_low = _mm_unpacklo_epi8(row(2), row(3)), next_high = _mm_unpackhi_epi8(row(2), row(3));
-      const __m128i columns[4] = {_mm_unpacklo_epi16(low, next_low), _mm_unpackhi_epi16(low, next_low),
-                                  _mm_unpacklo_epi16(high, next_high), _mm_unpackhi_epi16(high, next_high)};
-      for (int i = 0; i < 4; ++i) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + c * quad) + i, columns[i]);
-        const __m128i even = _mm_srai_epi16(_mm_slli_epi16(columns[i], 8), 8), odd = _mm_srai_epi16(columns[i], 8);
-        auto* sum = reinterpret_cast<__m128i*>(sums + c) + i;
-        const __m128i of_quad = _mm_madd_epi16(_mm_add_epi16(even, odd), ones);
-        _mm_storeu_si128(sum, _mm_add_epi32(_mm_loadu_si128(sum), of_quad));
-      }
-    }
-#else
-    for (int c = 0; c < tile_columns; ++c)
-      for (int i = 0; i < quad; ++i) {
-        to[c * quad + i] = rows[i][c] ^ flipped;
-        sums[c] += static_cast<int8_t>(to[c * quad + i]);
-      }
-#endif
-  }
-
   void pack(const uint8_t* matrix, int64_t panel, std::byte* to) const {
     const int64_t first = panel * tile_columns, width = std::min<int64_t>(tile_columns, p_.n - first);
+    const int64_t whole = width < tile_columns ? 0 : p_.k / quad;  // quads that end within the matrix
     const uint8_t flipped = flip_ ? 0x80 : 0;
     auto* bytes = reinterpret_cast<uint8_t*>(to);
     int32_t sums[tile_columns] = {};
-    for (int64_t k = 0; k < p_.k; k += quad, bytes += tile_columns * quad) {
-      const uint8_t* rows[quad];
-      for (int64_t i = 0; i < quad; ++i) rows[i] = matrix + (k + i) * p_.n + first;
-      uint8_t copies[quad][tile_columns];
-      if (width < tile_columns || k + quad > p_.k)  // zeros beyond the matrix
-        for (int64_t i = 0; i < quad; ++i) {
-          std::fill_n(copies[i], tile_columns, flipped);
-          if (k + i < p_.k) std::memcpy(copies[i], rows[i], static_cast<size_t>(width));
-          rows[i] = copies[i];
-        }
-      pack_quad(rows, flipped, bytes, sums);
+    tiles_.pack(matrix + first, p_.n, whole, flipped, bytes, sums);
+    for (int64_t i = whole; i < steps_; ++i) {  // zeros beyond the matrix
+      uint8_t rows[quad * tile_columns];
+      std::fill_n(rows, quad * tile_columns, flipped);
+      for (int64_t k = i * quad; k < std::min(p_.k, (i + 1) * quad); ++k)
+        std::memcpy(rows + k % quad * tile_columns, matrix + k * p_.n + first, static_cast<size_t>(width));
+      tiles_.pack(rows, tile_columns, 1, flipped, bytes + i * tile_columns * quad, sums);
     }
-    std::memcpy(bytes, sums, sizeof sums);
+    std::memcpy(bytes + steps_ * tile_columns * quad, sums, sizeof sums);
   }
 
   // What sums begin with, and what the rows' terms are multiplied by.

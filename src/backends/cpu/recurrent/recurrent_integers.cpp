@@ -47,7 +47,7 @@ void multiply_bytes(int count, const uint8_t* const* rows, bool, const TileRun* 
 const IntegerTiles& quantized_tiles(int64_t batch, bool reference) {
   constexpr int64_t few_rows = 8;  // which AMX's registers do not pay for
   constexpr int some_rows = 8;
-  static const IntegerTiles plain{{some_rows}, multiply_bytes, 0};
+  static const IntegerTiles plain{{some_rows}, multiply_bytes, nullptr, 0};
   const IntegerTiles* tiles = reference ? nullptr : integer_sum_tiles(batch < few_rows);
   return tiles ? *tiles : plain;
 }

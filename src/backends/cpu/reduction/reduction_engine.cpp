@@ -138,7 +138,7 @@ void reduce_columns(const ReducePlan& plan, const ReduceLoops& loops, const std:
   parallel_for(units, grain_for(cost), [&](int64_t begin, int64_t end) {
     alignas(64) std::byte totals[ReducePlan::tile * ReduceLoops::most_bytes];
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t chunk = unit % plan.chunks, tile = unit / plan.chunks % plan.column_tiles;
+      const int64_t tile = unit % plan.column_tiles, chunk = unit / plan.column_tiles % plan.chunks;
       const int64_t row = unit / plan.chunks / plan.column_tiles, column = tile * plan.tile;
       const int64_t width = std::min(plan.tile, plan.columns - column);
       const int64_t first = plan.reduced_count * chunk / plan.chunks,

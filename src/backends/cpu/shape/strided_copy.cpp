@@ -90,7 +90,7 @@ ReverseItems reverse_items() {
 template <class Item>
 void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
-  if constexpr (size < 4)
+  if constexpr (size < 16)
     if (const ReverseItems reverse = reverse_items()) return reverse(to, from - (n - 1) * size, n, size);
   constexpr int64_t together = size < 4 ? 8 / size : size < 16 ? 16 / size : 1;
   int64_t i = 0;
