@@ -4,12 +4,17 @@
 // few by ranges of the axis, each writer walking all indices and taking those of its range. So updates of one place
 // come in their order, and the same run gives the same bits. Halves are combined in float.
 
+#include <array>
+#include <complex>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/shape/strided_copy.h"
+#include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -95,8 +100,7 @@ struct Shape3 {
   bool each;
 };
 
-// What a mode does to elements of one type: V in the result, U in the updates. Behind pointers, so that what walks over
-// positions is compiled once.
+// What a mode does to elements of one type. Behind pointers, so that what walks over positions is compiled once.
 struct Combine {
   // to[at[i] * inner + i] ∘ from[i] for positions in [low, high), i < count.
   void (*elements)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
@@ -104,63 +108,69 @@ struct Combine {
   // The same for runs: to[at[i] * inner + j] ∘ from[i * inner + j], j in [first, last).
   void (*runs)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                int64_t count, int64_t first, int64_t last);
-  size_t value_bytes, update_bytes;
+  size_t bytes;  // of an element
 };
 
-template <class V, class U, class Op>
+constexpr int64_t most_at_once = 128;  // positions
+
+template <class V, class Op>
 void combine_elements(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                       int64_t count) {
   auto* rows = reinterpret_cast<V*>(to);
-  const auto* updates = reinterpret_cast<const U*>(from);
+  const auto* updates = reinterpret_cast<const V*>(from);
   for (int64_t i = 0; i < count; ++i) {
     if (at[i] < low || at[i] >= high) continue;
     V& value = rows[at[i] * inner + i];
-    value = Op()(value, static_cast<V>(updates[i]));
+    value = Op()(value, updates[i]);
   }
 }
-template <class V, class U, class Op>
+template <class V, class Op>
 void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                   int64_t count, int64_t first, int64_t last) {
-  const auto* updates = reinterpret_cast<const U*>(from);
-  if (inner == 1) {
-    auto* values = reinterpret_cast<V*>(to);
-    const auto room = static_cast<uint64_t>(high - low);
-    for (int64_t i = 0; i < count; ++i)
-      if (static_cast<uint64_t>(at[i] - low) < room) values[at[i]] = Op()(values[at[i]], static_cast<V>(updates[i]));
-    return;
-  }
+  auto* values = reinterpret_cast<V*>(to);
+  const auto* updates = reinterpret_cast<const V*>(from);
+  const auto room = static_cast<uint64_t>(high - low);
+  uint8_t within[most_at_once];  // found without a branch, which no processor could predict where threads share ranges
+  int64_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
-    if (at[i] < low || at[i] >= high) continue;
-    V* run = reinterpret_cast<V*>(to) + at[i] * inner;
-    for (int64_t j = first; j < last; ++j) run[j] = Op()(run[j], static_cast<V>(updates[i * inner + j]));
+    within[found] = static_cast<uint8_t>(i);
+    found += static_cast<uint64_t>(at[i] - low) < room;
+  }
+  for (int64_t k = 0; k < found; ++k) {
+    const int64_t i = within[k];
+    if (inner == 1) {
+      values[at[i]] = Op()(values[at[i]], updates[i]);
+      continue;
+    }
+    V* run = values + at[i] * inner;
+    for (int64_t j = first; j < last; ++j) run[j] = Op()(run[j], updates[i * inner + j]);
   }
 }
-template <class V, class U, class Op>
-constexpr Combine combine_of{combine_elements<V, U, Op>, combine_runs<V, U, Op>, sizeof(V), sizeof(U)};
+template <class V, class Op>
+constexpr Combine combine_of{combine_elements<V, Op>, combine_runs<V, Op>, sizeof(V)};
 
 // `mode` of elements of `dtype`. Sums and products of integers, and what is only moved, are those of unsigned ones.
 Combine combine_for(const std::string& mode, DType dtype) {
-  if (mode == "set" && dtype != DType::float16 && dtype != DType::bfloat16)
+  if (mode == "set")
     return dispatch_size(size_of(dtype), [](auto type) {
       using T = typename decltype(type)::type;
-      return combine_of<T, T, Set>;
+      return combine_of<T, Set>;
     });
   return dispatch(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    using V = Value<T>;
-    using Unsigned = typename UnsignedOf<T>::type;
-    using Ring = std::conditional_t<std::is_same_v<T, bool>, bool, std::conditional_t<is_half_type<T>, V, Unsigned>>;
-    using U = std::conditional_t<is_half_type<T>, T, Ring>;
-    if (mode == "sub") return combine_of<Ring, U, Sub>;
-    if constexpr (is_half_type<T>)
-      if (mode == "set") return combine_of<V, T, Set>;
-    if constexpr (!is_complex_type<T>) {
-      if (mode == "mul") return combine_of<Ring, U, Mul>;
-      if (mode == "div") return combine_of<V, T, Div>;
-      if (mode == "min") return combine_of<V, T, Min>;
-      if (mode == "max") return combine_of<V, T, Max>;
+    using Ring = std::conditional_t<std::is_same_v<T, bool>, bool, typename UnsignedOf<T>::type>;
+    if constexpr (is_half_type<T>) {
+      return combine_of<T, Set>;  // they are combined in float
+    } else {
+      if (mode == "sub") return combine_of<Ring, Sub>;
+      if constexpr (!is_complex_type<T>) {
+        if (mode == "mul") return combine_of<Ring, Mul>;
+        if (mode == "div") return combine_of<T, Div>;
+        if (mode == "min") return combine_of<T, Min>;
+        if (mode == "max") return combine_of<T, Max>;
+      }
+      return combine_of<Ring, Add>;
     }
-    return combine_of<Ring, U, Add>;
   });
 }
 
@@ -174,11 +184,11 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
       const int64_t row = unit / parts, range = unit / columns % ranges, column = unit % columns;
       const int64_t low = s.n * range / ranges, high = s.n * (range + 1) / ranges;
       const int64_t first = s.inner * column / columns, last = s.inner * (column + 1) / columns;
-      constexpr int64_t batch = 128;
+      constexpr int64_t batch = most_at_once;
       int64_t at[batch];
-      const auto value = [&](int64_t i) { return y + static_cast<size_t>(row * s.n * s.inner + i) * op.value_bytes; };
+      const auto value = [&](int64_t i) { return y + static_cast<size_t>(row * s.n * s.inner + i) * op.bytes; };
       const auto update = [&](int64_t pick, int64_t i) {
-        return updates + static_cast<size_t>((row * s.picks + pick) * s.inner + i) * op.update_bytes;
+        return updates + static_cast<size_t>((row * s.picks + pick) * s.inner + i) * op.bytes;
       };
       if (s.each && s.inner > 1) {
         for (int64_t pick = 0; pick < s.picks; ++pick)
@@ -199,40 +209,39 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
   });
 }
 
+// Of data whose elements are all alike, such as the zeros of a gradient: they are written and not copied.
+using Element = std::array<std::byte, sizeof(std::complex<double>)>;
+std::optional<Element> element_of_all(Lowering& lowering) {
+  const Operation& made = *lowering.operation().input(0)->operation;
+  const ConstantPtr value = made.is("constant") ? made.attributes.data("value") : nullptr;
+  if (!value || !value->is_splat()) return {};
+  static_cast<void>(lowering.constant(0));  // no copy of it in another type is kept
+  Element element{};
+  const DType dtype = lowering.output().dtype;
+  const auto of_half = static_cast<float>(value->scalar());
+  const void* from = value->dtype() == dtype ? static_cast<const void*>(value->bytes()) : &of_half;
+  std::memcpy(element.data(), from, size_of(dtype));
+  return element;
+}
+
 std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape,
                                        const std::shared_ptr<const Positions>& positions) {
   const Operand data = lowering.input(0), updates = lowering.input(1), y = lowering.output();
   const Slot indices = lowering.input(2).slot;
   lowering.may_share(0, 0);
-  // Elements that are all alike, such as the zeros of a gradient, are written and not copied.
-  const Operation& made = *lowering.operation().input(0)->operation;
-  const ConstantPtr alike =
-      made.is("constant") && made.attributes.data("value")->is_splat() ? made.attributes.data("value") : nullptr;
+  const std::optional<Element> alike = element_of_all(lowering);
   const Combine op = combine_for(lowering.attributes().string("mode"), y.dtype);
-  const auto sums = [=](Frame& f, std::byte* to) {
+  return kernel([=](Frame& f) {
+    std::byte* to = f.at<std::byte>(y.slot);
+    if (alike)
+      fill(to, alike->data(), op.bytes, y.elements());
+    else if (to != f.pointers[data.slot])
+      copy_bytes(to, f.at<std::byte>(data.slot), y.bytes());
     combine(shape, to, f.at<const std::byte>(updates.slot), op, *positions, f.at<const std::byte>(indices));
-  };
-  if (y.dtype != DType::float16 && y.dtype != DType::bfloat16)
-    return kernel([=](Frame& f) {
-      if (alike)
-        fill(f.at<std::byte>(y.slot), alike->bytes(), size_of(y.dtype), y.elements());
-      else if (f.pointers[y.slot] != f.pointers[data.slot])
-        copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), y.bytes());
-      sums(f, f.at<std::byte>(y.slot));
-    });
-  const int64_t n = y.elements();
-  const Slot values = lowering.scratch(static_cast<size_t>(n) * sizeof(float));
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    return kernel([=](Frame& f) {
-      std::copy_n(f.at<const T>(data.slot), n, f.at<float>(values));
-      sums(f, f.at<std::byte>(values));
-      std::copy_n(f.at<const float>(values), n, f.at<T>(y.slot));
-    });
   });
 }
 
-std::unique_ptr<Kernel> lower_scatter(Lowering& lowering) {
+std::unique_ptr<Kernel> scatter_rows(Lowering& lowering) {
   const Operand y = lowering.output(), indices = lowering.input(2);
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   const Shape3 shape{s.outer, s.n, s.inner, indices.dims[0], false};
@@ -243,7 +252,7 @@ std::unique_ptr<Kernel> lower_scatter(Lowering& lowering) {
   });
 }
 
-std::unique_ptr<Kernel> lower_scatter_nd(Lowering& lowering) {
+std::unique_ptr<Kernel> scatter_nd(Lowering& lowering) {
   const Operand y = lowering.output(), indices = lowering.input(2);
   const NdPicks p(lowering.attributes().integer("batch_dimensions"), y.dims, indices.dims);
   const Shape3 shape{p.batch, p.n, p.inner, p.picks, false};
@@ -255,7 +264,7 @@ std::unique_ptr<Kernel> lower_scatter_nd(Lowering& lowering) {
   });
 }
 
-std::unique_ptr<Kernel> lower_scatter_along_axis(Lowering& lowering) {
+std::unique_ptr<Kernel> scatter_along_axis(Lowering& lowering) {
   const Operand y = lowering.output(), indices = lowering.input(2);
   const int64_t axis = lowering.attributes().integer("axis");
   const AxisSplit s(y.dims, axis), picks(indices.dims, axis);
@@ -269,12 +278,20 @@ std::unique_ptr<Kernel> lower_scatter_along_axis(Lowering& lowering) {
   });
 }
 
+// What is only moved stays as it is.
+template <Lower lower>
+std::unique_ptr<Kernel> with_halves_in_float(Lowering& lowering) {
+  const DType dtype = lowering.output().dtype, wide = wide_float(dtype);
+  if (wide == dtype || lowering.attributes().string("mode") == "set") return lower(lowering);
+  return widened_kernel(lowering, dtype, wide, lower);
+}
+
 }  // namespace
 
 const Kernels scatter_nd_kernels("scatter_nd", [] {
-  define_kernel("scatter", lower_scatter);
-  define_kernel("scatter_nd", lower_scatter_nd);
-  define_kernel("scatter_along_axis", lower_scatter_along_axis);
+  define_kernel("scatter", with_halves_in_float<scatter_rows>);
+  define_kernel("scatter_nd", with_halves_in_float<scatter_nd>);
+  define_kernel("scatter_along_axis", with_halves_in_float<scatter_along_axis>);
 });
 
 }  // namespace mpsgraph::cpu
