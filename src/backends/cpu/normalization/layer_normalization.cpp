@@ -47,29 +47,32 @@ class WideRows {
   WideRows(Lowering& lowering, const Rows& rows, int64_t each)
       : rows_(rows),
         each_(size_of(rows.dtype) == sizeof(T) ? 0 : each),
+        widen_(cast_function(rows.dtype, DType::float32)),
+        narrow_(cast_function(DType::float32, rows.dtype)),
         slot_(each_ ? lowering.scratch(static_cast<size_t>(each_ * rows.n * thread_count()) * sizeof(T)) : -1) {}
   T* at(const Frame& f, int64_t number) const { return f.at<T>(slot_) + (thread_number() * each_ + number) * rows_.n; }
-  // A row of data as float32, in place `number` where it has to be converted.
-  const T* read(const Frame& f, Slot data, int64_t row, int64_t number) const {
+  // Rows of data, behind one another, as float32: from place `number` on where they have to be converted.
+  const T* read(const Frame& f, Slot data, int64_t row, int64_t number, int64_t count = 1) const {
     const std::byte* from = f.pointers[data] + row * rows_.bytes();
     if (!each_) return reinterpret_cast<const T*>(from);
     const void* in = from;
-    cast_function(rows_.dtype, DType::float32)(at(f, number), &in, rows_.n);
+    widen_(at(f, number), &in, count * rows_.n);
     return at(f, number);
   }
-  // Where a row is to be written, and what brings it to its data then.
+  // Where rows are to be written, and what brings them to their data then.
   T* place(const Frame& f, Slot data, int64_t row, int64_t number) const {
     return each_ ? at(f, number) : f.at<T>(data) + row * rows_.n;
   }
-  void write(const Frame& f, Slot data, int64_t row, int64_t number) const {
+  void write(const Frame& f, Slot data, int64_t row, int64_t number, int64_t count = 1) const {
     if (!each_) return;
     const void* in = at(f, number);
-    cast_function(DType::float32, rows_.dtype)(f.pointers[data] + row * rows_.bytes(), &in, rows_.n);
+    narrow_(f.pointers[data] + row * rows_.bytes(), &in, count * rows_.n);
   }
 
  private:
   Rows rows_;
   int64_t each_;
+  TileFunction widen_, narrow_;
   Slot slot_;
 };
 
@@ -103,16 +106,21 @@ std::unique_ptr<Kernel> normalization_of(Lowering& lowering) {
   const Slot beta = lowering.attributes().boolean("has_beta") ? lowering.input(1 + has_gamma).slot : -1;
   const auto epsilon = static_cast<T>(lowering.attributes().real("epsilon"));
   const Rows rows(lowering, x);
-  const WideRows<T> wide(lowering, rows, 1);
+  constexpr int64_t elements_together = 4096;  // of short rows, that are converted at once
+  const int64_t together = std::clamp<int64_t>(elements_together / std::max<int64_t>(rows.n, 1), 1, rows.count);
+  const WideRows<T> wide(lowering, rows, 2 * together);  // a row's stores would hold up the next one's loads
   lowering.may_share(0, 0);
   const auto loop = lowering.reference_only() ? plain_forward<T> : layer_loops<T>().forward;
   return kernel([=, x = x.slot](Frame& f) {
     parallel_for(rows.count, grain_for(rows.n * 8), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* from = wide.read(f, x, row, 0);
-        loop(from, rows.n, parameter<T>(f, gamma), parameter<T>(f, beta), epsilon, wide.place(f, y, row, 0),
-             f.at<T>(mean) + row, f.at<T>(variance) + row);
-        wide.write(f, y, row, 0);
+      for (int64_t first = begin; first < end; first += together) {
+        const int64_t count = std::min(together, end - first);
+        const T* from = wide.read(f, x, first, 0, count);
+        T* to = wide.place(f, y, first, together);
+        for (int64_t row = first; row < first + count; ++row, from += rows.n, to += rows.n)
+          loop(from, rows.n, parameter<T>(f, gamma), parameter<T>(f, beta), epsilon, to, f.at<T>(mean) + row,
+               f.at<T>(variance) + row);
+        wide.write(f, y, first, together, count);
       }
     });
   });

@@ -88,16 +88,22 @@ Key key_of(const Indexed<Key>& element) {
 }
 
 // Few elements: each goes where as many stand before it as are below it, without branches, which no processor could
-// foresee. Of equal ones the first comes first.
-constexpr int64_t few_elements = 8;
+// foresee. Of equal keys the first comes first.
+constexpr int64_t few_elements = 16;
 template <class Element, class Load, class Store>
 void sort_few(int64_t n, const Load& load, const Store& store) {
   Element all[few_elements];
   for (int64_t i = 0; i < n; ++i) all[i] = load(i);
+  const auto is_less = [&](int64_t i, int64_t j) {
+    if constexpr (std::is_same_v<Element, Indexed<uint64_t>>)
+      return all[i].key() < all[j].key();  // they come in the order of their indices
+    else
+      return all[i] < all[j];
+  };
   for (int64_t i = 0; i < n; ++i) {
     int64_t below = 0;
-    for (int64_t j = 0; j < i; ++j) below += !(all[i] < all[j]);
-    for (int64_t j = i + 1; j < n; ++j) below += all[j] < all[i];
+    for (int64_t j = 0; j < i; ++j) below += !is_less(i, j);
+    for (int64_t j = i + 1; j < n; ++j) below += is_less(j, i);
     store(below, all[i]);
   }
 }
@@ -266,13 +272,13 @@ class BestOfRow {
 
   // Each goes where as many stand before it as are below it: without branches, which no processor could foresee.
   void finish_few() {
-    Element all[few];
-    std::copy_n(best_, count_, all);
+    Element in_order[few];
     for (int64_t i = 0; i < count_; ++i) {
       int64_t below = 0;
-      for (int64_t j = 0; j < count_; ++j) below += all[j] < all[i];
-      if (below < k_) best_[below] = all[i];
+      for (int64_t j = 0; j < count_; ++j) below += best_[j] < best_[i];
+      in_order[below] = best_[i];
     }
+    std::copy_n(in_order, k_, best_);
   }
 
   Element* best_;

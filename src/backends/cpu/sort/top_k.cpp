@@ -1,39 +1,34 @@
 // top_k and bottom_k: the k largest or smallest elements along an axis in order, and where they stood.
+//
+// Rows are looked at as floats, in vectors; those of another type are converted first. Where a conversion rounds,
+// elements whose floats are equal may differ, and all of them are taken for as good: it never changes which of two is
+// better. What is found that way is put in order by its keys.
 
 #include <limits>
 
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/sort/sort_row.h"
 #include "backends/cpu/sort/top_k_float.h"
+#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
-// How many elements of x[0, n) come before one that may be better than `limit`.
-template <class T, class Better>
-int64_t worse_ones(const T* x, int64_t n, const Better& may_be_better) {
-  constexpr int64_t block = 32;
-  const auto better = [&](int64_t i) { return may_be_better(x[i]); };
-  int64_t i = 0;
-  for (; i + block <= n; i += block) {
-    int some = 0;
-    for (int64_t j = i; j < i + block; ++j) some |= better(j);
-    if (some) break;
-  }
-  while (i < n && !better(i)) ++i;
-  return i;
-}
+constexpr int64_t enough = 32;  // elements of a row for a bound to spare more than it costs
 
 const BestFloats& best_floats(bool top) {
   return top ? MPSGRAPH_BY_INSTRUCTION_SET(greatest_floats) : MPSGRAPH_BY_INSTRUCTION_SET(smallest_floats);
 }
 
-// Adds all of x[0, n) that may be among the best k. element(i): what `best` knows of element i.
+// Has every element of the type a float of its own?
+bool are_floats(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::float32; }
+
+// Adds all of x[0, n) that may be among the best k. element(i): what `best` knows of element i. `exact`: equal floats
+// are equal elements.
 template <class Element, class Load>
-void find_best(const BestFloats& floats, bool top, const float* x, int64_t n, int64_t k, const Load& element,
-               BestOfRow<Element>& best) {
+void find_best(const BestFloats& floats, bool top, bool exact, const float* x, int64_t n, int64_t k,
+               const Load& element, BestOfRow<Element>& best) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  constexpr int64_t enough = 32;  // elements for a bound to spare more than it costs
   const bool bounded = k <= BestFloats::most && n >= std::max(enough, 4 * k);
   float limit = bounded ? floats.bound(x, n, k) : infinity;
   int64_t i = 0, missing = k;  // of what is as good as the bound
@@ -46,28 +41,15 @@ void find_best(const BestFloats& floats, bool top, const float* x, int64_t n, in
     const bool no_number = limit != limit;
     if (no_number && top) break;  // nothing is better than NaN,
     if (no_number) limit = infinity;  // and any number better than a smallest that is NaN
-    const bool as_good = missing > 0 || no_number;
+    const bool as_good = missing > 0 || no_number || !exact;
     int32_t found[BestFloats::room];
     const int64_t count = floats.find(x, i, n, limit, as_good, missing > 0 ? missing : BestFloats::room, found);
     for (int64_t j = 0; j < count; ++j) {
       // Of equal ones the first, so that those behind k others are not wanted, often zeros.
-      if (j >= missing && missing > 0 && x[found[j]] == limit) continue;
+      if (exact && j >= missing && missing > 0 && x[found[j]] == limit) continue;
       best.add(element(found[j]));
     }
     missing = std::max<int64_t>(0, missing - count);
-  }
-}
-
-template <class Element, class Load>
-void find_best(const Keys<uint32_t>& keys, const uint32_t* x, int64_t n, const Load& element,
-               BestOfRow<Element>& best) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (best.has_worst()) {
-      const uint32_t bits = keys.turned, limit = x[best.worst().index()] ^ bits;
-      i += worse_ones(x + i, n - i, [=](uint32_t e) { return (e ^ bits) < limit; });
-      if (i == n) break;
-    }
-    best.add(element(i));
   }
 }
 
@@ -81,6 +63,8 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
   const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
   const int64_t k = lowering.attributes().integer("k");
   const BestFloats& floats = best_floats(top);
+  const bool exact = are_floats(x.dtype), in_vectors = s.inner == 1 && s.n >= enough;
+  const TileFunction to_floats = x.dtype == DType::float32 ? nullptr : cast_function(x.dtype, DType::float32);
   return dispatch_ordered_bits(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using Element = Indexed<typename Keys<T>::Key>;
@@ -89,6 +73,8 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
     const int64_t rows = s.outer * s.inner, parts = std::clamp<int64_t>(rows, 1, thread_count());
     const int64_t room = Best::capacity(s.n, k);
     const Slot scratch = lowering.scratch(static_cast<size_t>(parts * room) * sizeof(Element));
+    const Slot converted =
+        in_vectors && to_floats ? lowering.scratch(static_cast<size_t>(parts * s.n) * sizeof(float)) : -1;
     return kernel([=, &floats](Frame& f) {
       if (k == 0 || rows == 0) return;
       const auto find = [&](int64_t part, int64_t begin, int64_t end) {
@@ -97,19 +83,33 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
           const int64_t outer = row / s.inner, inner = row % s.inner;
           const T* from = f.at<const T>(x.slot) + outer * s.n * s.inner + inner;
           const auto element = [&](int64_t i) { return Element(keys.of(from[i * s.inner], true), i); };
-          Best of_row(best, s.n, k);
-          if constexpr (std::is_same_v<T, float>)
-            s.inner == 1 ? find_best(floats, top, from, s.n, k, element, of_row) : add_all(s.n, element, of_row);
-          else if constexpr (std::is_same_v<T, uint32_t>)
-            s.inner == 1 ? find_best(keys, from, s.n, element, of_row) : add_all(s.n, element, of_row);
-          else
-            add_all(s.n, element, of_row);
-          of_row.finish();
-          for (int64_t i = 0; i < k; ++i) {
-            const int64_t at = (outer * k + i) * s.inner + inner;
-            f.at<T>(values.slot)[at] = from[best[i].index() * s.inner];
-            f.at<int32_t>(indices.slot)[at] = best[i].index();
+          const auto give = [&](const Element* in_order) {
+            for (int64_t i = 0; i < k; ++i) {
+              const int64_t at = (outer * k + i) * s.inner + inner, index = in_order[i].index();
+              f.at<T>(values.slot)[at] = from[index * s.inner];
+              f.at<int32_t>(indices.slot)[at] = static_cast<int32_t>(index);
+            }
+          };
+          if (s.n <= few_elements) {
+            Element in_order[few_elements];
+            sort_few<Element>(s.n, element, [&](int64_t at, const Element& e) { in_order[at] = e; });
+            give(in_order);
+            continue;
           }
+          Best of_row(best, s.n, k);
+          if (in_vectors) {
+            const void* row_of_floats = from;
+            if (to_floats) {
+              auto* row = f.at<float>(converted) + part * s.n;
+              to_floats(row, &row_of_floats, s.n);
+              row_of_floats = row;
+            }
+            find_best(floats, top, exact, static_cast<const float*>(row_of_floats), s.n, k, element, of_row);
+          } else {
+            add_all(s.n, element, of_row);
+          }
+          of_row.finish();
+          give(best);
         }
       };
       if (rows * s.n < 4096) return find(0, 0, rows);

@@ -31,28 +31,52 @@ float identity_of(Reduction kind) {
   return 0.f;
 }
 
+// n times the same element, mostly few.
+template <class T>
+void repeat(T* to, T value, int64_t n) {
+  typedef uint8_t V __attribute__((vector_size(16), aligned(1), may_alias));
+  constexpr int64_t lanes = sizeof(V) / sizeof(T), many = 64 * lanes;
+  alignas(16) T all[lanes];
+  std::fill_n(all, lanes, value);
+  if (n >= many) return float_functions().repeat(to, all, static_cast<size_t>(n) * sizeof(T));
+  if (n < lanes) {
+    for (int64_t i = 0; i < n; ++i) to[i] = value;
+    return;
+  }
+  V v;
+  std::memcpy(&v, all, sizeof v);
+  for (int64_t i = 0; i + lanes <= n; i += lanes) *reinterpret_cast<V*>(to + i) = v;
+  *reinterpret_cast<V*>(to + n - lanes) = v;
+}
+
+// Elements [flat, flat + n) of `dims`, which lie `strides` apart.
 template <class T>
 void gather(T* to, const T* from, const Dims& dims, const Dims& strides, int64_t flat, int64_t n) {
+  if (n <= 0) return;
   const int last = static_cast<int>(dims.size()) - 1;
-  while (n > 0) {
-    int64_t rest = flat, offset = 0;
-    const int64_t column = rest % dims[last];
-    rest /= dims[last];
-    for (int axis = last - 1; axis >= 0; axis--) {
-      offset += rest % dims[axis] * strides[axis];
-      rest /= dims[axis];
-    }
-    const int64_t run = std::min(n, dims[last] - column), step = strides[last];
-    const T* p = from + offset + column * step;
+  int64_t at[2 * max_rank], offset = 0;
+  for (int axis = last; axis >= 0; --axis, flat /= dims[axis + 1]) {
+    at[axis] = flat % dims[axis];
+    offset += at[axis] * strides[axis];
+  }
+  const int64_t step = strides[last];
+  while (true) {
+    const int64_t run = std::min(n, dims[last] - at[last]);
+    const T* p = from + offset;
     if (step == 1)
-      std::memcpy(to, p, run * sizeof(T));
+      std::memcpy(to, p, static_cast<size_t>(run) * sizeof(T));
     else if (step == 0)
-      std::fill_n(to, run, *p);
+      repeat(to, *p, run);
     else
       for (int64_t i = 0; i < run; i++) to[i] = p[i * step];
-    to += run;
-    flat += run;
-    n -= run;
+    to += run, n -= run;
+    if (n == 0) return;
+    offset -= at[last] * step, at[last] = 0;  // on to the next row
+    for (int axis = last - 1; axis >= 0; --axis) {
+      offset += strides[axis];
+      if (++at[axis] < dims[axis]) break;
+      offset -= dims[axis] * strides[axis], at[axis] = 0;
+    }
   }
 }
 void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims, const Dims& strides, int64_t flat,

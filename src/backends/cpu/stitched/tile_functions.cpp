@@ -241,18 +241,19 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   return order<T>(k, m);
 }
 
+// Without `&&` and `||`, whose second operand would have to wait for the first: no vectors.
 TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   using T = uint8_t;
   if (k == "identity") return unary<T, T>([](T x) { return x; });
   if (k == "not") return unary<T, T>([](T x) { return !x; });
-  if (k == "logical_and") return commutative<T, T>([](T a, T b) { return a && b; }, m);
-  if (k == "logical_or") return commutative<T, T>([](T a, T b) { return a || b; }, m);
-  if (k == "logical_nand") return commutative<T, T>([](T a, T b) { return !(a && b); }, m);
-  if (k == "logical_nor") return commutative<T, T>([](T a, T b) { return !(a || b); }, m);
+  if (k == "logical_and") return commutative<T, T>([](T a, T b) { return T((a != 0) & (b != 0)); }, m);
+  if (k == "logical_or") return commutative<T, T>([](T a, T b) { return T((a | b) != 0); }, m);
+  if (k == "logical_nand") return commutative<T, T>([](T a, T b) { return T((a == 0) | (b == 0)); }, m);
+  if (k == "logical_nor") return commutative<T, T>([](T a, T b) { return T((a | b) == 0); }, m);
   if (k == "logical_xor" || k == "not_equal") return commutative<T, T>([](T a, T b) { return !a != !b; }, m);
   if (k == "logical_xnor" || k == "equal") return commutative<T, T>([](T a, T b) { return !a == !b; }, m);
-  const auto less = [](T a, T b) { return !a && b; };
-  const auto at_most = [](T a, T b) { return !a || b; };
+  const auto less = [](T a, T b) { return T((a == 0) & (b != 0)); };
+  const auto at_most = [](T a, T b) { return T((a == 0) | (b != 0)); };
   if (k == "less_than") return binary<T, T>(less, m);
   if (k == "less_than_or_equal_to") return binary<T, T>(at_most, m);
   if (k == "greater_than") return opposite<T, T>(less, m);
