@@ -38,12 +38,12 @@ template <class T>
 struct Sum {
   static constexpr Reduction vector_kind = Reduction::sum;
   using Item = T;
-  using Block = Accumulate<T>;
-  using Total = TotalOf<T>;
+  using Block = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;  // wraps as the result does
+  using Total = std::conditional_t<std::is_integral_v<T>, T, TotalOf<T>>;
   static Block identity() { return 0; }
   static T empty() { return T(0); }
-  static void add(Block& block, T x) { block += static_cast<Block>(x); }
-  static void merge(Total& total, Total x) { total += x; }
+  static void add(Block& block, T x) { block = static_cast<Block>(block + static_cast<Block>(x)); }
+  static void merge(Total& total, Total x) { total = static_cast<Total>(total + x); }
   static Value<T> value(Total total) { return static_cast<Value<T>>(total); }
   static T result(Total total) { return T(value(total)); }
 };
@@ -152,6 +152,8 @@ struct LoopsOf {
     if constexpr (has_number_sums<Item> && requires { Op::vector_kind; }) return Op::vector_kind == Reduction::sum;
     return false;
   }
+  // Are totals what results are, so that columns may be taken together where these are wanted?
+  static consteval bool totals_are_results() { return is_extremum || (sums_numbers() && std::is_integral_v<Item>); }
   static consteval bool sums_halves() {
     if constexpr (widened) return Op::vector_kind == Reduction::sum;
     return false;
@@ -179,8 +181,8 @@ struct LoopsOf {
   }
   template <class Sums>
   static void sum(const Sums& sums, const Item* x, int64_t n, Total& total) {
-    for (; n > 0; x += items_per_block, n -= items_per_block)
-      Op::merge(total, sums.of_row(x, std::min(n, items_per_block)));
+    const int64_t most = std::is_integral_v<Item> ? n : items_per_block;
+    for (; n > 0; x += most, n -= most) Op::merge(total, sums.of_row(x, std::min(n, most)));
   }
   static Item extremum(const RowReductions& rows, const Item* x, int64_t n) {
     const auto& loops = rows.of<Item>();
@@ -269,6 +271,13 @@ struct LoopsOf {
       std::fill_n(out, width, Op::identity());
       float_functions().combine(Op::vector_kind)(out, items(from), stride, n, width);
     }
+    if constexpr (!in_vectors && totals_are_results()) {
+      Item* out = reinterpret_cast<Item*>(to);
+      std::fill_n(out, width, Op::identity());
+      if (columns(items(from), stride, n, width, out)) return;
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t i = 0; i < width; ++i) Op::add(out[i], items(from)[r * stride + i]);
+    }
   }
 
   static void merge(std::byte* memory, const std::byte* more, int64_t n) {
@@ -301,7 +310,7 @@ constexpr ReduceLoops reduce_loops = {
     L::begin,
     L::run,
     L::rows,
-    L::in_vectors ? L::whole : nullptr,
+    L::in_vectors || L::totals_are_results() ? L::whole : nullptr,
     L::merge,
     L::store,
 };

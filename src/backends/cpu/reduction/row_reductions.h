@@ -35,6 +35,8 @@ struct RowReductions {
   RowExtremaOf<double> doubles;
   RowExtremaOf<int32_t> int32s;
   RowExtremaOf<int64_t> int64s;
+  NumberSums<uint8_t> sums8;
+  NumberSums<uint16_t> sums16;
   NumberSums<uint32_t> sums32;
   NumberSums<uint64_t> sums64;
   NumberSums<double> sums_of_doubles;
@@ -54,6 +56,10 @@ struct RowReductions {
   const NumberSums<T>& sums() const {
     if constexpr (std::is_same_v<T, double>)
       return sums_of_doubles;
+    else if constexpr (sizeof(T) == 1)
+      return sums8;
+    else if constexpr (sizeof(T) == 2)
+      return sums16;
     else if constexpr (sizeof(T) == 4)
       return sums32;
     else
@@ -64,8 +70,7 @@ template <class T>
 constexpr bool has_row_extrema =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
 template <class T>
-constexpr bool has_number_sums =
-    std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> || std::is_same_v<T, double>;
+constexpr bool has_number_sums = (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, double>;
 
 namespace avx2 {
 extern const RowReductions row_reductions;

@@ -90,8 +90,10 @@ ReverseItems reverse_items() {
 template <class Item>
 void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  constexpr int64_t few = std::max<int64_t>(32 / size, 8);  // not worth a call
   if constexpr (size < 16)
-    if (const ReverseItems reverse = reverse_items()) return reverse(to, from - (n - 1) * size, n, size);
+    if (const ReverseItems reverse = n < few ? nullptr : reverse_items())
+      return reverse(to, from - (n - 1) * size, n, size);
   constexpr int64_t together = size < 4 ? 8 / size : size < 16 ? 16 / size : 1;
   int64_t i = 0;
   for (; i + together <= n; i += together) {
