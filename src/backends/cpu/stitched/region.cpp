@@ -14,7 +14,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile
+constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile;
+constexpr int64_t repeated_threshold = 2048; // and shorter ones than these beside rows that only repeat
 constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in the second-level cache anyway
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
 constexpr int max_accumulators = 8;          // sums that generated code keeps; more are reduced after each tile
@@ -154,7 +155,10 @@ struct RegionBuilder {
       }
       program.rows_mode = program.inner >= row_threshold && program.inner == dims.back();
     } else {
-      program.rows_mode = dims.size() > 1 && dims.back() >= row_threshold;
+      const bool repeats = std::all_of(collapsed.begin(), collapsed.end(), [&](const Dims& strides) {
+        return is_scalar(strides) || strides == contiguous_strides(dims) || is_repeated_row(strides);
+      });
+      program.rows_mode = dims.size() > 1 && dims.back() >= (repeats ? repeated_threshold : row_threshold);
     }
     for (size_t i = 0; i < count; i++) {
       const Operand operand = lowering.input(i);
@@ -173,15 +177,19 @@ struct RegionBuilder {
     return true;
   }
 
+  static bool is_zero(int64_t stride) { return stride == 0; }
+  static bool is_scalar(const Dims& strides) { return std::all_of(strides.begin(), strides.end(), is_zero); }
+  static bool is_repeated_row(const Dims& strides) {
+    return strides.back() == 1 && std::all_of(strides.begin(), strides.end() - 1, is_zero);
+  }
+
   Access access_of(const Dims& strides) const {
     if (program.total == 1) return Access::flat;
-    if (std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; })) return Access::scalar;
+    if (is_scalar(strides)) return Access::scalar;
     if (strides == contiguous_strides(program.dims)) return Access::flat;
     if (program.rows_mode)
       return strides.back() == 1 ? Access::row : strides.back() == 0 ? Access::row_scalar : Access::strided;
-    const bool repeats =
-        strides.back() == 1 && std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; });
-    return repeats ? Access::periodic : Access::strided;
+    return is_repeated_row(strides) ? Access::periodic : Access::strided;
   }
 
   // The processor's set, when code may be made for it. The reference is interpreted.
