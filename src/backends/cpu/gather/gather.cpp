@@ -19,16 +19,26 @@ namespace {
 template <class T, class Read>
 void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
                    const std::byte* index, T* to) {
+  constexpr int64_t ahead = 32, cached = 1 << 20;  // picks, bytes
+  const bool prefetches = shared == 1 && picks >= ahead && rows * n * int64_t{sizeof(T)} > cached;
   parallel_for(rows * picks, grain_for(2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
     while (begin < end) {
       const int64_t row = begin / picks, first = begin % picks, last = std::min(picks, first + end - begin);
       const T* x = from + row * n;
       T* y = to + row * picks;
       const int64_t own = row / shared * picks;
-      for (int64_t pick = first; pick < last; ++pick) {
+      int64_t pick = first;
+      const auto take = [&] {
         const int64_t i = read(index, own + pick);
         y[pick] = i >= 0 && i < n ? x[i] : T(0);
+      };
+      // Picks further on, of the next row, too, are on their way from an outer cache meanwhile.
+      for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
+        const int64_t later = pick + ahead;
+        __builtin_prefetch((later < picks ? x : x + n) + read(index, own + later));
+        take();
       }
+      for (; pick < last; ++pick) take();
       begin += last - first;
     }
   });
