@@ -49,14 +49,18 @@ REASONS: dict[str, str] = {
     "other runs",
     "matrix_multiplication_of_complex": "one product of real numbers, whose second factor is first written anew, twice "
     "as large; 1.02 and 1.10 in two other runs",
-    "matrix_multiplication_of_bytes": "half of its time packs the second factor, which is packed once where it is a "
-    "constant; 0.96 and 1.31 in two other runs",
+    "matrix_multiplication_of_bytes": "an eighth of its time packs the second factor, which is packed once where it "
+    "is a constant; 0.78 on two Intel cores with AMX since that is done in vectors",
     "matrix_multiplication_of_halves": "the second factor is widened first, 590,000 numbers for 75 million products; "
     "1.17 to 1.28 in four runs",
     "convolution_in_groups": "all of its time is in oneDNN's kernels; why PyTorch's are faster is not explained",
     "matrix_multiplication_small": "one product of 32 rows in tiles of our own, beside MKL with one thread; with two "
     "threads they are equal",
-    "reverse_rows": "bound by memory, 1.25 in another run",
+    "reverse_rows": "bound by memory, 1.25 in another run, 1.00 to 1.21 in three on two AMD cores",
+    "reverse_bytes": HAND_OVER,
+    "depth_to_space": "bound by memory, 1.07 to 1.41 in seven runs on two AMD cores",
+    "addition_of_bias": "bound by memory, 0.90 in another run on two AMD cores",
+    "gather_along_axis": "bound by memory, a fifth less time with prefetches; 1.05 to 1.41 in six runs on two AMD cores",
     "exponent_of_doubles": "in vectors of our own beside MKL's; 1.06 to 1.27 in four runs, 0.32 on two AMD cores with "
     "AVX-512",
     "sine_of_doubles": "in vectors of our own beside MKL's; 1.10 to 1.30 in three runs, 0.36 on AMD",
