@@ -107,7 +107,8 @@ std::unique_ptr<Kernel> normalization_of(Lowering& lowering) {
   const auto epsilon = static_cast<T>(lowering.attributes().real("epsilon"));
   const Rows rows(lowering, x);
   constexpr int64_t elements_together = 4096;  // of short rows, that are converted at once
-  const int64_t together = std::clamp<int64_t>(elements_together / std::max<int64_t>(rows.n, 1), 1, rows.count);
+  const int64_t together =
+      std::clamp<int64_t>(elements_together / std::max<int64_t>(rows.n, 1), 1, std::max<int64_t>(rows.count, 1));
   const WideRows<T> wide(lowering, rows, 2 * together);  // a row's stores would hold up the next one's loads
   lowering.may_share(0, 0);
   const auto loop = lowering.reference_only() ? plain_forward<T> : layer_loops<T>().forward;

@@ -36,6 +36,7 @@ using TotalOf = std::conditional_t<is_complex_type<T>, std::complex<double>,
 
 template <class T>
 struct Sum {
+  static_assert(!std::is_integral_v<T> || std::is_unsigned_v<T>, "signed integers come as unsigned ones, which wrap");
   static constexpr Reduction vector_kind = Reduction::sum;
   using Item = T;
   using Block = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;  // wraps as the result does
