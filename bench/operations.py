@@ -60,7 +60,8 @@ REASONS: dict[str, str] = {
     "reverse_bytes": HAND_OVER,
     "depth_to_space": "bound by memory, 1.07 to 1.41 in seven runs on two AMD cores",
     "addition_of_bias": "bound by memory, 0.90 in another run on two AMD cores",
-    "gather_along_axis": "bound by memory, a fifth less time with prefetches; 1.05 to 1.41 in six runs on two AMD cores",
+    "gather_along_axis": "bound by memory, a fifth less time with prefetches; 1.05 to 1.41 in six runs on two AMD "
+    "cores",
     "exponent_of_doubles": "in vectors of our own beside MKL's; 1.06 to 1.27 in four runs, 0.32 on two AMD cores with "
     "AVX-512",
     "sine_of_doubles": "in vectors of our own beside MKL's; 1.10 to 1.30 in three runs, 0.36 on AMD",
