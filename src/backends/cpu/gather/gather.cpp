@@ -35,7 +35,9 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
       // Picks further on, of the next row, too, are on their way from an outer cache meanwhile.
       for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
         const int64_t later = pick + ahead;
-        __builtin_prefetch((later < picks ? x : x + n) + read(index, own + later));
+        const auto table = reinterpret_cast<uintptr_t>(later < picks ? x : x + n);  // the index may be any number
+        __builtin_prefetch(
+            reinterpret_cast<const void*>(table + static_cast<uintptr_t>(read(index, own + later)) * sizeof(T)));
         take();
       }
       for (; pick < last; ++pick) take();
