@@ -281,7 +281,11 @@ def w11(mode: str, positions: int, kind: str) -> Step:
         return F.scaled_dot_product_attention(*operands, mask, dropout, kind == "causal")
 
     function = torch.compile(attention) if mode.startswith("compile") else attention
-    return lambda: torch.autograd.grad(function(*operands), operands, dy)
+
+    def step() -> None:
+        torch.autograd.grad(function(*operands), operands, dy)
+
+    return step
 
 
 def w8(mode: str, batch: int) -> Step:

@@ -1,4 +1,7 @@
-"""Products of float64 in packed blocks: sizes around tiles and blocks, batches, threads, every instruction set."""
+"""Products of float64 in packed blocks, and convolutions by them.
+
+Sizes around tiles, blocks and chunks of steps, batches, threads, every instruction set.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -10,6 +13,7 @@ SIZES = [
     (1, 4, 4, 4), (1, 1, 7, 1), (3, 7, 127, 15), (2, 8, 128, 16), (2, 9, 129, 17), (1, 95, 256, 511),
     (1, 97, 300, 513), (5, 33, 64, 31), (1, 700, 13, 7), (1, 7, 1000, 13), (1, 3, 5, 1100),
     (2, 1, 300, 700), (2, 500, 77, 1), (1, 1, 9, 1), (3, 1, 1, 257),
+    (1, 200, 192, 300), (1, 193, 193, 257), (1, 25, 385, 600), (3, 130, 384, 70), (1, 600, 100, 40),
 ]  # fmt: skip
 
 
@@ -38,6 +42,26 @@ def test_batches_are_broadcast(a, b):
 def test_complex_numbers_are_exact_within_rounding():
     a, b = drawn(20, 31) + 1j * drawn(31, 20).T, drawn(31, 18) - 1j * drawn(18, 31).T
     np.testing.assert_allclose(product(a, b), a @ b, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_convolutions_and_their_gradients_for_the_source(layout):
+    """Of 3 x 3 taps, whose patches are longer than a chunk of steps and not all of a panel's width."""
+    x, w, dy = drawn(2, 9, 11, 40), drawn(3, 3, 40, 35), drawn(2, 9, 11, 35)
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected, back = np.zeros(dy.shape), np.zeros(padded.shape)
+    for r in range(3):
+        for c in range(3):
+            expected += padded[:, r : r + 9, c : c + 11] @ w[r, c]
+            back[:, r : r + 9, c : c + 11] += dy @ w[r, c].T
+    order = (0, 3, 1, 2) if layout == "NCHW" else (0, 1, 2, 3)
+    g = mg.Graph()
+    source, weights, incoming = (g.placeholder(a.shape, a.dtype) for a in (x.transpose(order), w, dy.transpose(order)))
+    y = g.convolution2d(source, weights, padding="TF_SAME", data_layout=layout)
+    (dx,) = g.gradients(y, [source], incoming).values()
+    results = g.run({source: x.transpose(order), weights: w, incoming: dy.transpose(order)}, [y, dx])
+    np.testing.assert_allclose(results[y], expected.transpose(order), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(results[dx], back[:, 1:-1, 1:-1].transpose(order), rtol=0, atol=1e-12)
 
 
 PROGRAM = """

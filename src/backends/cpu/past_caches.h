@@ -11,6 +11,9 @@ namespace mpsgraph::cpu {
 constexpr size_t past_caches_from = 24 << 20;  // bytes
 constexpr size_t cache_line = 64;              // bytes: no vector is longer
 
+// Bytes of the largest cache that this thread's core uses; 0: not known.
+size_t outermost_cache();
+
 inline bool at_a_line(const void* p) { return reinterpret_cast<uintptr_t>(p) % cache_line == 0; }
 
 // A vector to where a vector begins. Who has written so calls fence_past_caches before others may read.

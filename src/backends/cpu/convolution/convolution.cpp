@@ -99,6 +99,39 @@ void pack_weights(const Plan& p, const T* weights, Compute<T>* packed) {
   });
 }
 
+// Each group's weights, or their transpose, as panels of products. In memory: weights, panels.
+template <class C>
+struct PackedWeights {
+  GemmPanels<C> panels;
+  int64_t groups, patch, outputs;
+  bool transposed;
+
+  PackedWeights(const Plan& p, bool transposed)
+      : panels(transposed ? p.outputs : p.patch, transposed ? p.patch : p.outputs),
+        groups(p.groups),
+        patch(p.patch),
+        outputs(p.outputs),
+        transposed(transposed) {}
+  int64_t weights() const { return groups * patch * outputs; }
+  int64_t elements() const { return weights() + groups * panels.elements(); }
+  const C* of_group(const C* memory, int64_t g) const { return memory + weights() + g * panels.elements(); }
+
+  template <class T>
+  void pack(const Plan& p, const T* from, C* memory) const {
+    pack_weights(p, from, memory);
+    const int64_t pieces = panels.pieces();
+    parallel_for(groups * pieces, grain_for(panels.elements() / std::max<int64_t>(pieces, 1) * 2),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t g = i / pieces;
+                     const Matrix<const C> matrix{memory + g * patch * outputs, patch, outputs, outputs, 1};
+                     panels.pack(transposed ? matrix.transposed() : matrix, i % pieces,
+                                 memory + weights() + g * panels.elements());
+                   }
+                 });
+  }
+};
+
 // The output pixels of a tile for one group as a matrix [pixels, outputs], in place when it can be.
 template <class T>
 Matrix<T> pixels_of(const Plan& p, T* y, int64_t image, int64_t row, int64_t end, int64_t group) {
@@ -134,15 +167,15 @@ template <class T>
 std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot w, Slot y) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.tiles, p.tile_pixels() * p.patch * p.outputs);
-  const int64_t packed = p.patch * p.outputs * p.groups,
-                own = p.tile_pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
-  const Slot scratch = lowering.scratch(static_cast<size_t>(packed + work.parts * own) * sizeof(C));
+  const PackedWeights<C> packed(p, false);
+  const int64_t own = p.tile_pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
+  const Slot scratch = lowering.scratch(static_cast<size_t>(packed.elements() + work.parts * own) * sizeof(C));
   return kernel(
       [=](Frame& f) {
         C* weights = f.at<C>(scratch);
-        pack_weights(p, f.at<const T>(w), weights);
+        packed.pack(p, f.at<const T>(w), weights);
         work.run([&](int64_t part, int64_t begin, int64_t end) {
-          C *patches = weights + packed + part * own, *results = patches + p.tile_pixels() * p.patch;
+          C *patches = weights + packed.elements() + part * own, *results = patches + p.tile_pixels() * p.patch;
           for (int64_t unit = begin; unit < end; ++unit) {
             const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows,
                           last = std::min(p.all_rows, row + p.rows);
@@ -150,11 +183,11 @@ std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot
               unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
               const Matrix<T> out = pixels_of(p, f.at<T>(y), image, row, last, g);
               const Matrix<const C> left{patches, out.rows, p.patch, p.patch, 1};
-              const Matrix<const C> right{weights + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1};
+              const C* right = packed.of_group(weights, g);
               if constexpr (std::is_same_v<T, C>) {
-                gemm<C>(left, right, out);
+                packed.panels.multiply(left, right, out);
               } else {
-                gemm<C>(left, right, {results, out.rows, p.outputs, p.outputs, 1});
+                packed.panels.multiply(left, right, {results, out.rows, p.outputs, p.outputs, 1});
                 for (int64_t i = 0; i < out.rows; ++i)
                   for (int64_t o = 0; o < p.outputs; ++o)
                     out.data[i * out.row_stride + o * out.column_stride] = T(results[i * p.outputs + o]);
@@ -171,32 +204,32 @@ template <class T>
 std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot incoming, Slot w, Slot x) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.groups, p.y.pixels() * p.patch * p.outputs);
-  const int64_t packed = p.patch * p.outputs * p.groups, image_size = p.x.sn;
+  const PackedWeights<C> packed(p, true);
+  const int64_t image_size = p.x.sn;
   const int64_t own = p.tile_pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
   const int64_t folded = is_half_type<T> ? p.x.n * image_size : 0;
-  const Slot scratch = lowering.scratch(static_cast<size_t>(packed + work.parts * own + folded) * sizeof(C));
+  const Slot scratch = lowering.scratch(static_cast<size_t>(packed.elements() + work.parts * own + folded) * sizeof(C));
   return kernel(
       [=](Frame& f) {
         C* weights = f.at<C>(scratch);
-        pack_weights(p, f.at<const T>(w), weights);
+        packed.pack(p, f.at<const T>(w), weights);
         C* gradient;
         if constexpr (is_half_type<T>)
-          gradient = weights + packed + work.parts * own;
+          gradient = weights + packed.elements() + work.parts * own;
         else
           gradient = f.at<T>(x);
         const int64_t elements = p.x.n * image_size;
         parallel_for(elements, 65536,
                      [&](int64_t begin, int64_t end) { std::fill(gradient + begin, gradient + end, C(0)); });
         work.run([&](int64_t part, int64_t begin, int64_t end) {
-          C *patches = weights + packed + part * own, *buffer = patches + p.tile_pixels() * p.patch;
+          C *patches = weights + packed.elements() + part * own, *buffer = patches + p.tile_pixels() * p.patch;
           for (int64_t unit = begin; unit < end; ++unit) {
             const int64_t image = unit / p.groups, g = unit % p.groups;
             for (int64_t row = 0; row < p.all_rows; row += p.rows) {
               const int64_t last = std::min(p.all_rows, row + p.rows);
               const Matrix<const C> from =
                   read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);
-              const Matrix<const C> right{weights + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1};
-              gemm<C>(from, right.transposed(), {patches, from.rows, p.patch, p.patch, 1});
+              packed.panels.multiply(from, packed.of_group(weights, g), {patches, from.rows, p.patch, p.patch, 1});
               fold(p, patches, row, last, gradient + image * p.x.sn + g * p.inputs * p.x.sc);
             }
           }

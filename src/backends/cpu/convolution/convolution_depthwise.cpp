@@ -1,10 +1,11 @@
-// Depthwise convolutions with channels last, and their gradients for the source where taps lie apart.
+// Depthwise convolutions with channels last, and their gradients for the source without strides, and where taps lie
+// apart.
 //
 // Forward, a row of pixels is cut in those that see the same taps: most of it, and single ones at its edges. oneDNN
 // would write a kernel for each size at its first run, and run it on threads that are all waited for, or on one.
-// Gradients are oneDNN's but where taps lie apart: there its kernels give way to general ones, and from dilations of 16
-// on to products of matrices of one column. Weights are brought into the order of taps: once where they are constants,
-// else in each run.
+// Without strides the gradient is such a convolution itself. With strides it is oneDNN's but where taps lie apart: there
+// its kernels give way to general ones, and from dilations of 16 on to products of matrices of one column. Weights are
+// brought into the order of taps: once where they are constants, else in each run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>
@@ -22,15 +23,38 @@ constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;  // pixels of a row, where rows are few
 
-// The weights in the order of taps: [tap][channel].
+// The gradient for the source where strides are 1: a convolution of the incoming one, which sees taps in the opposite
+// order.
+ConvolutionPlan turned(ConvolutionPlan p) {
+  std::swap(p.x, p.y);
+  for (int axis = 0; axis < 3; ++axis) {
+    ops::Window& w = p.windows[axis];
+    w.begin = w.reach() - 1 - w.begin;
+    w.input = p.x.size[axis], w.output = p.y.size[axis];
+  }
+  return p;
+}
+bool has_no_strides(const ConvolutionPlan& p) {
+  return std::ranges::all_of(p.windows, [](const ops::Window& w) { return w.stride == 1; });
+}
+
+bool taps_lie_apart(const ConvolutionPlan& p) {
+  int64_t dilation = 1;
+  for (int axis = 0; axis < 3; ++axis)
+    if (p.kernel[axis] > 1) dilation = std::max(dilation, p.windows[axis].dilation);
+  return dilation >= least_dilation;
+}
+
+// The weights in the order of taps, or in the opposite one: [tap][channel].
 class WeightsByTaps {
  public:
-  WeightsByTaps(Lowering& lowering, const ConvolutionPlan& plan) : weights_(lowering.input(1).slot) {
+  WeightsByTaps(Lowering& lowering, const ConvolutionPlan& plan, bool turned)
+      : weights_(lowering.input(1).slot), turned_(turned) {
     const size_t bytes = static_cast<size_t>(plan.taps() * plan.groups) * sizeof(float);
     if (const ConstantWeights constant = lowering.constant(1))
       packed_ = prepacked(
           constant,
-          cat("depthwise, ", plan.taps(), " taps of ", plan.groups, " channels, ",
+          cat("depthwise, ", turned ? "turned, " : "", plan.taps(), " taps of ", plan.groups, " channels, ",
               to_string(std::vector(plan.kernel_step.begin(), plan.kernel_step.end())), " ", plan.weights.group_stride),
           bytes, [&](const std::byte* from, std::byte* to) {
             bring(plan, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
@@ -47,35 +71,44 @@ class WeightsByTaps {
   bool are_packed() const { return packed_ != nullptr; }
 
  private:
-  static void bring(const ConvolutionPlan& plan, const float* from, float* to) {
-    for (int64_t tap = 0; tap < plan.taps(); ++tap)
-      for (int64_t c = 0; c < plan.groups; ++c)
-        to[tap * plan.groups + c] = from[plan.tap_offset(tap) + c * plan.weights.group_stride];
+  void bring(const ConvolutionPlan& plan, const float* from, float* to) const {
+    for (int64_t tap = 0; tap < plan.taps(); ++tap) {
+      const float* of_tap = from + plan.tap_offset(turned_ ? plan.taps() - 1 - tap : tap);
+      for (int64_t c = 0; c < plan.groups; ++c) to[tap * plan.groups + c] = of_tap[c * plan.weights.group_stride];
+    }
   }
 
   Slot weights_, scratch_ = -1;
+  bool turned_;
   PackedPtr packed_;
 };
 
 class DepthwiseConvolution final : public Kernel {
  public:
-  DepthwiseConvolution(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras)
+  DepthwiseConvolution(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras, bool turned)
       : p_(plan),
         extras_(extras),
         source_(lowering.input(0).slot),
         result_(lowering.output().slot),
-        weights_(lowering, plan) {}
+        weights_(lowering, plan, turned) {
+    const auto& [wz, wy, wx] = p_.windows;
+    const bool square = wz.kernel == 1 && wy.kernel == 3 && wx.kernel == 3;
+    if (!depthwise_functions().two_rows || !square || wy.stride != wy.dilation || wx.stride != wx.dilation) return;
+    const int64_t first = wy.inside(0).first, last = wy.inside(wy.kernel - 1).last;
+    if (last > first) before_pairs_ = first, pairs_ = (last - first) / 2;
+  }
 
   void run(Frame& frame) const override {
     const float* weights = weights_.of(frame, p_);
-    const int64_t rows = p_.y.n * p_.y.size[0] * p_.y.size[1], width = p_.y.size[2];
+    const int64_t of_plane = p_.y.size[1] - pairs_, units = p_.y.n * p_.y.size[0] * of_plane, width = p_.y.size[2];
     const bool past = past_caches(frame);
     const int64_t pieces =
-        std::clamp<int64_t>(thread_count() * pieces_for_a_thread / rows, 1, std::max<int64_t>(width / least_piece, 1));
-    parallel_for(rows * pieces, grain_for(width / pieces * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
+        std::clamp<int64_t>(thread_count() * pieces_for_a_thread / units, 1, std::max<int64_t>(width / least_piece, 1));
+    parallel_for(units * pieces, grain_for(width / pieces * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t piece = i % pieces;
-        compute(frame, weights, i / pieces, width * piece / pieces, width * (piece + 1) / pieces, past);
+        const int64_t piece = i % pieces, unit = i / pieces;
+        compute(frame, weights, unit / of_plane, rows_of(unit % of_plane),
+                {width * piece / pieces, width * (piece + 1) / pieces}, past);
       }
       if (past) fence_past_caches();
     });
@@ -85,17 +118,30 @@ class DepthwiseConvolution final : public Kernel {
   }
 
  private:
+  // Where source and result fit the outermost cache, both are read and written there faster.
   bool past_caches(const Frame& frame) const {
     const auto pixel = static_cast<size_t>(p_.y.step[2]) * sizeof(float);
+    const size_t bytes = static_cast<size_t>(p_.y.n * p_.y.pixels()) * pixel;
     return p_.y.step[2] == p_.groups && pixel % cache_line == 0 && at_a_line(frame.at<float>(result_)) &&
-           static_cast<size_t>(p_.y.n * p_.y.pixels()) * pixel >= past_caches_from;
+           bytes >= past_caches_from && 2 * bytes > outermost_cache();
   }
 
-  // Pixels of a row from `begin` on and before `end`.
-  void compute(const Frame& frame, const float* weights, int64_t row, int64_t begin, int64_t end, bool past) const {
+  struct Range {
+    int64_t begin, end;
+  };
+  // Of a unit of a plane: two rows where all their taps see pixels, else one.
+  Range rows_of(int64_t unit) const {
+    if (unit < before_pairs_) return {unit, unit + 1};
+    const int64_t pair = unit - before_pairs_;
+    if (pair >= pairs_) return {unit + pairs_, unit + pairs_ + 1};
+    return {unit + pair, unit + pair + 2};
+  }
+
+  // Pixels of some rows of a plane.
+  void compute(const Frame& frame, const float* weights, int64_t plane, Range lines, Range pixels, bool past) const {
     const auto& [wz, wy, wx] = p_.windows;
-    const int64_t y = row % p_.y.size[1], z = row / p_.y.size[1] % p_.y.size[0],
-                  image = row / p_.y.size[1] / p_.y.size[0];
+    const auto [begin, end] = pixels;
+    const int64_t y = lines.begin, results = lines.end - y, z = plane % p_.y.size[0], image = plane / p_.y.size[0];
     const float* source = frame.at<const float>(source_) + image * p_.x.sn;
     const int64_t at = image * p_.y.sn + z * p_.y.step[0] + y * p_.y.step[1];
     const float *rows[most_depthwise_taps], *of_rows[most_depthwise_taps];  // where their first taps would look
@@ -107,23 +153,43 @@ class DepthwiseConvolution final : public Kernel {
         rows[count] = source + from_z * p_.x.step[0] + from_y * p_.x.step[1];
         of_rows[count++] = weights + (kz * wy.kernel + ky) * wx.kernel * p_.groups;
       }
+    int64_t seen_rows = count;
+    for (; seen_rows < count + results - 1; ++seen_rows)
+      rows[seen_rows] = rows[seen_rows - 1] + wy.stride * p_.x.step[1];
     const int64_t inner = std::clamp(wx.inside(0).first, begin, end),
                   outer = std::clamp(wx.inside(wx.kernel - 1).last, inner, end);
-    const int64_t below = wy.at(y, wy.kernel - 1) + wy.stride;
-    const int64_t next = past && count > 0 && below < wy.input ? wy.stride * p_.x.step[1] : 0;
+    const int64_t below = wy.at(y, wy.kernel - 1) + (2 * results - 1) * wy.stride;
+    const int64_t row_step = wy.stride * p_.x.step[1], next = past && count > 0 && below < wy.input ? row_step : 0;
     const auto strip = [&](int64_t first, int64_t last, int64_t first_tap, int64_t end_tap) {
       const float *seen[most_depthwise_taps], *by[most_depthwise_taps];
-      for (int64_t r = 0; r < count; ++r) {
-        seen[r] = rows[r] + wx.at(first, first_tap) * p_.x.step[2];
-        by[r] = of_rows[r] + first_tap * p_.groups;
-      }
+      for (int64_t r = 0; r < seen_rows; ++r) seen[r] = rows[r] + wx.at(first, first_tap) * p_.x.step[2];
+      for (int64_t r = 0; r < count; ++r) by[r] = of_rows[r] + first_tap * p_.groups;
       const int64_t place = at + first * p_.y.step[2];
-      depthwise_functions().strip({seen, by, count, std::max<int64_t>(end_tap - first_tap, 0),
-                                   wx.dilation * p_.x.step[2], last - first, wx.stride * p_.x.step[2], p_.groups,
-                                   extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
-                                   extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
-                                   extras_.relu, frame.at<float>(result_) + place, p_.y.step[2], past,
-                                   next && last - first > 1 ? seen[count - 1] + next : nullptr});
+      DepthwiseStrip s{seen,
+                       by,
+                       count,
+                       std::max<int64_t>(end_tap - first_tap, 0),
+                       wx.dilation * p_.x.step[2],
+                       last - first,
+                       wx.stride * p_.x.step[2],
+                       p_.groups,
+                       extras_.bias >= 0 ? frame.at<const float>(extras_.bias) : nullptr,
+                       extras_.residual >= 0 ? frame.at<const float>(extras_.residual) + place : nullptr,
+                       extras_.relu,
+                       frame.at<float>(result_) + place,
+                       p_.y.step[2],
+                       past,
+                       next && last - first > 1 ? seen[seen_rows - 1] + next : nullptr};
+      s.to_row = p_.y.step[1], s.next_row = next;
+      if (first_tap == 0 && end_tap == wx.kernel) {
+        s.results = results;
+        return depthwise_functions().strip(s);
+      }
+      for (int64_t r = 0; r < results; ++r) {  // at the edges
+        depthwise_functions().strip(s);
+        ++s.rows, s.to += s.to_row;
+        if (s.residual) s.residual += s.to_row;
+      }
     };
     const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel: each sees others of its taps
       for (int64_t x = first; x < last; ++x) {
@@ -142,13 +208,14 @@ class DepthwiseConvolution final : public Kernel {
   ProductExtras extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
+  int64_t before_pairs_ = 0, pairs_ = 0;  // rows of a plane before those that are computed two at a time
 };
 
 // A pixel of the source's gradient looks at the incoming ones whose taps saw it.
 class DepthwiseDataGradient final : public Kernel {
  public:
   DepthwiseDataGradient(Lowering& lowering, const ConvolutionPlan& plan)
-      : p_(plan), incoming_(lowering.input(0).slot), result_(lowering.output().slot), weights_(lowering, plan) {}
+      : p_(plan), incoming_(lowering.input(0).slot), result_(lowering.output().slot), weights_(lowering, plan, false) {}
 
   void run(Frame& frame) const override {
     const float* weights = weights_.of(frame, p_);
@@ -208,21 +275,16 @@ bool is_depthwise(const ConvolutionPlan& p) {
   return p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.sc == 1 && p.y.sc == 1;
 }
 
-bool taps_lie_apart(const ConvolutionPlan& p) {
-  if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return false;
-  int64_t dilation = 1;
-  for (int axis = 0; axis < 3; ++axis)
-    if (p.kernel[axis] > 1) dilation = std::max(dilation, p.windows[axis].dilation);
-  return dilation >= least_dilation;
-}
-
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& p,
                                               const ProductExtras& extras) {
   if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
-  return std::make_unique<DepthwiseConvolution>(lowering, p, extras);
+  return std::make_unique<DepthwiseConvolution>(lowering, p, extras, false);
 }
 
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& p) {
+  if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
+  if (has_no_strides(p) && p.x.pixels() > 0)
+    return std::make_unique<DepthwiseConvolution>(lowering, turned(p), ProductExtras{}, true);
   if (!taps_lie_apart(p)) return nullptr;
   return std::make_unique<DepthwiseDataGradient>(lowering, p);
 }

@@ -17,7 +17,8 @@ struct DepthwisePixel {
 
 // Of pixels side by side that see the same taps: rows of taps, and in a row taps that are evenly spaced. Steps are in
 // elements; a tap's weights are `channels` behind those of the tap before. Sums get bias and residual, where there are
-// any, and relu.
+// any, and relu. Of two rows of results at once the second one's taps see what the first one's next rows of taps see, so
+// that `rows` has one more.
 struct DepthwiseStrip {
   const float* const* rows;  // what the first tap of each row sees of the first pixel
   const float* const* weights;
@@ -28,6 +29,7 @@ struct DepthwiseStrip {
   int64_t to_step;
   bool past;  // the caches, where channels fill vectors and `to` begins at one; a fence has to follow
   const float* next;  // what the same pixels see that is read from memory next, to prefetch; null: nothing
+  int64_t results = 1, to_row = 0, next_row = 0;  // rows of results; from one to the next, of them and of `next`
 };
 
 // Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, those behind what the
@@ -55,6 +57,7 @@ struct DepthwiseFunctions {
   void (*strip)(const DepthwiseStrip& strip);
   void (*row)(const DepthwiseRow& row);
   void (*pad)(const PaddedRows& rows);
+  bool two_rows;  // of results at once are of use, with three rows of three neighbours
 };
 namespace baseline {
 extern const DepthwiseFunctions depthwise_functions;

@@ -241,7 +241,7 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   const Dims& weights = convolution.input(1)->type.shape.dims();
   const Dims& result = convolution.output()->type.shape.dims();
   const Dims &source = forward ? image : result, &made = forward ? result : image;
-  if (taps_lie_apart(ConvolutionPlan(ops::Convolution(convolution.attributes), source, weights, made))) return nullptr;
+  if (is_depthwise(ConvolutionPlan(ops::Convolution(convolution.attributes), source, weights, made))) return nullptr;
   const Geometry g(convolution.attributes, memory::data_type::f32, source, weights, made);
   const OnednnThreads threads(threads_for(g));
   const auto description = forward_hint(g);

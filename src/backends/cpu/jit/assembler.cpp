@@ -78,6 +78,11 @@ void Assembler::move(int to, int from) {
   byte(0x89);
   byte(0xc0 | (from & 7) << 3 | (to & 7));
 }
+void Assembler::set(int reg, uint64_t value) {
+  rex_w(0, reg);
+  byte(0xb8 | (reg & 7));
+  word(value, 8);
+}
 void Assembler::clear(int reg) {
   rex_w(reg, reg);
   byte(0x31);

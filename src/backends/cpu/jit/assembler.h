@@ -56,6 +56,7 @@ class Assembler {
   void pop(int reg);
   void load(int reg, int base, int32_t displacement);  // 64 bits
   void move(int to, int from);
+  void set(int reg, uint64_t value);
   void clear(int reg);
   void bitwise_and(int reg, int32_t value);
   void test(int reg);

@@ -315,6 +315,7 @@ class Generator {
       case Kind::multiply_add: return fused_multiply(i, 0x98);
       case Kind::multiply_subtract: return fused_multiply(i, 0x9a);
       case Kind::negated_multiply_add: return fused_multiply(i, 0x9c);
+      case Kind::look_up: return look_up(i);
       case Kind::compare: return compare(i);
       case Kind::integer_compare: return wide_ ? compare(i) : compare_integers(i);
       case Kind::choose: return choose(i);
@@ -447,6 +448,15 @@ class Generator {
     owner_[u] = -1;
     release({a});
     own(i, r);
+  }
+
+  void look_up(int i) {
+    const int a = nodes_[i].a, place = fetch(a), entries = spare();
+    as_.set(scratch, nodes_[i].bits);
+    as_.vector(move_whole, entries, -1, Operand::at(scratch));
+    as_.vector(look_up_doubles, entries, place, Operand::at(scratch, 64));
+    release({a});
+    own(i, entries);
   }
 
   void logarithm(int i) {

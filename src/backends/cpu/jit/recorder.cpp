@@ -134,6 +134,10 @@ struct DoubleSteps : Steps {
   }
   static I bitwise_or(I x, int64_t y) { return binary(Kind::bitwise_or, x, jit::bits(y)); }
   static I shift_right(I x, int count) { return unary(Kind::shift_right, x, count); }
+  static bool has_tables() { return recording->set == VectorSet::avx512; }
+  static V look_up(const double* table, V place) {
+    return {recording->record({.kind = Kind::look_up, .bits = std::bit_cast<uintptr_t>(table), .a = place.node})};
+  }
 };
 using Doubles = DoubleMath<DoubleSteps>;
 

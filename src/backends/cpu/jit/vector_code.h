@@ -54,6 +54,8 @@ enum class Kind : uint8_t {
   mantissa,  // in [3/4, 3/2)
   exponent,  // of the number that begins with a's highest bit
   logarithm,  // b, a logarithm of a, but where a is no positive number: -inf of 0, inf of inf, else NaN
+  look_up,  // the last four bits of a say which of sixteen numbers at address `bits`, of a lane's width and aligned to
+  // vectors; in lanes of 64 bits
   compare,  // stream: Comparison
   choose,  // a is a mask: b where set, else c
 };

@@ -1,6 +1,5 @@
-// Products of matrices of float and double on the calling thread, for matrix multiplication and convolution.
-//
-// What oneDNN has no product for: doubles, and all of them where it is absent.
+// Products of matrices of float and double, for matrix multiplication and convolution: what oneDNN has no product for,
+// doubles, and all of them where it is absent.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +19,23 @@ struct Matrix {
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 };
 
-// c = a·b, or c += a·b. The same bits for an element whatever block of c it is computed with.
+// c = a·b, or c += a·b, on the calling thread. The same bits for an element whatever block of c it is computed with.
 template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false);
+
+// The right factor packed as tiles read it, once for many left ones, and by several threads. Its products have the bits
+// of gemm's.
+template <class T>
+class GemmPanels {
+ public:
+  GemmPanels(int64_t steps, int64_t columns);
+  int64_t elements() const { return steps_ * panels_ * panel_columns_; }  // of the memory
+  int64_t pieces() const;  // that are packed each by itself
+  void pack(const Matrix<const T>& b, int64_t piece, T* memory) const;
+  void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c) const;  // c = a·b
+
+ private:
+  int64_t steps_, columns_, panel_columns_, panels_;
+};
 
 }  // namespace mpsgraph::cpu

@@ -11,6 +11,9 @@ struct GemmTiles {
   int rows, columns;
   // tile = a·b, or tile += a·b, of packed factors: `rows` numbers of a and `columns` of b a step.
   void (*multiply)(int64_t steps, const T* a, const T* b, T* tile, int64_t row_stride, bool accumulate);
+  // packed[step][i] = from[i * stride + step * step_stride] for all rows i of a tile, or all columns; one stride is 1.
+  void (*pack_rows)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
+  void (*pack_columns)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
 };
 
 constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // of any tile

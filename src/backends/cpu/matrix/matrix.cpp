@@ -3,6 +3,8 @@
 // float and double are packed products (gemm.h) but for vectors, the halves in float on converted operands, complex
 // numbers products of real matrices of twice the size, the reference plain loops. The threads share batches and blocks
 // of rows or columns.
+#include <tuple>
+
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/matrix/gemm.h"
 #include "backends/cpu/matrix/integer_product.h"
@@ -13,28 +15,6 @@
 
 namespace mpsgraph::cpu {
 namespace {
-
-// How many blocks of the larger side of c occupy the threads that `products` leave idle.
-int64_t blocks_of(int64_t products, int64_t m, int64_t n, int64_t k) {
-  const double work =
-      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(products);
-  const auto useful = static_cast<int64_t>(std::clamp(work / 100'000, 1.0, static_cast<double>(thread_count())));
-  return std::clamp<int64_t>((useful + products - 1) / std::max<int64_t>(products, 1), 1,
-                             std::max<int64_t>(std::max(m, n) / 8, 1));
-}
-
-// Block `which` of `blocks` of c = a·b.
-template <class T>
-void gemm_block(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, int64_t which, int64_t blocks) {
-  const auto cut = [&](int64_t n, int64_t i) { return i == blocks ? n : n * i / blocks / 8 * 8; };
-  if (c.rows >= c.columns) {
-    const int64_t begin = cut(c.rows, which), n = cut(c.rows, which + 1) - begin;
-    gemm<T>(a.block(begin, 0, n, a.columns), b, c.block(begin, 0, n, c.columns));
-  } else {
-    const int64_t begin = cut(c.columns, which), n = cut(c.columns, which + 1) - begin;
-    gemm<T>(a, b.block(0, begin, b.rows, n), c.block(0, begin, c.rows, n));
-  }
-}
 
 std::vector<int64_t> offsets_of(const Dims& dims, const Dims& result, int64_t count) {
   std::vector<int64_t> offsets(static_cast<size_t>(count));
@@ -108,17 +88,53 @@ void multiply_row(const Products& p, const T* a, const T* b, T* c) {
   });
 }
 
+// How the result of a packed product is cut, each block a product of its own, which packs what it needs: panels from
+// another core would come from the outer caches.
+struct Blocks {
+  int64_t down = 1, across = 1, rows, columns;  // of a block but the last ones
+
+  explicit Blocks(const Products& p) : rows(p.m), columns(p.n) {
+    const int64_t threads = thread_count(), products = std::max<int64_t>(p.count(), 1),
+                  most = threads * blocks_of_thread;
+    const int64_t useful = std::clamp<int64_t>(products * p.m * p.n * p.k / least_work, 1, most);
+    if (products >= most || rows == 0 || columns == 0) return;
+    std::tuple<double, int64_t, int64_t> best{};  // how busy threads are, blocks, less packed
+    for (int64_t i = 1; i <= useful; ++i)
+      for (int64_t j = 1; i * j <= useful; ++j) {
+        const int64_t height = piece(p.m, i, row_unit), width = piece(p.n, j, column_unit);
+        const int64_t r = pieces(p.m, height), c = pieces(p.n, width), all = products * r * c;
+        const double busy = static_cast<double>(all) / static_cast<double>(pieces(all, threads) * threads);
+        const std::tuple score{busy, all, -(r * p.n + c * p.m)};
+        if (score <= best) continue;
+        best = score;
+        down = r, across = c, rows = height, columns = width;
+      }
+  }
+
+ private:
+  static int64_t pieces(int64_t size, int64_t piece) { return (size + piece - 1) / piece; }
+  static int64_t piece(int64_t size, int64_t count, int64_t unit) {
+    return std::min(size, pieces(pieces(size, count), unit) * unit);
+  }
+  static constexpr int64_t row_unit = 24, column_unit = 32;  // multiples of all tiles'
+  static constexpr int64_t blocks_of_thread = 2;
+  static constexpr int64_t least_work = 1 << 16;  // multiplications of a block
+};
+
 template <class T>
-void multiply(const Products& p, const T* a, const T* b, T* c) {
+void multiply(const Products& p, const Blocks& blocks, const T* a, const T* b, T* c) {
   if (p.n == 1) return multiply_by_column(p, a, b, c);
   if (p.m == 1) return multiply_row(p, a, b, c);
-  const int64_t blocks = blocks_of(std::max<int64_t>(p.count(), 1), p.m, p.n, p.k);
-  parallel_for(p.count() * blocks, grain_for(2 * p.m * p.n * p.k / blocks / 4), [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t which = unit / blocks;
-      gemm_block<T>({a + p.a[static_cast<size_t>(which)], p.m, p.k, p.k},
-                    {b + p.b[static_cast<size_t>(which)], p.k, p.n, p.n}, {c + which * p.m * p.n, p.m, p.n, p.n},
-                    unit % blocks, blocks);
+  const int64_t of_product = blocks.down * blocks.across;
+  parallel_for(p.count() * of_product, grain_for(p.m * p.n * p.k / of_product / 2), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t which = i / of_product, row = i % of_product / blocks.across * blocks.rows,
+                    column = i % blocks.across * blocks.columns;
+      const int64_t height = std::min(blocks.rows, p.m - row), width = std::min(blocks.columns, p.n - column);
+      const T *left = a + p.a[static_cast<size_t>(which)] + row * p.k,
+              *right = b + p.b[static_cast<size_t>(which)] + column;
+      gemm<T>({left, height, p.k, p.k}, {right, p.k, width, p.n},
+              {c + which * p.m * p.n + row * p.n + column, height, width, p.n});
     }
   });
 }
@@ -257,19 +273,20 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   if (lowering.reference_only() || !is_inexact(c.dtype)) return plain_kernel(products, a, b, c);
   return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
+    const Blocks blocks(products);
     if constexpr (is_half_type<T>) {
       const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
       const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));
-      return kernel([products, na, nb, nc, scratch, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+      return kernel([products, blocks, na, nb, nc, scratch, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
         float *fa = f.at<float>(scratch), *fb = fa + na, *fc = fb + nb;
         convert(f.at<T>(a), fa, na);
         convert(f.at<T>(b), fb, nb);
-        multiply(products, fa, fb, fc);
+        multiply(products, blocks, fa, fb, fc);
         convert(fc, f.at<T>(c), nc);
       });
     } else {
-      return kernel([products, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
-        multiply<T>(products, f.at<T>(a), f.at<T>(b), f.at<T>(c));
+      return kernel([products, blocks, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+        multiply<T>(products, blocks, f.at<T>(a), f.at<T>(b), f.at<T>(c));
       });
     }
   });
