@@ -11,12 +11,13 @@
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
 // who fetches it. What comes from channels last by a transposition is followed like a convolution. Constant weights are
-// transposed, too. Only in the program's own block, and only where there is a convolution or such maxima to do it for.
+// transposed, too. In blocks of control flow as well; only where there is a convolution or such maxima to do it for.
 // A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two, is an image of one row
 // throughout, [N,1,L,C]. Volumes, [N,C,D,H,W], become [N,D,H,W,C] in the same way.
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "compiler/passes.h"
@@ -147,15 +148,14 @@ bool is_back_to_second(const Operation& operation) {
 
 class ChannelsLast {
  public:
-  explicit ChannelsLast(const Graph& graph) : block_(&graph.root()) {}
-
   Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
-    if (operation.parent != block_ || !operation.control_dependencies.empty() || operation.outputs.empty() ||
+    block_ = operation.parent;
+    if (!operation.control_dependencies.empty() || operation.outputs.empty() ||
         !std::all_of(operation.outputs.begin(), operation.outputs.end(),
                      [](const auto& result) { return result->type.shape.known(); }))
       return {};
     if (is_back_to_second(operation))
-      turned_[{operation.output(), operation.output()->shape().rank()}] = r.now(operation.input(0));
+      turn(operation.output(), operation.output()->shape().rank(), r.now(operation.input(0)));
     const Operation* made = follow(r, operation);
     if (!made) return {};
     std::vector<Tensor*> stand_ins;
@@ -166,7 +166,7 @@ class ChannelsLast {
         continue;
       }
       const Shape& shape = operation.output(i)->shape();
-      turned_[{operation.output(i), shape.rank()}] = result;
+      turn(operation.output(i), shape.rank(), result);
       Builder b(r.graph());
       Tensor* back = b.transpose(result, to_second(result->shape().dims().size()));
       stand_ins.push_back(shape.rank() == 3 ? b.reshape(back, shape.dims()) : back);
@@ -180,9 +180,15 @@ class ChannelsLast {
     return may_turn(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
   }
 
-  bool follows(const Tensor* tensor) const {
-    return may_turn(tensor) && turned_.contains({tensor, tensor->type.shape.rank()});
+  bool follows(const Tensor* tensor) const { return may_turn(tensor) && known(tensor, tensor->type.shape.rank()); }
+
+  // What stands for a tensor with its channels last, where it was made in this block or one around it; else null.
+  Tensor* known(const Tensor* tensor, int rank) const {
+    for (const Block* block = block_; block; block = block->parent)
+      if (const auto found = turned_.find({tensor, rank, block}); found != turned_.end()) return found->second;
+    return nullptr;
   }
+  Tensor* turn(const Tensor* tensor, int rank, Tensor* last) { return turned_[{tensor, rank, block_}] = last; }
 
   // The operation on transposed operands; null when it stays.
   const Operation* follow(Rewriter& r, const Operation& operation) {
@@ -349,23 +355,23 @@ class ChannelsLast {
 
   // A tensor with its channels last; one of fewer axes as it is broadcast to an image, or a signal.
   Tensor* image(Rewriter& r, const Tensor* tensor, int rank) {
-    if (const auto known = turned_.find({tensor, rank}); known != turned_.end()) return known->second;
+    if (Tensor* last = known(tensor, rank)) return last;
     Tensor* now = r.now(tensor);
     Dims dims = tensor->type.shape.dims();
     const auto missing = static_cast<size_t>(rank) - dims.size();
     if (element_count(dims) == 1 && missing > 0) return now;  // as it is broadcast to anything
     if (missing == 0 && rounds_alike(*tensor->operation)) {  // a kernel on integers wants nothing in between
       const Operation* made = with(r, *tensor->operation, tensor->operation->attributes);
-      return turned_[{tensor, rank}] = made->output();
+      return turn(tensor, rank, made->output());
     }
     dims.insert(dims.begin(), missing, 1);
     if (rank == 3) dims.insert(dims.begin() + 2, 1);  // the one row
     if (const ConstantPtr* value = constant_of(now))
       if (const ConstantPtr constant = turned_constant(*value, dims))
-        return turned_[{tensor, rank}] = r.constant(*tensor->operation, constant);
+        return turn(tensor, rank, r.constant(*tensor->operation, constant));
     Builder b(r.graph());
     if (dims.size() != tensor->type.shape.dims().size()) now = b.reshape(now, dims);
-    return turned_[{tensor, rank}] = b.transpose(now, to_last(dims.size()));
+    return turn(tensor, rank, b.transpose(now, to_last(dims.size())));
   }
 
   // At once, because passes before fold look for constants.
@@ -373,8 +379,8 @@ class ChannelsLast {
     return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(dims.size())}});
   }
 
-  const Block* block_;
-  std::map<std::pair<const Tensor*, int>, Tensor*> turned_;  // by tensor and rank
+  const Block* block_ = nullptr;  // of the operation at hand
+  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // by tensor, rank and block
 };
 
 // A depthwise convolution alone between two transpositions is made as it was: kernels run along rows, too, and turning
@@ -382,10 +388,13 @@ class ChannelsLast {
 // kernels along rows have no loops.
 class LoneDepthwise {
  public:
-  explicit LoneDepthwise(const Program& program) : root_(&program.graph->root()), users_(program) {}
+  explicit LoneDepthwise(const Program& program) : users_(program) {}
 
   Rewriter::Replacement operator()(Rewriter& r, const Operation& back) {
-    if (!stands_alone(back) || !is_back_to_second(back)) return {};
+    if (!back.control_dependencies.empty() || !is_back_to_second(back)) return {};
+    const auto stands_alone = [&](const Operation& operation) {
+      return operation.parent == back.parent && operation.control_dependencies.empty();
+    };
     const Operation& convolution = *back.input(0)->operation;
     if (!stands_alone(convolution) || !is_depthwise(convolution) || !users_.only(convolution.output())) return {};
     const Operation& there = *convolution.input(0)->operation;
@@ -399,9 +408,6 @@ class LoneDepthwise {
   }
 
  private:
-  bool stands_alone(const Operation& operation) const {
-    return operation.parent == root_ && operation.control_dependencies.empty();
-  }
   // With channels last, in float32, one filter for each channel, whose taps and windows are neighbours.
   static bool is_depthwise(const Operation& operation) {
     if (!one_of(operation.kind(), {"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||
@@ -415,19 +421,17 @@ class LoneDepthwise {
            groups == operation.output()->shape().dims().back();
   }
 
-  const Block* root_;
   Users users_;
 };
 
 }  // namespace
 
 void channels_last(Program& program) {
-  const Block* root = &program.graph->root();
-  const auto begins = [&](const Operation& operation) {
-    return operation.parent == root && (is_image_convolution(operation) || is_wide_pooling(operation));
+  const auto begins = [](const Operation& operation) {
+    return is_image_convolution(operation) || is_wide_pooling(operation);
   };
   if (!any_operation(program, begins)) return;
-  ChannelsLast pass(*program.graph);
+  ChannelsLast pass;
   rewrite(program, std::ref(pass));
   LoneDepthwise alone(program);
   rewrite(program, std::ref(alone));

@@ -227,23 +227,26 @@ def test_only_its_own_transpositions_around_a_depthwise_convolution_go(layout):
         np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_branches_keep_their_layout():
-    """Within blocks nothing is turned, and what comes from there is taken as it is."""
+def test_blocks_are_turned_within_themselves():
+    """What one branch has turned is not the other's; what stands around both is turned once for them."""
     g = mg.Graph()
-    x, flag = g.placeholder(IMAGES.shape), g.placeholder((), mg.bool_)
-    w = weights(g, 3, 3, 4, 4)
+    x, flag, count = g.placeholder(IMAGES.shape), g.placeholder((), mg.bool_), g.placeholder((), mg.int32)
+    w, seen = weights(g, 3, 3, 4, 4, constant=True), {}
 
     def convolved(t):
-        return g.convolution2d(t, w, padding="TF_SAME", **FIRST)
+        return g.relu(g.convolution2d(t, w, padding="TF_SAME", **FIRST) + weights(g, 4, 1, 1, constant=True))
 
     h = convolved(x)
-    y = convolved(g.if_(flag, lambda: convolved(h), lambda: g.negative(h))[0])
-    feeds = {x: IMAGES, flag: np.array(True)}
-    run = [
-        np.array(g.compile(feeds, [y], options=options).run([feeds[p] for p in (x, flag)])[0])
-        for options in (None, PLAIN)
-    ]
-    np.testing.assert_allclose(*run, rtol=1e-4, atol=1e-5)
+    y = convolved(g.if_(flag, lambda: convolved(h) + convolved(x * 2), lambda: convolved(g.negative(x)) - h)[0])
+    y = g.for_(count, initial=[y], body=lambda _, state: [convolved(convolved(state)) * 0.25])[0]
+    for choice in (True, False):
+        feeds = {x: IMAGES, flag: np.array(choice), count: np.int32(2)}
+        observed = mg.CompilationDescriptor(observe=seen.__setitem__)
+        made = [g.compile(feeds, [y], options=options) for options in (observed, PLAIN)]
+        results = [np.array(e.run([feeds[feed] for feed in e.feeds])[0]) for e in made]
+        np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+    text = seen["schedule"]
+    assert "NCHW" not in text and kinds(text)["fused_convolution2d"] == 7, text
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -60,7 +60,9 @@ constexpr double for_items = 100;      // longer than waking costs
 
 // ---- the account
 
-constexpr double most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;  // microseconds
+// In microseconds. What helpers begin with, at first and after a pause, outlasts their waking and some late comings: the
+// first loop says little.
+constexpr double first_balance = 500, most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;
 
 struct Place {
   int64_t member = 0;
@@ -183,7 +185,7 @@ void ThreadPool::settle(Job& job, int64_t own, uint64_t worked, uint64_t waited)
   const uint64_t pause =
       std::clamp(2 * pause_.load(std::memory_order_relaxed), microseconds(first_pause), microseconds(longest_pause));
   pause_.store(pause, std::memory_order_relaxed);
-  balance_.store(0, std::memory_order_relaxed);
+  balance_.store(static_cast<int64_t>(microseconds(first_balance)), std::memory_order_relaxed);
   alone_until_.store(ticks() + pause, std::memory_order_relaxed);
 }
 
@@ -193,7 +195,7 @@ void ThreadPool::start(int threads) {
   const std::lock_guard lock(starting_);
   if (helpers_ >= threads - 1) return;
   if (!helper_) helper_ = std::make_unique<Helper[]>(static_cast<size_t>(runtime::most_threads()));
-  microseconds(1);  // measured before anybody waits
+  if (helpers_ == 0) balance_.store(static_cast<int64_t>(microseconds(first_balance)));
   struct Start {
     ThreadPool* pool;
     int64_t member;
@@ -276,7 +278,7 @@ void ThreadPool::begin_team() {
   if (!helper_) {
     helper_ = std::make_unique<Helper[]>(static_cast<size_t>(runtime::most_threads()));
     helpers_ = runtime::most_threads();  // none has to be started
-    microseconds(1);
+    balance_.store(static_cast<int64_t>(microseconds(first_balance)));
   }
   dismissed_ = false;
 }

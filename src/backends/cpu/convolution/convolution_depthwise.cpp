@@ -3,9 +3,9 @@
 //
 // Forward, a row of pixels is cut in those that see the same taps: most of it, and single ones at its edges. oneDNN
 // would write a kernel for each size at its first run, and run it on threads that are all waited for, or on one.
-// Without strides the gradient is such a convolution itself. With strides it is oneDNN's but where taps lie apart: there
-// its kernels give way to general ones, and from dilations of 16 on to products of matrices of one column. Weights are
-// brought into the order of taps: once where they are constants, else in each run.
+// Without strides the gradient is such a convolution itself. With strides it is oneDNN's but where taps lie apart:
+// there its kernels give way to general ones, and from dilations of 16 on to products of matrices of one column.
+// Weights are brought into the order of taps: once where they are constants, else in each run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>

@@ -17,8 +17,8 @@ struct DepthwisePixel {
 
 // Of pixels side by side that see the same taps: rows of taps, and in a row taps that are evenly spaced. Steps are in
 // elements; a tap's weights are `channels` behind those of the tap before. Sums get bias and residual, where there are
-// any, and relu. Of two rows of results at once the second one's taps see what the first one's next rows of taps see, so
-// that `rows` has one more.
+// any, and relu. Of two rows of results at once the second one's taps see what the first one's next rows of taps see,
+// so that `rows` has one more.
 struct DepthwiseStrip {
   const float* const* rows;  // what the first tap of each row sees of the first pixel
   const float* const* weights;

@@ -49,7 +49,7 @@ enum class Kind : uint8_t {
   to_float,
   to_integer,  // integers; to_integer rounds to zero; of lanes of 64 bits only with AVX-512, as shift_right_sign
   to_bfloat16,  // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16, in lanes of 32 bits
-  scale,  // a 2^b, b an integer as float; this and the next ones only with AVX-512
+  scale,  // a 2^b, b rounded down; this and the next ones only with AVX-512
   near_reciprocal,  // of normal numbers below 2^126, within 1 ulp; in lanes of 32 bits
   mantissa,  // in [3/4, 3/2)
   exponent,  // of the number that begins with a's highest bit

@@ -18,9 +18,11 @@ struct DoubleMath {
   using V = typename P::V;
   using I = typename P::I;
 
-  // e^x, 2^x and 10^x, 2 ulp each: x = n ln 2 + r, |r| <= ln 2 / 2.
+  // e^x, 2^x and 10^x, 2 ulp each: x = n ln 2 + r, |r| <= ln 2 / 2; with tables e^x by n / 16 and |r| <= ln 2 / 32.
   static V exp(V x) {
-    const Exponential e = exponential(P::clamped(-746., x, 710.));
+    const V c = P::clamped(-746., x, 710.);
+    if (P::has_tables()) return exp_by_table(c);
+    const Exponential e = exponential(c);
     return P::times_power_of_two(e.rest + 1., e.n);
   }
   static V exp2(V x) {
@@ -185,6 +187,14 @@ struct DoubleMath {
   static Exponential exponential(V x) {
     const V n = nearest(x * 0x1.71547652b82fep+0);
     return {n, rest_of_exp(P::minus_product(P::minus_product(x, n, P::splat(ln_2)), n, P::splat(ln_2_rest)))};
+  }
+  static V exp_by_table(V x) {
+    const V near = x * 0x1.71547652b82fep+4 + whole, n = near - whole;  // the last four bits are the place in the table
+    const V r = P::minus_product(P::minus_product(x, n, P::splat(ln_2 / 16)), n, P::splat(ln_2_rest / 16));
+    const V q = polynomial(r, 0.00019841463826261545, 0.001388906347556763, 0.008333333332991954, 0.04166666666359425,
+                           0.16666666666666669, 0.5000000000000001);
+    const V power = P::look_up(power_table, near);
+    return P::times_power_of_two(power * (r + r * r * q) + power, n * (1. / 16));  // which takes the whole part of it
   }
   static V rest_of_exp(V r) {  // e^r - 1
     const V q = polynomial(r, 2.5100424157005067e-08, 2.7620138719733994e-07, 2.7557268378684192e-06,

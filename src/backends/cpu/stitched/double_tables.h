@@ -3,8 +3,8 @@
 
 namespace mpsgraph::cpu {
 
-// erf(k h + d), |d| <= h / 2, k < 16, as a polynomial of d: [power][k]. Interpolated at Chebyshev nodes, that of k = 0 as
-// an odd function divided by d, so that it keeps its digits near 0; made for this file. From 15.2 h on erf is 1.
+// erf(k h + d), |d| <= h / 2, k < 16, as a polynomial of d: [power][k]. Interpolated at Chebyshev nodes, that of k = 0
+// as an odd function divided by d, so that it keeps its digits near 0; made for this file. From 15.2 h on erf is 1.
 inline constexpr double erf_spacing = 0.390625;
 inline constexpr int erf_powers = 14;
 alignas(64) inline constexpr double erf_table[erf_powers][16] = {
@@ -63,6 +63,26 @@ alignas(64) inline constexpr double erf_table[erf_powers][16] = {
      6.300725634568486e-06, -1.8388613247219408e-05, 2.1969712181031914e-06, 2.8840337530400826e-06,
      -3.987054294980889e-07, -2.825539782451375e-07, 2.789581111934466e-09, 1.5069851513412124e-08,
      2.849799625312186e-09, 2.6142533751613417e-10, 1.419131094706759e-11, 4.910841455322623e-13},
+};
+
+// 2^(j / 16).
+alignas(64) inline constexpr double power_table[16] = {
+    1.0,
+    1.0442737824274138,
+    1.0905077326652577,
+    1.1387886347566916,
+    1.189207115002721,
+    1.241857812073484,
+    1.2968395546510096,
+    1.3542555469368927,
+    1.4142135623730951,
+    1.4768261459394993,
+    1.5422108254079407,
+    1.6104903319492543,
+    1.681792830507429,
+    1.7562521603732995,
+    1.8340080864093424,
+    1.9152065613971474,
 };
 
 }  // namespace mpsgraph::cpu
