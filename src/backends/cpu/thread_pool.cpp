@@ -60,8 +60,8 @@ constexpr double for_items = 100;      // longer than waking costs
 
 // ---- the account
 
-// In microseconds. What helpers begin with, at first and after a pause, outlasts their waking and some late comings: the
-// first loop says little.
+// In microseconds. What helpers begin with, at first and after a pause, outlasts their waking and some late comings:
+// the first loop says little.
 constexpr double first_balance = 500, most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;
 
 struct Place {
