@@ -85,6 +85,22 @@ TEST(pauses_are_no_reason_to_try_again_and_again) {
   CHECK(machine.runs_alone <= 4 * 4000 / 256 + 8);
 }
 
+// Beside busy processes short runs take now longer and now shorter, and a helper that has lost its processor costs as
+// much as many of them.
+TEST(what_costs_much_is_seldom_tried) {
+  Machine machine{.together = 1000, .alone = 40};
+  machine.run(1000);
+  double all = 0;
+  machine.runs_alone = 0;
+  constexpr int rounds = 100, runs = 300;
+  for (int round = 0; round < rounds; ++round) {
+    machine.alone = round % 2 ? 60 : 40;
+    all += runs * machine.alone;
+    machine.run(runs);
+  }
+  CHECK((rounds * runs - static_cast<double>(machine.runs_alone)) * machine.together < 0.06 * all);
+}
+
 TEST(long_runs_are_not_tried_alone) {
   Machine machine{.together = 50'000, .alone = 10};
   CHECK_EQUAL(machine.alone_of(1000), 0);

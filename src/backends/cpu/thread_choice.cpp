@@ -17,23 +17,28 @@ constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // as much slower or faster, something else has begun or ended on the machine
 constexpr int few_runs = 16;
 constexpr int64_t least_pause = 64, share_of_pause = 8;  // before a trial because of that
+// A helper that loses its processor during a trial may cost as much as hundreds of runs.
+constexpr double rest_of_trial = 32;  // times as long as one has cost more than its runs would have taken
 
 }  // namespace
 
 void ThreadChoice::ran(bool alone, uint64_t ticks) {
   ++runs_;
   if (!trying_) {
+    since_trial_ += ticks;
     // A program that pauses now and then is slow after each pause, which says nothing about threads.
     if (changed(ticks))
       next_trial_ =
           std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
-    if (runs_ < next_trial_ || ticks > microseconds(longest)) return;
+    if (runs_ < next_trial_ || ticks > microseconds(longest) || static_cast<double>(since_trial_) < rest_) return;
     trying_ = true;
     turn_ = runs_of_turn_ = 0;
     std::fill_n(time_, turns, 0);
     std::fill_n(timed_, turns, 0);
     return;
   }
+  tried_time_ += ticks;
+  ++tried_;
   if (alone != (turn_ % 2 == 1)) return;  // begun by another thread before the turn
   if (++runs_of_turn_ > 1) {  // the first one of a turn brings data to its cores
     time_[turn_] += ticks;
@@ -73,6 +78,9 @@ void ThreadChoice::decide() {
   next_trial_ = runs_ + pause_;
   last_trial_ = runs_;
   usual_ = alone_ == before ? now : other;
+  rest_ = rest_of_trial * (static_cast<double>(tried_time_) - static_cast<double>(tried_) * usual_);
+  tried_time_ = since_trial_ = 0;
+  tried_ = 0;
   recent_ = 0;
   recent_runs_ = 0;
 }

@@ -29,6 +29,9 @@ class ThreadChoice {  // for one thread at a time
   int64_t timed_[turns] = {};
   double usual_ = 0, recent_ = 0;  // time of a run as chosen: when it was, and of some runs just now
   int recent_runs_ = 0;
+  uint64_t tried_time_ = 0, since_trial_ = 0;  // of all runs of a trial, and of those after it
+  int64_t tried_ = 0;
+  double rest_ = 0;  // how long runs take, together, before the next trial
 };
 
 }  // namespace mpsgraph::cpu
