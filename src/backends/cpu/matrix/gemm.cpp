@@ -13,8 +13,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t most_steps =
-    192;  // of a chunk: a panel of 24 KB, with vectors of 64 bytes, and 12 KB of a tile's rows
+constexpr int64_t most_steps = 192;  // of a chunk: 24 KB of doubles in a panel, and 12 KB in a tile's rows
 constexpr int64_t block_rows = 96;  // 144 KB of doubles; a multiple of every tile's rows
 constexpr int64_t block_columns = 256;  // 384 KB of doubles; likewise of columns
 constexpr int64_t panels_at_once = 4;  // are packed: rows of 512 contiguous bytes
