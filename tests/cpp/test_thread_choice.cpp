@@ -101,6 +101,15 @@ TEST(what_costs_much_is_seldom_tried) {
   CHECK((rounds * runs - static_cast<double>(machine.runs_alone)) * machine.together < 0.06 * all);
 }
 
+TEST(short_runs_are_alone_and_tried_once_they_are_longer) {
+  Machine machine{.together = 20, .alone = 25};
+  machine.run(10);
+  CHECK_EQUAL(machine.alone_of(4000), 4000);
+  machine.together = 1000, machine.alone = 2000;
+  machine.run(400);
+  CHECK(machine.alone_of(1000) < 50);
+}
+
 TEST(long_runs_are_not_tried_alone) {
   Machine machine{.together = 50'000, .alone = 10};
   CHECK_EQUAL(machine.alone_of(1000), 0);

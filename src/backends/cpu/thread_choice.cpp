@@ -10,6 +10,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr double longest = 20'000;      // microseconds: runs that take longer gain by helpers, where there are any
+constexpr double shortest = 30;  // runs that take less are not worth waking a helper, which takes as long
 constexpr double worth_changing = 0.97;  // of the time
 // So much slower, a way is given up after a few runs: the one that is tried costs time, the usual one was found better.
 constexpr double not_better = 1.1, far_worse = 1.5;
@@ -31,6 +32,11 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
       next_trial_ =
           std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
     if (runs_ < next_trial_ || ticks > microseconds(longest) || static_cast<double>(since_trial_) < rest_) return;
+    if (ticks < microseconds(shortest)) {
+      alone_ = true;
+      next_trial_ = runs_ + first_pause;
+      return;
+    }
     trying_ = true;
     turn_ = runs_of_turn_ = 0;
     std::fill_n(time_, turns, 0);
