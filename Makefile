@@ -14,9 +14,9 @@
 #
 #   make test-project  layout of the source tree, tables in docs/, the benchmarks' harness (tests/project)
 #   make test-cpp      the C++ tests (tests/cpp)
-#   make test-standin  the stand-in of Apple's frameworks, and the Metal backend from C++ (tests/standin, tests/metal)
+#   make test-mock  the mock of Apple's frameworks, and the Metal backend from C++ (tests/mock, tests/metal)
 #   make test-cpu      all other rooms of tests/, on device cpu
-#   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
+#   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the mock
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
 #   make test-jax      JAX's programs likewise (tests/jax_and_xla), a part of JAX's own harnesses among them; not a part
@@ -62,11 +62,11 @@ SOURCES := $(shell find include src python cmake -not -name '*.pyc' -not -name '
 CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.inc')
 
 # The parts of `make test`. The commands in them use all processors themselves, so that the parts take turns.
-PARTS := test-project test-cpp test-standin test-cpu test-metal
+PARTS := test-project test-cpp test-mock test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-distributed test-swift \
-        test-slow test-systems bench conformance lint format stubs docs site sanitize coverage apple standin clean
+        test-slow test-systems bench conformance lint format stubs docs site sanitize coverage apple mock clean
 
 build: $(VENV)/installed
 
@@ -118,7 +118,7 @@ endef
 # Packages of tests find cmake and ninja as they find python.
 test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST)
 
-test-project: standin $(TOOLS)
+test-project: mock $(TOOLS)
 	@echo "== $@: the source tree, its pages, the benchmarks' harness"
 	$(TOGETHER) $(PYTEST) $(SHARED) tests/project
 
@@ -129,30 +129,30 @@ test-cpp: build $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(BUILD)
 	MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST) tests/cpp
 
-test-standin: standin
-	@echo "== $@: the stand-in of Apple's frameworks, and the Metal backend from C++"
-	$(BIN)/ctest --test-dir build/standin --output-on-failure
+test-mock: mock
+	@echo "== $@: the mock of Apple's frameworks, and the Metal backend from C++"
+	$(BIN)/ctest --test-dir build/mock --output-on-failure
 
 test-cpu: build $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device cpu"
 	$(call rooms,,project cpp)
 
-test-metal: standin $(TOOLS)
+test-metal: mock $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
 	$(call rooms,MPSGRAPH_TEST_DEVICE=metal)
 
-# The Metal backend and the stand-in, compiled by a clang that is installed where that can be done, else asked for.
-standin: build
-	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/standin -G Ninja \
+# The Metal backend and the mock, compiled by a clang that is installed where that can be done, else asked for.
+mock: build
+	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/mock -B build/mock -G Ninja \
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
-	$(BIN)/cmake --build build/standin
+	$(BIN)/cmake --build build/mock
 
 # The same as older systems. What needs a newer one must say so.
 SYSTEMS := 13.3 14.0 15.0
-test-systems: standin $(TOOLS)
+test-systems: mock $(TOOLS)
 	@for system in $(SYSTEMS); do \
 	  echo "== $@: tests on device metal as macOS $$system"; \
-	  MPSGRAPH_STANDIN_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) $(SHARED) \
+	  MPSGRAPH_MOCK_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) $(SHARED) \
 	    $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
 	done
 
@@ -266,7 +266,7 @@ stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
 
-docs: standin $(TOOLS)
+docs: mock $(TOOLS)
 	$(BIN)/python tools/operations.py
 	$(BIN)/python tools/nngraph.py
 
@@ -298,7 +298,7 @@ format: $(TOOLS)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Then the Metal backend over the stand-in, with everything compiled by clang and without the CPU device.
+# Then the Metal backend over the mock, with everything compiled by clang and without the CPU device.
 sanitize: $(VENV)/build-requirements.txt
 	for kind in thread address; do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/$$kind -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
@@ -309,23 +309,23 @@ sanitize: $(VENV)/build-requirements.txt
 	  cmake -S . -B build/clang-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_CPU=OFF && \
 	  cmake --build build/clang-$$kind && \
-	  cmake -S tests/standin -B build/standin-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
+	  cmake -S tests/mock -B build/mock-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
 	    -DMPSGRAPH_BUILD=$(CURDIR)/build/clang-$$kind && \
-	  cmake --build build/standin-$$kind && ctest --test-dir build/standin-$$kind --output-on-failure || exit 1; \
+	  cmake --build build/mock-$$kind && ctest --test-dir build/mock-$$kind --output-on-failure || exit 1; \
 	done
 
 # Of the Metal backend; what is left is listed in tests/metal/uncovered.md. The second run is the other side of the
 # questions about the system's version.
 PROFILE := LLVM_PROFILE_FILE=$(CURDIR)/build/coverage/profiles/%p.profraw MPSGRAPH_TEST_DEVICE=metal \
-           MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/libmpsgraph.so
+           MPSGRAPH_MOCK=$(CURDIR)/build/coverage/libmpsgraph.so
 coverage: build $(TOOLS)
-	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/coverage \
+	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/mock -B build/coverage \
 	  -G Ninja \
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD) -DMPSGRAPH_COVERAGE=ON
 	$(BIN)/cmake --build build/coverage --target mpsgraph
 	rm -rf build/coverage/profiles
 	$(PROFILE) $(BIN)/python -m pytest -q -m "not slow"
-	$(PROFILE) MPSGRAPH_STANDIN_MACOS=13.3 $(BIN)/python -m pytest -q tests/operations/test_values.py \
+	$(PROFILE) MPSGRAPH_MOCK_MACOS=13.3 $(BIN)/python -m pytest -q tests/operations/test_values.py \
 	  -k "test_values and float32 and not fft and not fourier and not cast and not bfloat16 and not complex"
 	$(BIN)/python tests/metal/line_coverage.py build/coverage --at-least 95
 

@@ -1,7 +1,7 @@
 """How building and compiling grow from 100 to 10,000 operations; near linear is the aim. Ours alone.
 
 Two graphs: the training step of a deep residual perceptron, that is forward, gradients and updates; and one long chain
-of element-wise operations, which becomes a single stitched region. The exponent is the slope in a log-log plot.
+of element-wise operations, which becomes a single fused element-wise kernel. The exponent is the slope in a log-log plot.
 """
 
 import math

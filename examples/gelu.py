@@ -1,7 +1,7 @@
 """A function of one's own in basic operations, and what the compiler makes of it: one kernel instead of four.
 
 The talk's "Build customized ML models" (WWDC20) writes GeLU with constants, a square root, multiplications, the error
-function and an addition, and says that stitching makes it "ten to 50 times faster" and saves memory, without a line of
+function and an addition, and says that fusion makes it "ten to 50 times faster" and saves memory, without a line of
 code. Here both are measured: with the pass, and with it left out, where every operation writes its result to memory.
 Run: python examples/gelu.py [--largest 24] [--output DIR]; page: docs/examples/gelu.md.
 """
@@ -34,7 +34,7 @@ def gelu(g: mg.Graph, x: mg.Tensor) -> mg.Tensor:
 
 @dataclass
 class Program:
-    """GeLU, or GeLU and its gradient, compiled for one size, with or without stitching."""
+    """GeLU, or GeLU and its gradient, compiled for one size, with or without fusion."""
 
     executable: mg.Executable
     results: list[mg.NDArray]
@@ -44,13 +44,13 @@ class Program:
 
 
 def programs(size: int, what: str) -> tuple[Program, Program]:
-    """The same graph twice: stitched, and with the pass left out."""
+    """The same graph twice: fused, and with the pass left out."""
     g = mg.Graph()
     x = g.placeholder((-1,), name="x")
     y = gelu(g, x)
     targets = [y, g.gradients(y, x)[x]] if what == BACKWARD else [y]
     made = []
-    for left_out in ([], ["stitch"]):
+    for left_out in ([], ["fuse_elementwise"]):
         options = mg.CompilationDescriptor(disabled_passes=left_out)
         executable = g.compile({x: (size,)}, targets, options=options)
         made.append(Program(executable, [mg.NDArray((size,)) for _ in targets]))
@@ -74,7 +74,7 @@ def seconds_each(both: Sequence[Program], values: np.ndarray, seconds: float) ->
 
 @dataclass
 class Row:
-    """What was measured: seconds of a run and bytes of intermediate results, stitched first."""
+    """What was measured: seconds of a run and bytes of intermediate results, fused first."""
 
     what: str
     size: int
@@ -88,7 +88,7 @@ class Row:
 
 def measure(sizes: Sequence[int], seconds: float = SECONDS) -> list[Row]:
     """A row for each program and size, printed when it is there."""
-    print(f"{'':22}{'elements':>12}{'stitched':>12}{'not':>12}{'ratio':>8}{'intermediate results, bytes':>36}")
+    print(f"{'':22}{'elements':>12}{'fused':>12}{'not':>12}{'ratio':>8}{'intermediate results, bytes':>36}")
     rows = []
     for what in (FORWARD, BACKWARD):
         for size in sizes:
@@ -102,17 +102,17 @@ def measure(sizes: Sequence[int], seconds: float = SECONDS) -> list[Row]:
 
 
 def draw(path: Path, rows: list[Row]) -> None:
-    """How many times as fast stitched programs are, and what the others keep in memory, over the size."""
+    """How many times as fast fused programs are, and what the others keep in memory, over the size."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(11, 4.4), layout="constrained")
     faster, memory = figure.subplots(1, 2)
     for what, colour in ((FORWARD, "#31688e"), (BACKWARD, "#b5651d")):
         own = [row for row in rows if row.what == what]
         sizes = [row.size for row in own]
         faster.plot(sizes, [row.ratio for row in own], "o-", color=colour, label=what)
-        memory.plot(sizes, [row.bytes[1] for row in own], "o-", color=colour, label=f"{what}, not stitched")
-        memory.plot(sizes, [row.bytes[0] for row in own], "o--", color=colour, label=f"{what}, stitched")
+        memory.plot(sizes, [row.bytes[1] for row in own], "o-", color=colour, label=f"{what}, not fused")
+        memory.plot(sizes, [row.bytes[0] for row in own], "o--", color=colour, label=f"{what}, fused")
     faster.axhline(1, color="#999999", linewidth=1)
-    faster.set(xscale="log", ylim=(0, None), title="Stitched GeLU: times as fast as without stitching")
+    faster.set(xscale="log", ylim=(0, None), title="Fused GeLU: times as fast as without fusion")
     memory.set(xscale="log", yscale="log", title="Bytes of intermediate results")
     for axes in (faster, memory):
         axes.set_xlabel("elements")
@@ -130,7 +130,7 @@ def main() -> None:
     if not SMALLEST <= options.largest <= 30:
         parser.error(f"--largest must be from {SMALLEST} to 30, got {options.largest}")
     options.output.mkdir(parents=True, exist_ok=True)
-    for program, name in zip(programs(1 << SMALLEST, FORWARD), ("stitched", "not"), strict=True):
+    for program, name in zip(programs(1 << SMALLEST, FORWARD), ("fused_elementwise", "not"), strict=True):
         print(f"Kernels {name}: {', '.join(program.executable.kernel_names())}")
     rows = measure([1 << power for power in range(SMALLEST, options.largest + 1, 2)])
     draw(options.output / "gelu.png", rows)

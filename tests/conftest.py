@@ -62,7 +62,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> object:
-    """On a system that is older than the newest (MPSGRAPH_STANDIN_MACOS) what needs a newer one must say so."""
+    """On a system that is older than the newest (MPSGRAPH_MOCK_MACOS) what needs a newer one must say so."""
     if not device.OLD_SYSTEM:
         return (yield)
     try:

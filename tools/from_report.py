@@ -167,7 +167,7 @@ def _take_answer(found: Findings, outcome: dict[str, Any]) -> None:
 def _told(found: Findings, rule: Rule, verdict: str, answer: str, outcome: dict[str, Any]) -> str:
     row = f'the row "{rule.row}"' if rule.row else "what the code goes by"
     cells = table().get(rule.row, [])
-    places = f"; the stand-in's rule: {cells[3]}; ours: {cells[4]}" if cells else ""
+    places = f"; the mock's rule: {cells[3]}; ours: {cells[4]}" if cells else ""
     better = f"{row} does not hold on {found.where}: the detour is not needed there{places}"
     what = {
         BETTER: better if rule.row else f"the code might be simpler, going by {found.where}",

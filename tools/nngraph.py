@@ -19,7 +19,7 @@ INTRODUCTION = """## All nodes
 
 - **gradient filter**: *yes*, or *none* with the reason below.
 - **CPU**: *yes*: lowered to operations of the core graph, with their gradients.
-- **Metal**: *yes*: Apple's class, checked over the stand-in of Apple's frameworks; a number: with a limit, below.
+- **Metal**: *yes*: Apple's class, checked over the mock of Apple's frameworks; a number: with a limit, below.
 - **macOS**: the first that has Apple's class.
 """
 

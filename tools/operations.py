@@ -4,8 +4,8 @@
 
 What the operation table knows comes from the installed package, element types and second derivatives from the tests'
 cases, kernels from the sources of the CPU engine, selectors from apple_operations.txt beside this file. What device
-metal can do, and on which systems, is found by compiling the cases for it over the stand-in of the tests, which has to
-be built: `make standin`.
+metal can do, and on which systems, is found by compiling the cases for it over the mock of the tests, which has to
+be built: `make mock`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Made by `make docs` from the operation table; do not edit.
 - **second order**: the derivative of the derivative is compared with central differences.
 - **element types** of the operands that may have several. *floats* are float32, float16, bfloat16 and float64,
   *complex* is complex64 and complex128; float64 and complex128 exist on the CPU only.
-- **CPU**: *kernel*, *stitched* (element-wise: part of one loop with its neighbours), *composition*, or *built in*
+- **CPU**: *kernel*, *fused* (element-wise: part of one loop with its neighbours), *composition*, or *built in*
   (places in memory, other names for the same memory, control flow).
 - **Metal**: *MPSGraph* (by operations of MPSGraph for this one), *composition*, *built in*, or – with the reason below;
   and the first macOS that has all it takes, of those from 13.3 on.
@@ -93,9 +93,9 @@ def metal(kind: str) -> str:
     dtype = (
         next((d for d in case.dtypes if device.has(d)), "float32") if any(typed(x) for x in case.inputs) else "float32"
     )
-    standin = device.standin()
+    mock = device.mock()
     for system in SYSTEMS:
-        standin.standin_set_macos_version(ctypes.c_double(system))
+        mock.mock_set_macos_version(ctypes.c_double(system))
         names = compiled(case, dtype)
         if names is not None:
             native = any(re.sub(r"_\d+$", "", name) == kind for name in names)
@@ -117,7 +117,7 @@ def twice() -> set[str]:
 def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str, tuple[str, list[str]]]) -> str:
     kind = d["name"]
     engine = (
-        "stitched"
+        "fused_elementwise"
         if d["elementwise"]
         else "kernel"
         if kind in known

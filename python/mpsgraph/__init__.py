@@ -10,9 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _former_names, _loader
+from . import _loader
 
-_former_names.install()
 _loader.load()
 
 from . import _core_docstrings, random  # noqa: E402

@@ -33,7 +33,7 @@ from typing import (
 import numpy as np
 
 from ._core import DType, NDArray, Tensor
-from ._shown import shown
+from ._display import shown
 from .errors import DTypeError, Error, GraphError, ShapeError
 
 T = TypeVar("T")

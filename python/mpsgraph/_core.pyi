@@ -616,7 +616,7 @@ class Device:
     """
     A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there.
     
-        Device metal has been verified over a stand-in of Apple's frameworks, by compiling for macOS and against Apple's
+        Device metal has been verified over a mock of Apple's frameworks, by compiling for macOS and against Apple's
         interfaces; it has not yet run on Apple hardware (docs/metal.md).
     
         >>> "cpu" in mg.Device.names()
@@ -1125,9 +1125,9 @@ class CompilationDescriptor:
     
         >>> g, passes = mg.Graph(), []
         >>> x = g.placeholder((2,), name="x")
-        >>> how = mg.CompilationDescriptor(disabled_passes=["stitch"], observe=lambda name, text: passes.append(name))
+        >>> how = mg.CompilationDescriptor(disabled_passes=["fuse_elementwise"], observe=lambda name, text: passes.append(name))
         >>> _ = g.compile({x: (2,)}, [x + 1.0], options=how)
-        >>> "fold" in passes, "stitch" in passes
+        >>> "fold" in passes, "fuse_elementwise" in passes
         (True, False)
         
     """

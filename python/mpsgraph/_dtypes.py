@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._core import ConstantData, DType, bfloat16, bool_, complex64, float32, int32
-from ._shown import shown
+from ._display import shown
 from .errors import DTypeError, ShapeError
 
 DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]

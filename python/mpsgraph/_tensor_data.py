@@ -11,8 +11,8 @@ import numpy as np
 from . import _core
 from ._checks import checked
 from ._core import NDArray
+from ._display import shown
 from ._dtypes import DTypeLike, as_dtype
-from ._shown import shown
 from .errors import GraphError, ShapeError
 
 

@@ -28,8 +28,8 @@ from ._core import (
     Operation,
     Tensor,
 )
+from ._display import shown
 from ._dtypes import as_dtype
-from ._shown import shown
 from .errors import GraphError
 from .ops._family import user_location
 from .ops.activation import Activation

@@ -15,8 +15,8 @@ import numpy as np
 from . import _core
 from ._checks import checked, refuse
 from ._core import DeviceGraph, NDArray, Operation, Tensor
+from ._display import shown
 from ._dtypes import constant_data
-from ._shown import shown
 from .errors import GraphError
 from .graph import Graph
 from .pictures.tables import model_table

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from . import _core
 from ._checks import Size, checked
 from ._core import Device, Tensor
-from ._shown import shown
+from ._display import shown
 from .errors import GraphError
 from .graph import Graph
 from .model import Model, graph_of, save_model

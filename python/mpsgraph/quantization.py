@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ._core import DType, NDArray, Tensor, int8, uint8
-from ._shown import shown
+from ._display import shown
 from .errors import GraphError
 
 

@@ -56,7 +56,7 @@ void define_runtime(py::module_& module) {
   Class<Device, std::unique_ptr<Device, py::nodelete>> device(
       module, "Device",
       "A backend of this process: Device(\"cpu\"), and on a Mac Device(\"metal\"), which is the default there. "
-      "Device metal has been verified over a stand-in of Apple's frameworks, by "
+      "Device metal has been verified over a mock of Apple's frameworks, by "
       "compiling for macOS and against Apple's interfaces; it has not yet run on "
       "Apple hardware (docs/metal.md).");
   Class<SharedEvent, std::shared_ptr<SharedEvent>> event(

@@ -2,7 +2,7 @@
 // the rest of an empty one, which is specialised when the flags' values are there, once for each combination.
 //
 //   %flag = placeholder; %y = if(%flag) {a} {b}     ->     flag true: %y = a;  flag false: %y = b
-// So an `if` on a flag such as `is_training` costs nothing: fusing, stitching and the memory plan see straight code.
+// So an `if` on a flag such as `is_training` costs nothing: fusing, fusion and the memory plan see straight code.
 // Each flag doubles the number of programs that there may be, so a program with many of them stays as it is.
 #include <numeric>
 #include <optional>

@@ -114,7 +114,7 @@ double region_flops(const Block& block) {
 
 double flops_of(const Operation& operation) {
   const std::string_view kind = operation.kind(), family = operation.definition->family;
-  if (operation.is("stitched")) return region_flops(*operation.blocks[0]);
+  if (operation.is("fused_elementwise")) return region_flops(*operation.blocks[0]);
   if (is_convolution(kind)) return convolution_flops(operation);
   if (operation.is("matrix_multiplication") || operation.is("fused_matrix_multiplication"))
     return product_flops(operation);
@@ -139,7 +139,7 @@ bool moves_elements(const Operation& operation) {
 
 OperationCost cost_of(const Operation& operation) {
   OperationCost cost;
-  if ((!operation.blocks.empty() && !operation.is("stitched")) || operation.is("call")) return cost;
+  if ((!operation.blocks.empty() && !operation.is("fused_elementwise")) || operation.is("call")) return cost;
   for (const auto& output : operation.outputs) cost.bytes_written += bytes_of(output.get());
   if (operation.is("assign")) {
     cost.bytes_read = cost.bytes_written = bytes_of(operation.input(1));

@@ -31,7 +31,8 @@ const std::vector<Pass>& all_passes() {
        OptionalPass::simplify},
       {"absorb", "constant scales and shifts along channels go into constant weights", absorb, OptionalPass::absorb},
       {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, OptionalPass::fuse},
-      {"stitch", "element-wise regions become one operation each", stitch, OptionalPass::stitch},
+      {"fuse_elementwise", "element-wise regions become one operation each", fuse_elementwise,
+       OptionalPass::fuse_elementwise},
       {"schedule", "what gives back more memory than it takes runs as soon as it can", schedule,
        OptionalPass::schedule},
   };

@@ -30,7 +30,7 @@ void fuse(Program&);      // convolution and matrix products with bias, residual
 void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
 void fuse_rotary(Program&);   // part of fuse: rotary embeddings and their gradients
 void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, losses by class numbers
-void stitch(Program&);    // element-wise regions become one operation each
+void fuse_elementwise(Program&);    // element-wise regions become one operation each
 void schedule(Program&);  // what gives back more memory than it takes runs as soon as it can: updates of variables
 
 // The check_indices of a condition, which ends a run with a CheckError of that message where an element is false.

@@ -52,7 +52,7 @@ enum class OptionalPass : uint8_t {
   simplify,
   absorb,
   fuse,
-  stitch,
+  fuse_elementwise,
   schedule
 };
 

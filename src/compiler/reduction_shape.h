@@ -1,4 +1,4 @@
-// Which reductions can end a stitched region, and how they lie in memory.
+// Which reductions can end a fused element-wise kernel, and how they lie in memory.
 //
 // A region is walked in row-major order; a reduction of its values is cheap when it takes everything,
 // whole rows, or whole columns.

@@ -1,7 +1,7 @@
 // Rewriter: copies a graph operation by operation, letting a visitor replace some of them.
 //
 // A visitor sees each live operation in order, in its block, after everything it depends on has its
-// stand-in in the new graph. It returns nothing to have the operation copied, or the tensors that stand
+// mock in the new graph. It returns nothing to have the operation copied, or the tensors that stand
 // for its results from now on: made with a Builder on graph(), or already there. rewrite() does this
 // to a whole Program and removes what has become unused. Most passes find nothing in most graphs, so nothing is copied
 // before a visitor asks for what stands in the new graph: a visitor first looks, with seen(), and touches the rest of

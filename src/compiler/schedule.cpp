@@ -2,8 +2,8 @@
 //
 //   %d = convolution2d_weights_gradient(%g, %x)        %d = convolution2d_weights_gradient(%g, %x)
 //   %h = convolution2d_data_gradient(%g, %w)           %h = convolution2d_data_gradient(%g, %w)
-//   ... the gradients of all layers before      ->     %u = stitched(%w, %rate, %d) { ... }
-//   %u = stitched(%w, %rate, %d) { ... }               %update = assign(%v, %u)
+//   ... the gradients of all layers before      ->     %u = fused_elementwise(%w, %rate, %d) { ... }
+//   %u = fused_elementwise(%w, %rate, %d) { ... }               %update = assign(%v, %u)
 //   %update = assign(%v, %u)                           ... the gradients of all layers before
 //
 // So a gradient's memory serves the next one, where all of them were alive until the end, and the update finds it in
@@ -88,7 +88,7 @@ class Schedule {
   bool hands_over(int i) const { return operation(i).is("call") && operation(i).outputs.empty(); }
   bool waits_for_others(int i) const { return operation(i).is("call") && operation(i).inputs.empty(); }
   bool is_cheap(int i) const {
-    return operation(i).definition->elementwise || operation(i).is("stitched") || is_alias(operation(i));
+    return operation(i).definition->elementwise || operation(i).is("fused_elementwise") || is_alias(operation(i));
   }
   bool leads_to_hasty(int i) const {
     return is_cheap(i) && !readers_[i].empty() &&
@@ -97,7 +97,7 @@ class Schedule {
 
   void enter(int i) {
     const Operation& op = operation(i);
-    early_[i] = !is_effect(op) && (op.blocks.empty() || op.is("stitched"));
+    early_[i] = !is_effect(op) && (op.blocks.empty() || op.is("fused_elementwise"));
     if (waits_for_others(i) && !op.outputs.empty()) late_[i] = i;
     for (int d : dependencies_.before(i)) {
       if (is_cheap(i) || op.is("assign")) late_[i] = std::max(late_[i], late_[d]);

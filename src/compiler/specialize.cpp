@@ -29,7 +29,7 @@ namespace {
 constexpr int64_t max_folded_elements = 64;  // shapes and indices into them
 
 // Thrown where an operation needs the values of tensors of the source, to stop there.
-struct Undecided {
+struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
   std::optional<ops::SlicePlaces> places = {};  // of a slice, in the program: its count decides instead
@@ -62,8 +62,8 @@ class Specializer {
       }
       for (const Operation* operation : target_operations_)
         program_.target_operations.push_back(rewriter_.now(operation));
-    } catch (const Undecided& undecided) {
-      cut(undecided);
+    } catch (const DataDependent& data_dependent) {
+      cut(data_dependent);
     }
     program_.graph = rewriter_.take_graph();
     sweep(program_);
@@ -140,13 +140,13 @@ class Specializer {
     try {
       for (size_t i = 0; i < op.blocks.size(); ++i)
         blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
-    } catch (Undecided& undecided) {
-      undecided.operation = &op;  // all of it waits
+    } catch (DataDependent& data_dependent) {
+      data_dependent.operation = &op;  // all of it waits
       throw;
     } catch (const ShapeError&) {
       // A branch that makes no sense for what was fed may be the one that is not taken.
       if (!op.is("if") || op.parent != &source_.root() || inputs[0]->operation->is("constant")) throw;
-      throw Undecided{&op, {op.inputs[0]}};
+      throw DataDependent{&op, {op.inputs[0]}};
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
     if (op.is("while") || op.is("for")) {
@@ -311,10 +311,10 @@ class Specializer {
         static_cast<int>(strides->size()) != source.rank())
       return;
     Builder b(rewriter_.graph());
-    Undecided undecided{&op, {}};
-    undecided.places =
+    DataDependent data_dependent{&op, {}};
+    data_dependent.places =
         ops::slice_places(b, b.ints(source.dims()), inputs[first], inputs[first + 1], *strides, op.attributes);
-    throw undecided;
+    throw data_dependent;
   }
 
   // The slice, or the update of one, that a rest has once its count is known.
@@ -336,17 +336,17 @@ class Specializer {
 
   // Stops at an operation that needs the values of its integer operands from `first` on.
   [[noreturn]] void wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
-    Undecided undecided{&op, {}};
+    DataDependent data_dependent{&op, {}};
     bool reachable = true;
     for (size_t i = first; i < inputs.size(); ++i) {
       const TensorType& type = inputs[i]->type;
       const bool list =
           is_integer(type.dtype) && type.shape.rank() <= 1 && type.shape.elements() <= max_folded_elements;
       if (!list || inputs[i]->operation->is("constant")) continue;
-      undecided.deciding.push_back(op.inputs[i]);
+      data_dependent.deciding.push_back(op.inputs[i]);
       reachable &= op.inputs[i]->operation->parent == &source_.root();
     }
-    if (!undecided.deciding.empty() && reachable) throw undecided;
+    if (!data_dependent.deciding.empty() && reachable) throw data_dependent;
     throw UnsupportedError(cat("[", op.kind(), "] the shape of '", op.output()->name(), "', ", op.output()->type,
                                ", depends on values that are computed within a block of control flow; compute them "
                                "outside of it, or from shapes",
@@ -354,7 +354,7 @@ class Specializer {
   }
 
   // Ends the program before an operation; it and what follows becomes the rest.
-  void cut(const Undecided& undecided) {
+  void cut(const DataDependent& data_dependent) {
     auto rest = std::make_shared<Rest>();
     std::vector<bool> remains(needed_.size());
     for (const auto& operation : source_.root().operations)
@@ -370,7 +370,7 @@ class Specializer {
     }
     Tensor *begin = nullptr, *count = nullptr;  // of a slice that waits, as feeds of the rest
     Rewriter later(source_, remains, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
-      if (!undecided.places || &operation != undecided.operation) return std::nullopt;
+      if (!data_dependent.places || &operation != data_dependent.operation) return std::nullopt;
       const Ints strides = *constant_value(rewriter_.now(operation.inputs.back()));
       return std::vector<Tensor*>{windowed(rewriter, operation, begin, count, strides)};
     });
@@ -392,7 +392,7 @@ class Specializer {
         later.stand_for(*tensor, later.graph().add("constant", {}, value->operation->attributes));
       } else if (value->type.history) {
         throw UnsupportedError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' stands behind '",
-                                   undecided.operation->name, "', whose shape depends on values, ",
+                                   data_dependent.operation->name, "', whose shape depends on values, ",
                                    "and the loop before it: ask for the derivative first", operation.where()));
       } else {
         feeds[tensor] = rest->feeds.size();
@@ -407,10 +407,10 @@ class Specializer {
     for (size_t i = 0; i < targets_.size(); ++i) {
       if (late(targets_[i]->operation)) import(targets_[i]);
     }
-    if (undecided.places) {
-      begin = feed_of(undecided.places->begin);
+    if (data_dependent.places) {
+      begin = feed_of(data_dependent.places->begin);
       rest->deciding.push_back(rest->feeds.size());
-      count = feed_of(undecided.places->count);
+      count = feed_of(data_dependent.places->count);
     }
     later.copy_operations(source_.root());
     for (const auto& operation : source_.root().operations) {
@@ -429,7 +429,7 @@ class Specializer {
       else
         rest->target_operations.push_back(later.now(operation));
     }
-    for (const Tensor* tensor : undecided.deciding) rest->deciding.push_back(feeds.at(tensor));
+    for (const Tensor* tensor : data_dependent.deciding) rest->deciding.push_back(feeds.at(tensor));
     rest->graph = later.take_graph();
     program_.rest = std::move(rest);
   }

@@ -125,7 +125,7 @@ struct OperationDefinition {
   Gradient gradient = {};  // empty: decomposed if it can be, else not differentiable
   Decompose decompose = {};  // empty: a primitive operation
   bool gradient_is_zero = false;  // e.g. sign, floor, comparisons: differentiable with gradient zero
-  int block_count = 0;  // control flow and stitched
+  int block_count = 0;  // control flow and fused
   bool has_effect = false;  // assign: never pruned when named a target, never merged
   std::string_view effect_attribute = {};  // a boolean that says so of one operation; see is_effect()
   bool takes_variables = false;  // read, assign: the first operand is a variable; all others are read implicitly

@@ -349,7 +349,7 @@ void Graph::remove_operations(Block& block, const std::function<bool(const Opera
   });
 }
 
-void Graph::begin_substitution(const Block& hidden, StandIn stand_in) {
+void Graph::begin_substitution(const Block& hidden, Mock stand_in) {
   substitutions_.emplace_back(&hidden, std::move(stand_in));
 }
 
@@ -361,7 +361,7 @@ Tensor* Graph::resolve(Tensor* tensor) const {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });
     if (found == substitutions_.end()) break;
-    tensor = StandIn(found->second)(tensor);  // a copy: it may add operations whose operands are replaced in turn
+    tensor = Mock(found->second)(tensor);  // a copy: it may add operations whose operands are replaced in turn
   }
   return tensor;
 }

@@ -5,7 +5,7 @@
     python tests/apple/apple_target.py --architecture x86_64   # for Intel's processors; else for Apple's
 
 The compiler is zig's clang (`pip install ziglang`), which brings Apple's C and C++ headers, and links. Foundation's
-headers are the stand-in's; those of the other frameworks are made of interfaces/, as are the stub libraries that the
+headers are the mock's; those of the other frameworks are made of interfaces/, as are the stub libraries that the
 linker asks which framework has which name. So a selector, type or constant that Apple's interfaces lack is an error
 here, and so is one that is newer than macOS 13.3 and stands behind no availability check.
 """
@@ -29,7 +29,7 @@ import used
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 METAL = ROOT / "src" / "backends" / "metal"
-FOUNDATION = HERE.parent / "standin" / "include"
+FOUNDATION = HERE.parent / "mock" / "include"
 OLDEST = "13.3"
 BATCH = 48  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number

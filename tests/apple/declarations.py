@@ -2,7 +2,7 @@
 
 `python tests/apple/declarations.py <directory>` writes <directory>/Metal/Metal.h and so on. They hold our Objective-C++
 against Apple's interfaces: clang checks selectors, types and nullability with them, and, for an Apple target, that
-whatever is newer than the deployment target stands behind an availability check. The stand-in implements them. `parse`
+whatever is newer than the deployment target stands behind an availability check. The mock implements them. `parse`
 gives the facts to other tools. A framework's facts stand in <name>.txt and in <name>_<part>.txt, a part of its own.
 """
 
@@ -17,7 +17,7 @@ IMPORTS = {
     "mps": "#import <Metal/Metal.h>",
     "graph": "#import <MetalPerformanceShaders/MetalPerformanceShaders.h>",
 }
-# What every Foundation has and a stand-in of it may lack; a repeated typedef of the same type is fine.
+# What every Foundation has and a mock of it may lack; a repeated typedef of the same type is fine.
 FOUNDATION = "@class NSCoder;\ntypedef double CFTimeInterval;\n"
 MACROS = """\
 #ifndef MACOS_SINCE

@@ -175,4 +175,4 @@ def test_who_observes_the_passes_sees_the_branches():
     c, seen = Choice(), {}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
     c.g.compile({c.p: (1,), c.x: (4,)}, [c.y], options=options)
-    assert "if" in seen["stitch"] and "multiplication" in seen["specialize"]
+    assert "if" in seen["fuse_elementwise"] and "multiplication" in seen["specialize"]

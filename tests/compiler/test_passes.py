@@ -351,7 +351,7 @@ def one_step(g: mg.Graph):
 
 
 def test_one_step_of_a_few_rows_is_one_kernel():
-    text = observed(one_step)["stitch"]
+    text = observed(one_step)["fuse_elementwise"]
     assert "matrix_multiplication" not in text and "has_input_weight=true" in text
 
 
@@ -444,13 +444,13 @@ def wave(g: mg.Graph):
     return {x: (64, 32)}, [g.reduction_sum(g.square(g.sin(x, name="s"), name="q"), axes=1, name="y")], []
 
 
-def test_stitch_a_region_that_ends_in_a_reduction():
+def test_fuse_a_region_that_ends_in_a_reduction():
     check(
-        alone(wave, "stitch"),
+        alone(wave, "fuse_elementwise"),
         """
         graph {
           %x = placeholder() {type=float32[64,32]} : float32[64,32]
-          %y = stitched(%x) : float32[64,1] (%argument: float32[64,32]) {
+          %y = fused_elementwise(%x) : float32[64,1] (%argument: float32[64,32]) {
             %sin = sin(%argument) : float32[64,32]
             %square = square(%sin) : float32[64,32]
             %reduction_sum = reduction_sum(%square) {axes=[1]} : float32[64,1]

@@ -16,7 +16,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from mpsgraph import _checks
-from mpsgraph._shown import shown
+from mpsgraph._display import shown
 
 X, Y = np.ones((600, 4), np.float32), np.arange(600, dtype=np.int32) % 3
 

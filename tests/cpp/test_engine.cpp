@@ -109,7 +109,7 @@ TEST(a_step_allocates_nothing_per_kernel) {
 TEST(a_long_chain_needs_two_buffers) {
   Engine engine = chain(50, 64);
   CHECK(engine.program->kernel_names().size() == 100);
-  // Two values of 16 KiB, and what the stitched kernels use themselves.
+  // Two values of 16 KiB, and what the fused kernels use themselves.
   CHECK(engine.program->arena_bytes() <= 2 * 64 * 64 * 4 + 16 * 1024);
 }
 
@@ -321,7 +321,7 @@ TEST(passes_can_be_switched_off_one_by_one) {
   const std::vector<NDArray> feeds{floats({4, 6}, value), floats({6, 5}, value), floats({5}, value)};
   std::vector<float> expected;
   for (const std::string off : {"", "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb",
-                                "fuse", "stitch", "schedule"}) {
+                                "fuse", "fuse_elementwise", "schedule"}) {
     Engine engine(parsed(text));
     compiler::Options options;
     if (!off.empty()) options.disabled_passes = {off};

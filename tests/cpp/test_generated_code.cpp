@@ -271,7 +271,7 @@ Memory random_memory(const Program& p, int64_t n, std::mt19937& random) {
   return memory;
 }
 
-// The last elements in AVX2, those that are narrow in memory of their own, as stitch.cpp calls it.
+// The last elements in AVX2, those that are narrow in memory of their own, as fused_kernel.cpp calls it.
 void call_of_tail(const Program& p, Function call, std::vector<std::byte*> streams, int64_t begin, int64_t rest,
                   uint64_t tail, float* sums) {
   Memory vectors(streams.size(), std::vector<std::byte>(16));

@@ -20,7 +20,7 @@ namespace {
 const Target wants_all{
     .passes = {OptionalPass::prune, OptionalPass::channels_last, OptionalPass::quantize, OptionalPass::normalize,
                OptionalPass::fold, OptionalPass::simplify, OptionalPass::absorb, OptionalPass::fuse,
-               OptionalPass::stitch, OptionalPass::schedule},
+               OptionalPass::fuse_elementwise, OptionalPass::schedule},
     .keeps = [](const Operation& operation) { return operation.is("softmax"); },
     .fuses_epilogues = true};
 
@@ -458,7 +458,7 @@ TEST(schedule_brings_small_operands_along) {
 )";
   const std::string change =
       "%new_power = square(%read_power) : float32[]\n%set_power = assign(%power, %new_power) : ()\n";
-  const std::string region = R"(%new_v = stitched(%corrected, %dv, %read_v) : float32[256,512] ()"
+  const std::string region = R"(%new_v = fused_elementwise(%corrected, %dv, %read_v) : float32[256,512] ()"
                              R"(%argument: float32[], %argument_1: float32[256,512], %argument_2: float32[256,512]) {
 %multiplication = multiplication(%argument, %argument_1) : float32[256,512]
 %subtraction = subtraction(%argument_2, %multiplication) : float32[256,512]
@@ -531,7 +531,7 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
   Tensor* x = g.placeholders()[0];
   std::vector<std::string> seen;
   Options options;
-  options.disabled_passes = {"fuse", "stitch", "schedule"};
+  options.disabled_passes = {"fuse", "fuse_elementwise", "schedule"};
   options.observe = [&](std::string_view pass, const std::string& text) {
     seen.emplace_back(pass);
     CHECK_EQUAL(print(*parse(text)), text);

@@ -108,7 +108,7 @@ def test_bfloat16_is_rounded_once(size):
 
 
 @pytest.mark.parametrize("images, pixels, kernel", [(1, 1, 1), (2, 2, 3), (1, 4, 3), (16, 1, 1), (17, 1, 1)])
-def test_few_rows_read_constant_weights_of_bfloat16(images, pixels, kernel):
+def test_skinny_product_read_constant_weights_of_bfloat16(images, pixels, kernel):
     """Where weights are waited for they stay half as large, whatever other products are computed in."""
     rng, shape = np.random.default_rng(3), (kernel, kernel, 64, 128)
     weights = (rng.standard_normal(shape) / 8).astype(mg.bfloat16.numpy)

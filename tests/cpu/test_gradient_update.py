@@ -153,7 +153,7 @@ def test_the_updates_of_all_small_variables_are_one_kernel(layers):
         updates = mg.optim.Adam(RATE, epsilon=1.0).updates(gradients, g.constant(RATE))
         options = mg.CompilationDescriptor(**how)
         made.append((g, g.compile({x: x.shape}, [g.reduction_sum(h)], updates, options=options)))
-    regions = [text.split("yield")[0] for text in texts["schedule"].split("= stitched(")[1:]]
+    regions = [text.split("yield")[0] for text in texts["schedule"].split("= fused_elementwise(")[1:]]
     assert sum(region.count(" = ") == 12 for region in regions) == 2 * layers
     together = [line for line in kernels_of(made[0][1]) if "12 operations" in line]
     assert len(together) == 1 and together[0].count("12 operations") == 2 * layers, together

@@ -1,4 +1,4 @@
-"""examples/gelu.py: both programs are GeLU and its derivative; stitching makes one kernel of it."""
+"""examples/gelu.py: both programs are GeLU and its derivative; fusion makes one kernel of it."""
 
 import math
 
@@ -27,10 +27,10 @@ def test_both_programs_are_gelu(what: str):
 
 
 @pytest.mark.parametrize("what", [gelu.FORWARD, gelu.BACKWARD])
-def test_stitching_leaves_one_kernel_and_no_intermediate_results(what: str):
-    stitched, separate = (program.executable for program in gelu.programs(SIZE, what))
-    assert len(stitched.kernel_names()) == 1 and len(separate.kernel_names()) >= 4
-    assert stitched.bytes < 1024, "constants only"
+def test_elementwise_fusion_leaves_one_kernel_and_no_intermediate_results(what: str):
+    fused, separate = (program.executable for program in gelu.programs(SIZE, what))
+    assert len(fused.kernel_names()) == 1 and len(separate.kernel_names()) >= 4
+    assert fused.bytes < 1024, "constants only"
     assert separate.bytes >= 2 * 4 * SIZE, "two arrays at least are alive at once"
 
 

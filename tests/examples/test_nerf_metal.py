@@ -1,7 +1,7 @@
 """The hash encoding's kernels in Metal's language, read as C++: they say the same as those for the CPU.
 
 Of Metal's language there is as much here as the kernels use. A group of threads is one thread, so that its barrier has
-nothing to wait for. On device metal the stand-in checks how they are encoded, and calls them.
+nothing to wait for. On device metal the mock checks how they are encoded, and calls them.
 """
 
 import ctypes
@@ -81,11 +81,11 @@ def kernels() -> Iterator[dict]:
     if device.IS_METAL:
         for name, function in found.items():
             meaning = ctypes.cast(function, ctypes.c_void_p)
-            device.standin().standin_define_kernel(names[name].encode(), meaning)
+            device.mock().mock_define_kernel(names[name].encode(), meaning)
     yield found
     if device.IS_METAL:
         for name in names.values():
-            device.standin().standin_define_kernel(name.encode(), None)
+            device.mock().mock_define_kernel(name.encode(), None)
 
 
 def drawn() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
-"""Custom operations on both devices: over the stand-in, a kernel in Metal's language means a function in C++.
+"""Custom operations on both devices: over the mock, a kernel in Metal's language means a function in C++.
 
-The stand-in checks the encoding, and calls for each thread of the grid what a test defines; `meaning` compiles that
+The mock checks the encoding, and calls for each thread of the grid what a test defines; `meaning` compiles that
 from a body, in which `i` is the thread, `buffer<T>(n)` the bound memory and `arguments` the attributes and sizes.
 """
 
@@ -31,7 +31,7 @@ _KEPT: list[ctypes.CDLL] = []
 
 
 def meaning(name: str, arguments: str, body: str) -> None:
-    """Defines what the kernel computes, where the stand-in is; elsewhere nothing.
+    """Defines what the kernel computes, where the mock is; elsewhere nothing.
 
     Args: name of the kernel; arguments, members of the struct in the order of the backend's: attributes by name, then
     sizes; body, C++ of one thread.
@@ -41,4 +41,4 @@ def meaning(name: str, arguments: str, body: str) -> None:
     text = _BODY.format(name=name, arguments=arguments, body=body)
     library = ctypes.CDLL(str(compiling.compiled(f"meaning_of_{name}", text, [], None)))
     _KEPT.append(library)
-    device.standin().standin_define_kernel(name.encode(), ctypes.cast(getattr(library, name), ctypes.c_void_p))
+    device.mock().mock_define_kernel(name.encode(), ctypes.cast(getattr(library, name), ctypes.c_void_p))

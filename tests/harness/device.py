@@ -1,7 +1,7 @@
-"""Which device the tests run on: the CPU, or with MPSGRAPH_TEST_DEVICE=metal the Metal backend over the stand-in.
+"""Which device the tests run on: the CPU, or with MPSGRAPH_TEST_DEVICE=metal the Metal backend over the mock.
 
-With the backend and the stand-in of Apple's frameworks (tests/standin) libmpsgraph.so is what it is on a Mac, where
-device "metal" is the default. It is loaded before the package, whose module then takes it for its own. MPSGRAPH_STANDIN
+With the backend and the mock of Apple's frameworks (tests/mock) libmpsgraph.so is what it is on a Mac, where
+device "metal" is the default. It is loaded before the package, whose module then takes it for its own. MPSGRAPH_MOCK
 names it; by default it lies where `make test` builds it.
 """
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 NAME = os.environ.get("MPSGRAPH_TEST_DEVICE", "cpu")
 IS_METAL = NAME == "metal"
-LIBRARY = Path(os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/standin/libmpsgraph.so"))
+LIBRARY = Path(os.environ.get("MPSGRAPH_MOCK", Path(__file__).resolve().parents[2] / "build/mock/libmpsgraph.so"))
 TESTS = Path(__file__).resolve().parents[1]
 
-# The macOS that the stand-in plays, when a run asks for an old one.
-OLD_SYSTEM = os.environ.get("MPSGRAPH_STANDIN_MACOS", "") if IS_METAL else ""
+# The macOS that the mock plays, when a run asks for an old one.
+OLD_SYSTEM = os.environ.get("MPSGRAPH_MOCK_MACOS", "") if IS_METAL else ""
 
 
 def needs_newer(message: str) -> bool:
@@ -35,8 +35,8 @@ def lacks(name: str) -> tuple[str, ...]:
 MISSING = lacks(NAME)
 
 
-def standin() -> ctypes.CDLL:
-    """The library with the stand-in's functions for tests."""
+def mock() -> ctypes.CDLL:
+    """The library with the mock's functions for tests."""
     return ctypes.CDLL(str(LIBRARY), mode=ctypes.RTLD_GLOBAL)
 
 
@@ -51,7 +51,7 @@ def has(dtype: str) -> bool:
 
 
 if IS_METAL:
-    standin()
+    mock()
 
 import mpsgraph as mg  # noqa: E402 (not before the library that it is to use)
 

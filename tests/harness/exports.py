@@ -13,7 +13,7 @@ import mpsgraph as mg
 import numpy as np
 import onnx
 from mpsgraph import nn
-from mpsgraph.interchange.leaving import needed
+from mpsgraph.interchange.export import needed
 
 SIZES = ((3, 5), (2, 7))  # of a batch, and of the steps
 Made = tuple[dict[str, mg.Tensor], dict[str, mg.Tensor]]

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "metal/standin_metal.h"
+#include "metal/mock_metal.h"
+#include "mock_check.h"
 #include "mpsgraph/mpsgraph.hpp"
-#include "standin_check.h"
 
 namespace backend {
 

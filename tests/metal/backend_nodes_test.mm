@@ -1,4 +1,4 @@
-// Nodes on device metal as an application in C++ uses them, over the stand-in: training by optimizers and by updates of
+// Nodes on device metal as an application in C++ uses them, over the mock: training by optimizers and by updates of
 // its own, failures, threads, nothing left. Values are tested from Python; this holds under the sanitizers too.
 #include "backend_check.h"
 #include "mpsgraph/runtime/command_queue.h"

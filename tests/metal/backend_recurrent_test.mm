@@ -1,4 +1,4 @@
-// Recurrent layers and converters on device metal as an application in C++ uses them, over the stand-in: training,
+// Recurrent layers and converters on device metal as an application in C++ uses them, over the mock: training,
 // order between queues and threads, failures, nothing left. Values are tested from Python; this holds under the
 // sanitizers too.
 #include "backend_check.h"
@@ -227,8 +227,8 @@ TEST(nothing_of_layers_is_left) {
   // Queues that nobody holds end on threads of their own.
   const auto settled = [] {
     long objects = -1;
-    for (long now; (now = standin_live_objects()) != objects; objects = now) {
-      standin_wait_until_idle(seconds);
+    for (long now; (now = mock_live_objects()) != objects; objects = now) {
+      mock_wait_until_idle(seconds);
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
     return objects;

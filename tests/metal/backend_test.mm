@@ -1,4 +1,4 @@
-// The Metal backend as an application in C++ uses it, over the stand-in: training, queues and events, memory, faults,
+// The Metal backend as an application in C++ uses it, over the mock: training, queues and events, memory, faults,
 // threads, packages, shutdown. What else it does is tested from Python; this holds under the sanitizers too.
 #include <filesystem>
 
@@ -168,10 +168,10 @@ TEST(queues_are_dropped_with_work_in_flight) {
   };
   Device::set_memory_cache_limit(0);
   executable->run({array(Floats(16, 1))});
-  const long before = standin_live_objects();
+  const long before = mock_live_objects();
   drop();
-  for (int i = 0; i < 10'000 && standin_live_objects() > before; ++i) usleep(1000);  // threads end by themselves
-  CHECK(standin_live_objects() <= before);
+  for (int i = 0; i < 10'000 && mock_live_objects() > before; ++i) usleep(1000);  // threads end by themselves
+  CHECK(mock_live_objects() <= before);
   Device::set_memory_cache_limit(size_t{256} << 20);
 }
 
@@ -182,7 +182,7 @@ TEST(results_are_written_where_the_caller_says) {
   const auto executable = d.of(2048);
   void* pages = std::aligned_alloc(16384, 32768);
   for (const int staged : {0, 1}) {
-    standin_refuse_memory_of_others(staged);
+    mock_refuse_memory_of_others(staged);
     for (const size_t offset : {size_t{0}, size_t{64}, size_t{4}}) {
       float* in = static_cast<float*>(pages);
       float* out = in + 4096 - offset / 4;
@@ -195,7 +195,7 @@ TEST(results_are_written_where_the_caller_says) {
       CHECK_EQUAL(out[2047 - offset / 4 - offset / 4], 2 * last);
     }
   }
-  standin_refuse_memory_of_others(0);
+  mock_refuse_memory_of_others(0);
   std::free(pages);
 }
 
@@ -221,7 +221,7 @@ TEST(a_fault_is_an_error_of_its_command_buffer_only) {
   Counter c;
   const auto step = c.step();
   step->run({array({1, 1})});
-  standin_fail_next_command_buffer("page fault");
+  mock_fail_next_command_buffer("page fault");
   CHECK_THROWS(DeviceError, step->run({array({1, 1})}), "page fault");
   CHECK_EQUAL(values(step->run({array({1, 1})})[0]), (Floats{2, 2}));
 }
@@ -237,7 +237,7 @@ TEST(a_fault_reaches_all_that_wait_for_its_event) {
     const auto promised = [](const SharedEvent& awaited, uint64_t number) {
       while (!awaited.known(number)) usleep(100);
     };
-    standin_hold_command_buffers(1);
+    mock_hold_command_buffers(1);
     auto failing = queue->command_buffer();
     failing->encode_device_work([](DeviceCommands*) {}, "failing");
     executable->encode(*failing, {array({1})});
@@ -254,8 +254,8 @@ TEST(a_fault_reaches_all_that_wait_for_its_event) {
     last->encode_wait_for_event(next, 1, seconds);
     executable->encode(*last, {array({1})});
     last->commit();
-    standin_fail_command_buffer("failing", "lost");
-    standin_hold_command_buffers(0);
+    mock_fail_command_buffer("failing", "lost");
+    mock_hold_command_buffers(0);
     CHECK_THROWS(DeviceError, failing->wait_until_completed(seconds), "lost");
     CHECK_THROWS(DeviceError, waiting->wait_until_completed(seconds), cat("value ", value, " will not be"), "lost");
     CHECK_THROWS(DeviceError, last->wait_until_completed(seconds), "value 1 will not be signalled", "lost");

@@ -1,4 +1,4 @@
-"""Line coverage of the Metal backend by its tests over the stand-in: a table per file, and what is not reached.
+"""Line coverage of the Metal backend by its tests over the mock: a table per file, and what is not reached.
 
 `line_coverage.py BUILD [--lines] [--at-least PERCENT]`, after the tests ran with the backend of BUILD, which was
 configured with MPSGRAPH_COVERAGE=ON, and with LLVM_PROFILE_FILE naming files in BUILD/profiles.

@@ -10,7 +10,7 @@ import pytest
 from harness import device
 from harness.custom import meaning
 
-STANDIN = device.standin()
+MOCK = device.mock()
 SCALE = """
 kernel void METAL_NAME(device const operand0_type* x [[buffer(0)]], device result0_type* y [[buffer(1)]],
                   constant Arguments& arguments [[buffer(2)]], uint i [[thread_position_in_grid]]) {
@@ -31,7 +31,7 @@ class Counts(ctypes.Structure):
     )
 
 
-STANDIN.standin_take_counts.restype = Counts
+MOCK.mock_take_counts.restype = Counts
 
 
 def scaling(name: str, source: str = SCALE, **options) -> mg.CustomOperation:
@@ -57,9 +57,9 @@ def test_all_parts_are_in_one_command_buffer():
     executable = g.compile({x: (64,)}, [y])
     value = np.zeros(64, np.float32)
     executable.run([value])
-    STANDIN.standin_take_counts()
+    MOCK.mock_take_counts()
     (result,) = executable.run([value])
-    counts = STANDIN.standin_take_counts()
+    counts = MOCK.mock_take_counts()
     assert counts.command_buffers - counts.hand_overs == 1 and counts.host_waits == 0
     assert counts.encodes == 7  # four programs, three kernels
     expected = value
@@ -95,7 +95,7 @@ def test_sources_that_do_not_compile(source, words):
 
 
 def test_what_the_kernel_is_handed():
-    """The stand-in refuses an encoding that does not bind what the kernel takes."""
+    """The mock refuses an encoding that does not bind what the kernel takes."""
     two = SCALE.replace(
         "device result0_type* y [[buffer(1)]]", "device float* y [[buffer(1)]], device float* z [[buffer(5)]]"
     )
@@ -148,9 +148,9 @@ def test_no_threads(threads, kernels):
     executable = g.compile({x: (3,)}, [operation(x), g.tanh(x)])
     value = np.float32([1, 2, 3])
     executable.run([value])
-    STANDIN.standin_take_counts()
+    MOCK.mock_take_counts()
     scaled, behind = executable.run([value])
-    assert STANDIN.standin_take_counts().encodes == 1 + kernels  # the program with tanh, and the kernel
+    assert MOCK.mock_take_counts().encodes == 1 + kernels  # the program with tanh, and the kernel
     assert scaled.shape == (3,) and (not kernels or scaled.numpy()[0] == 2)
     np.testing.assert_allclose(behind.numpy(), np.tanh(value), rtol=1e-6)
 
@@ -170,7 +170,7 @@ def test_a_failing_device_is_the_runs_failure():
     x = g.placeholder((3,))
     y = operation(x) + 1
     g.run({x: np.zeros(3, np.float32)}, y)
-    STANDIN.standin_fail_next_command_buffer(b"planned")
+    MOCK.mock_fail_next_command_buffer(b"planned")
     with pytest.raises(mg.DeviceError, match="planned"):
         g.run({x: np.zeros(3, np.float32)}, y)
     assert g.run({x: np.float32([1, 2, 3])}, y).tolist() == [3.0, 5.0, 7.0]

@@ -1,6 +1,6 @@
 """Integers that float32 has no room for, moved, ordered and added up on device metal: as on the CPU, bit for bit.
 
-Gathers and scatters of MPSGraph take integers through float32; the stand-in's do, too.
+Gathers and scatters of MPSGraph take integers through float32; the mock's do, too.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from harness import device
 from harness.nodes import Convolution, close, graph_of, pool, queue, run
 from mpsgraph import nngraph as nn
 
-STANDIN = device.standin()
-STANDIN.standin_live_objects.restype = ctypes.c_long
-STANDIN.standin_live_objects_by_class.restype = ctypes.c_char_p
-STANDIN.standin_live_buffer_bytes.restype = ctypes.c_size_t
-STANDIN.standin_autoreleases_without_pool.restype = ctypes.c_long
+MOCK = device.mock()
+MOCK.mock_live_objects.restype = ctypes.c_long
+MOCK.mock_live_objects_by_class.restype = ctypes.c_char_p
+MOCK.mock_live_buffer_bytes.restype = ctypes.c_size_t
+MOCK.mock_autoreleases_without_pool.restype = ctypes.c_long
 
 DESCRIPTOR = nn.ConvolutionDescriptor(3, 3, 4, 4)
 
@@ -43,7 +43,7 @@ def training_graph(source: Any) -> nn.NNGraph:
 
 
 def classes() -> set[str]:
-    lines = STANDIN.standin_live_objects_by_class().decode().splitlines()
+    lines = MOCK.mock_live_objects_by_class().decode().splitlines()
     return {line.partition(":")[0] for line in lines}
 
 
@@ -181,7 +181,7 @@ class Descending(Convolution):
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
 def test_an_update_in_memory_of_the_callers(shared: bool):
     """Three batches are encoded before the first has run: each goes on from what the one before leaves."""
-    STANDIN.standin_refuse_memory_of_others(0 if shared else 1)
+    MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     try:
         theirs, ours = Descending(1e-2), trained(nn.StochasticGradientDescent(1e-2))
         losses = []
@@ -200,7 +200,7 @@ def test_an_update_in_memory_of_the_callers(shared: bool):
         ours.load()
         close(theirs.mine.read("weights").numpy(), ours.weights(), 1e-5, "the weights")
     finally:
-        STANDIN.standin_refuse_memory_of_others(0)
+        MOCK.mock_refuse_memory_of_others(0)
 
 
 def test_a_failed_encode_changes_nothing():
@@ -296,14 +296,14 @@ def test_live_objects_return_after_a_thousand_batches(kind: str):
 
     train(5)
     gc.collect()
-    STANDIN.standin_wait_until_idle(ctypes.c_double(10))
-    objects, buffers = STANDIN.standin_live_objects(), STANDIN.standin_live_buffer_bytes()
+    MOCK.mock_wait_until_idle(ctypes.c_double(10))
+    objects, buffers = MOCK.mock_live_objects(), MOCK.mock_live_buffer_bytes()
     train(1000)
     gc.collect()
-    STANDIN.standin_wait_until_idle(ctypes.c_double(10))
-    assert STANDIN.standin_live_objects() <= objects + 5, STANDIN.standin_live_objects_by_class().decode()
-    assert STANDIN.standin_live_buffer_bytes() <= buffers + 4096
-    assert STANDIN.standin_autoreleases_without_pool() == 0
+    MOCK.mock_wait_until_idle(ctypes.c_double(10))
+    assert MOCK.mock_live_objects() <= objects + 5, MOCK.mock_live_objects_by_class().decode()
+    assert MOCK.mock_live_buffer_bytes() <= buffers + 4096
+    assert MOCK.mock_autoreleases_without_pool() == 0
 
 
 def test_states_that_go_from_graph_to_graph_are_refused():

@@ -1,6 +1,6 @@
 """What real Macs refuse or compute wrongly never reaches MPSGraph: tests/apple/behaviour.md lists it with its sources.
 
-Where a Mac would end the process the stand-in raises, and where it computes another number so does the stand-in; the
+Where a Mac would end the process the mock raises, and where it computes another number so does the mock; the
 cases of all operations run over it. Here is what they do not reach: sizes, old systems, folders.
 """
 
@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from harness import device
 
-STANDIN = device.standin()
-STANDIN.standin_set_macos_version.argtypes = [ctypes.c_double]
-STANDIN.standin_macos_version.restype = ctypes.c_double
+MOCK = device.mock()
+MOCK.mock_set_macos_version.argtypes = [ctypes.c_double]
+MOCK.mock_macos_version.restype = ctypes.c_double
 
 
 @pytest.fixture
 def system() -> Iterator[Callable[[float], None]]:
-    """Sets the system that the stand-in plays, for one test."""
-    before = STANDIN.standin_macos_version()
-    yield lambda version: STANDIN.standin_set_macos_version(version)
-    STANDIN.standin_set_macos_version(before)
+    """Sets the system that the mock plays, for one test."""
+    before = MOCK.mock_macos_version()
+    yield lambda version: MOCK.mock_set_macos_version(version)
+    MOCK.mock_set_macos_version(before)
 
 
 LIMITS = {

@@ -16,11 +16,11 @@ from harness import device
 from harness.recurrent_layers import Cell, Queue, empty, matrices, part_of, weights_of
 from mpsgraph import nngraph as nn
 
-STANDIN = device.standin()
-STANDIN.standin_live_objects.restype = ctypes.c_long
-STANDIN.standin_live_objects_by_class.restype = ctypes.c_char_p
-STANDIN.standin_live_buffer_bytes.restype = ctypes.c_size_t
-STANDIN.standin_autoreleases_without_pool.restype = ctypes.c_long
+MOCK = device.mock()
+MOCK.mock_live_objects.restype = ctypes.c_long
+MOCK.mock_live_objects_by_class.restype = ctypes.c_char_p
+MOCK.mock_live_buffer_bytes.restype = ctypes.c_size_t
+MOCK.mock_autoreleases_without_pool.restype = ctypes.c_long
 
 ROWS = [3, 3, 3]
 CELL = Cell("lstm", 3, 2)
@@ -29,9 +29,9 @@ CELL = Cell("lstm", 3, 2)
 @pytest.fixture
 def refusing() -> Iterator[None]:
     """Memory of others cannot be mapped."""
-    STANDIN.standin_refuse_memory_of_others(1)
+    MOCK.mock_refuse_memory_of_others(1)
     yield
-    STANDIN.standin_refuse_memory_of_others(0)
+    MOCK.mock_refuse_memory_of_others(0)
 
 
 class Trained:
@@ -72,7 +72,7 @@ class Trained:
 
 
 def classes() -> set[str]:
-    lines = STANDIN.standin_live_objects_by_class().decode().splitlines()
+    lines = MOCK.mock_live_objects_by_class().decode().splitlines()
     return {line.partition(":")[0] for line in lines}
 
 
@@ -103,7 +103,7 @@ def test_layers_are_apples_classes(rng):
 
 
 def test_weights_are_laid_out_by_apple_and_lie_in_memory_of_the_device(rng):
-    """The stand-in packs them as nobody would expect, with rows apart."""
+    """The mock packs them as nobody would expect, with rows apart."""
     trained = Trained(rng)
     assert {matrix.columns for matrix in trained.weights} == {7}
     assert {matrix.row_bytes for matrix in trained.weights + trained.gradients} == {32}
@@ -206,10 +206,10 @@ def test_a_state_that_is_half_given_and_of_halves(rng):
 def test_sequences_are_mapped_in_place(rng):
     trained = Trained(rng, Cell("gru", 64, 64), rows=16, steps=8)
     trained.step()
-    copies, before = mg.copy_count(), STANDIN.standin_live_buffer_bytes()
+    copies, before = mg.copy_count(), MOCK.mock_live_buffer_bytes()
     trained.step()
     assert mg.copy_count() == copies
-    assert STANDIN.standin_live_buffer_bytes() <= before
+    assert MOCK.mock_live_buffer_bytes() <= before
 
 
 def test_memory_that_cannot_be_mapped(rng, refusing):
@@ -225,7 +225,7 @@ def test_memory_that_cannot_be_mapped(rng, refusing):
         )
     np.testing.assert_allclose(y, trained.y, rtol=1e-6)
     assert (both[:, :, cell.inputs] == 9).all() and (both[:, :, -1] == 9).all()
-    STANDIN.standin_refuse_memory_of_others(0)
+    MOCK.mock_refuse_memory_of_others(0)
     expected = Trained(np.random.default_rng(20240911))
     expected.step()
     close(trained.results(), expected.results())
@@ -332,7 +332,7 @@ def test_converters_copy_floats_only():
 def test_strided_images_come_and_go(mapped: bool, rng):
     images = rng.uniform(-1, 1, (2, 4, 4, 3)).astype(np.float32)
     rows, back = np.full((3, 30), 7, np.float32), np.full((2, 2, 8, 3), 7, np.float32)
-    STANDIN.standin_refuse_memory_of_others(0 if mapped else 1)
+    MOCK.mock_refuse_memory_of_others(0 if mapped else 1)
     try:
         there, again = nn.ImageCopyToMatrix("metal"), nn.MatrixCopyToImage("metal")
         there.destination_matrix_origin = again.source_matrix_origin = (1, 2)
@@ -340,7 +340,7 @@ def test_strided_images_come_and_go(mapped: bool, rng):
             there.encode_batch(buffer, images[:, ::2], nn.Matrix(rows))
             again.encode_batch(buffer, nn.Matrix(rows), back[:, :, ::2])
     finally:
-        STANDIN.standin_refuse_memory_of_others(0)
+        MOCK.mock_refuse_memory_of_others(0)
     np.testing.assert_array_equal(rows[1:, 2:26], images[:, ::2].reshape(2, -1))
     np.testing.assert_array_equal(back[:, :, ::2], images[:, ::2])
     assert (rows[0] == 7).all() and (rows[:, :2] == 7).all() and (rows[:, 26:] == 7).all()
@@ -366,7 +366,7 @@ def test_images_of_too_many_pixels(rng):
 
 def test_a_command_buffer_that_fails(rng):
     trained = Trained(rng)
-    STANDIN.standin_fail_next_command_buffer(b"page fault at 0x10")
+    MOCK.mock_fail_next_command_buffer(b"page fault at 0x10")
     buffer = mg.CommandQueue("metal").command_buffer()
     trained.forward(buffer)
     trained.gradient(buffer)
@@ -415,12 +415,12 @@ def test_live_objects_return_after_a_thousand_steps():
 
     work(3)
     gc.collect()
-    before, without = STANDIN.standin_live_objects(), STANDIN.standin_autoreleases_without_pool()
+    before, without = MOCK.mock_live_objects(), MOCK.mock_autoreleases_without_pool()
     work(250)  # four layers' encodes each
     gc.collect()
-    STANDIN.standin_wait_until_idle(ctypes.c_double(10))
-    assert STANDIN.standin_live_objects() <= before + 5, STANDIN.standin_live_objects_by_class().decode()
-    assert STANDIN.standin_autoreleases_without_pool() == without
+    MOCK.mock_wait_until_idle(ctypes.c_double(10))
+    assert MOCK.mock_live_objects() <= before + 5, MOCK.mock_live_objects_by_class().decode()
+    assert MOCK.mock_autoreleases_without_pool() == without
 
 
 def test_weights_copied_in_reach_the_next_sequence(rng):

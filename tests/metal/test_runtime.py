@@ -1,6 +1,6 @@
 """What only device metal has: its memory, faults of the device, moved variables, live objects, signposts, packages.
 
-Over the stand-in, which can be told to fail. Runs in the process of the other tests on device metal.
+Over the mock, which can be told to fail. Runs in the process of the other tests on device metal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import pytest
 from harness import device
 from harness.runtime import SECONDS, Doubling, run_program
 
-STANDIN = device.standin()
-STANDIN.standin_live_buffer_bytes.restype = ctypes.c_size_t
-STANDIN.standin_limit_allocation.argtypes = [ctypes.c_size_t]
-STANDIN.standin_live_objects.restype = ctypes.c_long
-STANDIN.standin_live_objects_by_class.restype = ctypes.c_char_p
-STANDIN.standin_autoreleases_without_pool.restype = ctypes.c_long
-STANDIN.standin_committed_command_buffers.restype = ctypes.c_uint64
+MOCK = device.mock()
+MOCK.mock_live_buffer_bytes.restype = ctypes.c_size_t
+MOCK.mock_limit_allocation.argtypes = [ctypes.c_size_t]
+MOCK.mock_live_objects.restype = ctypes.c_long
+MOCK.mock_live_objects_by_class.restype = ctypes.c_char_p
+MOCK.mock_autoreleases_without_pool.restype = ctypes.c_long
+MOCK.mock_committed_command_buffers.restype = ctypes.c_uint64
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -45,10 +45,10 @@ class Signpost(ctypes.Structure):
 
 @pytest.fixture(autouse=True)
 def restored():
-    """No test leaves the stand-in failing."""
+    """No test leaves the mock failing."""
     yield
-    STANDIN.standin_limit_allocation(0)
-    STANDIN.standin_refuse_memory_of_others(0)
+    MOCK.mock_limit_allocation(0)
+    MOCK.mock_refuse_memory_of_others(0)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def page_aligned(count: int) -> np.ndarray:
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
 def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared: bool):
     """In whole pages, somewhere in pages, or in memory that the device may not map: then it is staged."""
-    STANDIN.standin_refuse_memory_of_others(0 if shared else 1)
+    MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     array[:] = np.arange(len(array))
     result = np.empty_like(array)
     d.g.run({d.x: array}, d.y, results=result)
@@ -80,12 +80,12 @@ def test_shared_feeds_take_no_device_memory(d: Doubling):
     x, result = page_aligned(count), page_aligned(count)
     d.g.run({d.x: x}, d.y, results=result)
     gc.collect()  # what other tests have left is not freed in between
-    before = STANDIN.standin_live_buffer_bytes()
+    before = MOCK.mock_live_buffer_bytes()
     d.g.run({d.x: x}, d.y, results=result)
-    assert STANDIN.standin_live_buffer_bytes() == before
-    STANDIN.standin_refuse_memory_of_others(1)
+    assert MOCK.mock_live_buffer_bytes() == before
+    MOCK.mock_refuse_memory_of_others(1)
     d.g.run({d.x: x}, d.y, results=result)
-    assert STANDIN.standin_live_buffer_bytes() > before + x.nbytes, "the check can fail: staging takes memory"
+    assert MOCK.mock_live_buffer_bytes() > before + x.nbytes, "the check can fail: staging takes memory"
 
 
 def test_a_result_is_the_devices_own_memory(d: Doubling):
@@ -98,7 +98,7 @@ def test_a_result_is_the_devices_own_memory(d: Doubling):
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
 def test_runs_that_share_memory_of_others_come_one_after_the_other(d: Doubling, shared: bool):
     """Metal does not know that two buffers lie over the same memory, nor what the host copies."""
-    STANDIN.standin_refuse_memory_of_others(0 if shared else 1)
+    MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     x, y = np.ones(64, np.float32), np.empty(64, np.float32)
     for _ in range(20):
         x[:] = 1
@@ -109,7 +109,7 @@ def test_runs_that_share_memory_of_others_come_one_after_the_other(d: Doubling, 
 
 
 def test_a_signal_says_that_staged_results_are_there(d: Doubling):
-    STANDIN.standin_refuse_memory_of_others(1)
+    MOCK.mock_refuse_memory_of_others(1)
     event, y = mg.SharedEvent(), np.empty(64, np.float32)
     for step in range(1, 20):
         first, second = mg.ExecutionDescriptor(), mg.ExecutionDescriptor()
@@ -124,7 +124,7 @@ def test_a_signal_says_that_staged_results_are_there(d: Doubling):
 
 
 def test_memory_that_cannot_be_had_is_an_error(d: Doubling):
-    STANDIN.standin_limit_allocation(1000)
+    MOCK.mock_limit_allocation(1000)
     with pytest.raises(mg.DeviceError, match="cannot allocate 40000000 bytes on .*in use; use smaller shapes"):
         d.g.run({d.x: np.ones(10_000_000, np.float32)}, d.y)
     assert d.g.run(d.feeds(1), d.y).tolist() == [2]
@@ -132,7 +132,7 @@ def test_memory_that_cannot_be_had_is_an_error(d: Doubling):
 
 # --- faults of the device ---------------------------------------------------------------------------------------------
 def test_a_fault_of_the_device_is_an_error_and_the_next_run_works(d: Doubling):
-    STANDIN.standin_fail_next_command_buffer(b"page fault at 0x10")
+    MOCK.mock_fail_next_command_buffer(b"page fault at 0x10")
     with pytest.raises(mg.DeviceError, match="command buffer failed: page fault at 0x10"):
         d.g.run(d.feeds(1), d.y)
     assert d.g.run(d.feeds(1), d.y).tolist() == [2]
@@ -145,7 +145,7 @@ def test_a_fault_reaches_handlers_and_whoever_waits_for_its_event(d: Doubling):
     waits = mg.ExecutionDescriptor()
     waits.wait_for_event(event, 1, SECONDS)
     d.g.run(d.feeds(1), d.y)
-    STANDIN.standin_fail_next_command_buffer(b"lost")
+    MOCK.mock_fail_next_command_buffer(b"lost")
     failing = d.g.run_async(d.feeds(1), d.y, descriptor=signals)
     with pytest.raises(mg.DeviceError, match="lost"):
         failing.wait(SECONDS)
@@ -156,7 +156,7 @@ def test_a_fault_reaches_handlers_and_whoever_waits_for_its_event(d: Doubling):
 
 def test_a_fault_leaves_variables_to_the_next_run(d: Doubling):
     d.g.run({}, [], target_operations=[d.step])
-    STANDIN.standin_fail_next_command_buffer(b"lost")
+    MOCK.mock_fail_next_command_buffer(b"lost")
     with pytest.raises(mg.DeviceError):
         d.g.run({}, [], target_operations=[d.step])
     d.g.run({}, [], target_operations=[d.step])
@@ -170,7 +170,7 @@ def test_without_a_device_there_is_the_cpu():
     try: mg.Device("metal")
     except mg.DeviceError as error: print(error)
     """
-    hide = "import ctypes; from harness import device as d; ctypes.CDLL(str(d.LIBRARY)).standin_hide_device(1)\n"
+    hide = "import ctypes; from harness import device as d; ctypes.CDLL(str(d.LIBRARY)).mock_hide_device(1)\n"
     prelude = f"import sys; sys.path.insert(0, {str(device.TESTS)!r})\n"
     code = prelude + "import os; os.environ['MPSGRAPH_TEST_DEVICE'] = 'cpu'\n" + hide + textwrap.dedent(program)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -188,12 +188,12 @@ def test_many_batch_sizes_move_the_variables_and_keep_their_values():
     for n in range(1, 60):
         g.run({x: np.ones(n, np.float32)}, [], target_operations=[step])
     gc.collect()
-    first = STANDIN.standin_live_objects()
+    first = MOCK.mock_live_objects()
     for n in range(60, 300):
         g.run({x: np.ones(n, np.float32)}, [], target_operations=[step])
     gc.collect()
     assert float(g.variable_value(total)) == sum(range(1, 300))
-    assert STANDIN.standin_live_objects() < 1.5 * first + 1000, STANDIN.standin_live_objects_by_class().decode()
+    assert MOCK.mock_live_objects() < 1.5 * first + 1000, MOCK.mock_live_objects_by_class().decode()
 
 
 def test_two_executables_share_a_variable():
@@ -222,13 +222,13 @@ def test_live_objects_return_after_a_thousand_training_steps():
         gc.collect()
 
     train(5)
-    before = STANDIN.standin_live_objects()
+    before = MOCK.mock_live_objects()
     train(1000)
     ends = time.monotonic() + SECONDS
-    while STANDIN.standin_live_objects() > before + 5 and time.monotonic() < ends:
+    while MOCK.mock_live_objects() > before + 5 and time.monotonic() < ends:
         time.sleep(0.01)  # the last run's objects end on the framework's threads, soon after its results are there
-    assert STANDIN.standin_live_objects() <= before + 5, STANDIN.standin_live_objects_by_class().decode()
-    assert STANDIN.standin_autoreleases_without_pool() == 0
+    assert MOCK.mock_live_objects() <= before + 5, MOCK.mock_live_objects_by_class().decode()
+    assert MOCK.mock_autoreleases_without_pool() == 0
 
 
 def test_memory_stays_flat_over_ten_thousand_asynchronous_runs(d: Doubling):
@@ -244,12 +244,12 @@ def test_memory_stays_flat_over_ten_thousand_asynchronous_runs(d: Doubling):
 
     run(500)
     gc.collect()
-    objects, buffers = STANDIN.standin_live_objects(), STANDIN.standin_live_buffer_bytes()
+    objects, buffers = MOCK.mock_live_objects(), MOCK.mock_live_buffer_bytes()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run(10_000)
     gc.collect()
-    assert STANDIN.standin_live_objects() <= objects + 50, STANDIN.standin_live_objects_by_class().decode()
-    assert STANDIN.standin_live_buffer_bytes() <= buffers + 4096
+    assert MOCK.mock_live_objects() <= objects + 50, MOCK.mock_live_objects_by_class().decode()
+    assert MOCK.mock_live_buffer_bytes() <= buffers + 4096
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss <= peak + 8 * 1024, "8 MiB in KiB"
 
 
@@ -257,26 +257,26 @@ def test_a_command_buffer_of_many_runs_is_handed_over_in_parts(d: Doubling):
     executable = d.g.compile({d.x: (3,)}, [d.y])
     x = np.ones(3, np.float32)
     executable.run([x])
-    before = STANDIN.standin_committed_command_buffers()
+    before = MOCK.mock_committed_command_buffers()
     buffer = mg.Device("metal").default_queue.command_buffer()
     results = [executable.encode(buffer, [x])[0] for _ in range(5)]
     buffer.commit()
     buffer.wait_until_completed(SECONDS)
     assert [r.tolist() for r in results] == [[2, 2, 2]] * 5
-    assert STANDIN.standin_committed_command_buffers() - before >= 5
+    assert MOCK.mock_committed_command_buffers() - before >= 5
 
 
 # --- signposts --------------------------------------------------------------------------------------------------------
 def signposts() -> list[Signpost]:
     found, record = [], Signpost()
-    while STANDIN.standin_signpost_at(ctypes.c_size_t(len(found)), ctypes.byref(record)):
+    while MOCK.mock_signpost_at(ctypes.c_size_t(len(found)), ctypes.byref(record)):
         found.append(Signpost.from_buffer_copy(record))
     return found
 
 
 def test_intervals_for_instruments(d: Doubling):
-    STANDIN.standin_refuse_memory_of_others(1)
-    STANDIN.standin_clear_signposts()
+    MOCK.mock_refuse_memory_of_others(1)
+    MOCK.mock_clear_signposts()
     d.g.run(d.feeds(1, 2, 3, 4, 5), d.y)
     deadline = (
         time.monotonic() + SECONDS
@@ -373,6 +373,6 @@ def test_what_needs_a_newer_system_is_said():
     try: g.compile({y: (2,)}, [y * 2]).serialize("x.mpsgraphpackage")
     except mg.UnsupportedError as error: print(error)
     """
-    run = run_program(program, MPSGRAPH_STANDIN_MACOS="13.3")
+    run = run_program(program, MPSGRAPH_MOCK_MACOS="13.3")
     first, second = run.stdout.splitlines()
     assert "bfloat16 needs macOS 14.0" in first and "MPSGraphPackages need macOS 14.0" in second, run.stderr

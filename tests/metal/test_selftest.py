@@ -1,6 +1,6 @@
-"""The self-test on device metal over the stand-in: its parts run, and what frameworks would answer is reported.
+"""The self-test on device metal over the mock: its parts run, and what frameworks would answer is reported.
 
-The answers are the stand-in's, so they say nothing about a Mac; that they are asked and reported does.
+The answers are the mock's, so they say nothing about a Mac; that they are asked and reported does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mpsgraph.cli import main
 from mpsgraph.selftest.checks import DIFFERS, NOTED, PASSED, UNSUPPORTED, Options, perform
 from mpsgraph.selftest.parts import digits, nodes, oracle, probes
 
-# Where Apple promises nothing, or ends the process, the stand-in is strict.
+# Where Apple promises nothing, or ends the process, the mock is strict.
 REFUSED = (
     "elements_beyond_2_31",
     "large_inverse",
@@ -52,7 +52,7 @@ MACOS = float(device.OLD_SYSTEM or 26.4)
 @pytest.fixture(autouse=True)
 def workers_find_the_stand_in(monkeypatch):
     """Their first import is the package, so the library has to be there before it."""
-    monkeypatch.setenv("MPSGRAPH_STANDIN", str(device.LIBRARY))
+    monkeypatch.setenv("MPSGRAPH_MOCK", str(device.LIBRARY))
     monkeypatch.setenv("LD_PRELOAD", str(device.LIBRARY))
 
 
@@ -112,7 +112,7 @@ def test_every_probe_has_an_answer():
 
 
 def test_a_failure_in_any_part_of_a_run_is_told():
-    """The stand-in's MPSGraph sometimes hands over what it has encoded so far, as Apple's may."""
+    """The mock's MPSGraph sometimes hands over what it has encoded so far, as Apple's may."""
     check = next(c for c in probes.checks(Options("metal")) if c.name == "gather_out_of_bounds")
     answers = {perform(check).numbers["answer"].split(": ")[0] for _ in range(30)}
     assert answers == {"refused"}

@@ -1,5 +1,5 @@
 """What a training step costs on device metal: command buffers, host waits, memory, operations. docs/metal-steps.md
-explains the numbers; here they are held down. The stand-in counts."""
+explains the numbers; here they are held down. The mock counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpsgraph import nn
 from mpsgraph import nngraph as nodes
 from mpsgraph.demo import digits
 
-STANDIN = device.standin()
+MOCK = device.mock()
 
 
 class Counts(ctypes.Structure):
@@ -33,13 +33,13 @@ class Counts(ctypes.Structure):
     )
 
     def named(self) -> dict[str, int]:
-        """Command buffers without those that MPSGraph hands over by itself, as the stand-in's does at random."""
+        """Command buffers without those that MPSGraph hands over by itself, as the mock's does at random."""
         named = {name: getattr(self, name) for name, _ in self._fields_}
         named["command_buffers"] -= named.pop("hand_overs")
         return named
 
 
-STANDIN.standin_take_counts.restype = Counts
+MOCK.mock_take_counts.restype = Counts
 STEPS = 10
 
 
@@ -57,11 +57,11 @@ class Signpost(ctypes.Structure):
 
 def signposts() -> set[str]:
     """The names of what the backend told Instruments."""
-    STANDIN.standin_signpost_count.restype = ctypes.c_size_t
-    STANDIN.standin_signpost_at.argtypes = [ctypes.c_size_t, ctypes.POINTER(Signpost)]
+    MOCK.mock_signpost_count.restype = ctypes.c_size_t
+    MOCK.mock_signpost_at.argtypes = [ctypes.c_size_t, ctypes.POINTER(Signpost)]
     found, record = set(), Signpost()
-    for index in range(STANDIN.standin_signpost_count()):
-        if STANDIN.standin_signpost_at(index, ctypes.byref(record)):
+    for index in range(MOCK.mock_signpost_count()):
+        if MOCK.mock_signpost_at(index, ctypes.byref(record)):
             found.add(record.name.decode())
     return found
 
@@ -97,11 +97,11 @@ def test_a_step_of_a_trainer(network: str):
     trainer = mg.Trainer(NETWORKS[network](), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
     for _ in range(4):
         float(trainer.train_step(*next(data)))
-    STANDIN.standin_take_counts()
+    MOCK.mock_take_counts()
     for _ in range(STEPS):
         last = trainer.train_step(*next(data))
     float(last)
-    counts = STANDIN.standin_take_counts().named()
+    counts = MOCK.mock_take_counts().named()
     assert counts["command_buffers"] == STEPS, counts
     assert counts["encodes"] == STEPS, counts
     assert counts["operations"] == counts["compilations"] == 0, counts
@@ -116,7 +116,7 @@ def test_no_feed_is_copied():
     data = batches(2)
     for _ in range(3):
         float(trainer.train_step(*next(data)))
-    STANDIN.standin_clear_signposts()
+    MOCK.mock_clear_signposts()
     float(trainer.train_step(*next(data)))
     names = signposts()
     reads_inside_pages = not device.OLD_SYSTEM or float(device.OLD_SYSTEM) >= 15
@@ -125,15 +125,15 @@ def test_no_feed_is_copied():
 
 def test_fifty_batch_sizes_compile_once_each():
     trainer = mg.Trainer(residual(), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
-    STANDIN.standin_take_counts()
+    MOCK.mock_take_counts()
     for size in range(1, 51):
         trainer.train_step(*next(batches(size)))
     float(trainer.train_step(*next(batches(50))))
-    first = STANDIN.standin_take_counts().named()
+    first = MOCK.mock_take_counts().named()
     for size in range(50, 40, -1):
         trainer.train_step(*next(batches(size)))
     float(trainer.train_step(*next(batches(41))))
-    again = STANDIN.standin_take_counts().named()
+    again = MOCK.mock_take_counts().named()
     assert first["operations"] > 0
     assert again["operations"] == again["compilations"] == 0, again
 
@@ -154,9 +154,9 @@ def test_a_batch_of_nodes():
         return buffer
 
     step().wait_until_completed()
-    STANDIN.standin_take_counts()
+    MOCK.mock_take_counts()
     buffers = [step() for _ in range(STEPS)]
     buffers[-1].wait_until_completed()
-    counts = STANDIN.standin_take_counts().named()
+    counts = MOCK.mock_take_counts().named()
     assert counts["command_buffers"] == 2 * STEPS, counts
     assert counts["host_waits"] == counts["operations"] == counts["compilations"] == 0, counts

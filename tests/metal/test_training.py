@@ -12,7 +12,7 @@ pytestmark = pytest.mark.begins_early
 
 
 def narrow() -> nn.Sequential:
-    """The demo's layers, with few channels: the stand-in is no graphics processor."""
+    """The demo's layers, with few channels: the mock is no graphics processor."""
     he = nn.initialisers.HeUniform()
     return nn.Sequential(
         nn.Conv2d(6, 5, padding="TF_SAME", weight_initialiser=he),

@@ -20,7 +20,7 @@ from harness import device
 from harness.nodes import graph_of, queue
 from mpsgraph import nngraph as nn
 
-pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]  # the stand-in takes its time
+pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]  # the mock takes its time
 
 Array = np.ndarray
 STEPS = 20

@@ -79,7 +79,7 @@ def test_a_description_that_lies_is_an_error():
     (entry,) = (entry for entry in proto.metadata_props if entry.key == "mpsgraph.graph")
     text = entry.value
     for wrong, error in (
-        (text.replace('"relu"', '"stitched"'), "'stitched', which there is not"),
+        (text.replace('"relu"', '"fused_elementwise"'), "'fused', which there is not"),
         (text.replace('"inputs":[0]', '"inputs":[7]'), "makes no sense"),
         (text.replace('"outputs":{"y":1}', '"outputs":{"y":"?"}'), "makes no sense"),
     ):

@@ -324,7 +324,7 @@ FAR = [np.nan, np.inf, -np.inf, 1e30, -1e30, 300.0, -300.0, -1.5, 1.5, 127.0, -1
 @pytest.mark.parametrize("count", [1, 16, 67])
 @pytest.mark.skipif(device.IS_METAL, reason="what Metal makes of numbers outside is Apple's")
 def test_casts_of_numbers_outside_saturate(to: str, count: int):
-    """NaN becomes 0; on vector and scalar paths alike, also in a stitched region."""
+    """NaN becomes 0; on vector and scalar paths alike, also in a fused element-wise kernel."""
     x = np.resize(FAR, count).astype(np.float32)
     limits = np.iinfo(to)
     wanted = [0 if np.isnan(v) else int(min(max(float(v), float(limits.min)), float(limits.max))) if np.isfinite(v)

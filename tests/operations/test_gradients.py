@@ -62,7 +62,7 @@ SINGLE = {"float64": "float32", "complex128": "complex64"}
 @pytest.mark.both_devices
 @in_exact_types([c for c in NOT_EMPTY if all(SINGLE[d] in c.dtypes for d in c.exact_dtypes)])
 def test_single_gradients_on_the_optimised_engine(case: Case, dtype: str):
-    """What is fused and stitched there gives what float64 gives."""
+    """What is fused and fused there gives what float64 gives."""
     built, loss, wanted, arrays = loss_of(case, dtype)
     exact = run(
         built.graph, built.placeholders, arrays, list(built.graph.gradients(loss, wanted).values()), device="cpu"

@@ -258,7 +258,7 @@ def test_the_inverse_of_the_distribution_is_a_second_way_to_normals():
 def test_truncated_normals_have_the_moments_of_their_bounds(method: str):
     """Bounds in the result's units; Johnson, Kotz and Balakrishnan, "Continuous univariate distributions", 13.10."""
     normal = NormalDist()
-    count = 20_000 if device.IS_METAL and method == "box_muller" else 200_000  # the stand-in draws slowly
+    count = 20_000 if device.IS_METAL and method == "box_muller" else 200_000  # the mock draws slowly
     how = {"distribution": "truncated_normal", "sampling_method": method}
     for low, high in ((-1.0, 3.0), (0.5, 0.75), (-0.25, 7.0)):
         values = sample(count, mean=1.0, standard_deviation=2.0, min=low, max=high, **how)

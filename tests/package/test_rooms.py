@@ -1,54 +1,12 @@
-"""The package's rooms, as programs see them: former names of modules, what is loaded when, calls of modules watched."""
+"""The package's rooms, as programs see them: what is loaded when, calls of modules watched."""
 
-import importlib
-import pickle
 import subprocess
 import sys
 import threading
 
 import mpsgraph as mg
 import pytest
-from mpsgraph._former_names import MOVED
 from mpsgraph.nn.module import observed_calls, own_parameters, settings_of, unbuilt_copy
-
-
-@pytest.mark.parametrize("former", sorted(MOVED))
-def test_former_names_give_the_modules_that_moved(former: str):
-    module = importlib.import_module(former)
-    assert module is importlib.import_module(MOVED[former])
-    assert module.__name__ == module.__spec__.name == MOVED[former], "it stays what it was by its own name"
-    assert getattr(mg, former.removeprefix("mpsgraph.")) is module
-
-
-def test_former_names_are_imported_as_they_were():
-    program = """
-import sys
-import mpsgraph.checkpoint, mpsgraph.mixed_precision, mpsgraph.profiler
-from mpsgraph import layer_precision
-from mpsgraph.history import History
-from mpsgraph.layer_precision import LayerPrecision
-from mpsgraph.step_result import StepResult
-from mpsgraph.trainer import Trainer
-import mpsgraph as mg
-assert (Trainer, History, StepResult) == (mg.Trainer, mg.History, mg.StepResult)
-assert mpsgraph.checkpoint.save is mg.checkpoint.save and mpsgraph.mixed_precision.autocast is mg.autocast
-assert layer_precision.LayerPrecision is LayerPrecision
-"""
-    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
-def test_histories_that_were_pickled_by_the_former_name_come_back():
-    history = mg.History()
-    history.append({"loss": 2.0})
-    written = pickle.dumps(history, protocol=0)
-    former = written.replace(b"mpsgraph.training.history", b"mpsgraph.history")
-    assert former != written and pickle.loads(former).loss == [2.0]
-
-
-def test_a_name_that_nothing_has_is_not_found():
-    with pytest.raises(ModuleNotFoundError, match=r"mpsgraph\.trainers"):
-        importlib.import_module("mpsgraph.trainers")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ ALL = [
 ]
 ROWS = [row for row in ALL if len(row) != 3]
 NOT_OURS = [row for row in ALL if len(row) == 3]  # fault, evidence, why it cannot concern us
-PLACES = {3: ROOT / "tests/standin", 4: ROOT / "src/backends/metal"}
+PLACES = {3: ROOT / "tests/mock", 4: ROOT / "src/backends/metal"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])

@@ -236,7 +236,7 @@ def test_files_for_an_instruction_set_see_no_graph(path: Path):
             seen.add(include)
             left += quoted_includes((PUBLIC if include.startswith("mpsgraph/") else SRC) / include)
     graph = {"backends/cpu/kernel.h", "core/definition.h", "mpsgraph/core/graph.h", "mpsgraph/core/builder.h"}
-    assert not seen & graph, "loops know numbers only: see `halves.h` in ARCHITECTURE.md"
+    assert not seen & graph, "loops know numbers only: see `half_types.h` in ARCHITECTURE.md"
 
 
 def test_nothing_is_compiled_for_the_machine_at_hand():
@@ -308,7 +308,7 @@ def rooms() -> set[str]:
 
 
 def test_every_test_file_lies_in_a_room_and_every_room_has_one():
-    places = {relative(p.parent) for p in TEST_FILES} - {"tests/standin/tests"}  # the stand-in has its own
+    places = {relative(p.parent) for p in TEST_FILES} - {"tests/mock/tests"}  # the mock has its own
     assert places == {f"tests/{room}" for room in rooms()}, "a new room needs a line in tests/README.md"
 
 

@@ -306,7 +306,7 @@ def test_unknown_devices_and_passes(model: Model):
     with pytest.raises(mg.DeviceError):
         model.g.run(model.feeds(), model.y, device="gpu9")
     options = mg.CompilationDescriptor(disabled_passes=("no such pass",))
-    with pytest.raises(mg.GraphError, match=r"no such pass.*stitch"):
+    with pytest.raises(mg.GraphError, match=r"no such pass.*fuse_elementwise"):
         model.g.compile({model.x: (4, 3), model.scale: ()}, [model.y], options=options)
     with pytest.raises(mg.GraphError, match="prune|required|cannot be disabled"):
         required = mg.CompilationDescriptor(disabled_passes=("expand",))

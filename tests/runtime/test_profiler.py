@@ -89,7 +89,7 @@ def test_a_region_counts_its_operations_and_only_its_borders():
     g = mg.Graph()
     x = g.placeholder((8, 16))
     p = profiled(g, {x: np.ones((8, 16), F)}, [g.exponent(x * 2.0 + 1.0)])
-    kernel = only(p, "stitched")
+    kernel = only(p, "fused_elementwise")
     assert kernel.flops == 3 * 8 * 16
     assert kernel.bytes_written == 4 * 8 * 16 and 4 * 8 * 16 <= kernel.bytes_read <= 4 * 8 * 16 + 8
     assert len(p.kernels) == 1
@@ -169,7 +169,7 @@ def test_compiling_shows_its_passes(d: Doubling):
     passes = [r.name for r in p.records if r.category == "pass"]
     assert passes[:2] == ["specialize", "prune"] and passes[-2:] == ["schedule", "lower"] and "expand" in passes
     (compiled,) = [r for r in p.records if r.category == "compile"]
-    assert all(compiled.begin <= r.begin and r.end <= compiled.end for r in p.records if r.name == "stitch")
+    assert all(compiled.begin <= r.begin and r.end <= compiled.end for r in p.records if r.name == "fuse_elementwise")
     again = profiled(d.g, d.feeds(1), [d.y])
     assert not [r for r in again.records if r.category in ("compile", "pass")]
 
@@ -299,7 +299,7 @@ def test_a_trainer_is_profiled():
         trainer.wait()
     assert len([r for r in p.records if r.category == "run"]) == 2
     kinds = {r.kernel.kind for r in p.kernels}
-    assert "stitched" in kinds and kinds & {"softmax_cross_entropy", "class_cross_entropy"}
+    assert "fused_elementwise" in kinds and kinds & {"softmax_cross_entropy", "class_cross_entropy"}
 
 
 # --- what is made of it -----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The demo's network learns scikit-learn's digits: five seeds reach 95% each, three of them in `make test-slow`, and so
 does every precision.
 
-On device metal, whose stand-in computes slowly, metal/test_training says it of a network with few channels.
+On device metal, whose mock computes slowly, metal/test_training says it of a network with few channels.
 """
 
 import mpsgraph as mg

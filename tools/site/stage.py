@@ -37,7 +37,7 @@ PROJECT = {
     "ARCHITECTURE.md": "project/ARCHITECTURE.md",
     "CONTRIBUTING.md": "project/CONTRIBUTING.md",
     "tests/README.md": "project/tests.md",
-    "tests/standin/README.md": "project/standin.md",
+    "tests/mock/README.md": "project/mock.md",
     "README.md": "index.md",
     "docs/decisions": "decisions/README.md",
     "examples": "examples/README.md",
@@ -110,7 +110,7 @@ class Site:
             index = (DOCS / folder / "README.md").read_text()
             own = [Path(n).name for n in self.pages if n.startswith(folder + "/") and not n.endswith("/README.md")]
             self.pages[f"{folder}/README.md"] += _toctree(sorted(own, key=lambda name: index.index(f"({name})")), "")
-        for name in ("project/standin.md",):
+        for name in ("project/mock.md",):
             self.pages[name] = "---\norphan: true\n---\n\n" + self.pages[name]
 
     def write(self, into: Path) -> None:

@@ -4,7 +4,7 @@
 // A Graph is append-only: operations stand in creation order, and that order is a valid execution
 // order. Reads and assigns of a variable happen in that order too: a read sees the assigns created
 // before it and run with it, and no later one. Operations own blocks for control flow (if, while, for) and for
-// stitched regions; operations in a block may use any tensor of an enclosing block.
+// fused element-wise kernels; operations in a block may use any tensor of an enclosing block.
 // A Graph is built by one thread at a time; once built it is only read.
 #pragma once
 
@@ -147,8 +147,8 @@ class MPSGRAPH_API Graph {
 
   // Derivatives of a branch are built in another block, where the branch's own tensors do not exist:
   // until the matching end, an operand that lies in `hidden` is replaced by what `stand_in` gives.
-  using StandIn = std::function<Tensor*(Tensor*)>;
-  void begin_substitution(const Block& hidden, StandIn stand_in);
+  using Mock = std::function<Tensor*(Tensor*)>;
+  void begin_substitution(const Block& hidden, Mock stand_in);
   void end_substitution() noexcept;
   Tensor* resolve(Tensor* tensor) const;         // itself, or what stands in for it here
 
@@ -182,7 +182,7 @@ class MPSGRAPH_API Graph {
   std::vector<std::unique_ptr<Block>> building_;   // begun, not finished
   std::vector<std::unique_ptr<Block>> abandoned_;
   std::vector<ControlScope> control_scopes_;
-  std::vector<std::pair<const Block*, StandIn>> substitutions_;
+  std::vector<std::pair<const Block*, Mock>> substitutions_;
 };
 
 }  // namespace mpsgraph

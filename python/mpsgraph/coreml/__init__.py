@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, UnsupportedError
-from ..interchange.deferred import Built, DeferredModel
-from ..interchange.undecided import Trainable, Undecided
+from ..interchange.data_dependent import DataDependent, Trainable
+from ..interchange.deferred_build import Built, DeferredModel
 from ..model import Model
 from . import mil  # noqa: F401  enters the operations
 from ._files import Blobs, read_model
@@ -95,15 +95,18 @@ def load(
             raise GraphError(f"[coreml] the model has no input {shown(name)}; it has {', '.join(map(repr, names))}")
     try:
         done = built({}, {})
-    except Undecided as undecided:
+    except DataDependent as data_dependent:
         if build.states:
-            kept, deciding = ", ".join(map(repr, build.states)), ", ".join(sorted(undecided.values | undecided.shapes))
+            kept, deciding = (
+                ", ".join(map(repr, build.states)),
+                ", ".join(sorted(data_dependent.values | data_dependent.shapes)),
+            )
             raise UnsupportedError(
                 f"[coreml] the model keeps {kept} from run to run, and inputs decide shapes, for which it would be "
                 f"built anew: give {deciding} as values= or shapes="
-            ) from undecided
+            ) from data_dependent
         free = [name for name in names if name not in given_values]
-        return DeferredModel(built, free, build.outputs, undecided)
+        return DeferredModel(built, free, build.outputs, data_dependent)
     made = Model(done.graph, done.inputs, done.outputs, done.parameters)
     made.classes = done.classes
     return made

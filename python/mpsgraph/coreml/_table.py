@@ -17,8 +17,8 @@ from .. import _core
 from .._core import DType, Tensor, float32
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
-from ..interchange.sizes import Sizes
-from ..interchange.undecided import Undecided
+from ..interchange.data_dependent import DataDependent
+from ..interchange.shapes import Sizes
 from ._values import Fixed
 from ._wire import Message
 
@@ -80,9 +80,9 @@ class Import(Protocol):
         """A constant as a variable, if it is wanted as one."""
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. Undecided when they depend on inputs."""
+        """A tensor's elements. DataDependent when they depend on inputs."""
 
-    def undecided_shape(self, tensor: Tensor) -> Undecided:
+    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """The exception for a tensor whose shape has to be known."""
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
@@ -117,9 +117,9 @@ class Call(Sizes):
         """UnsupportedError with the operation's name."""
         raise UnsupportedError(f"{self.op} {why}")
 
-    def undecided_shape(self, x: Tensor) -> Undecided:
+    def data_dependent_shape(self, x: Tensor) -> DataDependent:
         """The exception for a tensor whose shape has to be known."""
-        return self.importer.undecided_shape(x)
+        return self.importer.data_dependent_shape(x)
 
     def require_all_asked(self) -> None:
         """UnsupportedError for a parameter that the function has not looked at."""
@@ -173,7 +173,7 @@ class Call(Sizes):
     # --- what must be known while the graph is built -----------------------------------------------------------------
 
     def value(self, name: str, default: Any = _REQUIRED) -> Any:
-        """A parameter's contents: an array, a string, a list. Undecided when only a run knows them."""
+        """A parameter's contents: an array, a string, a list. DataDependent when only a run knows them."""
         if not self.has(name):
             if default is _REQUIRED:
                 raise GraphError(f"the parameter '{name}' is missing")
@@ -225,14 +225,14 @@ class Call(Sizes):
         """A parameter that is a shape: as ints, or as an int tensor when only a run knows it."""
         try:
             return self.ints(name)
-        except Undecided:
+        except DataDependent:
             return self.tensor(name)
 
     def partly_known(self, name: str) -> list[int | None]:
-        """A vector of ints, None for those that only a run knows. Undecided when not even their number is known."""
+        """A vector of ints, None for those that only a run knows. DataDependent when not even their number is known."""
         try:
             return list(self.ints(name))
-        except Undecided:
+        except DataDependent:
             known = _core.known_values(self.tensor(name))
             if known is None:
                 raise

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core import Tensor, float32, int32, int64
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
-from ..interchange.undecided import Trainable
+from ..interchange.data_dependent import Trainable
 from ._values import Values
 from ._wire import Message
 from .interface import labels_of
@@ -39,7 +39,7 @@ class Network(Importing):
         self._tensors: dict[str, Tensor] = {}
 
     def run(self) -> Network:
-        """Builds the graph. Errors: Undecided, and those of the layers."""
+        """Builds the graph. Errors: DataDependent, and those of the layers."""
         try:
             for feature in self._model.description.input:
                 self._tensors[feature.name] = self._feature(feature)

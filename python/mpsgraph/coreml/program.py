@@ -15,8 +15,8 @@ import numpy as np
 from .._core import DType, Operation, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
-from ..interchange.known import Known
-from ..interchange.undecided import Trainable, Undecided, chooser
+from ..interchange.data_dependent import DataDependent, Trainable, chooser
+from ..interchange.known_values import Known
 from ._table import Call, State, TensorList, Value, function_of
 from ._values import Fixed, Values, dims_of, dtype_of, shown_type
 from ._wire import Message
@@ -82,12 +82,12 @@ class Importing:
         return self.tensor(fixed)
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. Undecided when they depend on inputs."""
+        """A tensor's elements. DataDependent when they depend on inputs."""
         return self._known.value_of(tensor)
 
-    def undecided_shape(self, tensor: Tensor) -> Undecided:
+    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """The exception for a tensor whose shape has to be known."""
-        return self._known.undecided_shape(tensor)
+        return self._known.data_dependent_shape(tensor)
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
         """What the numbers of a classifier stand for."""
@@ -129,7 +129,7 @@ class Program(Importing):
         self._writes: list[Operation] = []
 
     def run(self) -> Program:
-        """Builds the graph. Errors: Undecided, and those of the operations."""
+        """Builds the graph. Errors: DataDependent, and those of the operations."""
         block = body_of(self._function)
         try:
             for named in self._function.inputs:

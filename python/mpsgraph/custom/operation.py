@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from .. import _core
 from .._checks import checked
 from .._core import DType, Operation, Tensor
+from .._display import shown
 from .._dtypes import as_dtype
-from .._shown import shown
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..ops._family import TensorLike

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import DTypeError, GraphError
 from .operation import (
     _NAME,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from .._core import DType, Operation, Tensor
+from .._display import shown
 from .._dtypes import as_dtype
-from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 
 

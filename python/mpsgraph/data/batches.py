@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 
 Dataset = Sequence[np.ndarray]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import DTypeError, ShapeError
 from .batches import Batches
 

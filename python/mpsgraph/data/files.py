@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import Error
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

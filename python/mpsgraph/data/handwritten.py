@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._checks import checked
+from .._display import shown
 from .._optional import require
-from .._shown import shown
 from ..errors import ShapeError
 
 SIZE, LARGEST = 28, 1024  # pixels

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._checks import Count, Size, checked
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from .batches import Batches
 

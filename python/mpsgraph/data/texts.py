@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._checks import Size, checked
+from .._display import shown
 from .._optional import require
-from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from .files import DataError
 

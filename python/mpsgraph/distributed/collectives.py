@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import checked, refuse
 from .._core import NDArray
-from .._shown import shown
+from .._display import shown
 from ..errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from .processes import everyone
 

@@ -19,7 +19,7 @@ from .._dtypes import DTypeLike, as_dtype
 from ..data.batches import Batches
 from ..errors import CheckpointError, Error, GraphError
 from ..graph import Graph
-from ..nn.normalisation import moments_of_all
+from ..nn.normalization import moments_of_all
 from .by_mpi import sum_of_halves
 from .processes import Processes, everyone
 from .reducer import Reducer, Types

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from .._core import DeviceGraph, NDArray, Operation, Tensor, asarray
+from .._display import shown
 from .._dtypes import as_dtype
 from .._optional import require
-from .._shown import shown
 from ..errors import GraphError, OutOfRangeError, ShapeError, TimeoutError
 from ..graph import Graph
 from .functions import PRECISIONS, Program, guarded

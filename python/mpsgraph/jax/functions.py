@@ -13,12 +13,12 @@ import numpy as np
 
 from .. import _core
 from .._core import Operation, Tensor
+from .._display import shown
 from .._dtypes import as_dtype
 from .._optional import require
-from .._shown import shown
 from ..errors import DTypeError, GraphError, UnsupportedError
 from ..graph import Graph
-from ..interchange.leaving import kind_of
+from ..interchange.export import kind_of
 from ..model import Model
 
 jax: Any = require("jax", "jax", "mpsgraph.jax")

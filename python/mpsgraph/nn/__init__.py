@@ -39,7 +39,7 @@ from .key_value_cache import KeyValueCache
 from .layers import Dropout, Flatten, Identity, Linear, SpatialDropout, Unflatten
 from .masks import mask_of, set_mask
 from .module import Module, Sequential
-from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from .normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from .pooling import (
     AdaptiveAvgPool2d,
     AvgPool1d,

@@ -1,6 +1,6 @@
 """Smooth activations as modules, and those that MPSGraph composes from other operations as functions.
 
-The compiler stitches each composition into one kernel, so `gelu` of basic operations costs no more than a built-in.
+The compiler fuses each composition into one kernel, so `gelu` of basic operations costs no more than a built-in.
 NaN, infinity and the ends of a type give what they give in PyTorch; bfloat16 and float16 are computed in float32.
 """
 
@@ -10,7 +10,7 @@ import math
 
 from .._checks import checked
 from .._core import Tensor, float64
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from ..precision.mixed_precision import rounded_once
 from .initialisers import Constant

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from .._checks import is_int
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from ..ops._padding import Padding
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks import Count, NotNegative, Positive, Share, Size, checked
 from .._core import Tensor, float32, int32
-from .._shown import shown
+from .._display import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..ops._family import ints
 from .layers import shape_of_sizes, size_in_run

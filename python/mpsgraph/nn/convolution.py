@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from .._core import Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding

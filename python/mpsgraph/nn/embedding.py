@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .._core import Tensor
+from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
-from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from .arguments import either
 from .initialisers import Initialiser, Normal

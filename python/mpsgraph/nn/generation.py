@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks import Bounds, Count, NotNegative, Size, checked
 from .._core import Device, Tensor, int32
-from .._shown import shown
+from .._display import shown
 from ..errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from ..graph import Graph
 from .key_value_cache import KeyValueCache

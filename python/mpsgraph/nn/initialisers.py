@@ -16,7 +16,7 @@ import numpy as np
 
 from .._checks import Positive, checked
 from .._core import ConstantData, DType, float32
-from .._shown import ShowsArguments, shown
+from .._display import ShowsArguments, shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from .._core import Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from .initialisers import GlorotUniform, Initialiser, zeros

@@ -24,13 +24,13 @@ import numpy as np
 
 from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
-from .._shown import ShowsArguments, arguments_of, shown
+from .._display import ShowsArguments, arguments_of, shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..precision.mixed_precision import autocast_dtype, layer_scope
-from .copies import written, written_graph
 from .initialisers import Initialiser, first_value
 from .masks import pass_mask
+from .pickling import written, written_graph
 from .state import IncompatibleKeys, copied, fitting, slot_of
 from .summary import Summary, summarize
 

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._core import Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from .initialisers import Fans, GlorotUniform, Initialiser, Orthogonal, zeros
 from .layers import size_of
 from .masks import mask_of
 from .module import Module, graph_of
-from .real_steps import Lengths, RealSteps
+from .sequence_lengths import Lengths, RealSteps
 
 FORWARD, BACK = "", "_reverse"  # the two ways, as they end the names of parameters
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import Positive, is_number
 from .._core import Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from .module import Module, graph_of

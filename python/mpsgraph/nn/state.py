@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core import DType, NDArray, Tensor, bfloat16, float32
+from .._display import shown
 from .._dtypes import as_dtype, constant_data
-from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 
 _MANY = 100

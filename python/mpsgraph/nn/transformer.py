@@ -9,14 +9,14 @@ from collections.abc import Callable
 from copy import deepcopy
 
 from .._core import Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from .activations import gelu
 from .attention import MultiheadAttention
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, size_of
 from .module import Module, graph_of
-from .normalisation import LayerNorm
+from .normalization import LayerNorm
 from .positions import AttentionPositions
 
 Activation = str | Callable[[Tensor], Tensor]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import CommandBuffer
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from .matrix import Matrix, device_of
 

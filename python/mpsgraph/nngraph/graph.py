@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import CommandBuffer, CommandQueue, Device
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from .images import Image, ImageBatch, LossLabels, give_losses, label_arrays
 

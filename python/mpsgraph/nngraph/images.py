@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _core
 from .._core import CommandBuffer, NDArray
-from .._shown import shown
+from .._display import shown
 from ..errors import DeviceError, DTypeError, GraphError, OutOfRangeError, ShapeError
 
 _FORMATS = {

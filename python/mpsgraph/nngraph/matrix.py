@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import _core
 from .._core import DType, NDArray
+from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
-from .._shown import shown
 from ..errors import GraphError
 
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import _core
+from .._display import shown
 from .._dtypes import as_dtype
-from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 
 INPUT, RECURRENT, MEMORY, BIAS = range(4)

@@ -7,8 +7,8 @@ from typing import Any
 
 from .. import _core
 from .._core import CommandBuffer, RNNMatrixTrainingState
+from .._display import shown
 from .._dtypes import DTypeLike
-from .._shown import shown
 from ..errors import GraphError
 from .matrix import Matrix
 from .recurrent import RNNDescriptor, RNNMatrixId, descriptor_checked

@@ -20,8 +20,8 @@ except ImportError as error:
     raise ImportError("mpsgraph.onnx reads files with the package onnx: pip install mpsgraph[onnx]") from error
 
 from .._checks import checked
-from ..interchange.deferred import DeferredModel
-from ..interchange.undecided import Trainable, Undecided
+from ..interchange.data_dependent import DataDependent, Trainable
+from ..interchange.deferred_build import DeferredModel
 from ..model import Model
 from . import ops  # noqa: F401  enters the operators
 from ._files import ModelLike, read_model, sense
@@ -98,10 +98,10 @@ def _loaded(
     inputs = [info.name for info in model.graph.input if info.name not in initialisers]
     try:
         done = built({}, {})
-    except Undecided as undecided:
+    except DataDependent as data_dependent:
         tensors.keep()
         free = [name for name in inputs if name not in given_values]
-        return DeferredModel(built, free, [info.name for info in model.graph.output], undecided)
+        return DeferredModel(built, free, [info.name for info in model.graph.output], data_dependent)
     model = Model(done.graph, done.inputs, done.outputs, done.parameters)
     model.classes = done.classes
     return model

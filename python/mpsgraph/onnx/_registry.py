@@ -3,7 +3,7 @@
 `@operator("Relu", upto=14)` enters a function that makes a graph's operations of a node, for every version of the
 operator up to the one named: a newer one is not understood and is refused. What a function needs to know while the
 graph is built (a shape, axes, a count) it asks for with `value`; when that depends on what the model will be fed with,
-the question ends the import, and the model is built anew when it is run (see interchange/deferred.py).
+the question ends the import, and the model is built anew when it is run (see interchange/deferred_build.py).
 
 No attribute is ignored in silence: `lowered` refuses a node with one that its function neither asked for nor declared
 to be without effect, unless it has its default.
@@ -22,8 +22,8 @@ from .. import _core
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
-from ..interchange.sizes import Sizes
-from ..interchange.undecided import Undecided, ValueOfLoop
+from ..interchange.data_dependent import DataDependent, ValueOfLoop
+from ..interchange.shapes import Sizes
 from ._files import dtype_of
 from ._standard import REQUIRED
 
@@ -116,10 +116,10 @@ class Import(Protocol):
         """The shape of what a name stands for."""
 
     def value(self, name: str) -> np.ndarray:
-        """The elements of that name. Undecided when they depend on inputs."""
+        """The elements of that name. DataDependent when they depend on inputs."""
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. Undecided when they depend on inputs."""
+        """A tensor's elements. DataDependent when they depend on inputs."""
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
         """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
@@ -127,7 +127,7 @@ class Import(Protocol):
     def assume_one(self) -> bool | None:
         """Is an axis that a node squeezes, if it has one element, taken to have one? None: only a run knows."""
 
-    def undecided_shape(self, tensor: Tensor) -> Undecided:
+    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """The exception for a tensor whose shape a node's function has to know."""
 
     def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -207,7 +207,7 @@ class Node(Sizes):
         return self.importer.tensor(self.inputs[i], trainable=False)
 
     def value(self, i: int) -> np.ndarray:
-        """What operand i is, known while the graph is built. Undecided when it is not."""
+        """What operand i is, known while the graph is built. DataDependent when it is not."""
         if not self.has(i):
             raise GraphError(f"operand {i} is missing")
         return self.importer.value(self.inputs[i])
@@ -220,7 +220,7 @@ class Node(Sizes):
         """Operand i as ints, or None when only a run knows them."""
         try:
             return self.ints(i)
-        except (Undecided, ValueOfLoop):
+        except (DataDependent, ValueOfLoop):
             return None
 
     def partly_known_ints(self, i: int) -> list[int | None] | None:
@@ -300,6 +300,6 @@ class Node(Sizes):
         """A parameter with one number a channel, ready to be broadcast over x (n, channels, ...)."""
         return self.g.reshape(parameter, self.importer.sizes((1, -1, *(1,) * (self.rank(x) - 2))))
 
-    def undecided_shape(self, x: Tensor) -> Undecided:
+    def data_dependent_shape(self, x: Tensor) -> DataDependent:
         """The exception for a tensor whose shape has to be known."""
-        return self.importer.undecided_shape(x)
+        return self.importer.data_dependent_shape(x)

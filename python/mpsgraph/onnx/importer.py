@@ -17,8 +17,8 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
-from ..interchange.known import Known
-from ..interchange.undecided import Trainable, Undecided, chooser
+from ..interchange.data_dependent import DataDependent, Trainable, chooser
+from ..interchange.known_values import Known
 from ._description import Rebuilt, constants_in, description_of
 from ._files import NONSENSE, Tensors, input_type, nonsense, sense
 from ._functions import Functions
@@ -95,7 +95,7 @@ class Importer:
         self.assumed = 0  # axes that were taken to have one element
 
     def run(self) -> None:
-        """Builds the graph. Errors: Undecided, and those of the nodes."""
+        """Builds the graph. Errors: DataDependent, and those of the nodes."""
         graph = self._model.graph
         scope: Scope = {}
         self._scopes.append(scope)
@@ -223,7 +223,7 @@ class Importer:
     # --- what is known while the graph is built ----------------------------------------------------------------------
 
     def value(self, name: str) -> np.ndarray:
-        """The elements of that name. Undecided when they depend on inputs."""
+        """The elements of that name. DataDependent when they depend on inputs."""
         value = self._single(name)
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
@@ -233,16 +233,16 @@ class Importer:
         return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims[:])
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. Undecided when they depend on inputs."""
+        """A tensor's elements. DataDependent when they depend on inputs."""
         return self._known.value_of(tensor)
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
         """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
         return self._known.value_for_size(tensor, source, axis, size)
 
-    def undecided_shape(self, tensor: Tensor) -> Undecided:
+    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """The exception for a tensor whose shape a node's function has to know."""
-        return self._known.undecided_shape(tensor)
+        return self._known.data_dependent_shape(tensor)
 
     def assume_one(self) -> bool | None:
         """Is an axis that a node squeezes, if it has one element, taken to have one? None: only a run knows.
@@ -398,19 +398,19 @@ def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
 
     torch's `squeeze` asks in the run whether an axis has one element, and the rank of all that follows depends on it.
     Nearly always what follows fits one rank only. Args: importer, makes one from its assumptions by number.
-    Errors: Undecided where the model makes sense with such an axis left, too; those of the nodes.
+    Errors: DataDependent where the model makes sense with such an axis left, too; those of the nodes.
     """
     first = importer(lambda number: True)
     try:
         made = build(first)
-    except (Error, Undecided):
+    except (Error, DataDependent):
         if first.assumed == 0:
             raise
         return build(importer(lambda number: None))
     for one in range(made.assumed):
         try:
             build(importer(lambda number, left=one: number != left))  # type: ignore[misc]
-        except (Error, Undecided) as failure:
+        except (Error, DataDependent) as failure:
             if _is_nonsense(failure):
                 continue
         return build(importer(lambda number: None))
@@ -422,7 +422,7 @@ def _is_nonsense(failure: BaseException | None) -> bool:
     while failure is not None:
         if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
             return True
-        failure = failure.__context__ if isinstance(failure, Undecided) else None
+        failure = failure.__context__ if isinstance(failure, DataDependent) else None
     return False
 
 

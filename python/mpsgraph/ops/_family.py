@@ -18,8 +18,8 @@ import numpy as np
 from .. import _core
 from .._checks import check_methods
 from .._core import Block, DType, Operation, Tensor
+from .._display import shown
 from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_for, dtype_of_number, fits
-from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..precision.mixed_precision import autocast_dtype
 

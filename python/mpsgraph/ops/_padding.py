@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from .._shown import shown
+from .._display import shown
 from ._family import ShapeError, ints
 
 Padding: TypeAlias = str | Sequence[Sequence[int]] | Sequence[int]

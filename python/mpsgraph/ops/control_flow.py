@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 from .._core import DType, int32
-from .._shown import shown
+from .._display import shown
 from ._family import Block, Family, GraphError, Operation, Tensor, TensorLike
 
 Results: TypeAlias = Tensor | Sequence[Tensor]

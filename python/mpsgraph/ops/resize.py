@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from .._shown import shown
+from .._display import shown
 from ._family import Family, GraphError, ShapeError, ShapeLike, Tensor, constant_data
 
 Numbers: TypeAlias = Tensor | Sequence[float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._shown import shown
+from .._display import shown
 from ._family import Family, ShapeError, Tensor, ints
 from ._padding import Padding, padding_attributes
 

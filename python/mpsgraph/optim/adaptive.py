@@ -1,6 +1,6 @@
 """RMSProp, Adagrad and AdaDelta: rates of each element's own, by the size of its past gradients.
 
-MPSGraph has none of them; they are compositions, and each variable's is stitched into one kernel.
+MPSGraph has none of them; they are compositions, and each variable's is fused into one kernel.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 
 ALIASES: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._checks import checked
 from .._core import Operation, Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from .optimizers import Optimizer
 from .schedules import Schedule

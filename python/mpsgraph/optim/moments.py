@@ -1,4 +1,4 @@
-"""Adam's relatives: NAdam, RAdam, Adamax and Lion, as compositions; each variable's is stitched into one kernel.
+"""Adam's relatives: NAdam, RAdam, Adamax and Lion, as compositions; each variable's is fused into one kernel.
 
 Conventions and defaults are PyTorch's, of Lion its authors'.
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._checks import BelowOne, NotNegative, Positive, check_methods, checked
 from .._core import ConstantData, DType, Operation, Tensor, float32, float64
-from .._shown import ShowsArguments
+from .._display import ShowsArguments
 from ..errors import GraphError
 from .aliases import taking_aliases
 from .schedules import Schedule, as_schedule, scaled_rate

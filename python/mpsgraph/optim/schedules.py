@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._checks import NotNegative, Positive, Size, checked, is_number
-from .._shown import ShowsArguments, shown
+from .._display import ShowsArguments, shown
 from ..errors import GraphError
 
 Schedule = Callable[[int], float]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import Block, Graph, Operation, Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 
 COLOURS = {"placeholder": "#cfe3f5", "variable": "#fbe3c6", "constant": "#eeeeee", "target": "#d5efd5", "": "#ffffff"}

@@ -18,8 +18,8 @@ import numpy as np
 
 from .. import _core
 from .._core import Device, Executable, NDArray, Tensor, bfloat16, float32
+from .._display import shown
 from .._dtypes import dtype_of
-from .._shown import shown
 from ..errors import GraphError
 from ..graph import Graph
 from ..nn.losses import Loss

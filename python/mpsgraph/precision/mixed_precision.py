@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from .._checks import checked
 from .._core import DType, Tensor, bfloat16, float16, float32
+from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
-from .._shown import shown
 from ..errors import DTypeError, GraphError
 
 POLICIES: dict[str, DType | None] = {"float32": None, "mixed_bfloat16": bfloat16, "mixed_float16": float16}

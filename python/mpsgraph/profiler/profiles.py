@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import DeviceError, GraphError
 from .limits import machine_limits
 from .records import Kernel, Limits, Record

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._shown import shown
+from .._display import shown
 from ..errors import Error, ShapeError, UnsupportedError
 from ..model import Model
 
 if TYPE_CHECKING:
-    from ..interchange.deferred import DeferredModel
+    from ..interchange.deferred_build import DeferredModel
 
 
 def add_model(command: argparse.ArgumentParser) -> None:

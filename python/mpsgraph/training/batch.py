@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks import is_number
 from .._core import NDArray
-from .._shown import shown
+from .._display import shown
 from ..data.batches import Batches, batches
 from ..errors import DTypeError, GraphError, ShapeError
 from .structure import in_order, leaves, mapped, named_leaves, refilled

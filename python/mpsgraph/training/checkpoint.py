@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import checked
-from .._shown import shown
+from .._display import shown
 from ..errors import CheckpointError
 
 FORMAT_VERSION = "1"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from .._core import NDArray, Tensor
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from ..model import Model
 from .batch import Batch, as_batch, as_source, checked_batch, is_whole
 from .objective import Objective, Part, Term
 from .step import Built
 from .structure import leaves, mapped, named_leaves, refilled
-from .taken import Trainer
+from .trainer_type import Trainer
 
 
 def build(trainer: Trainer, built: Built, objective: Objective | None = None) -> tuple[list[Term], list[Part]]:

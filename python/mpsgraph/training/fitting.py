@@ -15,12 +15,12 @@ from ..errors import CheckpointError, Error, GraphError
 from ..nn.metrics import Accumulated
 from .batch import Batch, WholeArrays, as_batch, as_source, split_off, with_class_weights
 from .callbacks import Callback, ProgressBar
+from .checkpoint_values import packed
 from .evaluation import labels_of
 from .history import History
-from .kept import packed
 from .step import Built
 from .step_result import StepResult
-from .taken import Trainer
+from .trainer_type import Trainer
 
 
 class Fit:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core import Device, DType, Executable, Operation, Tensor, float32, float64
-from .._shown import shown
+from .._display import shown
 from ..distributed.partnership import Partnership
 from ..distributed.weighing import Weighing, in_order
 from ..errors import DTypeError, GraphError

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .._core import Tensor, float32
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError
 from ..graph import Graph
 from ..model import Model

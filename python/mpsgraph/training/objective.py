@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core import Tensor, float32
-from .._shown import shown
+from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
 from ..nn.losses.reduction import mean_of_all, sum_of_all

@@ -22,8 +22,8 @@ import numpy as np
 
 from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
 from .._core import CompilationDescriptor, Device, DeviceGraph, Executable
+from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
-from .._shown import shown
 from ..distributed.partnership import DataParallel, Partnership
 from ..distributed.processes import everyone
 from ..errors import Error, GraphError, UnsupportedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .._core import Tensor
-from .taken import Trainer
+from .trainer_type import Trainer
 
 
 def variables_of(trainer: Trainer) -> dict[str, Tensor]:

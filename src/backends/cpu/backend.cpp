@@ -25,7 +25,7 @@ namespace {
 // processors multiply integers; plain loops, for tests, do neither and fuse nothing.
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
-  compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, stitch, schedule},
+  compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, fuse_elementwise, schedule},
                           .keeps = plain_loops ? has_plain_kernel : has_kernel,
                           .fuses_epilogues = has_onednn && !plain_loops};
   if (!plain_loops) result.passes.push_back(fuse);

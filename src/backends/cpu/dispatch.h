@@ -10,7 +10,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "backends/cpu/halves.h"
+#include "backends/cpu/half_types.h"
 #include "backends/cpu/kernel.h"
 
 namespace mpsgraph::cpu {

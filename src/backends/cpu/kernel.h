@@ -36,14 +36,15 @@ struct Frame {
   }
 };
 
-class Layout;  // home_layouts.h
+class Layout;  // variable_layouts.h
 
 // A dense tensor that a kernel reads or writes: row-major, unless it is weights in their home layout.
 struct Operand {
   Slot slot = -1;
   DType dtype = DType::float32;
   Dims dims;
-  const Layout* layout = nullptr;  // null: row-major; else only for kernels of convolutions and stitched regions
+  const Layout* layout =
+      nullptr;  // null: row-major; else only for kernels of convolutions and fused element-wise kernels
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 };

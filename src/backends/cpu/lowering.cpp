@@ -6,9 +6,9 @@
 #include <functional>
 #include <set>
 
+#include "backends/cpu/elementwise/fused_kernel.h"
 #include "backends/cpu/matrix/gradient_update.h"
 #include "backends/cpu/onednn.h"
-#include "backends/cpu/stitched/stitch.h"
 #include "core/definition.h"
 #include "runtime/memory_limit.h"
 
@@ -161,7 +161,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   for (Tensor* in : operation.inputs) touch(slot_of(in));
   for (const auto& output : operation.outputs)
     if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
-  if (!operation.blocks.empty() && !operation.is("stitched")) {
+  if (!operation.blocks.empty() && !operation.is("fused_elementwise")) {
     list.push_back(registered(lower_control_flow(operation), operation));
     return;
   }
@@ -175,7 +175,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
         cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
   auto kernel = factory(lowering);
-  if (operation.is("stitched")) kernel = with_gradient(std::move(kernel), operation, lowering, list);
+  if (operation.is("fused_elementwise")) kernel = with_gradient(std::move(kernel), operation, lowering, list);
   list.push_back(registered(std::move(kernel), operation));
 }
 
@@ -200,7 +200,7 @@ void ProgramLowering::find_updates(Block& block) {
       while (is_alias(*in->operation)) in = in->operation->input(0);
       return in->operation->is("read");
     });
-    if (by.size() == 1 && by[0] && by[0]->is("stitched") && !of_variables && awaiting[by[0]]++ == 0)
+    if (by.size() == 1 && by[0] && by[0]->is("fused_elementwise") && !of_variables && awaiting[by[0]]++ == 0)
       awaited_[operation->output()] = operation.get();
   }
 }
@@ -395,9 +395,9 @@ void ProgramLowering::share_memory() {
   }
 }
 
-// Neighbouring stitched kernels that do not depend on each other become one, so that the updates of all variables
+// Neighbouring fused kernels that do not depend on each other become one, so that the updates of all variables
 // cost one fork. What they touch is alive during all of it, because they run at the same time.
-void ProgramLowering::merge_stitched(KernelList& list) {
+void ProgramLowering::merge_fused_elementwise(KernelList& list) {
   // Memory is known by its slot in the arena, and by home and index outside.
   const auto memory = [&](Slot slot) {
     const SlotInfo& info = out_.slots[slot];
@@ -407,8 +407,8 @@ void ProgramLowering::merge_stitched(KernelList& list) {
   std::set<std::pair<int, int>> read, written;
   std::vector<std::pair<int, int>> runs;  // positions, first and last
   for (auto& kernel : list) {
-    auto* next = dynamic_cast<StitchKernel*>(kernel.get());
-    auto* last = merged.empty() ? nullptr : dynamic_cast<StitchKernel*>(merged.back().get());
+    auto* next = dynamic_cast<FusedElementwiseKernel*>(kernel.get());
+    auto* last = merged.empty() ? nullptr : dynamic_cast<FusedElementwiseKernel*>(merged.back().get());
     bool join = next && last && next->can_merge() && last->can_merge();
     if (join) {
       for (Slot slot : next->writes()) join = join && !read.count(memory(slot)) && !written.count(memory(slot));
@@ -479,7 +479,7 @@ void ProgramLowering::run() {
   write_assigns_in_place();
   place_results(out_.kernels);
   remove_idle(out_.kernels);
-  merge_stitched(out_.kernels);
+  merge_fused_elementwise(out_.kernels);
   lend_places();
   share_memory();
   leave_packed_constants();

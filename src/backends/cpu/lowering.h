@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/home_layouts.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/memory_plan.h"
 #include "backends/cpu/prepacked_weights.h"
+#include "backends/cpu/variable_layouts.h"
 #include "compiler/dependencies.h"
 #include "compiler/program.h"
 #include "mpsgraph/compiler/threaded_callable.h"
@@ -100,7 +100,7 @@ class ProgramLowering {
   void lend_places();
   void share_memory();
   void remove_idle(KernelList& list);
-  void merge_stitched(KernelList& list);
+  void merge_fused_elementwise(KernelList& list);
   void leave_packed_constants();
 
   LoweredProgram& out_;

@@ -1,14 +1,14 @@
 // Parallel loops, which run on the pool of threads (thread_pool.h).
 //
 // A loop is cut into items, by sizes and thread_count() alone, so that the same run gives the same bits whoever comes;
-// threads take the items as they come (shares.h).
+// threads take the items as they come (work_stealing.h).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/cpu/shares.h"
 #include "backends/cpu/thread_pool.h"
+#include "backends/cpu/work_stealing.h"
 #include "runtime/thread_count.h"
 
 namespace mpsgraph::cpu {

@@ -8,10 +8,10 @@
 #include <mutex>
 
 #include "backends/cpu/amx.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
 #include "mpsgraph/runtime/ndarray.h"
 #include "runtime/backend.h"
 

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "backends/cpu/home_layouts.h"
+#include "backends/cpu/variable_layouts.h"
 #include "runtime/backend.h"
 
 namespace mpsgraph::cpu {

@@ -26,12 +26,12 @@ inline constexpr std::string_view from_zero = "from_zero";
 // shape computations and what else costs nothing are repeated, so that inference still sees through them; all others
 // are saved where the block runs, because running it twice would draw its random numbers and make its assignments
 // twice.
-class StandIns {
+class Mocks {
  public:
-  explicit StandIns(const Block& hidden);
-  virtual ~StandIns();
-  StandIns(const StandIns&) = delete;
-  StandIns& operator=(const StandIns&) = delete;
+  explicit Mocks(const Block& hidden);
+  virtual ~Mocks();
+  Mocks(const Mocks&) = delete;
+  Mocks& operator=(const Mocks&) = delete;
 
  protected:
   virtual Tensor* save(Tensor* inner) = 0;                  // makes the block keep it, and gives it here

@@ -20,10 +20,10 @@ using Tensors = std::vector<Tensor*>;
 // ---- if
 
 // Tensors of a branch become further results of the `if`; the other branch gives `undefined`, which is never looked at.
-class BranchResults final : public StandIns {
+class BranchResults final : public Mocks {
  public:
   BranchResults(Operation& operation, size_t branch)
-      : StandIns(*operation.blocks[branch]), operation_(operation), branch_(branch) {
+      : Mocks(*operation.blocks[branch]), operation_(operation), branch_(branch) {
     const Tensors& results = operation.blocks[branch]->results;
     for (size_t i = 0; i < results.size(); ++i) saved_.emplace(results[i], operation.output(i));
   }
@@ -161,10 +161,10 @@ bool assigned_since(const Block& block, const Tensor* variable, int64_t id) {
 // Tensors of one block of a loop: pushed to a history in each of its iterations, popped in each of the backward loop's.
 // What is the same in all iterations is computed again instead, because weights that are read in a loop would
 // otherwise be copied as often as it runs.
-class IterationHistory final : public StandIns {
+class IterationHistory final : public Mocks {
  public:
   IterationHistory(Operation& loop, size_t block, BackwardLoop& backward)
-      : StandIns(*loop.blocks[block]), loop_(loop), block_(*loop.blocks[block]), backward_(backward) {}
+      : Mocks(*loop.blocks[block]), loop_(loop), block_(*loop.blocks[block]), backward_(backward) {}
 
   void know(const Tensor* inner, Tensor* here) { saved_[inner] = here; }
 
@@ -184,7 +184,7 @@ class IterationHistory final : public StandIns {
     return pop->output(1);
   }
 
-  bool repeatable(const Operation& origin) override { return StandIns::repeatable(origin) || is_invariant(origin); }
+  bool repeatable(const Operation& origin) override { return Mocks::repeatable(origin) || is_invariant(origin); }
 
   // Does it give the same in all iterations, and when it is computed after the loop?
   bool is_invariant(const Operation& operation) {

@@ -1,4 +1,4 @@
-// Stand-ins for the tensors of a block whose derivative is built in another: saved, or computed again.
+// Mocks for the tensors of a block whose derivative is built in another: saved, or computed again.
 #include "core/known_values.h"
 #include "core/ops/control_flow.h"
 
@@ -9,20 +9,20 @@ constexpr int max_repeated_depth = 64;  // longer chains are saved
 
 }  // namespace
 
-StandIns::StandIns(const Block& hidden) : hidden_(hidden) {
+Mocks::Mocks(const Block& hidden) : hidden_(hidden) {
   graph().begin_substitution(hidden, [this](Tensor* inner) { return stand_in(inner); });
 }
 
-StandIns::~StandIns() { graph().end_substitution(); }
+Mocks::~Mocks() { graph().end_substitution(); }
 
-bool StandIns::repeatable(const Operation& origin) {
+bool Mocks::repeatable(const Operation& origin) {
   if (origin.is("constant")) return true;
   if (origin.outputs.size() != 1 || !is_shape_arithmetic(origin.kind())) return false;
   const TensorType& type = origin.output()->type;
   return is_integer(type.dtype) && type.shape.ranked() && type.shape.rank() <= 1;
 }
 
-Tensor* StandIns::stand_in(Tensor* inner) {
+Tensor* Mocks::stand_in(Tensor* inner) {
   if (const auto found = saved_.find(inner); found != saved_.end()) return found->second;
   if (const auto found = repeated_.find(inner); found != repeated_.end()) {
     if (found->second->operation->parent->encloses(&graph().current_block())) return found->second;

@@ -1,4 +1,4 @@
-// What only passes make: stitched regions, and convolution and matrix multiplication with what
+// What only passes make: fused element-wise kernels, and convolution and matrix multiplication with what
 // follows them (bias, residual, activation). They have types but no derivative, because
 // differentiation happens before the passes.
 #include "core/definition.h"
@@ -7,7 +7,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-std::vector<TensorType> infer_stitched(const InferContext& c) {
+std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
   const Block& body = *c.blocks[0];
   if (body.arguments.size() != c.count())
     c.graph_error(cat("the region has ", body.arguments.size(), " arguments, but ", c.count(), " operands came"));
@@ -84,13 +84,13 @@ OperationDefinition quantized_convolution() {
 }  // namespace
 
 const Family fused_family("fused", [] {
-  OperationDefinition stitched;
-  stitched.name = "stitched";
-  stitched.max_inputs = -1;
-  stitched.infer = infer_stitched;
-  stitched.block_count = 1;
-  stitched.internal = true;
-  define(stitched);
+  OperationDefinition elementwise;
+  elementwise.name = "fused_elementwise";
+  elementwise.max_inputs = -1;
+  elementwise.infer = infer_fused_elementwise;
+  elementwise.block_count = 1;
+  elementwise.internal = true;
+  define(elementwise);
 
   const std::vector<AttributeSpec> fused = {optional("has_bias", false), optional("has_residual", false),
                                             optional("activation", std::string("none"))};

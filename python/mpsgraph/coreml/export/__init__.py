@@ -14,11 +14,11 @@ from typing import Any
 
 from ..._checks import checked
 from ..._core import Operation, Tensor
+from ..._display import shown
 from ..._optional import require
-from ..._shown import shown
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.leaving import Unsaid, as_model, assigned_variables, needed, refuse_unsaid
+from ...interchange.export import Unsaid, as_model, assigned_variables, needed, refuse_unsaid
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._core import Block, DType, Operation, Tensor
-from ...interchange.leaving import Unsaid, array_of, known_array
+from ...interchange.export import Unsaid, array_of, known_array
 
 Var: TypeAlias = Any  # coremltools' variable of a MIL program
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Var | list[Var]]"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, known_array
+from ...interchange.export import Unsaid, known_array
 from ._writer import Var, Writer, writes
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, required_shape
+from ...interchange.export import Unsaid, required_shape
 from ._writer import Var, Writer, writes
 
 _STYLES = {"TF_SAME": "same", "ONNX_SAME_LOWER": "same_lower", "TF_VALID": "valid", "EXPLICIT": "custom"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import Unsaid, attribute, axis_of, known_array, required_shape
+from ...interchange.export import Unsaid, attribute, axis_of, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import Unsaid, required_shape
+from ...interchange.export import Unsaid, required_shape
 from ._writer import Var, Writer, writes
 
 _NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": "sigmoid_hard", "none": "linear"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, attribute, axis_of, required_shape
+from ...interchange.export import Unsaid, attribute, axis_of, required_shape
 from ._writer import Var, Writer, writes
 
 _REDUCTIONS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, known_array, required_shape
+from ...interchange.export import Unsaid, known_array, required_shape
 from ._writer import Var, Writer, writes
 
 _ROUNDED = ("round_prefer_ceil", "round_prefer_floor")

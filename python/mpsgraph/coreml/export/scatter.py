@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, known_array, required_shape
+from ...interchange.export import Unsaid, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", "max": "max", "set": "update"}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, attribute, axis_of, known_array, required_shape
+from ...interchange.export import Unsaid, attribute, axis_of, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "replicate"}

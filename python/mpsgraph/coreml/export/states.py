@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import Unsaid, required_shape
+from ...interchange.export import Unsaid, required_shape
 from ._writer import Var, Writer, writes
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..._core import Tensor, float32, int32
 from ...errors import GraphError, UnsupportedError
-from ...interchange.sizes import Sizes
-from ...interchange.undecided import Undecided
+from ...interchange.data_dependent import DataDependent
+from ...interchange.shapes import Sizes
 from .._table import Call, Import, Value, function_of
 from .._values import Fixed
 from .._wire import Message
@@ -67,9 +67,9 @@ class Layer(Sizes):
         """UnsupportedError with the layer's kind."""
         raise UnsupportedError(f"a layer {self.kind} {why}")
 
-    def undecided_shape(self, x: Tensor) -> Undecided:
+    def data_dependent_shape(self, x: Tensor) -> DataDependent:
         """The exception for a tensor whose shape has to be known."""
-        return self.importer.undecided_shape(x)
+        return self.importer.data_dependent_shape(x)
 
     # --- MIL -------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..._core import Tensor, bool_
 from ...errors import GraphError
-from ...interchange.undecided import Undecided
+from ...interchange.data_dependent import DataDependent
 from .._table import Call, Results, TensorList, Value, mil
 
 
@@ -17,7 +17,7 @@ def cond(call: Call) -> Results:
         raise GraphError(f"{len(call.blocks)} branches")
     try:
         return call.importer.block(call.blocks[0 if call.flag("pred") else 1], [])
-    except Undecided:
+    except DataDependent:
         if condition.shape is None:
             raise
 

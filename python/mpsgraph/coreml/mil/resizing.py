@@ -38,7 +38,7 @@ def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) ->
     if mode == "ALIGN_CORNERS":  # a single element lies in the middle
         for axis, size in ((2, sizes[0]), (3, sizes[1])):
             if isinstance(size, Tensor):
-                raise call.undecided_shape(size)
+                raise call.data_dependent_shape(size)
             if size == 1 and call.size(images, axis) > 1:
                 images = _middle(call, images, axis)
     shape = call.joined(sizes)
@@ -55,7 +55,7 @@ def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) ->
 
 
 def _undecided(call: Call, size: Tensor) -> int:
-    raise call.undecided_shape(size)
+    raise call.data_dependent_shape(size)
 
 
 def _middle(call: Call, x: Tensor, axis: int) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...errors import ShapeError
-from ...interchange.undecided import Undecided
+from ...interchange.data_dependent import DataDependent
 from .._table import Call, Results, TensorList, mil
 
 
@@ -93,7 +93,7 @@ def tile(call: Call) -> Results:
     if all(n is not None for n in reps):
         return g.tile(x, [int(n or 0) for n in reps])
     if any(n != 1 and size != 1 for n, size in zip(reps, call.dims(x), strict=True)):
-        raise call.undecided_shape(call.tensor("reps"))
+        raise call.data_dependent_shape(call.tensor("reps"))
     sizes = [call.dim(x, axis) for axis in range(call.rank(x))]
     wide = [g.slice_axis(call.tensor("reps"), 0, i, 1) if n is None else n if sizes[i] == 1 else sizes[i]
             for i, n in enumerate(reps)]  # fmt: skip
@@ -130,10 +130,10 @@ def range_1d(call: Call) -> Results:
         start, end, step = (call.value(name) for name in ("start", "end", "step"))
         numbers = np.arange(np.asarray(start).item(), np.asarray(end).item(), np.asarray(step).item())
         return g.constant(numbers.astype(np.float32 if dtype.is_float else np.int64), dtype=dtype)
-    except Undecided:
+    except DataDependent:
         ends = [call.tensor(name) for name in ("start", "end", "step")]
     if any(x.dtype.is_float for x in ends):
-        raise call.undecided_shape(ends[1])
+        raise call.data_dependent_shape(ends[1])
     start, end, step = (g.reshape(call.cast(x, int32), [1]) for x in ends)
     span = g.addition(g.subtraction(end, start), g.subtraction(step, g.sign(step)))
     count = g.maximum(g.division(g.subtraction(span, g.modulo(span, step)), step), 0)

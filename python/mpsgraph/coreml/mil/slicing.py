@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor, int32
-from ...interchange.undecided import Undecided
+from ...interchange.data_dependent import DataDependent
 from .._table import Call, Results, mil
 
 
@@ -73,7 +73,7 @@ def slice_by_size(call: Call) -> Results:
     if -1 not in sizes:
         return g.slice(x, begin, sizes=sizes)
     if not isinstance(begin, list):
-        raise Undecided() if x.shape is None else call.undecided_shape(call.tensor("begin"))
+        raise DataDependent() if x.shape is None else call.data_dependent_shape(call.tensor("begin"))
     ends = [b + n for b, n in zip(begin, sizes, strict=True)]
     return g.slice(x, begin, ends, None, 0, _bits([n == -1 for n in sizes]))
 

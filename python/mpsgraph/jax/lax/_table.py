@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._core import Block, Operation, Tensor
 from ...errors import UnsupportedError
-from ...interchange.leaving import kind_of
+from ...interchange.export import kind_of
 
 Value: TypeAlias = Any
 """What a tensor is while it is traced: an array of JAX's, a numpy array for a constant, a History."""

@@ -15,7 +15,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from ..._core import Tensor
-from ...interchange.series import (
+from ...interchange.approximations import (
     BERNOULLI,
     ERFC_P,
     ERFC_Q,

@@ -8,7 +8,7 @@ which is PyTorch's.
 from __future__ import annotations
 
 from ..._checks import checked
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError
 from .classification import (
     binary_cross_entropy,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._checks import checked
 from ..._core import Tensor
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError, ShapeError
 from ..module import graph_of
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from ..._checks import checked
 from ..._core import Tensor, int32
-from ..._shown import shown
+from ..._display import shown
 from ...errors import DTypeError, GraphError, ShapeError
 from ...precision.mixed_precision import in_float32
 from ..layers import shape_of_sizes, size_in_run
 from ..module import graph_of
-from ..real_steps import Lengths, checked_lengths
+from ..sequence_lengths import Lengths, checked_lengths
 from .reduction import REDUCTIONS, reduced
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._checks import check_methods, checked
-from ..._shown import ShowsArguments
+from ..._display import ShowsArguments
 from ...errors import DTypeError, GraphError, ShapeError
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._checks import checked
 from ..._core import Tensor
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError, ShapeError
 from .. import losses
 from ..losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..._checks import Size
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError, OutOfRangeError, ShapeError
 from .accumulated import Accumulated, class_numbers_of, require_some
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..._checks import checked
 from ..._core import DType
+from ..._display import shown
 from ..._dtypes import as_dtype
-from ..._shown import shown
 from ...errors import CheckpointError, GraphError
 from ..module import Module, take_state
 from ..state import IncompatibleKeys, Value

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError
 
 Names: TypeAlias = Mapping[str, str | None] | Sequence[tuple[str, str]] | Callable[[str], str | None]

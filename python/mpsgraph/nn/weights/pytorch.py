@@ -19,9 +19,9 @@ from ..._core import Tensor, bfloat16
 from ...errors import GraphError
 from ..module import Module, graph_of, is_built, wait_for
 from ..state import IncompatibleKeys, Value, copied, fitting, value_of
-from .forms import Form, forms_of
+from .flatten_order import Orders, orders_in
 from .names import Names, renamed
-from .orders import Orders, orders_in
+from .pytorch_parameters import Form, forms_of
 
 
 @checked

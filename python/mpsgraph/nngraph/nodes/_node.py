@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core import FilterNode, ImageNode
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError
 from ...ops._family import user_location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..._core import ImageNode, StateNode
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError
 from ._node import Node
 

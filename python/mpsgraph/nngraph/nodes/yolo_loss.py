@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import ImageNode
-from ..._shown import shown
+from ..._display import shown
 from ...errors import GraphError
 from ._node import Node
 

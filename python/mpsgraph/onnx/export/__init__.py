@@ -18,7 +18,7 @@ from ..._checks import checked
 from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.leaving import Unsaid, assigned_variables, needed, nodes_as_model, refuse_unsaid, whole_file
+from ...interchange.export import Unsaid, assigned_variables, needed, nodes_as_model, refuse_unsaid, whole_file
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ...interchange.leaving import Unsaid, array_of
+from ...interchange.export import Unsaid, array_of
 from ._writer import NO_WORD, Writer, type_number, writer_of
 
 _Problem = tuple[Operation, str]

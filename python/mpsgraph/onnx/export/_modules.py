@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..._core import Tensor, int32
+from ..._display import shown
 from ..._dtypes import as_dtype
-from ..._shown import shown
 from ...errors import GraphError
 from ...graph import Graph
 from ...model import Model

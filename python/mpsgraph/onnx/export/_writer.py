@@ -13,7 +13,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
-from ...interchange.leaving import Unsaid, known_array, required_shape
+from ...interchange.export import Unsaid, known_array, required_shape
 from .._files import type_of
 
 Names: TypeAlias = "str | list[str]"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid
+from ...interchange.export import Unsaid
 from ._writer import Writer, writes
 
 _SAME_MEANING = {

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ...interchange.leaving import Unsaid, known_array, needed
+from ...interchange.export import Unsaid, known_array, needed
 from ._graphs import branch, inlined, value_info, write_operations
 from ._writer import Writer, writes
 

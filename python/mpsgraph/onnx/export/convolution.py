@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, known_array, required_shape
+from ...interchange.export import Unsaid, known_array, required_shape
 from ._writer import Writer, writes
 
 _AUTO = {"TF_SAME": "SAME_UPPER", "ONNX_SAME_LOWER": "SAME_LOWER", "TF_VALID": None, "EXPLICIT": None}

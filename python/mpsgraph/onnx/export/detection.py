@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid
+from ...interchange.export import Unsaid
 from ._writer import Writer, writes
 
 _LARGEST = 2**31 - 1

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import Unsaid, axis_of, known_array, required_shape
+from ...interchange.export import Unsaid, axis_of, known_array, required_shape
 from ._writer import Writer, writes
 
 _REDUCTIONS = {"set": None, "add": "add", "sub": "add", "mul": "mul", "div": "mul", "min": "min", "max": "max"}

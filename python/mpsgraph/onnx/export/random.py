@@ -6,7 +6,7 @@ The state that a graph keeps of its own generator has no place in the file.
 from __future__ import annotations
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, known_array
+from ...interchange.export import Unsaid, known_array
 from ._writer import Writer, type_number, writes
 
 

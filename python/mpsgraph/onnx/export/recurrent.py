@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import Unsaid, required_shape
+from ...interchange.export import Unsaid, required_shape
 from ._writer import Writer, writes
 from .recurrent_steps import by_steps
 from .slicing import ends_of, spans

@@ -9,7 +9,7 @@ from __future__ import annotations
 from onnx import helper
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import required_shape
+from ...interchange.export import required_shape
 from ._writer import Writer, type_number
 
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "hard_sigmoid": "HardSigmoid"}

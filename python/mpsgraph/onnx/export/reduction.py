@@ -6,7 +6,7 @@ import numpy as np
 from onnx import helper
 
 from ..._core import Operation, Tensor
-from ...interchange.leaving import Unsaid, attribute, axis_of, known_array, required_shape
+from ...interchange.export import Unsaid, attribute, axis_of, known_array, required_shape
 from ...ops.scatter_nd import neutral
 from ._writer import Writer, type_number, writes
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, known_array, required_shape
+from ...interchange.export import Unsaid, known_array, required_shape
 from ._writer import Writer, writes
 
 _ROUNDINGS = ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor")

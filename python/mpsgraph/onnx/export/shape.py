@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, attribute, axis_of, required_shape
+from ...interchange.export import Unsaid, attribute, axis_of, required_shape
 from ._writer import Writer, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.leaving import Unsaid, attribute, known_array, required_shape
+from ...interchange.export import Unsaid, attribute, known_array, required_shape
 from ._writer import Writer, writes
 
 _END = np.iinfo(np.int64).max

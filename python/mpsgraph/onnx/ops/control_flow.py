@@ -14,7 +14,7 @@ from onnx import numpy_helper
 
 from ..._core import Tensor, bool_, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from ...interchange.undecided import Undecided, ValueOfLoop
+from ...interchange.data_dependent import DataDependent, ValueOfLoop
 from .._files import input_type
 from .._registry import InNode, Node, Results, operator
 from ._compose import cast
@@ -31,7 +31,7 @@ def if_(node: Node) -> Results:
     try:
         taken = branches[0] if bool(node.value(0).reshape(())) else branches[1]
         return node.importer.subgraph(taken, [])
-    except (Undecided, ValueOfLoop):
+    except (DataDependent, ValueOfLoop):
         if not _is_of_condition(node):
             raise
 
@@ -81,7 +81,7 @@ def _is_of_condition(node: Node) -> bool:
     """Is it the condition that is not known?"""
     try:
         node.value(0)
-    except (Undecided, ValueOfLoop):
+    except (DataDependent, ValueOfLoop):
         return True
     return False
 
@@ -141,7 +141,7 @@ def _kept(
     """What iterations carry in the end, and what each of them gives, along a new first axis.
 
     Args: count, int64, one element; iteration, from its number and what is carried to that and what is kept.
-    Errors: ShapeError for carried values whose shapes change; Undecided where the shape of what is kept is not known.
+    Errors: ShapeError for carried values whose shapes change; DataDependent where the shape of what is kept is not known.
     """
     g = node.g
     for_types = iteration(g.constant(0, dtype=int32), carried)[len(carried) :]  # which nobody will need

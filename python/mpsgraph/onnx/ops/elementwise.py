@@ -10,7 +10,7 @@ from onnx import TensorProto
 from ..._core import DType, Tensor, float32, float64
 from ...errors import DTypeError, GraphError
 from ...graph import Graph
-from ...interchange.undecided import Undecided
+from ...interchange.data_dependent import DataDependent
 from .._files import dtype_of
 from .._registry import Node, Results, operator
 from ._compose import cast, folded, in_dtype, in_float32
@@ -202,7 +202,7 @@ def power(node: Node) -> Results:
         return g.power(base, g.cast(exponent, base.dtype))
     try:  # whole exponents of 2^24 and more would become even in float32
         large = exponent.dtype.itemsize >= 4 and bool((np.abs(node.value(1).astype(np.float64)) >= 2**24).any())
-    except Undecided:
+    except DataDependent:
         large = False
     wide = float64 if large or float64 in (base.dtype, exponent.dtype) else float32
     return cast(node, g.power(cast(node, base, wide), cast(node, exponent, wide)), base.dtype)
@@ -212,7 +212,7 @@ def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
     """A known real exponent as integers of another type, when that is what it holds."""
     try:
         value = node.value(1)
-    except Undecided:
+    except DataDependent:
         return None
     limits = np.iinfo(str(dtype))
     whole = value.dtype.kind == "f" and bool(((value == np.rint(value)) & (value >= 0) & (value < limits.max)).all())

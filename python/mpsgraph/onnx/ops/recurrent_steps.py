@@ -60,7 +60,7 @@ def _activations(node: Node, directions: int) -> list[list[Activation]]:
 
 
 def require_known_weights(node: Node) -> None:
-    """Undecided when the size of a weight, a bias or a peephole is not known."""
+    """DataDependent when the size of a weight, a bias or a peephole is not known."""
     for i in (1, 2, 3, 7):
         if node.has(i):
             node.shape(node.tensor(i))

@@ -263,7 +263,7 @@ def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Te
     if rule.mode not in ("nearest", "linear", "cubic"):
         raise GraphError(f"mode {rule.mode!r}")
     if rule.antialias or rule.coordinates not in placements:
-        raise node.importer.undecided_shape(change.result if isinstance(change.result, Tensor) else x)
+        raise node.importer.data_dependent_shape(change.result if isinstance(change.result, Tensor) else x)
     size, result = (
         g.cast(g.reshape(n, ()), float32) if isinstance(n, Tensor) else g.constant(float(n))
         for n in (node.dim(x, axis), change.result)

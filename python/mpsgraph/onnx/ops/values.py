@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core import Tensor, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from ...interchange.undecided import Undecided
+from ...interchange.data_dependent import DataDependent
 from .._registry import Node, Results, operator
 from ._compose import cast, counted, in_float32
 
@@ -76,7 +76,7 @@ def range_(node: Node) -> Results:
     node.without_effect("stash_type")  # half types are computed in float32 at least
     try:
         start, limit, delta = (node.value(i).reshape(()) for i in range(3))
-    except Undecided:
+    except DataDependent:
         return _range_as_told(node)
     if delta == 0:
         raise GraphError("the step is 0")

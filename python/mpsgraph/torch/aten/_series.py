@@ -1,7 +1,7 @@
 """Series for special functions, and what adds them up.
 
 The Chebyshev series were computed with mpmath, 40 digits, from the functions that their users name; they go on until
-terms fall below float64's digits. What JAX's door needs as well stands in interchange/series.py.
+terms fall below float64's digits. What JAX's door needs as well stands in interchange/approximations.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core import Tensor, float32
 from ...graph import Graph
-from ...interchange.series import (
+from ...interchange.approximations import (
     BERNOULLI,
     ERFC_P,
     ERFC_Q,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..._checks import checked
 from ...errors import GraphError
-from ..taken import Trainer
+from ..trainer_type import Trainer
 
 
 class Callback:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ..._checks import Size, checked
 from ...errors import GraphError
-from ..taken import Trainer
+from ..trainer_type import Trainer
 from .callback import Callback, Watching
 
 

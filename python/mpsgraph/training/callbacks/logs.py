@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._checks import checked
 from ..._optional import require
-from ..taken import Trainer
+from ..trainer_type import Trainer
 from .callback import Callback
 
 

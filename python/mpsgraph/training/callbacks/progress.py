@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._optional import require
-from ..taken import Trainer
+from ..trainer_type import Trainer
 from .callback import Callback
 
 

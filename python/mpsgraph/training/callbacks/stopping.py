@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..._checks import NotNegative, Share, Size
-from ..taken import Trainer
+from ..trainer_type import Trainer
 from .callback import Callback, Watching
 
 

@@ -13,8 +13,8 @@
 #include "backends/cpu/convolution/convolution_depthwise_loops.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/past_caches.h"
 #include "backends/cpu/prepacked_weights.h"
+#include "backends/cpu/streaming_stores.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -85,7 +85,7 @@ class WeightsByTaps {
 
 class DepthwiseConvolution final : public Kernel {
  public:
-  DepthwiseConvolution(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras, bool turned)
+  DepthwiseConvolution(Lowering& lowering, const ConvolutionPlan& plan, const ProductEpilogue& extras, bool turned)
       : p_(plan),
         extras_(extras),
         source_(lowering.input(0).slot),
@@ -101,7 +101,7 @@ class DepthwiseConvolution final : public Kernel {
   void run(Frame& frame) const override {
     const float* weights = weights_.of(frame, p_);
     const int64_t of_plane = p_.y.size[1] - pairs_, units = p_.y.n * p_.y.size[0] * of_plane, width = p_.y.size[2];
-    const bool past = past_caches(frame);
+    const bool past = streaming(frame);
     const int64_t pieces =
         std::clamp<int64_t>(thread_count() * pieces_for_a_thread / units, 1, std::max<int64_t>(width / least_piece, 1));
     parallel_for(units * pieces, grain_for(width / pieces * p_.taps() * p_.groups), [&](int64_t begin, int64_t end) {
@@ -110,7 +110,7 @@ class DepthwiseConvolution final : public Kernel {
         compute(frame, weights, unit / of_plane, rows_of(unit % of_plane),
                 {width * piece / pieces, width * (piece + 1) / pieces}, past);
       }
-      if (past) fence_past_caches();
+      if (past) streaming_fence();
     });
   }
   std::string description() const override {
@@ -119,11 +119,11 @@ class DepthwiseConvolution final : public Kernel {
 
  private:
   // Where source and result fit the outermost cache, both are read and written there faster.
-  bool past_caches(const Frame& frame) const {
+  bool streaming(const Frame& frame) const {
     const auto pixel = static_cast<size_t>(p_.y.step[2]) * sizeof(float);
     const size_t bytes = static_cast<size_t>(p_.y.n * p_.y.pixels()) * pixel;
     return p_.y.step[2] == p_.groups && pixel % cache_line == 0 && at_a_line(frame.at<float>(result_)) &&
-           bytes >= past_caches_from && 2 * bytes > outermost_cache();
+           bytes >= streaming_threshold && 2 * bytes > outermost_cache();
   }
 
   struct Range {
@@ -205,7 +205,7 @@ class DepthwiseConvolution final : public Kernel {
   }
 
   ConvolutionPlan p_;
-  ProductExtras extras_;
+  ProductEpilogue extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
   int64_t before_pairs_ = 0, pairs_ = 0;  // rows of a plane before those that are computed two at a time
@@ -276,7 +276,7 @@ bool is_depthwise(const ConvolutionPlan& p) {
 }
 
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& p,
-                                              const ProductExtras& extras) {
+                                              const ProductEpilogue& extras) {
   if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
   return std::make_unique<DepthwiseConvolution>(lowering, p, extras, false);
 }
@@ -284,7 +284,7 @@ std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const Convolut
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& p) {
   if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
   if (has_no_strides(p) && p.x.pixels() > 0)
-    return std::make_unique<DepthwiseConvolution>(lowering, turned(p), ProductExtras{}, true);
+    return std::make_unique<DepthwiseConvolution>(lowering, turned(p), ProductEpilogue{}, true);
   if (!taps_lie_apart(p)) return nullptr;
   return std::make_unique<DepthwiseDataGradient>(lowering, p);
 }

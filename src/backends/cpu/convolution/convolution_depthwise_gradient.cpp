@@ -10,8 +10,8 @@
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/convolution/convolution_depthwise_loops.h"
-#include "backends/cpu/home_layouts.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/variable_layouts.h"
 
 namespace mpsgraph::cpu {
 namespace {

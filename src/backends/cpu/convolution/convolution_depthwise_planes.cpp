@@ -18,7 +18,7 @@ constexpr int64_t band_elements = 6 << 10;  // half of the smallest first-level 
 
 class DepthwisePlanes final : public Kernel {
  public:
-  DepthwisePlanes(Lowering& lowering, const ConvolutionPlan& plan, const ProductExtras& extras)
+  DepthwisePlanes(Lowering& lowering, const ConvolutionPlan& plan, const ProductEpilogue& extras)
       : p_(plan),
         extras_(extras),
         source_(lowering.input(0).slot),
@@ -74,7 +74,7 @@ class DepthwisePlanes final : public Kernel {
   }
 
   ConvolutionPlan p_;
-  ProductExtras extras_;
+  ProductEpilogue extras_;
   Slot source_, weights_, result_, bands_memory_;
   int64_t seen_, pitch_;  // elements of a padded row that pixels see, and from one row to the next
   int64_t rows_, bands_, band_;  // of a result in a band, bands of a plane, elements of a band
@@ -82,7 +82,7 @@ class DepthwisePlanes final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& p, const ProductExtras& extras) {
+std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& p, const ProductEpilogue& extras) {
   const bool planes = p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.step[2] == 1 && p.y.step[2] == 1;
   if (!planes || p.empty() || p.taps() > most_taps || p.kernel[0] > 1 || p.x.size[0] > 1) return nullptr;
   if (p.windows[2].stride > 1 || p.windows[2].begin < 0 || p.windows[1].begin < 0) return nullptr;

@@ -8,7 +8,7 @@
 #include "backends/cpu/convolution/convolution_tap_plan.h"
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/kernel.h"
-#include "backends/cpu/product_extras.h"
+#include "backends/cpu/product_epilogue.h"
 
 namespace mpsgraph::cpu {
 
@@ -115,7 +115,7 @@ std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const 
 
 // Result = source x weights, operands 0 and 1, float32 or bfloat16.
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
-                                    const ProductExtras& extras);
+                                    const ProductEpilogue& extras);
 
 // Result, a source of few channels = incoming gradient x weights, operands 0 and 1, added up tap by tap, float32.
 std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads);

@@ -22,7 +22,7 @@ constexpr int64_t least_inputs = 32;  // for which sums may be put away between 
 template <class S, class F>
 class TapProduct final : public Kernel {
  public:
-  TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const ProductExtras& extras)
+  TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const ProductEpilogue& extras)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
         tiles_(*convolution_tiles<S, F>()),
@@ -251,7 +251,7 @@ class TapProduct final : public Kernel {
   const ConvolutionTiles<S, F>& tiles_;
   TapSource<S, F> source_;
   Slot weights_slot_, result_, panels_slot_ = -1;
-  ProductExtras extras_;
+  ProductEpilogue extras_;
   std::vector<Piece> pieces_;
   PackedPtr packed_;  // of weights that are a constant
   std::vector<TapPlan::Tap> by_tap_;  // empty: class by class
@@ -279,7 +279,7 @@ std::string text_of(const TapPlan& plan) {
 }
 
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
-                                    const ProductExtras& extras) {
+                                    const ProductEpilogue& extras) {
   const bool waits_for_weights = plan.rows() <= waiting_rows && lowering.constant(1);
   return with_factors(dtype, waits_for_weights, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
     using Made = TapProduct<typename decltype(element)::type, typename decltype(factor)::type>;

@@ -10,7 +10,7 @@
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 template <>
@@ -105,7 +105,7 @@ std::unique_ptr<Kernel> in_float32(Lowering& lowering, Lower lower) {
   return widened_kernel(lowering, lowering.output().dtype, DType::float32, lower);
 }
 
-ProductExtras extras_of(const Lowering& lowering) {
+ProductEpilogue extras_of(const Lowering& lowering) {
   if (!lowering.operation().is("fused_convolution2d")) return {};
   const Attributes& a = lowering.attributes();
   const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");
@@ -115,7 +115,7 @@ ProductExtras extras_of(const Lowering& lowering) {
 
 std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, ConvolutionPart part) {
   TapWeights weights(p, plan, part == ConvolutionPart::data_gradient);
-  const ProductExtras extras = extras_of(lowering);
+  const ProductEpilogue extras = extras_of(lowering);
   const DType dtype = lowering.input(1).dtype;
   if (auto tiles = dtype == DType::float32 ? winograd_plan(p, plan, part) : std::nullopt)
     return winograd_product(lowering, std::move(*tiles), std::move(weights), extras);

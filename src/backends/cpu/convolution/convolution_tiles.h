@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/halves.h"
+#include "backends/cpu/half_types.h"
 
 namespace mpsgraph::cpu {
 

@@ -22,7 +22,7 @@ constexpr int64_t chunk = 16;  // inputs whose weights are transformed at once
 
 class WinogradProduct final : public Kernel {
  public:
-  WinogradProduct(Lowering& lowering, WinogradPlan plan, TapWeights weights, const ProductExtras& extras)
+  WinogradProduct(Lowering& lowering, WinogradPlan plan, TapWeights weights, const ProductEpilogue& extras)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
         transforms_(*plan_.transforms),
@@ -192,7 +192,7 @@ class WinogradProduct final : public Kernel {
   const WinogradTransforms& transforms_;
   const ConvolutionTiles<float, float>& tiles_;
   Slot source_, weights_slot_, result_, block_ = -1, of_zeros_ = -1, packed_slot_ = -1, taps_ = -1;
-  ProductExtras extras_;
+  ProductEpilogue extras_;
   std::vector<float> outside_;  // zeros
   int64_t inputs_, phase_panels_, panels_, outputs_;  // rows of points and sums
   uint64_t window_ = 0;  // the pixels of a tile that its first result takes
@@ -204,7 +204,7 @@ class WinogradProduct final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> winograd_product(Lowering& lowering, WinogradPlan plan, TapWeights weights,
-                                         const ProductExtras& extras) {
+                                         const ProductEpilogue& extras) {
   return std::make_unique<WinogradProduct>(lowering, std::move(plan), std::move(weights), extras);
 }
 

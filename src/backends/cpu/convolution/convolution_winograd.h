@@ -88,7 +88,7 @@ std::optional<WinogradPlan> winograd_plan(const ConvolutionPlan& p, const TapPla
 
 // Result = source x weights, operands 0 and 1, float32.
 std::unique_ptr<Kernel> winograd_product(Lowering& lowering, WinogradPlan plan, TapWeights weights,
-                                         const ProductExtras& extras);
+                                         const ProductEpilogue& extras);
 
 // Result, the weights' gradient, of the source, operand 1, and the incoming gradient, operand 0, float32.
 std::unique_ptr<Kernel> winograd_weights_gradient(Lowering& lowering, WinogradPlan plan, TapWeights weights);

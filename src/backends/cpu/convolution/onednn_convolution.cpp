@@ -6,8 +6,8 @@
 // home in that layout, else before each run.
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/convolution/convolution_depthwise.h"
-#include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"
+#include "backends/cpu/variable_layouts.h"
 
 namespace mpsgraph::cpu {
 namespace {

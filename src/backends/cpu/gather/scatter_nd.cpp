@@ -14,7 +14,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/shape/strided_copy.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {

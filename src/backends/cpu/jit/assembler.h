@@ -1,4 +1,4 @@
-// An assembler for the few x86-64 instructions that stitched regions need: vector arithmetic in AVX-512 (EVEX) or AVX2
+// An assembler for the few x86-64 instructions that fused element-wise kernels need: vector arithmetic in AVX-512 (EVEX) or AVX2
 // (VEX) encoding, and what a counted loop over pointers takes. It writes bytes and runs nothing, so it builds anywhere.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 (prefixes) and the pages of

@@ -349,7 +349,7 @@ class Generator {
       store_narrow(reg, node.format, to);
     } else if (tail_ && !wide_ && node.format == Format::lane) {
       as_.vector(lane_.masked_store, reg, tail_vector, to);
-    } else if (node.past_caches && !tail_) {
+    } else if (node.streaming && !tail_) {
       as_.vector(move_past, reg, -1, to);
     } else {
       const Opcode opcode = node.format == Format::float16  ? narrow_to_halves

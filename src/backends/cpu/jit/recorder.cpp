@@ -7,8 +7,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "backends/cpu/stitched/double_math.h"
-#include "backends/cpu/stitched/vector_math.h"
+#include "backends/cpu/elementwise/double_math.h"
+#include "backends/cpu/elementwise/vector_math.h"
 
 namespace mpsgraph::cpu::jit {
 namespace {
@@ -545,13 +545,13 @@ int Recorder::sum(int value) {
   return code_.accumulators - 1;
 }
 
-VectorCode Recorder::code(std::span<const int> past_caches, bool prefetches) const {
+VectorCode Recorder::code(std::span<const int> streaming, bool prefetches) const {
   VectorCode result = code_;
   if (!prefetches) result.prefetched.clear();
   for (Node& node : result.nodes)
     if (node.kind == Kind::store && node.format == Format::lane &&
-        std::find(past_caches.begin(), past_caches.end(), node.stream) != past_caches.end())
-      node.past_caches = 1;
+        std::find(streaming.begin(), streaming.end(), node.stream) != streaming.end())
+      node.streaming = 1;
   return result;
 }
 

@@ -28,7 +28,7 @@ class Recorder {
 
   // With non-temporal stores to the given streams, whose memory is then aligned to a vector. `prefetches`:
   // with the prefetches that were requested.
-  VectorCode code(std::span<const int> past_caches = {}, bool prefetches = true) const;
+  VectorCode code(std::span<const int> streaming = {}, bool prefetches = true) const;
 
  private:
   std::optional<int> read(Kind kind, DType dtype, int stream);

@@ -80,7 +80,7 @@ inline int bytes_of(Format format, int lane_bytes) {
 struct Node {
   Kind kind;
   Format format = Format::lane;
-  uint8_t past_caches = 0;  // store: streamed
+  uint8_t streaming = 0;  // store: streamed
   int stream = 0;
   uint64_t bits = 0;
   int a = -1, b = -1, c = -1;
@@ -117,7 +117,7 @@ class VectorCode {
 // What a generated function is called with. `whole` elements in whole vectors, then the lanes of `tail`: their bits, or
 // for AVX2 the address of a vector whose signs they are; 0: none. Each accumulator is a vector's lanes, added to.
 // AVX2 has no masks for elements narrower than a lane: of these the tail reads and writes a whole vector's, so that the
-// caller gives it memory of its own (stitch.cpp). Accumulators are of lanes of 32 bits.
+// caller gives it memory of its own (fused_kernel.cpp). Accumulators are of lanes of 32 bits.
 using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tail, float* accumulators);
 
 bool converts_bfloat16(VectorSet set);  // does the processor, in one instruction?

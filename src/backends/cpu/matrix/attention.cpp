@@ -9,13 +9,13 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernel_choice.h"
 #include "backends/cpu/matrix/attention_tiles.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/random/philox.h"
-#include "backends/cpu/stitched/tile_functions.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "backends/cpu/convolution/convolution_integers.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -21,7 +21,7 @@ constexpr int64_t block_elements = 1 << 14;         // stay in the second-level 
 class GradientUpdate final : public Kernel {
  public:
   GradientUpdate(Lowering& lowering, const Tiles& tiles, const Operation& product, Slot source, Slot incoming,
-                 Slot gradient, std::unique_ptr<StitchKernel> update)
+                 Slot gradient, std::unique_ptr<FusedElementwiseKernel> update)
       : tiles_(tiles),
         source_(source),
         incoming_(incoming),
@@ -88,7 +88,7 @@ class GradientUpdate final : public Kernel {
 
   const Tiles& tiles_;
   Slot source_, incoming_, gradient_, panel_slot_ = -1, block_slot_ = -1;
-  std::unique_ptr<StitchKernel> update_;
+  std::unique_ptr<FusedElementwiseKernel> update_;
   int64_t rows_, inputs_, outputs_, panels_, blocks_ = 1, block_size_ = 0;
 };
 
@@ -112,11 +112,11 @@ bool computes_in_blocks(const Operation& product) {
 
 std::unique_ptr<Kernel> gradient_update(Lowering& lowering, const Operation& product, Slot source, Slot incoming,
                                         Slot gradient, std::unique_ptr<Kernel>& update) {
-  auto* region = dynamic_cast<StitchKernel*>(update.get());
+  auto* region = dynamic_cast<FusedElementwiseKernel*>(update.get());
   if (!region || !region->take_blocks(gradient)) return nullptr;
   static_cast<void>(update.release());
   return std::make_unique<GradientUpdate>(lowering, *convolution_tiles<float, float>(), product, source, incoming,
-                                          gradient, std::unique_ptr<StitchKernel>(region));
+                                          gradient, std::unique_ptr<FusedElementwiseKernel>(region));
 }
 
 }  // namespace mpsgraph::cpu

@@ -6,8 +6,8 @@
 
 #include <memory>
 
+#include "backends/cpu/elementwise/fused_kernel.h"
 #include "backends/cpu/kernel.h"
-#include "backends/cpu/stitched/stitch.h"
 
 namespace mpsgraph::cpu {
 

@@ -13,7 +13,7 @@
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -6,12 +6,12 @@
 #include <tuple>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/matrix/gemm.h"
 #include "backends/cpu/matrix/integer_product.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

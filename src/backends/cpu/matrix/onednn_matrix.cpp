@@ -1,12 +1,12 @@
 // Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
-#include "backends/cpu/matrix/few_rows.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/matrix/onednn_product.h"
 #include "backends/cpu/matrix/packed_product.h"
+#include "backends/cpu/matrix/skinny_product.h"
 #include "backends/cpu/matrix/tiled_product.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -78,7 +78,7 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 // single set of the first-level cache. With AVX-512 that counts from 8 KB on, where each row is on a page of its own,
 // and for less than 1,024 columns.
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
-                                              const ProductExtras& extras) {
+                                              const ProductEpilogue& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
   constexpr int64_t far = 512, least_steps = 16;
   const int64_t rows = lowering.output().dims[0], columns = b.dims[1], steps = b.dims[0];
@@ -93,12 +93,12 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
 
 // A product of matrices in tiles of our own, where these are faster. `plain`: nothing else is done to it.
 std::unique_ptr<Kernel> product_of_ours(Lowering& lowering, const Operand& a, const Operand& b,
-                                        const ProductExtras& extras, bool plain) {
+                                        const ProductEpilogue& extras, bool plain) {
   const bool transpose_a = flag(lowering, "transpose_a"), transpose_b = flag(lowering, "transpose_b");
   if (!transpose_a && !transpose_b)
-    if (auto few = few_rows_product(lowering, a, b, extras)) return few;
+    if (auto few = skinny_product(lowering, a, b, extras)) return few;
   if (!transpose_a && transpose_b && plain)
-    if (auto few = few_rows_transposed(lowering, a, b)) return few;
+    if (auto few = skinny_product_transposed(lowering, a, b)) return few;
   if (!transpose_a)
     if (auto tiled = tiled_product(lowering, transpose_b, extras)) return tiled;
   return transpose_b ? nullptr : product_with_far_rows(lowering, a, b, transpose_a, extras);
@@ -128,8 +128,8 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
     return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                             epilogue.relu);
   if (usable) {
-    const ProductExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
-                               epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
+    const ProductEpilogue extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
+                                 epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
     const bool none = !epilogue.has_bias && !epilogue.has_residual && !epilogue.relu;
     if (auto own = product_of_ours(lowering, a, b, extras, none)) return own;
   }

@@ -27,7 +27,7 @@ constexpr int64_t items_for_a_thread = 4;  // at least, where blocks are not sma
 class PackedProduct final : public Kernel {
  public:
   PackedProduct(Lowering& lowering, const Tiles& tiles, const Operand& left, const Operand& right, bool transposed,
-                const ProductExtras& extras)
+                const ProductEpilogue& extras)
       : tiles_(tiles),
         transposed_(transposed),
         left_(left.slot),
@@ -193,14 +193,14 @@ class PackedProduct final : public Kernel {
   const Tiles& tiles_;
   bool transposed_;
   Slot left_, right_, result_, packed_right_ = -1, packed_left_ = -1;
-  ProductExtras extras_;
+  ProductEpilogue extras_;
   int64_t steps_, rows_, columns_, panels_, chunks_, longest_, block_panels_, block_rows_, across_ = 1, down_ = 1;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> packed_product(Lowering& lowering, const Operand& left, const Operand& right, bool transposed,
-                                       const ProductExtras& extras) {
+                                       const ProductEpilogue& extras) {
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || left.dims.size() != 2 || right.dims.size() != 2 || left.dtype != DType::float32) return nullptr;
   return std::make_unique<PackedProduct>(lowering, *tiles, left, right, transposed, extras);

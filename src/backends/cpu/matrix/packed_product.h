@@ -8,13 +8,13 @@
 #include <memory>
 
 #include "backends/cpu/kernel.h"
-#include "backends/cpu/product_extras.h"
+#include "backends/cpu/product_epilogue.h"
 
 namespace mpsgraph::cpu {
 
 // left · right, or with `transposed` left^T · right, of matrices, with what `extras` add. Null where vectors are too
 // short for tiles.
 std::unique_ptr<Kernel> packed_product(Lowering& lowering, const Operand& left, const Operand& right, bool transposed,
-                                       const ProductExtras& extras);
+                                       const ProductEpilogue& extras);
 
 }  // namespace mpsgraph::cpu

@@ -19,7 +19,7 @@ using Tiles = ConvolutionTiles<float, float>;
 class TiledProduct final : public Kernel {
  public:
   TiledProduct(Lowering& lowering, const Tiles& tiles, const Products& products, int64_t columns, bool transpose_b,
-               const ProductExtras& extras)
+               const ProductEpilogue& extras)
       : tiles_(tiles),
         a_(lowering.input(0).slot),
         b_(lowering.input(1).slot),
@@ -157,7 +157,7 @@ class TiledProduct final : public Kernel {
 
   const Tiles& tiles_;
   Slot a_, b_, result_, panels_slot_ = -1;
-  ProductExtras extras_;
+  ProductEpilogue extras_;
   bool transpose_b_, in_place_ = false;
   int64_t rows_, steps_, columns_, panels_;
   std::vector<int64_t> a_offsets_, b_offsets_, which_b_;  // by product; each once; by product its place in these
@@ -181,7 +181,7 @@ bool suits(const Products& products, int64_t columns, bool constant, bool transp
 
 }  // namespace
 
-std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductExtras& extras) {
+std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductEpilogue& extras) {
   const Tiles* tiles = convolution_tiles<float, float>();
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
   if (!tiles || a.dtype != DType::float32 || a.dims.size() < 2 || b.dims.size() < 2) return nullptr;

@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "backends/cpu/kernel.h"
-#include "backends/cpu/product_extras.h"
+#include "backends/cpu/product_epilogue.h"
 
 namespace mpsgraph::cpu {
 
 // Result = a x b, float32, or a x the transposed matrices b, batched; null where oneDNN packs its factors.
-std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductExtras& extras);
+std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductEpilogue& extras);
 
 }  // namespace mpsgraph::cpu

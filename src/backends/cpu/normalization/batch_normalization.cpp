@@ -12,7 +12,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/past_caches.h"
+#include "backends/cpu/streaming_stores.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -45,10 +45,10 @@ struct Geometry : Planes {
     parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count() > 1 ? thread_count() * 4 : 1);
   }
   // Is a result of float32 too large for the caches, and does each of its rows begin at a vector?
-  bool past_caches(DType dtype) const {
+  bool streaming(DType dtype) const {
     const auto row = static_cast<size_t>(channels) * sizeof(float);
     return dtype == DType::float32 && row % cache_line == 0 &&
-           static_cast<size_t>(outer * inner) * row >= past_caches_from;
+           static_cast<size_t>(outer * inner) * row >= streaming_threshold;
   }
   bool rows_of_channels() const { return inner == 1; }
   int64_t begin(int64_t part) const { return outer * part / parts; }
@@ -254,7 +254,7 @@ std::unique_ptr<Kernel> lower_normalization(Lowering& lowering) {
       const ChannelScale by = scale.by_channel(f);
       const T *from = f.at<T>(x.slot), *more = has_residual ? f.at<T>(residual) : nullptr;
       T* to = f.at<T>(y.slot);
-      const bool past = g.past_caches(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
+      const bool past = g.streaming(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
       if (!plain && g.rows_of_channels())
         return g.for_parts([&](int64_t, int64_t first, int64_t rows) {
           loops<T>().apply(from + first, more ? more + first : nullptr, rows, g.channels, by, relu, past, to + first);
@@ -386,7 +386,7 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
       const ChannelSlope by_slope = slope.by_channel(f, by, scale.inverse_deviation(f), g.channels);
       const T *from = f.at<T>(incoming.slot), *source = f.at<T>(x.slot);
       T* to = f.at<T>(y.slot);
-      const bool past = g.past_caches(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
+      const bool past = g.streaming(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
       if (!plain && g.rows_of_channels())
         return g.for_parts([&](int64_t, int64_t first, int64_t rows) {
           loops<T>().gradient(from + first, source + first, rows, g.channels, by, mask, by_slope, past, to + first);

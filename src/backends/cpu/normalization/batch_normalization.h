@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/halves.h"
+#include "backends/cpu/half_types.h"
 
 namespace mpsgraph::cpu {
 

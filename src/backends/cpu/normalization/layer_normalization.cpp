@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -11,7 +11,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/pooling/pooling_float.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 #include "core/ops/pooling.h"
 
 namespace mpsgraph::cpu {

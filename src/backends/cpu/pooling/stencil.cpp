@@ -4,7 +4,7 @@
 // tap. The gradient with respect to the source goes over rows of the source, each of which one thread adds to in a
 // fixed order; that with respect to the weights is one product of rows for each tap. The halves are widened to float.
 #include "backends/cpu/pooling/pooling.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // softmax and log_softmax along an axis, and their gradients from the source.
 //
 //   d_softmax = s (g - Σ g s),  d_log_softmax = g - s Σ g,  s = softmax(source)
-// The element-wise activations are stitched and not here.
+// The element-wise activations are fused and not here.
 
 #include <cmath>
 

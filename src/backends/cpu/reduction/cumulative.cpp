@@ -14,7 +14,7 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/row_scans.h"
 #include "backends/cpu/reduction/short_rows.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -10,10 +10,10 @@
 #include <array>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/row_reductions.h"
 #include "backends/cpu/reduction/softmax_float.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 

@@ -11,9 +11,9 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/past_caches.h"
 #include "backends/cpu/sampling/resize_float.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/streaming_stores.h"
+#include "backends/cpu/wide_kernels.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::cpu {
@@ -267,7 +267,7 @@ class ResizeKernel final : public ResizeTables {
     const Tables& tables = this->tables(frame);
     const T* x = frame.at<const T>(x_.slot);
     T* y = frame.at<T>(y_.slot);
-    const bool past = past_caches(y);
+    const bool past = streaming(y);
     parallel_parts(parts_, [&](int64_t part) {
       Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
       for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
@@ -287,7 +287,7 @@ class ResizeKernel final : public ResizeTables {
         }
         resize_row<T>(taps, count, plan_.inner, from, to);
       }
-      if (past) fence_past_caches();
+      if (past) streaming_fence();
     });
   }
 
@@ -346,9 +346,9 @@ class ResizeKernel final : public ResizeTables {
   }
 
   // Is the result too large for the caches, and does each of its pixels, or of its rows of elements, begin at a vector?
-  bool past_caches(const T* y) const {
+  bool streaming(const T* y) const {
     const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;
-    return static_cast<size_t>(run) * sizeof(T) % cache_line == 0 && at_a_line(y) && y_.bytes() >= past_caches_from;
+    return static_cast<size_t>(run) * sizeof(T) % cache_line == 0 && at_a_line(y) && y_.bytes() >= streaming_threshold;
   }
 
   const ResizeRows& loops_ = resize_rows();  // of floats

@@ -13,7 +13,7 @@
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/sampling/sample_grid_float.h"
-#include "backends/cpu/widened.h"
+#include "backends/cpu/wide_kernels.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
 

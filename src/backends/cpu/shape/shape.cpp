@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/past_caches.h"
 #include "backends/cpu/shape/strided_copy.h"
-#include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/streaming_stores.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -134,12 +134,12 @@ struct Stretches {
     parallel_for(count, grain_for(2 * bytes), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         for (const Part& part : parts) copy(part, i * part.bytes, i * bytes + part.at);
-      if (past) fence_past_caches();
+      if (past) streaming_fence();
     });
   }
   // May a whole of so many bytes be written past the caches?
   bool in_lines() const {
-    return static_cast<size_t>(count * bytes) >= past_caches_from &&
+    return static_cast<size_t>(count * bytes) >= streaming_threshold &&
            std::ranges::all_of(parts, [](const Part& p) { return p.bytes % static_cast<int64_t>(cache_line) == 0; });
   }
 };
@@ -170,7 +170,7 @@ std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
     stretches.run(
         [&](const Stretches::Part& part, int64_t of_part, int64_t of_whole) {
           const auto* from = f.at<std::byte>(part.slot) + of_part;
-          past ? copy_past_caches(to + of_whole, from, part.bytes)
+          past ? streaming_copy(to + of_whole, from, part.bytes)
                : static_cast<void>(std::memcpy(to + of_whole, from, static_cast<size_t>(part.bytes)));
         },
         past);

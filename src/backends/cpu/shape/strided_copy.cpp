@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/past_caches.h"
 #include "backends/cpu/shape/few_bytes.h"
 #include "backends/cpu/shape/reversed.h"
-#include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/streaming_stores.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -165,9 +165,9 @@ void copy_runs(int64_t size, std::byte* to, int64_t to_step, const std::byte* fr
                : copy_all(copy_few_bytes);
 }
 
-void copy_runs_past_caches(int64_t size, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
-                           int64_t n) {
-  for (; n > 0; --n, to += to_step, from += from_step) copy_past_caches(to, from, size);
+void streaming_copy_runs(int64_t size, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
+                         int64_t n) {
+  for (; n > 0; --n, to += to_step, from += from_step) streaming_copy(to, from, size);
 }
 
 #ifdef __SSE2__
@@ -286,15 +286,15 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
   }
 }
 
-bool StridedCopy::goes_past_caches(const std::byte* destination) const {
+bool StridedCopy::streams(const std::byte* destination) const {
   const auto whole = [](int64_t bytes) { return bytes % static_cast<int64_t>(cache_line) == 0; };
-  return static_cast<size_t>(outer_count_ * inner_) >= past_caches_from && whole(inner_) && at_a_line(destination) &&
+  return static_cast<size_t>(outer_count_ * inner_) >= streaming_threshold && whole(inner_) && at_a_line(destination) &&
          std::ranges::all_of(outer_destination_, whole);
 }
 
-void StridedCopy::run_runs(std::byte* destination, const std::byte* source, bool past_caches) const {
+void StridedCopy::run_runs(std::byte* destination, const std::byte* source, bool streaming) const {
   const int64_t row = outer_.back(), to_step = outer_destination_.back(), from_step = outer_source_.back();
-  const auto copy = past_caches ? copy_runs_past_caches : copy_runs;
+  const auto copy = streaming ? streaming_copy_runs : copy_runs;
   parallel_for(outer_count_, std::max<int64_t>((1 << 16) / inner_, 1), [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin);
     while (begin < end) {
@@ -303,13 +303,13 @@ void StridedCopy::run_runs(std::byte* destination, const std::byte* source, bool
       begin += n;
       at.skip(n);
     }
-    if (past_caches) fence_past_caches();
+    if (streaming) streaming_fence();
   });
 }
 
 void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) const {
   constexpr int64_t longest = 1 << 16;  // that are not shared between threads
-  const bool past = !outer_.empty() && inner_ <= longest && goes_past_caches(destination);
+  const bool past = !outer_.empty() && inner_ <= longest && streams(destination);
   if (past || (inner_ <= longest_short_run && !outer_.empty())) return run_runs(destination, source, past);
   // Parts are ranges of bytes, so that one long run is shared between threads as well as many short ones.
   parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {

@@ -23,8 +23,8 @@ class StridedCopy {
  private:
   template <class Item>
   void run_items(std::byte* destination, const std::byte* source) const;
-  void run_runs(std::byte* destination, const std::byte* source, bool past_caches) const;
-  bool goes_past_caches(const std::byte* destination) const;
+  void run_runs(std::byte* destination, const std::byte* source, bool streaming) const;
+  bool streams(const std::byte* destination) const;
   void run_bytes(std::byte* destination, const std::byte* source) const;
   template <class Item>
   void run_transpose(std::byte* destination, const std::byte* source) const;

@@ -6,10 +6,10 @@
 
 #include <limits>
 
+#include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/sort/sort_row.h"
 #include "backends/cpu/sort/top_k_float.h"
-#include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {

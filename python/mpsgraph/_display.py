@@ -1,0 +1,172 @@
+"""How errors show what a user gave, one line, short, whatever it was; and how objects show what they were made with.
+
+Arrays by dtype, shape and their first numbers, lists by their first items and length, strings by their beginning,
+modules by their class. Every message that quotes a value, here and in the compiled core, quotes it by `shown`. Classes
+whose representation is the call that made them derive from `ShowsArguments`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import FunctionType, ModuleType
+from typing import Any
+
+FEW, LONGEST = 3, 60
+"""How many items of a list, and how many characters of anything, are shown."""
+
+
+def shown(value: Any, depth: int = 0) -> str:
+    """A value in one line of at most about 100 characters, for an error.
+
+    >>> from mpsgraph._display import shown
+    >>> shown(np.arange(1000, dtype=np.int32))
+    'ndarray([0, 1, 2, ...], int32 (1000,))'
+    >>> shown(list(range(9))), shown("x" * 99)[-5:], shown(mg.nn.Linear(2))
+    ('[0, 1, 2, ...] of length 9', "x...'", '<Linear>')
+    """
+    try:
+        return _shown(value, depth)
+    except Exception:  # a repr of somebody else's that fails must not hide what we have to say
+        return f"<{type(value).__name__}>"
+
+
+def _shown(value: Any, depth: int) -> str:
+    if isinstance(value, str):
+        return repr(value) if len(value) <= LONGEST else repr(value[:LONGEST] + "...")
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    if isinstance(value, FunctionType):
+        return f"the function {value.__name__}"
+    if hasattr(value, "named_modules") and not isinstance(value, type):  # ours, and PyTorch's
+        return f"<{type(value).__name__}>"
+    if type(value).__name__ in ("ndarray", "NDArray"):
+        return _array(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        around = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
+        return _items(value, len(value), around[0], around[1], depth)
+    if isinstance(value, Mapping):
+        pairs = (f"{shown(key, depth + 1)}: {shown(item, depth + 1)}" for key, item in value.items())
+        return _joined(pairs, len(value), "{", "}") if depth < 2 else "{...}"
+    return _cut(repr(value))
+
+
+def _array(array: Any) -> str:
+    """dtype and shape, and the first numbers of what has numbers."""
+    kind, described = type(array).__name__, f"{array.dtype} {tuple(array.shape)}"
+    if array.ndim == 0 or array.dtype == object or "'" in str(array.dtype):
+        return f"{kind}({_cut(str(array))}, {described})" if array.dtype != object else f"{kind}({described})"
+    flat = array.reshape(-1)[:FEW] if hasattr(array, "reshape") else ()
+    first = ", ".join(_cut(str(number)) for number in flat)
+    size = 1
+    for length in array.shape:
+        size *= length
+    more = ", ..." if size > FEW and first else "" if first or not size else "..."
+    return f"{kind}([{first}{more}], {described})"
+
+
+def _items(values: Iterable[Any], count: int, opening: str, closing: str, depth: int) -> str:
+    if depth >= 2:
+        return f"{opening}...{closing}" if count else opening + closing
+    return _joined((shown(item, depth + 1) for item in values), count, opening, closing)
+
+
+def _joined(items: Iterable[str], count: int, opening: str, closing: str) -> str:
+    """The first of them, as long as they are short, and how many there are."""
+    first: list[str] = []
+    length = 0
+    for item in islice(items, FEW):
+        length += len(item)
+        if first and length > LONGEST:
+            break
+        first.append(item)
+    if len(first) == count:
+        return f"{opening}{', '.join(first)}{',' if opening == '(' and count == 1 else ''}{closing}"
+    return f"{opening}{', '.join(first)}, ...{closing} of length {count}"
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+
+
+# --- what objects were made with -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of a constructor, as they came."""
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class ShowsArguments:
+    """Its representation shows the arguments that are no defaults; numbers, strings and flags as they are by now.
+
+    >>> mg.optim.Adam(1e-3, beta1=0.8), mg.nn.Linear(10, bias=False), mg.nn.Dropout(0.5)
+    (Adam(learning_rate=0.001, beta1=0.8), Linear(10, bias=False), Dropout())
+    """
+
+    _arguments: Given | None = None
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        made = super().__new__(cls)
+        if arguments or options:
+            vars(made)["_arguments"] = Given(arguments, options)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(arguments_of(self))})"
+
+
+def arguments_of(made: ShowsArguments) -> Iterator[str]:
+    """Those that have no default by their place, then those that are no defaults by name; parts are left out."""
+    given = made._arguments
+    if given is None:
+        return
+    # Of a class, Python 3.11.2 gives the signature of __new__.
+    signature = inspect.signature(made.__init__)  # type: ignore[misc]
+    try:
+        bound = signature.bind(*given.positional, **given.named)
+    except TypeError:  # of a subclass that takes them otherwise
+        return
+    named = False
+    for name, value in bound.arguments.items():
+        parameter = signature.parameters[name]
+        now = getattr(made, name, None) if isinstance(value, (bool, int, float, str)) else None
+        if isinstance(now, type(value)):
+            value = now
+        if _holds_parts(value) or _same(value, parameter.default):
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            pairs = value.items() if isinstance(value, dict) else [("", item) for item in value]
+            yield from (f"{key}={_argument(item)}" if key else _argument(item) for key, item in pairs)
+            continue
+        named = named or parameter.default is not parameter.empty or parameter.kind == parameter.KEYWORD_ONLY
+        yield f"{name}={_argument(value)}" if named else _argument(value)
+
+
+def _holds_parts(value: Any) -> bool:
+    """Is it a module or does it hold some? They are shown as parts."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+    return any(hasattr(item, "named_modules") for item in items)
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    try:
+        return type(value) is type(default) and bool(value == default)
+    except Exception:  # somebody else's equality, or a tensor's, which has no truth
+        return False
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, (FunctionType, type)):
+        return value.__name__
+    if isinstance(value, (list, tuple)) and len(value) <= 8 and all(isinstance(v, (int, float, str)) for v in value):
+        return repr(value)
+    return shown(value)

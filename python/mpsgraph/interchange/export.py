@@ -1,0 +1,186 @@
+"""What exporters of graphs share: the walk over what outputs depend on, what is known of operations, the error that
+names everything that a format has no word for, models out of graphs and modules, files that are whole or not there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import Operation, Tensor
+from .._display import shown
+from .._dtypes import as_dtype
+from ..errors import GraphError, UnsupportedError
+from ..graph import Graph
+from ..model import Model, model_of
+from ..nn.module import Module, is_built, mode_of, unbuilt_copy
+from ..nngraph import NNGraph
+
+
+class Unsaid(Exception):
+    """What an operation does that a format has no word for; exporters gather them and raise one UnsupportedError."""
+
+
+def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
+    """The operations that the outputs depend on, also through blocks and control dependencies, in creation order.
+
+    updates: target operations, which are needed, too.
+    """
+    seen: dict[int, Operation] = {}
+    todo = [*(tensor.operation for tensor in outputs), *updates]
+    while todo:
+        operation = todo.pop()
+        if operation.id in seen:
+            continue
+        seen[operation.id] = operation
+        todo += [tensor.operation for tensor in operation.inputs]
+        todo += operation.control_dependencies
+        for block in operation.blocks:
+            todo += block.operations
+            todo += [tensor.operation for tensor in block.results]
+    inside = {o.id for operation in seen.values() for block in operation.blocks for o in block.operations}
+    return [seen[number] for number in sorted(seen) if number not in inside]
+
+
+def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
+    """The variables that operations, not those in their blocks, assign; states of random numbers apart."""
+    assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
+    return list(dict.fromkeys(op.inputs[0] for op in assigns))
+
+
+def array_of(operation: Operation) -> np.ndarray:
+    """The elements of a constant; bfloat16 as its bits."""
+    return np.asarray(operation.attributes["value"].numpy())
+
+
+def required_shape(tensor: Tensor) -> tuple[int, ...]:
+    """A tensor's sizes. Unsaid when its rank is unknown."""
+    if tensor.shape is None:
+        raise Unsaid(f"the rank of '{tensor.name}' must be known")
+    return tuple(tensor.shape)
+
+
+def known_array(tensor: Tensor) -> np.ndarray | None:
+    """The elements of a constant; None for all else."""
+    return array_of(tensor.operation) if tensor.operation.kind == "constant" else None
+
+
+def attribute(operation: Operation, key: str, place: int = 1) -> Any:
+    """An attribute that may have come as an int tensor, operand `place`. Unsaid when only a run knows it."""
+    if len(operation.inputs) <= place:
+        return operation.attributes[key]
+    known = known_array(operation.inputs[place])
+    if known is None:
+        raise Unsaid(f"'{key}' is computed in the run; the file must say it")
+    return known.reshape(-1).tolist() if known.ndim else known.item()
+
+
+def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
+    """An axis, counted from the front where the rank is known."""
+    axis = attribute(operation, key, place)
+    axis = int(axis[0] if isinstance(axis, list) else axis)
+    rank = len(required_shape(operation.inputs[0]))
+    return axis + rank if axis < 0 else axis
+
+
+def kind_of(operation: Operation) -> str:
+    """An operation's kind; of a custom operation its own name, too, which is what a user knows it by."""
+    return f"custom {operation.attributes['operation']}" if operation.kind == "custom" else operation.kind
+
+
+def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
+    """One UnsupportedError that names every operation that cannot be exported."""
+    if not problems:
+        return
+    lines = []
+    for operation, why in problems:
+        where = f", built at {operation.location}" if operation.location else ""
+        lines.append(f"  {kind_of(operation)} '{operation.name}'{where}: {why}")
+    raise UnsupportedError(
+        f"[{what}] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be said in {language}:\n"
+        + "\n".join(lines)
+        + "\nExport outputs that do not depend on them, or save the model as a package (mpsgraph.save)"
+    )
+
+
+def whole_file(path: str, contents: bytes) -> None:
+    """The whole file, or what was there before."""
+    beside = f"{path}.{os.getpid()}.part"
+    try:
+        with open(beside, "wb") as file:
+            file.write(contents)
+        os.replace(beside, path)
+    finally:
+        if os.path.exists(beside):
+            os.remove(beside)
+
+
+def as_model(
+    model: Graph | Model | Module | NNGraph,
+    inputs: Mapping[str, Any] | None,
+    outputs: Mapping[str, Tensor] | None,
+    what: str,
+) -> Model:
+    """What is to be exported as a model. Args: what, the exporter's name for errors, such as "onnx.export"."""
+    if isinstance(model, NNGraph):
+        if outputs is not None:
+            raise GraphError(f"[{what}] a network of nodes has its result images as outputs: give inputs alone")
+        return nodes_as_model(model, inputs, what)
+    if isinstance(model, Module):
+        if outputs is not None:
+            raise GraphError(f"[{what}] a module's results are its outputs: give inputs alone")
+        return _module_as_model(model, inputs, what)
+    if isinstance(model, Model):
+        return Model(
+            model.graph,
+            model.inputs if inputs is None else inputs,
+            model.outputs if outputs is None else outputs,
+            model.parameters,
+        )
+    if outputs is None:
+        raise GraphError(f"[{what}] which outputs? Give tensors by name, or a model")
+    given = {p.name: p for p in model.placeholders} if inputs is None else inputs
+    if inputs is None:
+        used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
+        given = {name: tensor for name, tensor in given.items() if tensor in used}
+    return Model(model, given, outputs)
+
+
+def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) -> Model:
+    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
+    if not inputs:
+        raise GraphError(f'[{what}] a network of nodes needs inputs={{"images": (-1, height, width, channels)}}')
+    graph = Graph()
+    told = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
+    model = model_of(nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
+    return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
+
+
+def _module_as_model(module: Module, inputs: Mapping[str, Any] | None, what: str) -> Model:
+    """The module in inference mode, built anew with the same values for inputs that are told."""
+    if not inputs:
+        raise GraphError(f'[{what}] a module needs inputs={{"x": shape}}, -1 for sizes that stay open')
+    graph, copy = Graph(), unbuilt_copy(module)
+    placeholders = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
+    if is_built(module):
+        copy.load_state_dict(module.state_dict())
+    with mode_of(copy, False):
+        result = copy(*placeholders.values())
+    if isinstance(result, Tensor):
+        return Model(graph, placeholders, {"output": result})
+    if isinstance(result, Mapping):
+        return Model(graph, placeholders, dict(result))
+    return Model(graph, placeholders, {f"output_{i}": tensor for i, tensor in enumerate(result)})
+
+
+def _placeholder(graph: Graph, name: str, like: Any, what: str) -> Tensor:
+    if isinstance(like, Tensor):
+        return graph.placeholder(like.shape, like.dtype, name)
+    if not isinstance(like, Sequence) or isinstance(like, str):
+        raise GraphError(f"[{what}] input '{name}' must be a shape, (shape, dtype) or a tensor, got {shown(like)}")
+    if len(like) == 2 and isinstance(like[0], Sequence):
+        return graph.placeholder(tuple(like[0]), as_dtype(like[1]), name)
+    return graph.placeholder(tuple(like), "float32", name)

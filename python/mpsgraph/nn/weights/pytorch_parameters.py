@@ -1,0 +1,343 @@
+"""What the parameters of each layer are in PyTorch: names, shapes, and the way there and back.
+
+A Form is a group of PyTorch's tensors and the variables that hold the same numbers here, mostly one of each. Where
+PyTorch packs several (attention's in_proj_weight) a form has many variables, where it has more than are needed (a bias
+of zeros) many tensors. A layer that is not named here has the same names and arrays in both.
+
+Arrays of bfloat16 are bits in uint16 all along: forms move elements; the few that look at numbers say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..._core import DType, Tensor, bfloat16, int64
+from ...errors import GraphError
+from ..activations import PReLU
+from ..attention import MultiheadAttention
+from ..convolution import DepthwiseConv2d, _Convolution
+from ..embedding import Embedding
+from ..layers import Linear
+from ..module import Module, own_variables
+from ..normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
+from ..recurrent import GRU, _Recurrent
+from ..state import Slot, bits_of, slot_of, wide_of
+from .flatten_order import Order, Orders
+
+Arrays = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Tensors of PyTorch's by name, the variables that they fill, and what makes one of the other."""
+
+    slots: Mapping[str, Slot]
+    variables: tuple[Tensor, ...]
+    read: Callable[[Arrays], Arrays]
+    """PyTorch's arrays to the variables'. GraphError, without the form's place, where they cannot be said here."""
+    write: Callable[[Arrays], Arrays]
+    optional: bool = False
+    """May PyTorch's tensors be missing?"""
+    keep: Callable[[Arrays], None] | None = field(default=None, compare=False)
+    """What is to be done with the arrays besides."""
+
+    def within(self, path: str) -> Form:
+        """The same with names that begin with a path."""
+        return replace(self, slots={f"{path}.{name}" if path else name: slot for name, slot in self.slots.items()})
+
+
+Rule = Callable[[Module, Orders], list[list[Form]]]
+"""Forms of a layer: the first list is PyTorch's own, others may stand in a state instead of it."""
+
+
+def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: str = "") -> Iterator[Form]:
+    """All forms of a module and what is beneath it, with dotted names; of those that may stand for each other, the ones
+    of which there are most among the names."""
+    rule = next((_RULES[cls] for cls in type(module).__mro__ if cls in _RULES), None)
+    choices = [] if rule is None else [[form.within(path) for form in forms] for forms in rule(module, orders)]
+    chosen = max(choices, key=lambda forms: sum(name in names for f in forms for name in f.slots), default=[])
+    yield from chosen
+    said = {variable for form in chosen for variable in form.variables}
+    for name, variable in own_variables(module).items():
+        if variable not in said:
+            yield _same(name, variable).within(path)
+    inner = _PACKED if isinstance(module, MultiheadAttention) else ()
+    for name, child in module.children():
+        if name not in inner:
+            yield from forms_of(child, orders, names, f"{path}.{name}" if path else name)
+
+
+# --- kinds of forms --------------------------------------------------------------------------------------------------
+
+
+def _form(name: str, variable: Tensor, shape: Sequence[int], read: _Move, write: _Move) -> Form:
+    """One tensor, one variable, and elements that only move."""
+    slot = Slot(tuple(shape), variable.dtype)
+    return Form({name: slot}, (variable,), lambda a: [read(a[0])], lambda a: [write(a[0])])
+
+
+_Move = Callable[[np.ndarray], np.ndarray]
+
+
+def _same(name: str, variable: Tensor) -> Form:
+    return _form(name, variable, variable.shape or (), lambda a: a, lambda a: a)
+
+
+def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
+    """A vector, whose features may be those of images: PyTorch's have the channels in front."""
+    size = int(np.prod(variable.shape or ()))
+    shape = tuple(variable.shape or ())
+    return _form(
+        name, variable, (size,),
+        lambda a: _in_our_order(a, 0, order).reshape(shape), lambda a: _in_their_order(a.reshape(size), 0, order),
+    )  # fmt: skip
+
+
+def _image(name: str, variable: Tensor) -> Form:
+    """(..., channels), which PyTorch has as (channels, ...)."""
+    *between, channels = variable.shape or ()
+    shape = (channels, *between)
+    return _form(name, variable, shape, lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, -1, 0))
+
+
+def _in_our_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
+    """An axis of PyTorch's features in our order."""
+    return array if order is None else array.take(order, axis)
+
+
+def _in_their_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
+    """The way back of _in_our_order."""
+    return array if order is None else array.take(np.argsort(order), axis)
+
+
+def _numbers(array: np.ndarray, dtype: DType) -> np.ndarray:
+    return wide_of(array) if dtype == bfloat16 else array
+
+
+def _filled(number: float, shape: Sequence[int], dtype: DType) -> np.ndarray:
+    full = np.full(shape, number, np.float32)
+    return bits_of(full) if dtype == bfloat16 else full.astype(dtype.numpy)
+
+
+# --- layers ----------------------------------------------------------------------------------------------------------
+
+
+def _linear(module: Module, orders: Orders) -> list[list[Form]]:
+    own, forms = own_variables(module), []
+    if "weight" in own:
+        weight = own["weight"]
+        inputs, outputs = weight.shape or ()
+        first, second = orders.inputs.get(weight), orders.outputs.get(weight)
+        forms.append(
+            _form(
+                "weight",
+                weight,
+                (outputs, inputs),
+                lambda a: _in_our_order(_in_our_order(a.T, 0, first), 1, second),
+                lambda a: _in_their_order(_in_their_order(a, 0, first), 1, second).T,
+            )  # fmt: skip
+        )
+    if "bias" in own:
+        forms.append(_ordered("bias", own["bias"], orders.outputs.get(own.get("weight", own["bias"]))))
+    return [forms]
+
+
+def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
+    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); in transposed ones the two are exchanged."""
+    assert isinstance(module, _Convolution)
+    own, forms = own_variables(module), []
+    if "weight" in own:
+        weight, axes = own["weight"], module.axes
+        if module.last:
+            shape = weight.shape or ()
+            there, back = (axes + 1, axes, *range(axes)), (*range(2, axes + 2), 1, 0)
+            forms.append(
+                _form(
+                    "weight",
+                    weight,
+                    [shape[axis] for axis in there],
+                    lambda a: a.transpose(back),
+                    lambda a: a.transpose(there),
+                )  # fmt: skip
+            )
+        else:
+            forms.append(_same("weight", weight))
+    if "bias" in own:
+        forms.append(_ordered("bias", own["bias"], None))
+    return [forms]
+
+
+def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
+    """PyTorch's is a Conv2d with as many groups as channels: (channels * multiplier, 1, h, w)."""
+    assert isinstance(module, _Convolution)
+    (forms,) = _convolution(module, orders)
+    if "weight" not in own_variables(module):
+        return [forms]
+    weight = own_variables(module)["weight"]
+    there, back = ((2, 3, 0, 1), (2, 3, 0, 1)) if module.last else ((1, 0, 2, 3), (1, 0, 2, 3))
+    parted = [(weight.shape or ())[axis] for axis in there]
+    whole = (parted[0] * parted[1], 1, *parted[2:])
+    weights = _form(
+        "weight", weight, whole,
+        lambda a: a.reshape(parted).transpose(back), lambda a: a.transpose(there).reshape(whole),
+    )  # fmt: skip
+    return [[weights, *forms[1:]]]
+
+
+def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
+    """The vector of padding_index is zeros here whatever the table says, so it must be in PyTorch's."""
+    assert isinstance(module, Embedding)
+    own, index = own_variables(module), module.padding_index
+    if "weight" not in own or index is None:
+        return [[]]
+    weight = own["weight"]
+
+    def read(array: np.ndarray) -> np.ndarray:
+        if np.any(_numbers(array[index], weight.dtype)):
+            raise GraphError(
+                f"the vector of padding_index {index} is not zeros, as it is here: leave padding_index out to use it"
+            )
+        return array
+
+    def write(array: np.ndarray) -> np.ndarray:
+        array[index] = 0
+        return array
+
+    return [[_form("weight", weight, weight.shape or (), read, write)]]
+
+
+def _norm(module: Module, orders: Orders) -> list[list[Form]]:
+    """gamma and beta are weight and bias: PyTorch has both or none, but for the bias of LayerNorm."""
+    own, forms = own_variables(module), []
+    known = [found[v] for found in (orders.inputs, orders.outputs) for v in own.values() if v in found]
+    order = known[0] if known else None
+    features = isinstance(module, LayerNorm)
+    for name, mine, other, neutral in (("weight", "gamma", "beta", 1.0), ("bias", "beta", "gamma", 0.0)):
+        if mine in own and own[mine] in orders.images:
+            forms.append(_image(name, own[mine]))
+        elif mine in own and features and len(own[mine].shape or ()) != 1:
+            forms.append(_same(name, own[mine]))
+        elif mine in own:
+            forms.append(_ordered(name, own[mine], order))
+        elif other in own and not (features and name == "bias"):
+            forms.append(_neutral(name, own[other], neutral, features))
+    if isinstance(module, BatchNorm) and "moving_mean" in own:
+        forms.append(_ordered("running_mean", own["moving_mean"], order))
+        forms.append(_ordered("running_var", own["moving_variance"], order))
+        forms.append(_batches_tracked(module))
+    return [forms]
+
+
+def _neutral(name: str, like: Tensor, number: float, same_shape: bool) -> Form:
+    """A tensor that PyTorch has and the layer does not: it must hold the number that changes nothing."""
+    shape = tuple(like.shape or ()) if same_shape else (int(np.prod(like.shape or ())),)
+
+    def read(arrays: Arrays) -> Arrays:
+        if np.any(_numbers(arrays[0], like.dtype) != number):
+            raise GraphError(f"the layer has no {name}, and the state's is not {number:g}: make it with one")
+        return []
+
+    return Form({name: Slot(shape, like.dtype)}, (), read, lambda a: [_filled(number, shape, like.dtype)])
+
+
+def _batches_tracked(module: BatchNorm) -> Form:
+    """How many batches PyTorch had seen: kept and given back, and counted by nobody here."""
+
+    def keep(arrays: Arrays) -> None:
+        module.batches_tracked = int(arrays[0])
+
+    return Form(
+        {"num_batches_tracked": Slot((), int64)}, (), lambda a: [],
+        lambda a: [np.array(module.batches_tracked, np.int64)], optional=True, keep=keep,
+    )  # fmt: skip
+
+
+def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
+    """Names, shapes and gates are PyTorch's; a layer with Keras's single bias has PyTorch's two in one."""
+    assert isinstance(module, _Recurrent)
+    if module.recurrent_bias or not module.has_bias:
+        return [[]]
+    own = own_variables(module)
+    return [[_one_bias(module, name, v) for name, v in own.items() if name.startswith("bias_ih")]]
+
+
+def _one_bias(module: _Recurrent, name: str, bias: Tensor) -> Form:
+    """Both biases are added before the gates, so that their sum says the same; but for GRU's new state."""
+    slot, apart = slot_of(bias), 2 * module.hidden_size if isinstance(module, GRU) else None
+
+    def read(arrays: Arrays) -> Arrays:
+        inputs, state = (_numbers(array, bias.dtype) for array in arrays)
+        if apart is not None and np.any(state[apart:]):
+            raise GraphError("the reset gate multiplies a bias, which one bias cannot say: set recurrent_bias")
+        both = inputs + state
+        return [bits_of(both) if bias.dtype == bfloat16 else both]
+
+    return Form(
+        {name: slot, name.replace("bias_ih", "bias_hh"): slot}, (bias,), read,
+        lambda a: [a[0], np.zeros_like(a[0])],
+    )  # fmt: skip
+
+
+_PACKED = ("query", "key", "value", "output")
+
+
+def _attention(module: Module, orders: Orders) -> list[list[Form]]:
+    """The maps of query, key and value behind each other in in_proj_weight; apart where their inputs differ in size.
+
+    Four maps by their own names may stand in a state instead, as most other programs have them. So do heads that share
+    keys and values, which PyTorch's layer does not have.
+    """
+    assert isinstance(module, MultiheadAttention)
+    maps = {name: own_variables(child) for name, child in module.children() if name in _PACKED}
+    apart = [
+        form.within(name) for name, child in module.children() if name in _PACKED for form in _linear(child, orders)[0]
+    ]
+    if not all("weight" in own for own in maps.values()) or module.num_kv_heads != module.num_heads:
+        return [apart]
+    weights = [maps[name]["weight"] for name in _PACKED[:3]]
+    output = [form.within("out_proj") for form in _linear(module.output, orders)[0]]
+    if all(weight.shape == (module.embed_dim, module.embed_dim) for weight in weights):
+        inward = [_packed("in_proj_weight", weights)]
+    else:
+        inward = [
+            replace(form, slots={f"{name}_proj_weight": form.slots["weight"]})
+            for name, child in zip("qkv", (module.query, module.key, module.value), strict=True)
+            for form in _linear(child, orders)[0][:1]
+        ]
+    if "bias" in maps["query"]:
+        inward.append(_packed("in_proj_bias", [maps[name]["bias"] for name in _PACKED[:3]]))
+    return [inward + output, apart]
+
+
+def _packed(name: str, variables: Sequence[Tensor]) -> Form:
+    """Three matrices, or vectors, behind each other, transposed."""
+    sizes = [(variable.shape or ())[-1] for variable in variables]
+    ends = np.cumsum(sizes)[:-1]
+    shape = (sum(sizes), *(variables[0].shape or ())[:-1])
+    return Form(
+        {name: Slot(shape, variables[0].dtype)}, tuple(variables),
+        lambda a: [part.T for part in np.split(a[0], ends)], lambda a: [np.concatenate([part.T for part in a])],
+    )  # fmt: skip
+
+
+def _slope(module: Module, orders: Orders) -> list[list[Form]]:
+    own = own_variables(module)
+    return [[_ordered("weight", own["weight"], None)] if "weight" in own else []]
+
+
+_RULES: dict[type[Module], Rule] = {
+    Linear: _linear,
+    _Convolution: _convolution,
+    DepthwiseConv2d: _depthwise,
+    Embedding: _embedding,
+    BatchNorm: _norm,
+    LayerNorm: _norm,
+    GroupNorm: _norm,
+    InstanceNorm: _norm,
+    _Recurrent: _recurrent,
+    MultiheadAttention: _attention,
+    PReLU: _slope,
+}

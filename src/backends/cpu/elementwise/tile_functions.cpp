@@ -1,0 +1,483 @@
+// Tile functions for float64, integers and bool, casts between all types, and the choice of the float32 set. Plain
+// loops, but for functions of float64 that vectors compute (double_functions.h). Complex numbers are in
+// tile_functions_complex.cpp.
+#include "backends/cpu/elementwise/tile_functions.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/elementwise/double_functions.h"
+#include "backends/cpu/elementwise/tile_loops.h"
+#include "backends/cpu/instruction_set.h"
+#include "mpsgraph/core/errors.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// The upper bound wins where the bounds cross; NaN stays.
+template <class T>
+T clamp(T x, T low, T high) {
+  const T raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
+template <class T>
+TileFunction order(std::string_view k, ScalarMask m) {
+  const auto less = [](T a, T b) { return a < b; };
+  const auto at_most = [](T a, T b) { return a <= b; };
+  if (k == "less_than") return binary<uint8_t, T>(less, m);
+  if (k == "less_than_or_equal_to") return binary<uint8_t, T>(at_most, m);
+  if (k == "greater_than") return opposite<uint8_t, T>(less, m);
+  if (k == "greater_than_or_equal_to") return opposite<uint8_t, T>(at_most, m);
+  return nullptr;
+}
+
+// Subnormal operands are 0 to the processor, and may be anything to a C library that takes their bits apart.
+double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }
+double power(double a, double b) { return std::pow(flushed(a), flushed(b)); }
+double modulo(double a, double b) { return std::fmod(flushed(a), flushed(b)); }
+double floor_modulo(double a, double b) {
+  const double r = modulo(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// Null where there is none in vectors.
+TileFunction double_function(std::string_view k, ScalarMask m) {
+  static const DoubleFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(double_functions);
+  return k == "exponent"    ? functions.exponent
+         : k == "logarithm" ? functions.logarithm
+         : k == "tanh"      ? functions.tanh
+         : k == "sigmoid"   ? functions.sigmoid
+         : k == "sin"       ? functions.sin
+         : k == "cos"       ? functions.cos
+         : k == "erf"       ? functions.erf
+         : k == "power"     ? functions.power[m & 3]
+                            : nullptr;
+}
+
+TileFunction float64_tile(std::string_view k, ScalarMask m) {
+  using T = double;
+  if (const TileFunction vectors = double_function(k, m)) return vectors;
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
+#define PREDICATE(KIND, EXPR) \
+  if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define COMMUTATIVE(KIND, EXPR) \
+  if (k == KIND) return commutative<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define LONG(KIND, EXPR) \
+  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define TERNARY(KIND, EXPR) \
+  if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
+  if (k == "identity" || k == "conjugate") return unary<T, T>([](T x) { return x; });
+  UNARY("exponent", std::exp(x))
+  UNARY("exponent_base2", std::exp2(x))
+  UNARY("exponent_base10", std::pow(10., x))
+  UNARY("logarithm", std::log(x))
+  UNARY("logarithm_base2", std::log2(x))
+  UNARY("logarithm_base10", std::log10(x))
+  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return x * x; });
+  UNARY("square_root", std::sqrt(x))
+  if (k == "reciprocal_square_root" || k == "reverse_square_root")
+    return unary<T, T>([](T x) { return 1 / std::sqrt(x); });
+  UNARY("reciprocal", 1 / x)
+  UNARY("absolute", std::fabs(x))
+  UNARY("negative", -x)
+  UNARY("sign", x > 0 ? 1 : x < 0 ? -1 : x)
+  UNARY("ceil", std::ceil(x))
+  UNARY("floor", std::floor(x))
+  UNARY("round", std::round(x))
+  UNARY("rint", std::nearbyint(x))
+  UNARY("truncate", std::trunc(x))
+  UNARY("sin", std::sin(x))
+  UNARY("cos", std::cos(x))
+  UNARY("tan", std::tan(x))
+  UNARY("sinh", std::sinh(x))
+  UNARY("cosh", std::cosh(x))
+  UNARY("tanh", std::tanh(x))
+  UNARY("asin", std::asin(x))
+  UNARY("acos", std::acos(x))
+  UNARY("atan", std::atan(x))
+  UNARY("asinh", std::asinh(x))
+  UNARY("acosh", std::acosh(x))
+  UNARY("atanh", std::atanh(x))
+  UNARY("erf", std::erf(x))
+  UNARY("relu", x < 0 ? 0 : x)
+  UNARY("sigmoid", sigmoid(x))
+  PREDICATE("is_nan", std::isnan(x))
+  PREDICATE("is_infinite", std::isinf(x))
+  PREDICATE("is_finite", std::isfinite(x))
+  PREDICATE("signbit", std::signbit(x))
+  COMMUTATIVE("addition", a + b)
+  BINARY("subtraction", a - b)
+  COMMUTATIVE("multiplication", a * b)
+  BINARY("division", a / b)
+  BINARY("division_no_nan", b == 0 ? 0 : a / b)
+  BINARY("minimum", b != b || a < b ? a : b)
+  BINARY("maximum", b != b || a > b ? a : b)
+  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
+  BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
+  LONG("power", power(a, b))
+  LONG("modulo", modulo(a, b))
+  LONG("floor_modulo", floor_modulo(a, b))
+  LONG("atan2", std::atan2(a, b))
+  BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("leaky_relu", a >= 0 ? a : a * b)
+  LONG("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
+  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c)
+  TERNARY("clamp", clamp(a, b, c))
+#undef UNARY
+#undef PREDICATE
+#undef BINARY
+#undef COMMUTATIVE
+#undef LONG
+#undef TERNARY
+  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  return order<T>(k, m);
+}
+
+// Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
+template <class T>
+T quotient(T a, T b) {
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a));
+  return static_cast<T>(a / b);
+}
+template <class T>
+T remainder(T a, T b) {
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return 0;
+  return static_cast<T>(a % b);
+}
+template <class T>
+T floor_remainder(T a, T b) {
+  const T r = remainder(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
+}
+template <class T>
+T integer_power(T base, T exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == static_cast<T>(-1) ? (exponent % 2 ? base : 1) : 0;
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // wraps instead of overflowing
+  U result = 1, b = static_cast<U>(base);
+  for (auto e = static_cast<std::make_unsigned_t<T>>(exponent); e; e >>= 1, b *= b)
+    if (e & 1) result *= b;
+  return static_cast<T>(result);
+}
+
+// What has the same bits whether integers are signed or not, for the unsigned ones.
+template <class T>
+TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // not promoted to int, which would overflow
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+#define COMMUTATIVE(KIND, EXPR) \
+  if (k == KIND) return commutative<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  if (k == "identity" || k == "conjugate" || k == "ceil" || k == "floor" || k == "round" || k == "rint" ||
+      k == "truncate")
+    return unary<T, T>([](T x) { return x; });
+  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return static_cast<T>(U(x) * U(x)); });
+  UNARY("negative", U(0) - U(x))
+  UNARY("bitwise_not", ~x)
+  UNARY("bitwise_population_count", std::popcount(x))
+  COMMUTATIVE("addition", U(a) + U(b))
+  BINARY("subtraction", U(a) - U(b))
+  COMMUTATIVE("multiplication", U(a) * U(b))
+  COMMUTATIVE("bitwise_and", a & b)
+  COMMUTATIVE("bitwise_or", a | b)
+  COMMUTATIVE("bitwise_xor", a ^ b)
+#undef UNARY
+#undef BINARY
+#undef COMMUTATIVE
+  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  return nullptr;
+}
+
+template <class T>
+TileFunction integer_tile(std::string_view k, ScalarMask m) {
+  if (const TileFunction either = unsigned_tile<std::make_unsigned_t<T>>(k, m)) return either;
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
+  constexpr int bits = sizeof(T) * 8;
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+#define LONG(KIND, EXPR) \
+  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
+  UNARY("sign", (x > 0) - (x < 0))
+  UNARY("relu", x > 0 ? x : 0)
+  if (k == "division" || k == "division_no_nan") return long_binary<T, T>([](T a, T b) { return quotient(a, b); }, m);
+  LONG("modulo", remainder(a, b))
+  LONG("floor_modulo", floor_remainder(a, b))
+  LONG("power", integer_power(a, b))
+  if (k == "minimum" || k == "minimum_with_nan_propagation")
+    return commutative<T, T>([](T a, T b) { return a < b ? a : b; }, m);
+  if (k == "maximum" || k == "maximum_with_nan_propagation")
+    return commutative<T, T>([](T a, T b) { return a > b ? a : b; }, m);
+  BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
+  BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
+#undef UNARY
+#undef BINARY
+#undef LONG
+  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
+  if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
+  if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
+  if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
+  return order<T>(k, m);
+}
+
+// Without `&&` and `||`, whose second operand would have to wait for the first: no vectors.
+TileFunction boolean_tile(std::string_view k, ScalarMask m) {
+  using T = uint8_t;
+  if (k == "identity") return unary<T, T>([](T x) { return x; });
+  if (k == "not") return unary<T, T>([](T x) { return !x; });
+  if (k == "logical_and") return commutative<T, T>([](T a, T b) { return T((a != 0) & (b != 0)); }, m);
+  if (k == "logical_or") return commutative<T, T>([](T a, T b) { return T((a | b) != 0); }, m);
+  if (k == "logical_nand") return commutative<T, T>([](T a, T b) { return T((a == 0) | (b == 0)); }, m);
+  if (k == "logical_nor") return commutative<T, T>([](T a, T b) { return T((a | b) == 0); }, m);
+  if (k == "logical_xor" || k == "not_equal") return commutative<T, T>([](T a, T b) { return !a != !b; }, m);
+  if (k == "logical_xnor" || k == "equal") return commutative<T, T>([](T a, T b) { return !a == !b; }, m);
+  const auto less = [](T a, T b) { return T((a == 0) & (b != 0)); };
+  const auto at_most = [](T a, T b) { return T((a == 0) | (b != 0)); };
+  if (k == "less_than") return binary<T, T>(less, m);
+  if (k == "less_than_or_equal_to") return binary<T, T>(at_most, m);
+  if (k == "greater_than") return opposite<T, T>(less, m);
+  if (k == "greater_than_or_equal_to") return opposite<T, T>(at_most, m);
+  return nullptr;
+}
+
+// ---- casts
+
+struct HalfBits {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t value;
+};
+
+template <class T>
+auto widen(T x) {
+  return x;
+}
+inline float widen(HalfBits x) { return half_to_float(x.bits); }
+inline float widen(Brain x) { return bfloat16_to_float(x.bits); }
+inline int widen(Bool x) { return x.value ? 1 : 0; }
+
+template <class R, class T>
+R convert(T x) {
+  const auto wide = widen(x);
+  if constexpr (is_complex_type<T>) {
+    if constexpr (is_complex_type<R>)
+      return R(x);
+    else if constexpr (std::is_same_v<R, Bool>)
+      return Bool{x != T()};
+    else
+      return convert<R>(x.real());
+  } else if constexpr (is_complex_type<R>)
+    return R(static_cast<typename R::value_type>(wide));
+  else if constexpr (std::is_same_v<R, HalfBits>)
+    return HalfBits{float_to_half(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Brain>)
+    return Brain{float_to_bfloat16(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Bool>)
+    return Bool{wide != 0};
+  else if constexpr (std::is_integral_v<R> && std::is_floating_point_v<decltype(wide)>) {
+    // Saturates, and NaN gives 0: the plain conversion would be undefined there.
+    if (!(wide == wide)) return 0;
+    if (wide >= static_cast<decltype(wide)>(std::numeric_limits<R>::max())) return std::numeric_limits<R>::max();
+    if (wide <= static_cast<decltype(wide)>(std::numeric_limits<R>::min())) return std::numeric_limits<R>::min();
+    return static_cast<R>(wide);
+  } else
+    return static_cast<R>(wide);
+}
+template <class R, class T>
+void cast_loop(void* out, const void* const* in, int64_t n) {
+  const T* x = static_cast<const T*>(in[0]);
+  R* y = static_cast<R*>(out);
+  for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
+}
+// By way of a third type, with which the second step would begin anyhow.
+void in_two_steps(DType from, DType middle, DType to, void* out, const void* in, int64_t n) {
+  constexpr int64_t piece = 512;
+  alignas(64) std::byte between[piece * 16];
+  const void* second = between;
+  const TileFunction widen = cast_function(from, middle), narrow = cast_function(middle, to);
+  for (int64_t i = 0; i < n; i += piece) {
+    const void* first = static_cast<const std::byte*>(in) + static_cast<size_t>(i) * size_of(from);
+    widen(between, &first, std::min(piece, n - i));
+    narrow(static_cast<std::byte*>(out) + static_cast<size_t>(i) * size_of(to), &second, std::min(piece, n - i));
+  }
+}
+template <DType from, DType middle, DType to>
+void by_way_of(void* out, const void* const* in, int64_t n) {
+  in_two_steps(from, middle, to, out, in[0], n);
+}
+
+template <DType dtype>
+struct Stored;
+#define STORED(DTYPE, TYPE)     \
+  template <>                   \
+  struct Stored<DType::DTYPE> { \
+    using type = TYPE;          \
+  };
+STORED(float32, float)
+STORED(float16, HalfBits)
+STORED(bfloat16, Brain)
+STORED(float64, double)
+STORED(int8, int8_t)
+STORED(int16, int16_t)
+STORED(int32, int32_t)
+STORED(int64, int64_t)
+STORED(uint8, uint8_t)
+STORED(uint16, uint16_t)
+STORED(uint32, uint32_t)
+STORED(uint64, uint64_t)
+STORED(boolean, Bool)
+STORED(complex64, std::complex<float>)
+STORED(complex128, std::complex<double>)
+#undef STORED
+
+constexpr bool is_half_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// What a cast of halves goes by, which are floats that are rounded; `to` itself for a loop of its own.
+constexpr DType way(DType from, DType to) {
+  return from != to && (is_half_dtype(from) || is_half_dtype(to)) ? DType::float32 : to;
+}
+template <DType from, DType to>
+constexpr TileFunction cast_of() {
+  using R = typename Stored<to>::type;
+  using T = typename Stored<from>::type;
+  constexpr DType middle = way(from, to);
+  if constexpr (middle != to && middle != from) return by_way_of<from, middle, to>;
+  // Between integers: the sign of the result's type does not matter, and that of the source only where bits are added.
+  else if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
+    return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;
+  else if constexpr (std::is_same_v<R, Bool> && std::is_integral_v<T>)
+    return cast_loop<R, std::make_unsigned_t<T>>;
+  else if constexpr (std::is_integral_v<R> && std::is_same_v<T, Bool>)
+    return cast_loop<std::make_unsigned_t<R>, T>;
+  else
+    return cast_loop<R, T>;
+}
+template <DType from>
+TileFunction cast_from(DType to) {
+  switch (to) {
+#define TO(DTYPE) \
+  case DType::DTYPE: return cast_of<from, DType::DTYPE>();
+    TO(float32)
+    TO(float16)
+    TO(bfloat16)
+    TO(float64)
+    TO(int8)
+    TO(int16)
+    TO(int32)
+    TO(int64)
+    TO(uint8)
+    TO(uint16)
+    TO(uint32)
+    TO(uint64)
+    TO(boolean)
+    TO(complex64)
+    TO(complex128)
+#undef TO
+  }
+  return nullptr;
+}
+
+// To the half type and back, a piece at a time.
+template <DType half>
+void round_loop(void* out, const void* const* in, int64_t n) {
+  constexpr int64_t room = 512;
+  uint16_t bits[room];
+  const void* from_bits = bits;
+  const TileFunction narrow = cast_function(DType::float32, half), wide = cast_function(half, DType::float32);
+  for (int64_t i = 0; i < n; i += room) {
+    const void* from = static_cast<const float*>(in[0]) + i;
+    narrow(bits, &from, std::min(room, n - i));
+    wide(static_cast<float*>(out) + i, &from_bits, std::min(room, n - i));
+  }
+}
+
+}  // namespace
+
+TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars) {
+  if (kind == "complex_tensor") return complex_tile(kind, dtype, scalars);
+  if (kind == "select") {
+    switch (size_of(dtype)) {
+      case 1: return select_of<uint8_t>(scalars);
+      case 2: return select_of<uint16_t>(scalars);
+      case 4: return dtype == DType::float32 ? float_functions().tile(kind, scalars) : select_of<uint32_t>(scalars);
+      case 16: return select_of<Item16>(scalars);
+      default: return select_of<uint64_t>(scalars);
+    }
+  }
+  switch (dtype) {
+    case DType::float32: return float_functions().tile(kind, scalars);
+    case DType::float64: return float64_tile(kind, scalars);
+    case DType::int8: return integer_tile<int8_t>(kind, scalars);
+    case DType::int16: return integer_tile<int16_t>(kind, scalars);
+    case DType::int32: return integer_tile<int32_t>(kind, scalars);
+    case DType::int64: return integer_tile<int64_t>(kind, scalars);
+    case DType::uint8: return integer_tile<uint8_t>(kind, scalars);
+    case DType::uint16: return integer_tile<uint16_t>(kind, scalars);
+    case DType::uint32: return integer_tile<uint32_t>(kind, scalars);
+    case DType::uint64: return integer_tile<uint64_t>(kind, scalars);
+    case DType::boolean: return boolean_tile(kind, scalars);
+    case DType::complex64:
+    case DType::complex128: return complex_tile(kind, dtype, scalars);
+    case DType::float16:
+    case DType::bfloat16: return nullptr;  // computed in float32
+  }
+  return nullptr;
+}
+
+TileFunction cast_function(DType from, DType to) {
+  if (TileFunction fast = float_functions().cast(from, to)) return fast;
+  switch (from) {
+    case DType::float32: return cast_from<DType::float32>(to);
+    case DType::float16: return cast_from<DType::float16>(to);
+    case DType::bfloat16: return cast_from<DType::bfloat16>(to);
+    case DType::float64: return cast_from<DType::float64>(to);
+    case DType::int8: return cast_from<DType::int8>(to);
+    case DType::int16: return cast_from<DType::int16>(to);
+    case DType::int32: return cast_from<DType::int32>(to);
+    case DType::int64: return cast_from<DType::int64>(to);
+    case DType::uint8: return cast_from<DType::uint8>(to);
+    case DType::uint16: return cast_from<DType::uint16>(to);
+    case DType::uint32: return cast_from<DType::uint32>(to);
+    case DType::uint64: return cast_from<DType::uint64>(to);
+    case DType::boolean: return cast_from<DType::boolean>(to);
+    case DType::complex64: return cast_from<DType::complex64>(to);
+    case DType::complex128: return cast_from<DType::complex128>(to);
+  }
+  return nullptr;
+}
+
+TileFunction round_function(DType half) {
+  return half == DType::float16 ? round_loop<DType::float16> : round_loop<DType::bfloat16>;
+}
+
+const FloatFunctions& float_functions() {
+  static const FloatFunctions& best = MPSGRAPH_BY_INSTRUCTION_SET(functions());
+  return best;
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,4 +1,0 @@
-// Functions of float64 in vectors of 64 bytes.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/stitched/double_functions.inc"

@@ -1,0 +1,128 @@
+// The conversions around a kernel of a wider type, by the tile functions for casts. Constants are converted once, for
+// all kernels that want them so.
+#include "backends/cpu/wide_kernels.h"
+
+#include <utility>
+
+#include "backends/cpu/elementwise/tile_functions.h"
+#include "backends/cpu/onednn.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+struct Conversion {
+  TileFunction convert;
+  Slot from, to;
+  size_t from_size, to_size;
+  int64_t elements;
+
+  Conversion(const Operand& x, const Operand& y)
+      : convert(cast_function(x.dtype, y.dtype)),
+        from(x.slot),
+        to(y.slot),
+        from_size(size_of(x.dtype)),
+        to_size(size_of(y.dtype)),
+        elements(x.elements()) {}
+
+  void run(Frame& frame) const {
+    parallel_for(elements, 32768, [&](int64_t begin, int64_t end) {
+      const void* x = frame.at<const std::byte>(from) + static_cast<size_t>(begin) * from_size;
+      convert(frame.at<std::byte>(to) + static_cast<size_t>(begin) * to_size, &x, end - begin);
+    });
+  }
+};
+
+class WidenedKernel final : public Kernel {
+ public:
+  WidenedKernel(Lowering& lowering, DType narrow, DType wide, Lower lower) {
+    Widened widened(lowering, narrow, wide, *this);
+    computation_ = lower(widened);
+    for (size_t i = 0; i < widened.inputs.size(); ++i)
+      if (widened.constants[i] && !widened.is_packed[i])
+        constants_.emplace_back(widened.inputs[i].slot, prepacked(widened.constants[i]));
+  }
+
+  void run(Frame& frame) const override {
+    for (const auto& [slot, value] : constants_) frame.pointers[slot] = const_cast<std::byte*>(value.get());
+    for (const Conversion& conversion : before_) conversion.run(frame);
+    computation_->run(frame);
+    for (const Conversion& conversion : behind_) conversion.run(frame);
+  }
+  std::unique_ptr<KernelState> make_state() const override {
+    computation_->index = index;  // the state of this kernel is the computation's
+    return computation_->make_state();
+  }
+  std::string description() const override { return computation_->description(); }
+
+ private:
+  // The operation as the kernel of the wide type sees it.
+  struct Widened final : Lowering {
+    Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
+      for (size_t i = 0; i < given.input_count(); ++i) {
+        const Operand x = given.input(i);
+        ConstantWeights constant = x.dtype == narrow ? given.constant(i) : ConstantWeights{};
+        constant.dtype = wide;
+        inputs.push_back(widened(x, narrow, wide, constant.value != nullptr));
+        constants.push_back(constant);
+        is_packed.push_back(false);
+        if (x.dtype == narrow && !constant) kernel.before_.emplace_back(x, inputs.back());
+      }
+      for (size_t o = 0; o < given.operation().outputs.size(); ++o) {
+        const Operand y = given.output(o);
+        outputs.push_back(widened(y, narrow, wide, false));
+        if (y.dtype == narrow) kernel.behind_.emplace_back(outputs.back(), y);
+      }
+    }
+    Operand widened(Operand x, DType narrow, DType wide, bool lies_elsewhere) {
+      if (x.dtype != narrow) return x;
+      x.dtype = wide;
+      x.slot = given.scratch(lies_elsewhere ? 0 : x.bytes());
+      return x;
+    }
+    // What the kernel packs is not kept beside that.
+    ConstantWeights constant(size_t i) override {
+      if (!constants[i]) return inputs[i].slot == given.input(i).slot ? given.constant(i) : ConstantWeights{};
+      is_packed[i] = true;
+      return constants[i];
+    }
+    const Operation& operation() const override { return given.operation(); }
+    Operand input(size_t i) const override { return inputs[i]; }
+    Operand output(size_t o) const override { return outputs[o]; }
+    size_t input_count() const override { return inputs.size(); }
+    Slot scratch(size_t bytes) override { return given.scratch(bytes); }
+    void may_share(size_t, size_t) override {}  // all that is narrow is read before anything is written
+    void enters_memory(size_t o) override { given.enters_memory(o); }
+    bool reference_only() const override { return given.reference_only(); }
+
+    Lowering& given;
+    std::vector<Operand> inputs, outputs;
+    std::vector<ConstantWeights> constants;  // that are narrow, by operand
+    std::vector<bool> is_packed;  // by the kernel
+  };
+
+  std::vector<Conversion> before_, behind_;
+  std::vector<std::pair<Slot, PackedPtr>> constants_;  // and where the computation looks for them
+  std::unique_ptr<Kernel> computation_;
+};
+
+}  // namespace
+
+DType wide_float(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
+
+bool multiplies_in_float32(DType dtype) {
+  static const bool has_bfloat16 = onednn_multiplies_bfloat16();
+  return dtype == DType::float16 || (dtype == DType::bfloat16 && !has_bfloat16);
+}
+
+DType wide_integer(DType dtype) {
+  if (!is_integer(dtype) || size_of(dtype) >= sizeof(int32_t)) return dtype;
+  return is_signed(dtype) ? DType::int32 : DType::uint32;
+}
+
+std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower) {
+  return std::make_unique<WidenedKernel>(lowering, narrow, wide, lower);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,398 @@
+// Pass fuse_elementwise: maximal regions of element-wise operations of one shape become one operation each.
+//
+//   %a = multiplication(%x, %c)          %r = fused_elementwise(%x, %c) {
+//   %b = erf(%a)                   ->      ... the same operations over arguments ...
+//   %s = reduction_sum(%b)                 yield %s
+//
+// A region may end in reductions of its values, and what reads the same tensor of its shape belongs to it, too, if it
+// can run at the same time. Regions must not form cycles with what lies between them, so each operation gets a level:
+// it rises along every edge that leaves an element-wise operation without joining its consumer to it. Operations of one
+// level that are connected can be merged, because a path that leaves the region never comes back to that level.
+//
+// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of
+// four that another region would have to write.
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include "compiler/dependencies.h"
+#include "compiler/passes.h"
+#include "compiler/reduction_shape.h"
+#include "compiler/users.h"
+#include "core/definition.h"
+#include "core/wide.h"
+#include "mpsgraph/core/builder.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int max_operations = 96;  // bounds registers and the size of one kernel
+constexpr int max_inputs = 48;
+constexpr int most_siblings = 16;  // that are looked at
+
+// One block's operations, their levels and regions, by position in the block.
+class BlockPlan {
+ public:
+  explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
+    const int n = static_cast<int>(block.operations.size());
+    level_.assign(n, 0);
+    for (int i = 0; i < n; i++) {
+      joins_.push_back(elementwise(i) || can_end_region(*block_.operations[i]));
+      level_[i] = least_level(i);
+    }
+    stays_.assign(n, false);
+    place_all();
+    // Regions that were full have moved their users to later levels, which what starts a region shall follow.
+    for (int i = 0; i < n; i++) stays_[i] = joins_[i] && region_[find(i)].refused;
+    place_all();
+  }
+
+  // Region of an operation: the position of its representative, or -1.
+  int region_of(const Operation* operation) const {
+    const int i = dependencies_.position(operation);
+    return joins_[i] ? find(i) : -1;
+  }
+
+  // A valid order in which regions are contiguous.
+  std::vector<int> schedule() const {
+    const int n = static_cast<int>(block_.operations.size());
+    std::vector<int> node(n), last(n, -1), waiting(n, 0);
+    for (int i = 0; i < n; i++) node[i] = joins_[i] ? find(i) : i;
+    std::vector<std::vector<int>> members(n), users(n);
+    for (int i = 0; i < n; i++) {
+      members[node[i]].push_back(i);
+      last[node[i]] = i;
+      for (int d : dependencies_.before(i))
+        if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
+    }
+    using Entry = std::pair<int, int>;  // original position of the last member first: order stays close to the user's
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (int i = 0; i < n; i++)
+      if (node[i] == i && waiting[i] == 0) ready.push({last[i], i});
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int next = ready.top().second;
+      ready.pop();
+      order.insert(order.end(), members[next].begin(), members[next].end());
+      for (int user : users[next])
+        if (--waiting[user] == 0) ready.push({last[user], user});
+    }
+    if (static_cast<int>(order.size()) != n)
+      throw GraphError("fuse_elementwise made a cycle; please report this with the program");
+    return order;
+  }
+
+ private:
+  struct Region {
+    int operations = 0;
+    int inputs = 0;  // an upper bound
+    std::vector<bool> reduced;  // of its reductions; empty when it has none
+    bool refused = false;  // somebody who would have joined
+  };
+
+  void place_all() {
+    const int n = static_cast<int>(level_.size());
+    wanted_ = level_;
+    for (int i = n; i-- > 0;) sink(i);
+    region_.assign(n, {});
+    parent_.clear();
+    for (int i = 0; i < n; i++) place(i);
+  }
+
+  bool elementwise(int i) const {
+    return block_.operations[i]->definition->elementwise && !is_alias(*block_.operations[i]);
+  }
+  const Dims& space(int i) const {
+    const Operation& operation = *block_.operations[i];
+    return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
+  }
+
+  // Element-wise operations of the same shape whose value operation i takes: it may join them.
+  std::vector<int> producers(int i) const {
+    std::vector<int> found;
+    if (!joins_[i]) return found;
+    for (const Tensor* in : block_.operations[i]->inputs) {
+      const int producer = dependencies_.position(in->operation);
+      if (producer >= 0 && elementwise(producer) && space(producer) == space(i)) found.push_back(producer);
+    }
+    return found;
+  }
+
+  int least_level(int i) const {
+    const std::vector<int> joinable = producers(i);
+    int level = 0;
+    for (int d : dependencies_.before(i)) {
+      const bool may_join = std::find(joinable.begin(), joinable.end(), d) != joinable.end();
+      level = std::max(level, level_[d] + (joins_[d] && !may_join ? 1 : 0));
+    }
+    return level;
+  }
+
+  // Can it and all that it would be merged with move to a later level, because nothing uses any of that before?
+  bool moves_freely(int i, int level) const {
+    std::vector<int> moving{i};
+    for (size_t next = 0; next < moving.size(); next++)
+      for (int d : producers(moving[next])) {
+        if (wanted_[d] >= level || std::find(moving.begin(), moving.end(), d) != moving.end()) continue;
+        if (moving.size() == max_operations || stays_[d]) return false;
+        moving.push_back(d);
+      }
+    return std::all_of(moving.begin() + 1, moving.end(), [&](int d) {
+      return std::all_of(users_[d].begin(), users_[d].end(), [&](int user) {
+        return wanted_[user] >= level || std::find(moving.begin(), moving.end(), user) != moving.end();
+      });
+    });
+  }
+
+  // What starts a region goes to the level of its users, to be merged with them: `momentum * beta` is ready at once,
+  // but belongs to the update that needs the gradient.
+  void sink(int i) {
+    if (block_.operations[i]->is("assign") && users_[i].empty()) {  // it only ends the life of a value
+      wanted_[i] = *std::max_element(level_.begin(), level_.end());
+      return;
+    }
+    if (!joins_[i] || users_[i].empty() || stays_[i]) return;
+    int level = wanted_[users_[i].front()];
+    for (int user : users_[i]) {
+      const std::vector<int> joinable = producers(user);
+      const bool may_join = elementwise(i) && std::find(joinable.begin(), joinable.end(), i) != joinable.end();
+      level = std::min(level, wanted_[user] - (may_join ? 0 : 1));
+    }
+    if (level > wanted_[i] && moves_freely(i, level)) wanted_[i] = level;
+  }
+
+  void place(int i) {
+    const Operation& operation = *block_.operations[i];
+    region_[i] = {1, static_cast<int>(operation.inputs.size()),
+                  can_end_region(operation) ? reduced_axes(operation) : std::vector<bool>{}};
+    parent_.push_back(i);
+    const int level = level_[i] = std::max(wanted_[i], least_level(i));
+    for (int d : producers(i)) {
+      if (level_[d] != level) continue;
+      if (!merge(i, d)) {
+        level_[i] = level + 1;  // full: a region of its own, after the others
+        region_[find(d)].refused = true;
+        separate(i, operation);
+        return;
+      }
+    }
+    for (int other : siblings(i))
+      if (level_[other] == level) merge(i, other);
+  }
+
+  // Earlier operations of the same shape that read a tensor of that shape which operation i reads, too: the nearest of
+  // them, as these have met those before.
+  std::vector<int> siblings(int i) const {
+    std::vector<int> found;
+    if (!joins_[i]) return found;
+    for (const Tensor* in : block_.operations[i]->inputs) {
+      const int source = dependencies_.position(in->operation);
+      if (source < 0 || in->type.shape.dims() != space(i)) continue;
+      const std::vector<int>& users = users_[source];  // in order
+      auto user = std::lower_bound(users.begin(), users.end(), i);
+      for (int seen = 0; user != users.begin() && seen < most_siblings; seen++) {
+        const int other = *--user;
+        const auto& inputs = block_.operations[other]->inputs;
+        if (joins_[other] && space(other) == space(i) && std::find(inputs.begin(), inputs.end(), in) != inputs.end())
+          found.push_back(other);
+      }
+    }
+    return found;
+  }
+
+  // Undoes the joins of an operation that was just placed: it was the newest member everywhere.
+  void separate(int i, const Operation& operation) {
+    const int root = find(i);
+    if (root == i && region_[i].operations == 1) return;
+    region_[root].operations--;
+    parent_[i] = i;
+    region_[i] = {1, static_cast<int>(operation.inputs.size()), {}};
+    if (can_end_region(operation)) region_[i].reduced = reduced_axes(operation);
+  }
+
+  bool merge(int a, int b) {
+    a = find(a), b = find(b);
+    if (a == b) return true;
+    Region &x = region_[a], &y = region_[b];
+    if (x.operations + y.operations > max_operations || x.inputs + y.inputs > max_inputs) return false;
+    if (!x.reduced.empty() && !y.reduced.empty() && x.reduced != y.reduced) return false;
+    // The older one stays the representative, so that the newest can be taken out again.
+    const int keep = std::min(a, b), gone = std::max(a, b);
+    region_[keep].operations += region_[gone].operations;
+    region_[keep].inputs += region_[gone].inputs;
+    if (region_[keep].reduced.empty()) region_[keep].reduced = region_[gone].reduced;
+    region_[keep].refused |= region_[gone].refused;
+    parent_[gone] = keep;
+    return true;
+  }
+  int find(int i) const {
+    while (parent_[i] != i) i = parent_[i];
+    return i;
+  }
+
+  Block& block_;
+  const Dependencies dependencies_;
+  std::vector<std::vector<int>> users_;
+  std::vector<int> level_, wanted_, parent_;
+  std::vector<bool> joins_, stays_;
+  std::vector<Region> region_;
+};
+
+using RegionOperations = std::vector<const Operation*>;
+
+// Regions of a block and of the blocks within it, after sorting their operations so that regions are contiguous.
+void plan_block(Block& block, std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>>& regions) {
+  for (auto& operation : block.operations)
+    for (auto& inner : operation->blocks) plan_block(*inner, regions);
+  const BlockPlan plan(block);
+  std::unordered_map<int, std::shared_ptr<RegionOperations>> by_id;
+  const std::vector<int> order = plan.schedule();
+  std::vector<int> region(block.operations.size());
+  for (size_t i = 0; i < block.operations.size(); i++) region[i] = plan.region_of(block.operations[i].get());
+  std::vector<std::unique_ptr<Operation>> sorted;
+  for (int i : order) {
+    if (region[i] >= 0) {
+      auto& operations = by_id[region[i]];
+      if (!operations) operations = std::make_shared<RegionOperations>();
+      operations->push_back(block.operations[i].get());
+    }
+    sorted.push_back(std::move(block.operations[i]));
+  }
+  block.operations = std::move(sorted);
+  for (auto& [id, operations] : by_id) {
+    const bool alone = operations->size() == 1;
+    if (alone) continue;
+    for (const Operation* operation : *operations) regions[operation] = operations;
+  }
+}
+
+// A constant whose elements are all alike reaches a region as one element.
+Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
+  if (!value->operation->is("constant") || value->type.shape.rank() == 0) return value;
+  const ConstantPtr& data = value->operation->attributes.data("value");
+  if (!data->is_splat() && data->elements() != 1) return value;
+  const bool shape_from_elsewhere = std::any_of(user.inputs.begin(), user.inputs.end(), [&](const Tensor* in) {
+    return !in->operation->is("constant") && in->type.shape == user.output()->type.shape;
+  });
+  if (!shape_from_elsewhere) return value;
+  return rewriter.graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
+}
+
+struct ElementwiseFuser {
+  std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>> regions;
+  std::unordered_map<const Tensor*, int> uses;
+  std::unordered_map<const Operation*, std::vector<Tensor*>> made;  // mocks for operations of a region
+
+  void emit(Rewriter& rewriter, const RegionOperations& operations) {
+    Graph& graph = rewriter.graph();
+    std::unordered_map<const Tensor*, int> inside;  // uses within the region
+    std::unordered_map<const Operation*, bool> member;
+    for (const Operation* operation : operations) {
+      member[operation] = true;
+      for (const Tensor* in : operation->inputs) inside[in]++;
+    }
+    // Operands first, because a block under construction takes all new operations.
+    std::vector<Tensor*> operands;
+    std::unordered_map<const Tensor*, size_t> operand_of;
+    std::unordered_map<const Operation*, std::vector<int>> operand_places;  // -1: a value of the region
+    for (const Operation* operation : operations)
+      for (const Tensor* in : operation->inputs) {
+        int place = -1;
+        if (!member.count(in->operation)) {
+          Tensor* value = rewriter.now(in);
+          // Memoised by the source tensor; the same splat may serve users of several shapes.
+          const auto [found, fresh] = operand_of.try_emplace(in, operands.size());
+          if (fresh) operands.push_back(as_scalar(rewriter, value, *operation));
+          place = static_cast<int>(found->second);
+        }
+        operand_places[operation].push_back(place);
+      }
+    std::vector<TensorType> types;
+    for (const Tensor* operand : operands) types.push_back(operand->type);
+    Block* body = graph.begin_block(types);
+    std::unordered_map<const Tensor*, Tensor*> values;
+    std::vector<Tensor*> results;
+    std::vector<const Tensor*> result_of;
+    for (const Operation* operation : operations) {
+      std::vector<Tensor*> inputs;
+      for (size_t i = 0; i < operation->inputs.size(); i++) {
+        const int place = operand_places[operation][i];
+        inputs.push_back(place < 0 ? values.at(operation->inputs[i]) : body->arguments[place]);
+      }
+      Operation* copy = graph.create_unchecked(*body, *operation->definition, std::move(inputs), operation->attributes,
+                                               {}, {operation->output()->type});
+      copy->location = operation->location;
+      values[operation->output()] = copy->output();
+      if (uses[operation->output()] > inside[operation->output()]) {
+        results.push_back(copy->output());
+        result_of.push_back(operation->output());
+      }
+      made[operation] = {copy->output()};
+    }
+    Operation* fused = graph.create("fused_elementwise", operands, {}, operations.back()->name, [&] {
+      std::vector<std::unique_ptr<Block>> blocks;
+      blocks.push_back(graph.finish_block(body, results));
+      return blocks;
+    }());
+    for (size_t i = 0; i < results.size(); i++) made[result_of[i]->operation] = {fused->output(i)};
+  }
+};
+
+bool joins_regions(const Operation& operation) {
+  return (operation.definition->elementwise && !is_alias(operation)) || can_end_region(operation);
+}
+
+// Casts of halves to float32 that several operations look at, those of regions each at their own.
+void split_casts(Program& program) {
+  const Users users(program);
+  const auto is_shared = [&](const Tensor* value) {
+    const Operation& cast = *value->operation;
+    return cast.is("cast") && is_half(cast.input(0)->dtype()) && value->dtype() == DType::float32 &&
+           users.of(value).size() > 1;
+  };
+  const auto concerned = [&](const Operation& operation) {
+    return joins_regions(operation) && std::any_of(operation.inputs.begin(), operation.inputs.end(), is_shared);
+  };
+  if (!any_operation(program, concerned)) return;
+  rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+    if (!concerned(operation)) return {};
+    std::vector<Tensor*> inputs;
+    std::unordered_map<const Tensor*, Tensor*> own;
+    for (const Tensor* in : operation.inputs) {
+      Tensor* value = r.now(in);
+      if (is_shared(in)) {
+        Tensor*& cast = own[in];
+        if (!cast) cast = Builder(r.graph()).cast(r.now(in->operation->input(0)), DType::float32);
+        value = cast;
+      }
+      inputs.push_back(value);
+    }
+    return std::vector<Tensor*>{r.append(operation, std::move(inputs), {operation.output()->type})->output()};
+  });
+}
+
+void count_uses(const Block& block, std::unordered_map<const Tensor*, int>& uses) {
+  for (const auto& operation : block.operations) {
+    for (const Tensor* in : operation->inputs) uses[in]++;
+    for (const auto& inner : operation->blocks) count_uses(*inner, uses);
+  }
+  for (const Tensor* result : block.results) uses[result]++;
+}
+
+}  // namespace
+
+void fuse_elementwise(Program& program) {
+  split_casts(program);
+  ElementwiseFuser fuser;
+  count_uses(program.graph->root(), fuser.uses);
+  for (const Tensor* target : program.targets) fuser.uses[target]++;
+  plan_block(program.graph->root(), fuser.regions);
+  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
+    const auto found = fuser.regions.find(&operation);
+    if (found == fuser.regions.end()) return std::nullopt;
+    if (!fuser.made.count(&operation)) fuser.emit(rewriter, *found->second);
+    return fuser.made.at(&operation);
+  });
+}
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,133 @@
+"""Products of few rows with a matrix that is larger than they are: in parts, by rows of the matrix."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.runtime import run_program
+
+VECTORS = "AVX" in mg.Device("cpu").description
+FEW, TURNED = "few rows, in", "few rows, turned"
+
+
+def programs(rows, inputs, outputs, build, transposed=False):
+    """Fast and plain executables, what to feed: build(graph, product, other) of rows x a variable, or x it turned."""
+    made = []
+    for reference in (False, True):
+        g, rng = mg.Graph(), np.random.default_rng(0)
+        x = g.placeholder((*np.atleast_1d(rows), inputs))
+        shape = (outputs, inputs) if transposed else (inputs, outputs)
+        w = g.variable((rng.standard_normal(shape) / np.sqrt(inputs)).astype(np.float32))
+        other = g.placeholder((*np.atleast_1d(rows), outputs))
+        feeds = {x: x.shape, other: other.shape}
+        options = mg.CompilationDescriptor(reference_kernels=reference)
+        product = x @ g.transpose(w, (1, 0)) if transposed else x @ w
+        made.append(g.compile(feeds, [build(g, product, other)], options=options))
+    return made, [rng.standard_normal(t.shape).astype(np.float32) for t in made[0].feeds]
+
+
+def assert_they_agree(made, arrays):
+    ours, theirs = (executable.run(arrays)[0].numpy().copy() for executable in made)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=3e-6 * np.nanmax(np.abs(theirs)))
+
+
+ENDS = {
+    "nothing": lambda g, product, other: product,
+    "bias and relu": lambda g, product, other: g.relu(
+        product + g.constant(np.linspace(-1, 1, product.shape[-1], dtype=np.float32))
+    ),
+    "residual": lambda g, product, other: product + other,
+    "residual and relu": lambda g, product, other: g.relu(product + other),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("rows, inputs, outputs", [(32, 784, 512), (8, 257, 1024), (13, 1000, 320), (25, 4096, 256)])
+def test_skinny_product_agree_with_plain_loops(rows, inputs, outputs, end):
+    made, arrays = programs(rows, inputs, outputs, ENDS[end])
+    assert (FEW in made[0].plan()) == VECTORS and FEW not in made[1].plan()
+    assert_they_agree(made, arrays)
+
+
+def test_rows_of_more_axes():
+    made, arrays = programs((4, 7), 600, 800, ENDS["residual"])
+    assert (FEW in made[0].plan()) == VECTORS
+    assert_they_agree(made, arrays)
+
+
+@pytest.mark.parametrize(
+    "rows, inputs, outputs", [(7, 784, 512), (33, 784, 512), (32, 255, 2048), (32, 784, 500), (32, 2048, 1024)]
+)
+def test_other_sizes_are_another_kernels(rows, inputs, outputs):
+    made, arrays = programs(rows, inputs, outputs, ENDS["nothing"])
+    assert FEW not in made[0].plan()
+    assert_they_agree(made, arrays)
+
+
+@pytest.mark.parametrize("rows, inputs, outputs", [(32, 512, 512), (32, 300, 1000), (32, 257, 1021), (32, 2048, 256)])
+def test_a_transposed_matrix_agrees_with_plain_loops(rows, inputs, outputs):
+    """Whole blocks, and such as end within a vector or a block of steps."""
+    made, arrays = programs(rows, inputs, outputs, ENDS["nothing"], transposed=True)
+    assert (TURNED in made[0].plan()) == VECTORS and TURNED not in made[1].plan()
+    assert_they_agree(made, arrays)
+
+
+def test_other_transposed_matrices_are_another_kernels():
+    for rows, inputs, outputs, end in [
+        (33, 512, 512, "nothing"),
+        (30, 512, 512, "nothing"),
+        (32, 512, 512, "residual"),
+        (32, 512, 512, "bias and relu"),
+        (32, 255, 2048, "nothing"),
+        (32, 2048, 1024, "nothing"),
+    ]:
+        made, arrays = programs(rows, inputs, outputs, ENDS[end], transposed=True)
+        assert TURNED not in made[0].plan()
+        assert_they_agree(made, arrays)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_nan_and_infinity_pass(transposed):
+    made, arrays = programs(32, 784, 512, ENDS["nothing" if transposed else "bias and relu"], transposed)
+    assert ((TURNED if transposed else FEW) in made[0].plan()) == VECTORS
+    arrays[0][3, 5], arrays[0][30, 700] = np.nan, np.inf
+    ours, theirs = (executable.run(arrays)[0].numpy() for executable in made)
+    assert np.isnan(ours[3]).all() and np.isnan(theirs[3]).all()
+    assert (np.isinf(ours[30]) == np.isinf(theirs[30])).all() and np.isinf(ours[30]).any()
+    assert np.isfinite(np.delete(ours, [3, 30], axis=0)).all()
+
+
+PROGRAM = """
+import os, numpy as np, mpsgraph as mg
+g, rng = mg.Graph(), np.random.default_rng(0)
+turned = "TURNED" in os.environ
+x, shape = g.placeholder((32 if turned else 30, 1100)), (416, 1100) if turned else (1100, 416)
+w = g.variable(rng.integers(-8, 8, shape).astype(np.float32))
+executable = g.compile({x: x.shape}, [x @ g.transpose(w, (1, 0)) if turned else x @ w])
+several = [rng.integers(-8, 8, x.shape).astype(np.float32) for _ in range(3)]
+matrix = g.variable_value(w)
+expected = [fed @ (matrix.T if turned else matrix) for fed in several]  # small integers: every order of sums is exact
+right = True
+for i in range(300):  # others than before: a sum that is not there yet is a wrong one
+    right &= executable.run([several[i % 3]])[0].numpy().tobytes() == expected[i % 3].tobytes()
+print(executable.plan().split("few rows, in ")[-1].split()[0], right)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_as_many_parts_as_threads(threads):
+    done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
+    assert done.returncode == 0, done.stderr
+    parts, right = done.stdout.split()
+    assert right == "True" and (not VECTORS or parts == str(threads))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_any_number_of_threads_turns(threads):
+    done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads), TURNED="yes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "True"
+
+
+def test_the_same_bits_again():
+    made, arrays = programs(32, 784, 512, ENDS["bias and relu"])
+    assert len({made[0].run(arrays)[0].numpy().tobytes() for _ in range(50)}) == 1

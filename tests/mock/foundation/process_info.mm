@@ -1,0 +1,71 @@
+// The process, and the macOS that the mock simulates: mock_macos_version is the only source of its version.
+#import <Foundation/Foundation.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "support.h"
+
+extern "C" char** environ;
+
+static std::atomic<double>& simulated_version() {
+  static std::atomic<double> version = [] {
+    const char* const given = std::getenv("MPSGRAPH_MOCK_MACOS");
+    const double version = given ? std::strtod(given, nullptr) : 26.4;
+    if (!(version >= 10)) mock::fatal("MPSGRAPH_MOCK_MACOS=%s is not a version of macOS such as 14.0", given);
+    return version;
+  }();
+  return version;
+}
+
+double mock_macos_version(void) { return simulated_version(); }
+void mock_set_macos_version(double version) { simulated_version() = version; }
+
+@implementation NSProcessInfo
++ (NSProcessInfo*)processInfo {
+  static NSProcessInfo* const info = [] {
+    NSProcessInfo* const made = [[NSProcessInfo alloc] init];
+    mock_make_immortal(made);
+    return made;
+  }();
+  return info;
+}
+- (NSOperatingSystemVersion)operatingSystemVersion {
+  const double version = mock_macos_version(), major = std::floor(version);
+  return {static_cast<NSInteger>(major), std::lround((version - major) * 10), 0};
+}
+- (NSString*)operatingSystemVersionString {
+  const NSOperatingSystemVersion version = self.operatingSystemVersion;
+  return [NSString stringWithFormat:@"Version %ld.%ld (mock)", version.majorVersion, version.minorVersion];
+}
+- (BOOL)isOperatingSystemAtLeastVersion:(NSOperatingSystemVersion)wanted {
+  const NSOperatingSystemVersion version = self.operatingSystemVersion;
+  if (version.majorVersion != wanted.majorVersion) return version.majorVersion > wanted.majorVersion;
+  if (version.minorVersion != wanted.minorVersion) return version.minorVersion > wanted.minorVersion;
+  return version.patchVersion >= wanted.patchVersion;
+}
+- (NSDictionary<NSString*, NSString*>*)environment {
+  NSMutableDictionary<NSString*, NSString*>* const all = [NSMutableDictionary dictionary];
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const char* const equals = std::strchr(*entry, '=');
+    NSString* const value = equals ? [NSString stringWithUTF8String:equals + 1] : nil;  // nil: not UTF-8
+    if (value) all[mock::string(std::string(*entry, static_cast<size_t>(equals - *entry)))] = value;
+  }
+  return all;
+}
+- (int)processIdentifier {
+  return getpid();
+}
+- (NSUInteger)activeProcessorCount {
+  return std::thread::hardware_concurrency();
+}
+- (unsigned long long)physicalMemory {
+  return static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<unsigned long long>(sysconf(_SC_PAGESIZE));
+}
+@end

@@ -1,0 +1,32 @@
+// Shared by the files of this Foundation, never by programs that use it.
+#pragma once
+#import <Foundation/Foundation.h>
+
+#include <string>
+
+#include "mock.h"
+
+extern "C" {
+id class_createInstance(Class cls, size_t extra_bytes);
+void object_dispose(id object);
+void objc_exception_throw(id object) __attribute__((noreturn));
+NSUInteger mock_retain_count(id object);
+void mock_install_block_class(Class base);
+void mock_install_tiny_string_class(Class cls);
+void mock_make_instances_immortal(Class cls);  // and those of its subclasses: the compiler writes them
+}
+
+namespace mock {
+
+[[noreturn]] void fatal(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// What NSString's format methods and os_log make of a format: printf's conversions, %@, and os_log's %{public}d.
+std::string formatted(const char* format, va_list arguments);
+
+inline std::string text(NSString* string) {
+  const char* const bytes = string.UTF8String;
+  return bytes ? bytes : "";
+}
+NSString* string(const std::string& utf8);
+
+}  // namespace mock

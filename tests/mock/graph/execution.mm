@@ -1,0 +1,159 @@
+// Running a graph through a command buffer, executables, descriptors, devices and shaped types.
+//
+// An executable's feeds stand in the reverse of the order in which they were made, so that who relies on an order of
+// his own is found out.
+#include <random>
+
+#include "graph/graph.h"
+#include "metal/counts.h"
+#include "metal/mock_metal.h"
+
+using namespace mock;
+
+@implementation MPSGraphDevice {
+  id<MTLDevice> _metalDevice;
+}
++ (instancetype)deviceWithMTLDevice:(id<MTLDevice>)device {
+  MPSGraphDevice* result = [[self alloc] init];
+  result->_metalDevice = device;
+  return result;
+}
+- (id<MTLDevice>)metalDevice {
+  return _metalDevice;
+}
+- (MPSGraphDeviceType)type {
+  return MPSGraphDeviceTypeMetal;
+}
+@end
+
+@implementation MPSGraphType
+- (id)copyWithZone:(NSZone*)zone {
+  return self;
+}
+@end
+
+@implementation MPSGraphShapedType
+@synthesize shape = _shape, dataType = _dataType;
+- (instancetype)initWithShape:(MPSShape*)shape dataType:(MPSDataType)type {
+  if (!(self = [super init])) return nil;
+  _shape = [shape copy];
+  _dataType = type;
+  return self;
+}
+@end
+
+@implementation MPSGraphCompilationDescriptor
+- (id)copyWithZone:(NSZone*)zone {
+  return self;
+}
+@end
+@implementation MPSGraphExecutionDescriptor
+@end
+@implementation MPSGraphExecutableExecutionDescriptor
+@end
+
+// --- encoding --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void check_type(NSString* what, MPSGraphTensor* tensor, MPSGraphTensorData* data) {
+  if (!data) misuse(@"%@ %@ has no data", what, tensor);
+  if (data.dataType != tensor.dataType)
+    misuse(@"%@ %@ is %s and was given %s", what, tensor, type_name(tensor.dataType), type_name(data.dataType));
+  if (![data.shape isEqualToArray:tensor.shape])
+    misuse(@"%@ %@ was given shape %@", what, tensor, text_of(dims_of(data.shape)));
+}
+
+// Data are read when the work runs, and results written then.
+void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDictionary* feeds,
+            NSArray<MPSGraphTensor*>* targets, NSArray<MPSGraphTensorData*>* results,
+            NSArray<MPSGraphOperation*>* also) {
+  ++counters().encodes;
+  const std::unique_lock alone(graph->encoding, std::try_to_lock);
+  if (!alone) misuse(@"two threads encode work of one MPSGraph");
+  for (MPSGraphTensor* tensor in feeds) check_type(@"feed", tensor, feeds[tensor]);
+  for (NSUInteger i = 0; i < targets.count; ++i) check_type(@"target", targets[i], results[i]);
+  NSDictionary* fed = [feeds copy];
+  NSArray *wanted = [targets copy], *given = [results copy], *effects = [also copy];
+  [static_cast<MockCommandBuffer*>(buffer.commandBuffer) encodeWork:[=] {
+    std::map<void*, Value> values;
+    for (MPSGraphTensor* tensor in fed) values[(__bridge void*)tensor] = load(fed[tensor]);
+    const Values computed = run_graph(graph, values, wanted, effects);
+    for (NSUInteger i = 0; i < wanted.count; ++i) store(computed[i], given[i]);
+  }];
+  // As Apple says of its own: who encodes must not count on the command buffer staying uncommitted.
+  static thread_local std::minstd_rand random(std::random_device{}());
+  if (random() % 4 != 0) return;
+  ++counters().hand_overs;
+  [buffer commitAndContinue];
+}
+
+}  // namespace
+
+@implementation MPSGraph (MockRunning)
+
+- (void)encodeToCommandBuffer:(MPSCommandBuffer*)buffer
+                        feeds:(MPSGraphTensorDataDictionary*)feeds
+             targetOperations:(NSArray<MPSGraphOperation*>*)targetOperations
+            resultsDictionary:(MPSGraphTensorDataDictionary*)results
+          executionDescriptor:(MPSGraphExecutionDescriptor*)descriptor {
+  NSMutableArray<MPSGraphTensor*>* targets = [NSMutableArray array];
+  NSMutableArray<MPSGraphTensorData*>* data = [NSMutableArray array];
+  for (MPSGraphTensor* target in results) {
+    [targets addObject:target];
+    [data addObject:results[target]];
+  }
+  encode(buffer, self, feeds, targets, data, targetOperations);
+}
+
+- (MPSGraphExecutable*)compileWithDevice:(MPSGraphDevice*)device
+                                   feeds:(MPSGraphTensorShapedTypeDictionary*)feeds
+                           targetTensors:(NSArray<MPSGraphTensor*>*)targets
+                        targetOperations:(NSArray<MPSGraphOperation*>*)targetOperations
+                   compilationDescriptor:(MPSGraphCompilationDescriptor*)descriptor {
+  ++mock::counters().compilations;
+  return [MPSGraphExecutable executableOfGraph:self feeds:feeds targets:targets operations:targetOperations];
+}
+@end
+
+// --- executables -----------------------------------------------------------------------------------------------------
+
+@implementation MPSGraphExecutable
+
++ (instancetype)executableOfGraph:(MPSGraph*)graph
+                            feeds:(MPSGraphTensorShapedTypeDictionary*)feeds
+                          targets:(NSArray<MPSGraphTensor*>*)targets
+                       operations:(NSArray<MPSGraphOperation*>*)operations {
+  if (targets.count == 0 && operations.count == 0) misuse(@"an executable without targets");
+  MPSGraphExecutable* executable = [[self alloc] init];
+  executable->graph = graph;
+  executable->types = [feeds copy];
+  executable->targets = [targets copy];
+  executable->effects = [operations copy];
+  NSMutableArray<MPSGraphTensor*>* reversed = [NSMutableArray array];
+  for (MPSGraphTensor* placeholder in graph.placeholderTensors)
+    if (feeds[placeholder]) [reversed insertObject:placeholder atIndex:0];
+  if (reversed.count != feeds.count) misuse(@"a feed is no placeholder of the graph");
+  executable->inputs = reversed;
+  return executable;
+}
+
+- (NSArray<MPSGraphTensor*>*)feedTensors {
+  return inputs;
+}
+- (NSArray<MPSGraphTensor*>*)targetTensors {
+  return targets;
+}
+
+- (NSArray<MPSGraphTensorData*>*)encodeToCommandBuffer:(MPSCommandBuffer*)buffer
+                                           inputsArray:(NSArray<MPSGraphTensorData*>*)given
+                                          resultsArray:(NSArray<MPSGraphTensorData*>*)results
+                                   executionDescriptor:(MPSGraphExecutableExecutionDescriptor*)descriptor {
+  if (given.count != inputs.count) misuse(@"%lu inputs for %lu feeds", given.count, inputs.count);
+  if (results.count != targets.count) misuse(@"%lu results for %lu targets", results.count, targets.count);
+  NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* feeds = [NSMutableDictionary dictionary];
+  for (NSUInteger i = 0; i < given.count; ++i) feeds[inputs[i]] = given[i];
+  encode(buffer, graph, feeds, targets, results, effects);
+  return results;
+}
+@end

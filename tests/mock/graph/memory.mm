@@ -1,0 +1,106 @@
+// Placeholders, constants, variables, and control dependencies.
+#include "graph/graph.h"
+#include "metal/mock_metal.h"
+
+using namespace mock;
+
+namespace {
+
+MPSGraphTensor* add_constant(MPSGraph* graph, Value value) {
+  MPSGraphOperation* operation = add_operation(graph, @"constant", nil, {}, {{value.type, value.dims}},
+                                               [value](Run&, const Values&) { return Values{value}; });
+  operation->constant = std::make_shared<const Value>(value);
+  return operation->outputs[0];
+}
+
+Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
+  const Dims dims = dims_of(shape);
+  const size_t wanted = static_cast<size_t>(count_of(dims)) * element_bytes(type);
+  if (data.length != wanted) misuse(@"%lu bytes for %@ of %s", data.length, text_of(dims), type_name(type));
+  return Value::of(type, dims, data.bytes);
+}
+
+}  // namespace
+
+@implementation MPSGraph (MockMemory)
+
+- (MPSGraphTensor*)placeholderWithShape:(MPSShape*)shape dataType:(MPSDataType)type name:(NSString*)name {
+  MPSGraphTensor* tensor = add_operation(self, @"placeholder", name, {}, {{type, dims_of(shape)}}, nullptr)->outputs[0];
+  [placeholders addObject:tensor];
+  return tensor;
+}
+
+- (MPSGraphTensor*)constantWithData:(NSData*)data shape:(MPSShape*)shape dataType:(MPSDataType)type {
+  return add_constant(self, of_data(data, shape, type));
+}
+- (MPSGraphTensor*)constantWithScalar:(double)scalar shape:(MPSShape*)shape dataType:(MPSDataType)type {
+  if (type == MPSDataTypeUInt32 && scalar > INT32_MAX) misuse(@"a scalar of uint32 above 2^31, which nobody gives");
+  Value value(type, dims_of(shape));
+  for (int64_t i = 0; i < value.count(); ++i) value.set(i, scalar);
+  return add_constant(self, value);
+}
+- (MPSGraphTensor*)constantWithScalar:(double)scalar dataType:(MPSDataType)type {
+  return [self constantWithScalar:scalar shape:@[ @1 ] dataType:type];
+}
+- (MPSGraphTensor*)constantWithRealPart:(double)real
+                          imaginaryPart:(double)imaginary
+                                  shape:(MPSShape*)shape
+                               dataType:(MPSDataType)type {
+  Value value(type, dims_of(shape));
+  for (int64_t i = 0; i < value.count(); ++i) value.set(i, Complex(real, imaginary));
+  return add_constant(self, value);
+}
+
+- (MPSGraphTensor*)variableWithData:(NSData*)data
+                              shape:(MPSShape*)shape
+                           dataType:(MPSDataType)type
+                               name:(NSString*)name {
+  const Value initial = of_data(data, shape, type);
+  MPSGraphOperation* operation =
+      add_operation(self, @"variable", name, {}, {{type, initial.dims}}, [](Run&, const Values& values) -> Values {
+        misuse(@"a variable was used as a value: read it first");
+        return values;
+      });
+  std::lock_guard lock(variables_mutex);
+  variables[(__bridge void*)operation] = initial;
+  return operation->outputs[0];
+}
+
+- (MPSGraphTensor*)readVariable:(MPSGraphTensor*)variable name:(NSString*)name {
+  MPSGraphOperation* source = variable->producer;
+  if (![source->kind isEqualToString:@"variable"]) misuse(@"readVariable: of something else");
+  return add_operation(self, @"read", name, {}, {variable->result},
+                       [source](Run& run, const Values&) {
+                         std::lock_guard lock(run.graph->variables_mutex);
+                         return Values{run.graph->variables.at((__bridge void*)source)};
+                       })
+      ->outputs[0];
+}
+
+- (MPSGraphOperation*)assignVariable:(MPSGraphTensor*)variable
+                   withValueOfTensor:(MPSGraphTensor*)value
+                                name:(NSString*)name {
+  MPSGraphOperation* target = variable->producer;
+  if (![target->kind isEqualToString:@"variable"]) misuse(@"assignVariable: of something else");
+  if (value->result.type != variable->result.type || value->result.dims != variable->result.dims)
+    misuse(@"a variable of shape %@ was assigned %@", text_of(variable->result.dims), text_of(value->result.dims));
+  return add_operation(self, @"assign", name, {value}, {}, [target](Run& run, const Values& values) {
+    std::lock_guard lock(run.graph->variables_mutex);
+    run.graph->variables.at((__bridge void*)target) = values[0];
+    return Values{};
+  });
+}
+
+- (NSArray<MPSGraphTensor*>*)controlDependencyWithOperations:(NSArray<MPSGraphOperation*>*)before
+                                              dependentBlock:(MPSGraphControlFlowDependencyBlock)block
+                                                        name:(NSString*)name {
+  NSMutableArray<MPSGraphOperation*>* outer = pending_dependencies;
+  pending_dependencies = [outer mutableCopy];
+  [pending_dependencies addObjectsFromArray:before];
+  @try {
+    return block();
+  } @finally {
+    pending_dependencies = outer;
+  }
+}
+@end

@@ -1,0 +1,51 @@
+// MPSGraphPackages. The mock has no file format: a package is a directory with a number in it, by which this
+// process knows the executable again. So the calls and the bookkeeping are tested, the format is not.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "graph/graph.h"
+#include "metal/mock_metal.h"
+
+using namespace mock;
+
+namespace {
+
+std::mutex packages_mutex;
+std::map<int, MPSGraphExecutable*>& packages() {
+  static auto& instance = *new std::map<int, MPSGraphExecutable*>;
+  return instance;
+}
+
+}  // namespace
+
+@implementation MPSGraphExecutableSerializationDescriptor
+@synthesize append = _append, deploymentPlatform = _deploymentPlatform,
+            minimumDeploymentTarget = _minimumDeploymentTarget;
+@end
+
+@implementation MPSGraphExecutable (MockPackage)
+
+- (void)serializeToMPSGraphPackageAtURL:(NSURL*)url descriptor:(MPSGraphExecutableSerializationDescriptor*)descriptor {
+  const std::filesystem::path directory = url.path.UTF8String;
+  if (directory.extension() != ".mpsgraphpackage") misuse(@"a package's name ends in .mpsgraphpackage: %@", url.path);
+  if (!descriptor.append && std::filesystem::exists(directory)) misuse(@"%@ is there already", url.path);
+  if (!std::filesystem::is_directory(std::filesystem::absolute(directory).parent_path()))
+    misuse(@"%@ is in no folder that is there", url.path);
+  std::filesystem::create_directory(directory);
+  std::lock_guard lock(packages_mutex);
+  const int number = static_cast<int>(packages().size());
+  packages()[number] = self;
+  std::ofstream(directory / "number") << number;
+}
+
+- (instancetype)initWithMPSGraphPackageAtURL:(NSURL*)url
+                       compilationDescriptor:(MPSGraphCompilationDescriptor*)descriptor {
+  int number = -1;
+  std::ifstream(std::filesystem::path(url.path.UTF8String) / "number") >> number;
+  std::lock_guard lock(packages_mutex);
+  const auto found = packages().find(number);
+  return found == packages().end() ? nil : found->second;
+}
+@end

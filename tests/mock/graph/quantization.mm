@@ -1,0 +1,92 @@
+// From 8-bit integers to floats: result = scale (tensor - zeroPoint), with numbers, with lists along an axis, and with
+// tensors of groups, whose axes divide those of the tensor.
+#include "graph/elementwise.h"
+
+using namespace mock;
+
+namespace {
+
+// Where the parameter stands for each axis of the tensor: `parts` of equal length.
+Value dequantized(const Values& in, double zero_point, MPSDataType type, const Dims& parts) {
+  const Value &x = in[0], &scale = in[1];
+  if (x.type != MPSDataTypeInt8 && x.type != MPSDataTypeUInt8) misuse(@"dequantize of %s", type_name(x.type));
+  if ((type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16) || scale.type != type)
+    misuse(@"dequantize to %s by %s", type_name(type), type_name(scale.type));
+  if (in.size() > 2 && (in[2].type != x.type || in[2].dims != scale.dims)) misuse(@"a zero point unlike its scale");
+  if (scale.count() != count_of(parts) || parts.size() != x.rank())
+    misuse(@"scales %@ of %@", text_of(scale.dims), text_of(x.dims));
+  for (size_t axis = 0; axis < parts.size(); ++axis)
+    if (x.dims[axis] % parts[axis]) misuse(@"groups %@ of %@", text_of(scale.dims), text_of(x.dims));
+  Value result(type, x.dims);
+  const Dims strides = strides_of(parts);
+  int64_t i = 0;
+  for_each_position(x.dims, [&](const Dims& position) {
+    int64_t at = 0;
+    for (size_t axis = 0; axis < parts.size(); ++axis)
+      at += position[axis] / (x.dims[axis] / parts[axis]) * strides[axis];
+    result.set(i, scale.real(at) * (x.real(i) - (in.size() > 2 ? in[2].real(at) : zero_point)));
+    ++i;
+  });
+  return result;
+}
+
+Dims along(const Value& x, NSInteger axis) {
+  Dims parts(x.rank(), 1);
+  const size_t at = axis_of(axis, x.rank());
+  parts[at] = x.dims[at];
+  return parts;
+}
+
+}  // namespace
+
+@implementation MPSGraph (MockQuantization)
+
+- (MPSGraphTensor*)dequantizeTensor:(MPSGraphTensor*)tensor
+                              scale:(double)scale
+                          zeroPoint:(double)zero_point
+                           dataType:(MPSDataType)type
+                               name:(NSString*)name {
+  return add_one(self, @"dequantize", name, {tensor}, [=](const Values& in) {
+    Value one(type, {1});
+    one.set(0, scale);
+    return dequantized({in[0], one}, zero_point, type, Dims(in[0].rank(), 1));
+  });
+}
+
+- (MPSGraphTensor*)dequantizeTensor:(MPSGraphTensor*)tensor
+                        scaleTensor:(MPSGraphTensor*)scale
+                          zeroPoint:(double)zero_point
+                           dataType:(MPSDataType)type
+                               axis:(NSInteger)axis
+                               name:(NSString*)name {
+  return add_one(self, @"dequantize", name, {tensor, scale},
+                 [=](const Values& in) { return dequantized(in, zero_point, type, along(in[0], axis)); });
+}
+
+- (MPSGraphTensor*)dequantizeTensor:(MPSGraphTensor*)tensor
+                        scaleTensor:(MPSGraphTensor*)scale
+                    zeroPointTensor:(MPSGraphTensor*)zero_point
+                           dataType:(MPSDataType)type
+                               axis:(NSInteger)axis
+                               name:(NSString*)name {
+  return add_one(self, @"dequantize", name, {tensor, scale, zero_point},
+                 [=](const Values& in) { return dequantized(in, 0, type, along(in[0], axis)); });
+}
+
+- (MPSGraphTensor*)dequantizeTensor:(MPSGraphTensor*)tensor
+                        scaleTensor:(MPSGraphTensor*)scale
+                           dataType:(MPSDataType)type
+                               name:(NSString*)name {
+  return add_one(self, @"dequantize", name, {tensor, scale},
+                 [=](const Values& in) { return dequantized(in, 0, type, in[1].dims); });
+}
+
+- (MPSGraphTensor*)dequantizeTensor:(MPSGraphTensor*)tensor
+                        scaleTensor:(MPSGraphTensor*)scale
+                    zeroPointTensor:(MPSGraphTensor*)zero_point
+                           dataType:(MPSDataType)type
+                               name:(NSString*)name {
+  return add_one(self, @"dequantize", name, {tensor, scale, zero_point},
+                 [=](const Values& in) { return dequantized(in, 0, type, in[1].dims); });
+}
+@end

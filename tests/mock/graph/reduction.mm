@@ -1,0 +1,148 @@
+// Reductions: reduced axes stay as 1. A list of axes must be given, with each axis once.
+//
+// Sums are of numbers of 32 bits or more, and halves; what the plain extrema make of NaN depends on where it stands.
+#include <cmath>
+#include <set>
+
+#include "graph/elementwise.h"
+
+using namespace mock;
+
+namespace {
+
+// Calls visit(at, i, first) for each element i of x and where it goes; `first` at the first that goes there.
+using Visit = std::function<void(int64_t at, int64_t i, bool first)>;
+using Reduce = std::function<void(Value& result, const Value& x, const std::function<void(const Visit&)>& each)>;
+
+MPSGraphTensor* add_reduction(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
+                              NSArray<NSNumber*>* axes, Takes takes, Reduce reduce) {
+  if (axes.count == 0) misuse(@"%@ along no axes", kind);
+  std::vector<int64_t> along;
+  for (NSNumber* axis in axes) along.push_back(axis.longLongValue);
+  return add_one(graph, kind, name, {tensor}, [=](const Values& in) {
+    require(kind, in[0], takes);
+    const Value& x = in[0];
+    // What PyTorch's backend gives it; of other types kernels may be missing, and the process ends.
+    const bool known = x.type == MPSDataTypeInt32 || x.type == MPSDataTypeInt64 || x.type == MPSDataTypeFloat16 ||
+                       x.type == MPSDataTypeFloat32;
+    if (!known) misuse(@"%@ of %s, for which no kernel is known", kind, type_name(x.type));
+    std::set<size_t> reduced;
+    for (const int64_t axis : along)
+      if (!reduced.insert(axis_of(axis, x.rank())).second) misuse(@"%@ names axis %lld twice", kind, (long long)axis);
+    Dims dims = x.dims;
+    for (const size_t axis : reduced) dims[axis] = 1;
+    Dims strides = strides_of(dims);
+    for (const size_t axis : reduced) strides[axis] = 0;
+    Value result(x.type, dims);
+    reduce(result, x, [&](const Visit& visit) {
+      std::vector<bool> started(static_cast<size_t>(result.count()));
+      int64_t i = 0;
+      for_each_position(x.dims, [&](const Dims& position) {
+        const int64_t at = offset_of(position, strides);
+        visit(at, i++, !started[static_cast<size_t>(at)]);
+        started[static_cast<size_t>(at)] = true;
+      });
+    });
+    return result;
+  });
+}
+
+// Totals of float32 are kept in double precision until the end, those of halves in halves: nobody says otherwise.
+MPSGraphTensor* add_total(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
+                          NSArray<NSNumber*>* axes, int64_t start, double (*real)(double, double),
+                          uint64_t (*whole)(uint64_t, uint64_t)) {
+  return add_reduction(graph, kind, name, tensor, axes, Takes::numbers,
+                       [=](Value& result, const Value& x, const auto& each) {
+                         if (is_whole(x.type) && element_bytes(x.type) < 4)
+                           misuse(@"%@ of %s", kind, type_name(x.type));
+                         std::vector<double> totals(static_cast<size_t>(result.count()), static_cast<double>(start));
+                         for (int64_t at = 0; at < result.count(); ++at) result.set(at, start);
+                         each([&](int64_t at, int64_t i, bool) {
+                           double& total = totals[static_cast<size_t>(at)];
+                           if (is_whole(x.type)) {
+                             result.set(at, static_cast<int64_t>(whole(result.natural(at), x.natural(i))));
+                             return;
+                           }
+                           result.set(at, total = real(total, x.real(i)));
+                           if (element_bytes(x.type) == 2) total = result.real(at);
+                         });
+                       });
+}
+
+bool less(const Value& x, int64_t i, const Value& y, int64_t j) {
+  if (!is_whole(x.type)) return x.real(i) < y.real(j);
+  return is_unsigned(x.type) ? x.natural(i) < y.natural(j) : x.whole(i) < y.whole(j);
+}
+
+MPSGraphTensor* add_extremum(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
+                             NSArray<NSNumber*>* axes, bool largest) {
+  return add_reduction(graph, kind, name, tensor, axes, Takes::numbers,
+                       [=](Value& result, const Value& x, const auto& each) {
+                         each([&](int64_t at, int64_t i, bool first) {
+                           if (first || (largest ? less(result, at, x, i) : less(x, i, result, at)))
+                             result.copy(at, x, i);
+                         });
+                       });
+}
+
+MPSGraphTensor* add_extremum_or_nan(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
+                                    NSArray<NSNumber*>* axes, bool largest) {
+  return add_reduction(graph, kind, name, tensor, axes, Takes::floats,
+                       [=](Value& result, const Value& x, const auto& each) {
+                         each([&](int64_t at, int64_t i, bool first) {
+                           const double value = x.real(i), best = result.real(at);
+                           if (first || std::isnan(value) || (largest ? value > best : value < best))
+                             result.copy(at, x, i);
+                         });
+                       });
+}
+
+}  // namespace
+
+@implementation MPSGraph (MockReduction)
+
+- (MPSGraphTensor*)reductionSumWithTensor:(MPSGraphTensor*)tensor axes:(NSArray<NSNumber*>*)axes name:(NSString*)name {
+  return add_total(
+      self, @"reductionSum", name, tensor, axes, 0, [](double a, double b) { return a + b; },
+      [](uint64_t a, uint64_t b) { return a + b; });
+}
+- (MPSGraphTensor*)reductionProductWithTensor:(MPSGraphTensor*)tensor
+                                         axes:(NSArray<NSNumber*>*)axes
+                                         name:(NSString*)name {
+  return add_total(
+      self, @"reductionProduct", name, tensor, axes, 1, [](double a, double b) { return a * b; },
+      [](uint64_t a, uint64_t b) { return a * b; });
+}
+- (MPSGraphTensor*)reductionMaximumWithTensor:(MPSGraphTensor*)tensor
+                                         axes:(NSArray<NSNumber*>*)axes
+                                         name:(NSString*)name {
+  return add_extremum(self, @"reductionMaximum", name, tensor, axes, true);
+}
+- (MPSGraphTensor*)reductionMinimumWithTensor:(MPSGraphTensor*)tensor
+                                         axes:(NSArray<NSNumber*>*)axes
+                                         name:(NSString*)name {
+  return add_extremum(self, @"reductionMinimum", name, tensor, axes, false);
+}
+- (MPSGraphTensor*)reductionMaximumPropagateNaNWithTensor:(MPSGraphTensor*)tensor
+                                                     axes:(NSArray<NSNumber*>*)axes
+                                                     name:(NSString*)name {
+  return add_extremum_or_nan(self, @"reductionMaximumPropagateNaN", name, tensor, axes, true);
+}
+- (MPSGraphTensor*)reductionMinimumPropagateNaNWithTensor:(MPSGraphTensor*)tensor
+                                                     axes:(NSArray<NSNumber*>*)axes
+                                                     name:(NSString*)name {
+  return add_extremum_or_nan(self, @"reductionMinimumPropagateNaN", name, tensor, axes, false);
+}
+- (MPSGraphTensor*)reductionAndWithTensor:(MPSGraphTensor*)tensor axes:(NSArray<NSNumber*>*)axes name:(NSString*)name {
+  return add_reduction(
+      self, @"reductionAnd", name, tensor, axes, Takes::booleans, [](Value& result, const Value& x, const auto& each) {
+        each([&](int64_t at, int64_t i, bool first) { result.set(at, (first || result.truth(at)) && x.truth(i)); });
+      });
+}
+- (MPSGraphTensor*)reductionOrWithTensor:(MPSGraphTensor*)tensor axes:(NSArray<NSNumber*>*)axes name:(NSString*)name {
+  return add_reduction(
+      self, @"reductionOr", name, tensor, axes, Takes::booleans, [](Value& result, const Value& x, const auto& each) {
+        each([&](int64_t at, int64_t i, bool first) { result.set(at, (!first && result.truth(at)) || x.truth(i)); });
+      });
+}
+@end

@@ -1,0 +1,82 @@
+// MPSCommandBuffer: a command buffer that may be handed over in parts.
+#import <MetalPerformanceShaders/MetalPerformanceShaders.h>
+
+#include "metal/mock_metal.h"
+
+#pragma clang diagnostic ignored "-Wprotocol"
+#pragma clang diagnostic ignored "-Wincomplete-implementation"
+#pragma clang diagnostic ignored "-Wobjc-protocol-property-synthesis"
+
+@implementation MPSCommandBuffer {
+  MockCommandBuffer* _current;
+}
+
++ (instancetype)commandBufferFromCommandQueue:(id<MTLCommandQueue>)queue {
+  return [self commandBufferWithCommandBuffer:[queue commandBuffer]];
+}
++ (instancetype)commandBufferWithCommandBuffer:(id<MTLCommandBuffer>)buffer {
+  return [[self alloc] initWithCommandBuffer:buffer];
+}
+- (instancetype)initWithCommandBuffer:(id<MTLCommandBuffer>)buffer {
+  if ((self = [super init])) _current = static_cast<MockCommandBuffer*>(buffer);
+  return self;
+}
+
+- (id<MTLCommandBuffer>)commandBuffer {
+  return _current;
+}
+- (id<MTLCommandBuffer>)rootCommandBuffer {
+  return _current;
+}
+- (NSString*)label {
+  return _current.label;
+}
+- (void)setLabel:(NSString*)label {
+  _current.label = label;
+}
+- (id<MTLDevice>)device {
+  return _current.device;
+}
+- (id<MTLCommandQueue>)commandQueue {
+  return _current.commandQueue;
+}
+- (MTLCommandBufferStatus)status {
+  return _current.status;
+}
+- (NSError*)error {
+  return _current.error;
+}
+
+- (void)commitAndContinue {
+  MockCommandBuffer* next = static_cast<MockCommandBuffer*>([_current.commandQueue commandBuffer]);
+  [_current moveTemporariesTo:next];  // they live on
+  [_current commit];
+  _current = next;
+}
+- (void)commit {
+  [_current commit];
+}
+- (void)waitUntilCompleted {
+  [_current waitUntilCompleted];
+}
+- (void)addScheduledHandler:(MTLCommandBufferHandler)handler {
+  [_current addScheduledHandler:handler];
+}
+- (void)addCompletedHandler:(MTLCommandBufferHandler)handler {
+  [_current addCompletedHandler:handler];
+}
+- (id<MTLBlitCommandEncoder>)blitCommandEncoder {
+  return [_current blitCommandEncoder];
+}
+- (id<MTLComputeCommandEncoder>)computeCommandEncoder {
+  return [_current computeCommandEncoder];
+}
+- (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
+  [_current encodeWaitForEvent:event value:value];
+}
+- (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
+  [_current encodeSignalEvent:event value:value];
+}
+@end
+
+BOOL MPSSupportsMTLDevice(id<MTLDevice> device) { return device != nil; }

@@ -1,0 +1,31 @@
+// What an MPSMatrix or MPSVector of the mock is: rows in a buffer.
+#pragma once
+
+#include "mps/core/kernel.h"
+
+namespace mock {
+
+Rows rows_of(MPSMatrix* matrix, NSUInteger number = 0);  // one of its matrices
+Rows rows_of(MPSVector* vector, NSUInteger number = 0);  // one row
+
+}  // namespace mock
+
+@interface MPSMatrix () {
+ @package
+  MPSMatrixDescriptor* descriptor;
+  id<MTLDevice> owner;
+  MockBuffer* storage;  // nil until it is needed
+  NSUInteger start;
+  mock::Reads reads;
+}
+@end
+
+@interface MPSVector () {
+ @package
+  MPSVectorDescriptor* descriptor;
+  id<MTLDevice> owner;
+  MockBuffer* storage;
+  NSUInteger start;
+  mock::Reads reads;
+}
+@end
