@@ -2,7 +2,7 @@
 
 The keys and values of each attention layer lie in variables, as long as the cache is. A call with the cache writes
 those of its steps in their place, and nothing else, and attends to all up to there. The place is data, so that all
-steps of one length run one program ([why](docs/decisions/0032-caches-are-variables-places-are-data.md)).
+steps of one length run one program ([why](docs/decisions/0032-key-value-caches-are-variables.md)).
 """
 
 from __future__ import annotations
