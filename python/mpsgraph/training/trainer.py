@@ -35,7 +35,7 @@ from ..optim import SGD, Optimizer
 from ..optim.schedules import Schedule, as_rate
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
-from . import evaluation, saved
+from . import checkpoint_state, evaluation
 from .batch import checked_batch
 from .callbacks import Callback
 from .engine import Engine, Prepared, Runner
@@ -418,7 +418,7 @@ class Trainer(TrainingGraph):
 
         Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
         """
-        saved.save(self, path)
+        checkpoint_state.save(self, path)
 
     @checked
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -426,7 +426,7 @@ class Trainer(TrainingGraph):
 
         Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
         """
-        saved.load(self, path)
+        checkpoint_state.load(self, path)
 
     def __repr__(self) -> str:
         model, loss = type(self.model).__name__, self.loss if isinstance(self.loss, str) else shown(self.loss)
