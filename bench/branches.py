@@ -22,7 +22,7 @@ sys.path.insert(0, str(BENCH.parent / "examples"))
 from resnet50 import CLASSES, ResNet50
 
 BATCH = 64
-PLAIN, CHOSEN, KEPT = "without if_", "if_ on is_training", "the same, if_ kept"
+PLAIN, CHOSEN, KEPT = "without if_", "if_ on is_training", "if_ on is_training, kept as a branch"
 
 
 def step(mode: str, training: bool) -> Callable[[], object]:

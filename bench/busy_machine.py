@@ -88,8 +88,8 @@ NETWORKS: dict[str, Callable[[], Step]] = {
 BUILDERS = NETWORKS | {f"{name}, 1 thread": partial(alone, build) for name, build in NETWORKS.items()}
 TITLES = {
     "tabular": "perceptron 32-128-64-2 with Adam, a training step at batch 32",
-    "digits": "W1, digit network, a training step at batch 64",
-    "perceptron": "W6, perceptron 784-512-512-10 with Adam, a training step at batch 32",
+    "digits": "W1, CNN digit classifier, training step, batch 64",
+    "perceptron": "W6, MLP 784-512-512-10 with Adam, training step, batch 32",
     "mobile": "MobileNetV3 small without squeeze-and-excite, one image",
     "text": f"BERT of {sizes.BUSY_LAYERS} layers of {sizes.BUSY_WIDTH}, one text of {sizes.BUSY_WORDS} words",
 }

@@ -49,7 +49,7 @@ def element_wise(operations: int) -> tuple[mg.Graph, Compile]:
     return g, lambda: g.compile({x: (64,)}, [y])
 
 
-GRAPHS = {"a residual perceptron's training step": perceptron, "a chain of element-wise operations": element_wise}
+GRAPHS = {"training step of a residual MLP": perceptron, "a chain of element-wise operations": element_wise}
 
 
 def measure(options: Options) -> list[Row]:

@@ -17,7 +17,7 @@ from measuring.options import Options, main, progress
 from measuring.report import OURS, Row, Spread
 from measuring.sides import Running, Side, SideFailed, ours, peer
 
-IMPORT_TITLE = "importing the package, in a fresh process"
+IMPORT_TITLE = "import in a fresh process"
 IMPORT = """
 import time
 begin = time.perf_counter()

@@ -24,7 +24,7 @@ BATCHES = (8, 16, 32, 64, 128, 256, 512)
 OFF_LINE = 0.1  # the share of a step's time by which it may lie off the line
 DISTINCT, FIRST = 1000, 100
 FLAT = 1.1  # memory after all sizes, of that after the first
-TIME, MEMORY = "W1, a step by batch", "W6, peak resident by distinct batch sizes"
+TIME, MEMORY = "W1, training step by batch size", "W6, peak memory by number of batch sizes"
 
 
 def step_of(batch: int) -> Step:
@@ -78,7 +78,7 @@ def by_batch(options: Options) -> list[Row]:
         for batch, spread in zip(BATCHES, spreads, strict=True)
     ]
     deviation = Spread.of([off_line(BATCHES, [spread.median for spread in spreads])])
-    return [Row("growth", TIME, "", OURS, "share off the line", deviation, limit=OFF_LINE), *rows]
+    return [Row("growth", TIME, "", OURS, "largest deviation from a line", deviation, limit=OFF_LINE), *rows]
 
 
 def by_sizes(options: Options) -> list[Row]:

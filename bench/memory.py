@@ -75,7 +75,7 @@ def measure(options: Options) -> list[Row]:
             for side in [*own, *(peers[:1] if options.quick else peers)]:
                 say(f"{workload}: {side.label}")
                 samples[side] = peaks(side, min(3, options.rounds))
-            rows += rows_of(f"{workload}, peak resident", samples, lambda sample: sample.most, TARGET)
+            rows += rows_of(f"{workload}, peak memory", samples, lambda sample: sample.most, TARGET)
             rows += rows_of(f"{workload}, what building and {STEPS} steps add", samples, lambda sample: sample.added)
     return rows
 

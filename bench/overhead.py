@@ -83,7 +83,7 @@ def measure(options: Options) -> list[Row]:
     with progress("overhead") as say:
         for mode, function in steps().items():
             say(mode)
-            add("a step of one tiny kernel", mode, *zip(*per_call(function, options, patience), strict=True))
+            add("step of one tiny kernel", mode, *zip(*per_call(function, options, patience), strict=True))
         for kind in KINDS:
             times: list[tuple[float, ...]] = []
             shares: list[float] = []
@@ -93,7 +93,7 @@ def measure(options: Options) -> list[Row]:
                 times.append(values)
                 shares += disturbed
             slopes = [statistics.linear_regression(CHAIN, values).slope for values in zip(*times, strict=True)]
-            add("what a kernel adds to a step", kind, slopes, shares)
+            add("time added by one more kernel", kind, slopes, shares)
     return rows
 
 

@@ -54,8 +54,8 @@ def machine(at: Ceilings) -> list[Row]:
     """What the numbers were measured on."""
     where = f"{processor()}, {THREADS} threads"
     rates = {f"products, {name}": ("GFLOP/s", rate / 1e9) for name, rate in at.operations.items()}
-    rates["memory, copied, read + written"] = ("GB/s", at.memory / 1e9)
-    rates["caches, read"] = ("GB/s", at.cache / 1e9)
+    rates["memory copy, read + write"] = ("GB/s", at.memory / 1e9)
+    rates["cache read"] = ("GB/s", at.cache / 1e9)
     return [Row("machine", where, unit, OURS, mode, Spread.of([rate])) for mode, (unit, rate) in rates.items()]
 
 

@@ -55,11 +55,13 @@ def graph(positions: int, kind: str) -> Step:
 PARTS = {f"W11 {n}{kind and ' '}{kind}": (n, kind) for kind in sizes.W11_KINDS for n in sizes.W11_BATCHES}
 BUILDERS: dict[str, Callable[[], Step]] = {name: partial(graph, *part) for name, part in PARTS.items()}
 TORCH_MODES = ("eager", "compile")
+KINDS = {"dropped": "dropout"}
 
 
 def workload(name: str) -> Workload:
     positions, kind = PARTS[name]
-    title = f"{sizes.W11_BATCHES[positions]} x {sizes.W11_HEADS} heads, {positions} positions" + (kind and f", {kind}")
+    shape = f"batch {sizes.W11_BATCHES[positions]}, {sizes.W11_HEADS} heads, {positions} positions"
+    title = f"attention, {shape}" + (kind and f", {KINDS.get(kind, kind)}")
     return Workload(name, title, TARGET, trains=False, peers={"PyTorch": TORCH_MODES})
 
 
@@ -71,7 +73,7 @@ def memory(options: Options) -> list[Row]:
         for side in sides:
             say(f"{LONGEST}: {side.label}")
             samples[side] = peaks(side, min(3, options.rounds))
-    return rows_of(f"{LONGEST}, peak resident", samples, lambda sample: sample.most, 1.0)
+    return rows_of(f"{LONGEST}, peak memory", samples, lambda sample: sample.most, 1.0)
 
 
 def measure(options: Options) -> list[Row]:

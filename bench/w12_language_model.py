@@ -34,7 +34,7 @@ BUILDERS = {f"W12 {name}": partial(trainer, name) for name in sizes.W12_MODELS}
 
 def workload(name: str) -> Workload:
     tokens, _, hidden = sizes.W12_MODELS[name]
-    title = f"language model of {tokens:,} {name}, LSTM of {hidden} units, a training step of 32 x 64"
+    title = f"language model, LSTM of {hidden}, {tokens:,} {name}, step of 32 x 64"
     return Workload(f"W12 {name}", title, TARGET, peers={"PyTorch": ("eager", "compile")})
 
 

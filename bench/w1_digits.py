@@ -18,7 +18,7 @@ from mpsgraph import nngraph as ng
 TORCH_MODES = ("eager", "eager channels_last", "compile", "compile channels_last", "compile step")
 WORKLOAD = Workload(
     "W1",
-    "digit network, a training step at batch 64",
+    "CNN digit classifier, training step, batch 64",
     target=0.65,
     peers={"PyTorch": TORCH_MODES, "JAX": ("jit",)},
 )

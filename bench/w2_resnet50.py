@@ -20,11 +20,11 @@ from mpsgraph import nn
 
 TORCH_MODES = ("eager", "eager channels_last", "compile", "compile channels_last")
 WORKLOAD = Workload(
-    "W2 float32", "ResNet-50 on 32 x 32, a training step at batch 64", target=0.5, peers={"PyTorch": TORCH_MODES}
+    "W2 float32", "ResNet-50 on 32 x 32 images, training step, batch 64", target=0.5, peers={"PyTorch": TORCH_MODES}
 )
 BFLOAT16 = Workload(
     "W2 bfloat16",
-    "the same, convolutions and matrix products in bfloat16",
+    "ResNet-50 on 32 x 32 images in bfloat16, training step, batch 64",
     target=0.4,
     peers={"PyTorch": tuple(f"bfloat16 {mode}" for mode in TORCH_MODES)},
 )

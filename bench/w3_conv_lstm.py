@@ -16,7 +16,7 @@ from mpsgraph import nn
 
 WORKLOAD = Workload(
     "W3",
-    "convolution and LSTM of 20 steps, a training step at batch 64",
+    "convolution and LSTM over 20 steps, training step, batch 64",
     target=0.7,
     peers={"PyTorch": ("eager", "compile", "compile cell", "compile step"), "JAX": ("jit", "jit unrolled")},
 )

@@ -19,7 +19,7 @@ from mpsgraph import nn
 
 WORKLOAD = Workload(
     "W4",
-    "two adversarial networks, a step of both at batch 64",
+    "GAN, training step of both networks, batch 64",
     target=0.65,
     trains=False,
     peers={

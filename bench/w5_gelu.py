@@ -18,13 +18,17 @@ from measuring.sides import ours
 TRAINING_PEERS = {"PyTorch": ("eager", "compile"), "JAX": ("jit",)}
 FORWARD = Workload(
     "W5 forward",
-    "GeLU of basic operations, 4096 x 4096",
+    "GELU from basic operations, 4096 x 4096",
     target=1.0,
     trains=False,
     peers={**TRAINING_PEERS, "ONNX Runtime": ("float32",)},
 )
 BACKWARD = Workload(
-    "W5 forward+backward", "its sum and that sum's gradient", target=0.5, trains=False, peers=TRAINING_PEERS
+    "W5 forward+backward",
+    "GELU from basic operations with gradient, 4096 x 4096",
+    target=0.5,
+    trains=False,
+    peers=TRAINING_PEERS,
 )
 
 

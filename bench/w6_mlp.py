@@ -15,7 +15,7 @@ from measuring.sides import ours
 
 WORKLOAD = Workload(
     "W6",
-    "perceptron 784-512-512-10 with Adam, a training step at batch 32",
+    "MLP 784-512-512-10 with Adam, training step, batch 32",
     target=0.5,
     peers={"PyTorch": ("eager", "compile", "compile step"), "JAX": ("jit",)},
 )

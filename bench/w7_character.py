@@ -17,7 +17,7 @@ from mpsgraph import nn
 
 WORKLOAD = Workload(
     "W7",
-    "one character of an LSTM of 1,024 units",
+    "LSTM of 1,024 units, one character",
     target=0.8,
     trains=False,
     peers={
