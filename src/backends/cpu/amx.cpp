@@ -1,4 +1,4 @@
-// Whether AMX is there: instructions by CPUID, registers by the system's permission.
+// Detection of AMX: CPUID reports the instructions, and the operating system grants use of the tile registers.
 #include "backends/cpu/amx.h"
 #include "backends/cpu/instruction_set.h"
 
@@ -17,7 +17,8 @@ bool has_amx() {
                        all = bfloat16 | registers | integers;
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (instruction_set() != "AVX-512" || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & all) != all) return false;
-    constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, the part of a thread's state
+    // ARCH_REQ_XCOMP_PERM, and the XSAVE component for AMX tile data
+    constexpr long request_permission = 0x1023, tile_data = 18;
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
   }();
   return there;

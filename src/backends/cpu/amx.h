@@ -1,11 +1,12 @@
-// AMX: Intel's registers of sixteen rows of 64 bytes, and the unit that multiplies them.
+// Detection of Intel AMX: tile registers of sixteen 64-byte rows, and the unit that multiplies them.
 #pragma once
 
 namespace mpsgraph::cpu {
 
-// Whether this processor multiplies bfloat16 and 8-bit integers so, and the system lets this process. The first call
-// asks for that: Linux keeps 8 KB of registers for a thread that uses them only after a request. Device descriptions
-// say what the answer was.
+// Return whether this process may use AMX to multiply bfloat16 and 8-bit integers.
+//
+// The first call asks Linux for permission, because the kernel saves 8 KB of tile registers for each thread that uses
+// AMX. The device description reports the outcome.
 bool has_amx();
 
 }  // namespace mpsgraph::cpu

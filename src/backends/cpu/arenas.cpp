@@ -1,4 +1,4 @@
-// A list of arenas that are free, and the sizes of the programs that may come for one.
+// The list of free arenas, and the arena sizes that live programs need.
 #include "backends/cpu/arenas.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace mpsgraph::cpu {
 using runtime::Buffer;
 
 Arenas& Arenas::get() {
-  static Arenas& instance = *new Arenas;  // programs may end until the process is gone
+  static Arenas& instance = *new Arenas;  // never destroyed: programs may be destroyed during process exit
   return instance;
 }
 
@@ -23,7 +23,7 @@ void Arenas::join(size_t bytes) {
 
 void Arenas::leave(size_t bytes) {
   if (guard_.forked()) return;
-  std::vector<Arena> freed;  // without the lock
+  std::vector<Arena> freed;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   sizes_.erase(sizes_.find(bytes));
   const auto kept = std::stable_partition(free_.begin(), free_.end(), [&](const Arena& a) { return !too_large(a); });

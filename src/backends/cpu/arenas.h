@@ -1,8 +1,8 @@
-// Arenas: the memory in which programs keep what lives during one run.
+// Arenas: the memory for values that live only during one run of a program.
 //
-// All programs take turns in the same few arenas, as many as runs ever overlapped: executables for a thousand batch
-// sizes, or for training and for evaluation, take no more memory than the largest of them, and what one run has just
-// touched is in the caches for the next.
+// All programs share a few arenas, one for each run that ever overlapped another. Executables for a thousand batch
+// sizes, or for training and evaluation, therefore need no more memory than the largest of them, and the memory that
+// one run has just touched is still in cache for the next.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,15 @@ class Arenas {
  public:
   static Arenas& get();
 
-  // A program of this size comes, for which an arena is made when none is large enough (DeviceError when it cannot be),
-  // or goes: arenas much larger than what is left needs are freed.
+  // Register or unregister a program that needs an arena of this size.
+  //
+  // join() allocates an arena if none is large enough, and throws DeviceError if the allocation fails. leave() frees
+  // the arenas that are much larger than the remaining programs need.
   void join(size_t bytes);
   void leave(size_t bytes);
 
-  // For one run. Of those that are free, the one at `preferred`, where the program ran last, comes first, then the
-  // smallest.
+  // Take an arena of at least `bytes` for one run: the free one at address `preferred`, where the program last ran, or
+  // else the smallest free one that fits.
   std::shared_ptr<runtime::Buffer> take(size_t bytes, const std::byte* preferred);
   void give_back(std::shared_ptr<runtime::Buffer> arena);
 
@@ -33,12 +35,12 @@ class Arenas {
   using Arena = std::shared_ptr<runtime::Buffer>;
   size_t needed() const { return sizes_.empty() ? 0 : *sizes_.rbegin(); }
   bool too_large(const Arena& arena) const { return arena->bytes() > 2 * needed(); }
-  Arena fitting(size_t bytes, const std::byte* preferred);  // none: null
-  Arena replaced(size_t bytes);                             // a new one for one that is free and too small
+  Arena fitting(size_t bytes, const std::byte* preferred);  // null if none fits
+  Arena replaced(size_t bytes);  // allocates an arena, after freeing one that is too small
 
-  const runtime::ForkGuard guard_;  // in a forked child another thread may have held the mutex for ever
+  const runtime::ForkGuard guard_;  // in a forked child, the mutex may stay locked forever
   std::mutex mutex_;
-  std::multiset<size_t> sizes_;  // of all programs
+  std::multiset<size_t> sizes_;  // required arena sizes of all live programs
   std::vector<Arena> free_;
 };
 

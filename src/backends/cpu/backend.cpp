@@ -1,4 +1,4 @@
-// Compiles programs for the CPU: passes, lowering, executable; and evaluates constants for the fold pass.
+// The CPU backend: compiles programs (passes, lowering, executable) and evaluates constants for the fold pass.
 #include "backends/cpu/backend.h"
 
 #include <functional>
@@ -21,8 +21,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// What the CPU asks of the compiler. Only oneDNN's kernels take in what follows them, and want channels last; few
-// processors multiply integers; plain loops, for tests, do neither and fuse nothing.
+// Describe the CPU to the compiler. Only oneDNN's kernels can fuse an epilogue and prefer channels last, and only some
+// processors multiply 8-bit integers. The plain loops used by tests support neither and fuse nothing.
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, fuse_elementwise, schedule},
@@ -34,7 +34,7 @@ compiler::Target target(bool plain_loops) {
   return result;
 }
 
-// The value of an operation on constants, by its own kernel, for the fold pass.
+// Evaluate an operation on constant inputs with its own kernel, for the fold pass.
 std::vector<ConstantPtr> evaluate(const Operation& operation) {
   if (!has_kernel(operation) || !operation.blocks.empty()) return {};
   compiler::Program program;
@@ -55,7 +55,7 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
-  constexpr size_t huge = size_t{8} << 20;  // what is less is copied faster than the first touch of its memory lasts
+  constexpr size_t huge = size_t{8} << 20;  // below this size, copying is faster than page faults on fresh memory
   for (const runtime::NDArray& result : results)
     values.push_back(result.bytes() < huge ? ConstantData::copy(result.dtype(), result.dims(), result.data())
                                            : ConstantData::borrow(result.dtype(), result.dims(), result.data(),
@@ -63,7 +63,7 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   return values;
 }
 
-// The variables that the program, in any block, assigns.
+// Return the variables that the program assigns in any of its blocks.
 std::vector<CpuVariable*> assigned(const compiler::Program& program,
                                    const std::vector<std::shared_ptr<CpuVariable>>& variables) {
   std::unordered_set<const Tensor*> assigned;
@@ -97,7 +97,8 @@ class CpuBackend final : public runtime::Backend {
       present.push_back(variables.back()->layout());
     }
     LoweredProgram lowered = lower(std::move(program), std::move(present), options.reference_kernels);
-    // Nothing runs while a program is compiled, so values may move; programs compiled for their old places are stale.
+    // No program runs during compilation, so variables may move to a new layout. Programs that were compiled for the
+    // previous layout become stale.
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
     CpuVariable::own(assigned(lowered.program, variables));
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
@@ -117,12 +118,13 @@ class CpuBackend final : public runtime::Backend {
 void register_backend() {
   runtime::register_backend(
       {.name = "cpu", .make = []() -> std::unique_ptr<runtime::Backend> { return std::make_unique<CpuBackend>(); }});
-  // Constants are folded here for every device.
+  // The CPU folds constants for all devices.
   compiler::register_evaluator(evaluate);
 }
 
 namespace {
-// When the library is loaded, so that whoever links it has the device; kernels wait until it is asked for.
+// Register the device when the library is loaded, so that linking the library is enough. Kernels are registered on
+// first use.
 [[maybe_unused]] const bool registered = (register_backend(), true);
 }  // namespace
 

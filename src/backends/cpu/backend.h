@@ -1,13 +1,13 @@
-// The CPU device: registration of its kernels and of the backend itself.
+// Registration of the CPU device and its kernels.
 #pragma once
 
 #include <string>
 
 namespace mpsgraph::cpu {
 
-// Makes Device("cpu") known; loading the library does. Idempotent.
+// Register Device("cpu"). Loading the library calls this; calling it again has no effect.
 void register_backend();
-// "AVX-512, oneDNN 3.2, 2 threads"
+// For example "AVX-512, oneDNN 3.2, 2 threads".
 std::string describe();
 
 }  // namespace mpsgraph::cpu

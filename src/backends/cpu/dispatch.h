@@ -1,7 +1,8 @@
-// From a DType to a C++ type: dispatch(dtype, [&](auto type) { using T = typename decltype(type)::type; ... }).
+// Dispatch from a DType to a C++ type: dispatch(dtype, [&](auto type) { using T = typename decltype(type)::type; ...
+// }).
 //
-// Accumulate<T> is what sums of T are held in: float for the halves, a wider unsigned integer for integers, whose sums
-// wrap in two's complement, T itself for float, double and complex.
+// Accumulate<T> is the type in which sums of T are accumulated: float for float16 and bfloat16, a wider unsigned
+// integer for integers (their sums wrap in two's complement), and T itself for float, double, and complex types.
 #pragma once
 
 #include <bit>
@@ -15,11 +16,11 @@
 
 namespace mpsgraph::cpu {
 
-// 16 bytes that are only moved.
+// A 16-byte element that kernels only move.
 struct Item16 {
   uint64_t words[2] = {};
   Item16() = default;
-  explicit Item16(int) {}  // as the integers of other sizes, from 0
+  explicit Item16(int) {}  // lets generic code write T(0), as for integer types
 };
 
 template <class T>
@@ -35,7 +36,7 @@ template <class T>
 using Accumulate = std::conditional_t<is_half_type<T>, float,
                                       std::conditional_t<std::is_floating_point_v<T> || is_complex_type<T>, T,
                                                          std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
-// What T is compared and looked at as.
+// The type in which elements of T are compared and tested.
 template <class T>
 using Value = std::conditional_t<is_half_type<T>, float, T>;
 
@@ -66,11 +67,11 @@ decltype(auto) dispatch(DType dtype, const F& f) {
   return f(Type<float>{});
 }
 
-// `context` is the Lowering; throws for what is not a float.
+// Throw UnsupportedError because the CPU has no kernel of this operation for `dtype`.
 [[noreturn]] inline void unsupported(const Lowering& lowering, DType dtype) {
   const Operation& operation = lowering.operation();
-  throw UnsupportedError(cat("[", operation.kind(), "] the CPU has no kernel for ", dtype, "; cast the operands of '",
-                             operation.name, "' first", operation.where()));
+  throw UnsupportedError(cat("[", operation.kind(), "] the CPU has no kernel for dtype ", dtype,
+                             "; cast the inputs of '", operation.name, "' to a supported dtype", operation.where()));
 }
 
 template <class F>
@@ -94,7 +95,8 @@ struct UnsignedOf<T> {
   using type = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
 };
 
-// All but bool, for sums and products: integers come as unsigned ones, which have the same bits in two's complement.
+// Dispatch all types except bool, for sums and products. Signed integers are passed as unsigned integers of the same
+// size, which produce the same bits in two's complement.
 template <class F>
 decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) unsupported(lowering, dtype);
@@ -102,7 +104,7 @@ decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F
                   [&](auto type) { return f(Type<typename UnsignedOf<typename decltype(type)::type>::type>{}); });
 }
 
-// All but bool and complex: what has an order.
+// Dispatch all ordered types except bool, that is, neither bool nor complex.
 template <class F>
 decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f) {
   if (is_complex(dtype) || dtype == DType::boolean) unsupported(lowering, dtype);
@@ -115,9 +117,9 @@ decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f
   });
 }
 
-// Numbers as what one loop orders both ways: integers as unsigned ones, of which `bits` are turned over before they are
-// compared and afterwards back: the sign, so that they order as signed ones do, and all of them for the opposite order.
-// Of floats that is the sign alone.
+// Lets one loop sort in ascending or descending order. Integers are compared as unsigned values after XOR with `bits`,
+// which is applied again afterwards to restore them: the sign bit makes signed integers compare correctly, and all bits
+// reverse the order. For floats, flipping the sign bit reverses the order.
 template <class T>
 struct Order {
   using Bits = std::conditional_t<sizeof(Value<T>) == 1, uint8_t,
@@ -136,21 +138,21 @@ struct Order {
   }
 };
 
-// As dispatch_number, with signed integers as unsigned ones: for Order.
+// Like dispatch_number, but passes signed integers as unsigned ones, as Order requires.
 template <class F>
 decltype(auto) dispatch_order(const Lowering& lowering, DType dtype, const F& f) {
   return dispatch_number(
       lowering, dtype, [&](auto type) { return f(Type<typename UnsignedOf<typename decltype(type)::type>::type>{}); });
 }
 
-// All but complex: what has an order, bools with it.
+// Dispatch all ordered types including bool, that is, everything except complex.
 template <class F>
 decltype(auto) dispatch_ordered(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) return f(Type<bool>{});
   return dispatch_number(lowering, dtype, f);
 }
 
-// The unsigned type of an element's size, for kernels that only move bits.
+// Dispatch on the element size with an unsigned integer type, for kernels that only move bits.
 template <class F>
 decltype(auto) dispatch_size(size_t bytes, const F& f) {
   switch (bytes) {
@@ -162,7 +164,7 @@ decltype(auto) dispatch_size(size_t bytes, const F& f) {
   }
 }
 
-// Any integer tensor as int64, one element at a time: indices.
+// Read one element of an integer tensor, such as an index, as int64.
 inline int64_t integer_at(const std::byte* data, DType dtype, int64_t i) {
   switch (dtype) {
     case DType::int8: return reinterpret_cast<const int8_t*>(data)[i];
@@ -171,12 +173,13 @@ inline int64_t integer_at(const std::byte* data, DType dtype, int64_t i) {
     case DType::uint8: return reinterpret_cast<const uint8_t*>(data)[i];
     case DType::uint16: return reinterpret_cast<const uint16_t*>(data)[i];
     case DType::uint32: return reinterpret_cast<const uint32_t*>(data)[i];
-    case DType::uint64: return reinterpret_cast<const int64_t*>(data)[i];  // above 2^63 is out of range either way
+    // values above 2^63 are out of range as negative indices, too
+    case DType::uint64: return reinterpret_cast<const int64_t*>(data)[i];
     default: return reinterpret_cast<const int32_t*>(data)[i];
   }
 }
 
-// Splits dims around an axis: [outer, n, inner].
+// Splits a shape around one axis into [outer, n, inner].
 struct AxisSplit {
   int64_t outer = 1, n = 1, inner = 1;
   AxisSplit(const Dims& dims, int64_t axis) {

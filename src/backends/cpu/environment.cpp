@@ -1,4 +1,4 @@
-// Reading such a variable, and what is said of a value that is none of the choices.
+// Reads environment variables that select an implementation, and rejects unknown values.
 #include "backends/cpu/environment.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::string_view asked_for(const char* variable, std::initializer_list<std::stri
     if (!list.empty()) list += &choice == choices.end() - 1 ? " or " : ", ";
     list += choice;
   }
-  throw DeviceError(cat(variable, " is '", wish, "'; it may be ", list));
+  throw DeviceError(cat("environment variable ", variable, " must be ", list, ", got '", wish, "'"));
 }
 
 }  // namespace mpsgraph::cpu

@@ -1,4 +1,4 @@
-// Environment variables that ask for one of several ways to compute the same, so that each can be tested and measured.
+// Environment variables that select one of several equivalent implementations, so that each can be tested and measured.
 #pragma once
 
 #include <initializer_list>
@@ -6,8 +6,10 @@
 
 namespace mpsgraph::cpu {
 
-// The variable's value; empty where it is not set, or empty. Throws DeviceError for what is not among the choices.
-// The caller keeps the value: it is read before the first computation, and later changes do nothing.
+// Return the value of an environment variable, or an empty string if it is unset or empty. Throw DeviceError if the
+// value is not one of `choices`.
+//
+// Callers read the variable once, before the first computation, and keep the result; later changes have no effect.
 std::string_view asked_for(const char* variable, std::initializer_list<std::string_view> choices);
 
 }  // namespace mpsgraph::cpu

@@ -1,4 +1,4 @@
-// Frames, the run loop, and the printed plan.
+// A compiled CPU program: frames, the loop that runs the kernels, and the printed plan.
 #include "backends/cpu/executable.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables)
     : lowered_(std::move(lowered)), variables_(std::move(variables)) {
-  // Kernels only read constants, so large ones stay where they are.
+  // Kernels only read constants, so large constants are used in place and only small ones are copied.
   const auto stays = [](const ConstantPtr& constant) {
     return !constant || (!constant->is_splat() && constant->stored_bytes() >= large_constant);
   };
@@ -44,7 +44,7 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
       external_.push_back({slot, info});
   }
   uses_openmp_ = std::ranges::any_of(lowered_.all_kernels, [](const Kernel* k) { return k && k->uses_openmp(); });
-  free_frames_.push_back(new_frame());  // the first run finds its frame and its memory ready
+  free_frames_.push_back(new_frame());  // allocated here so that the first run does not have to
   Arenas::get().join(lowered_.arena_bytes);
 }
 
@@ -114,7 +114,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
     frame.pointers[lent.slot] = place ? place : owned->base + lowered_.slots[lent.slot].offset;
   }
   frame.history.clear();
-  uint64_t time = 0;  // 0: says nothing of how long it takes
+  uint64_t time = 0;  // 0: not measured
   {
     const ThreadPool::Alone alone(owned->alone);
     const auto fork = owned->alone || uses_openmp_ ? nullptr : runtime::LentTeam::current();
@@ -158,7 +158,7 @@ std::string CpuProgram::plan() const {
   out << lowered_.kernels.size() << " kernels, arena " << lowered_.arena_bytes << " bytes, constants "
       << constant_bytes_ << " bytes\n";
   for (const auto& kernel : lowered_.kernels) out << "  " << kernel->name << ": " << kernel->description() << "\n";
-  constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant", "entered by its kernel"};
+  constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant", "allocated by its kernel"};
   for (size_t i = 0; i < lowered_.slots.size(); i++) {
     const SlotInfo& info = lowered_.slots[i];
     out << "  slot " << i << ": " << info.bytes << " bytes, " << homes[static_cast<int>(info.home)];

@@ -1,4 +1,4 @@
-// A compiled program on the CPU: a flat list of kernels over frames.
+// A compiled program on the CPU: a flat list of kernels that run on frames.
 #pragma once
 
 #include <mutex>
@@ -26,13 +26,13 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::string plan() const override;
 
  private:
-  // A frame is for one run at a time; runs on several queues get one each. Its slots point into the arena of its last
-  // run.
+  // A frame serves one run at a time, so concurrent runs on several queues use one frame each. Its slots point into the
+  // arena of its most recent run.
   struct OwnedFrame {
     Frame frame;
-    std::shared_ptr<runtime::Buffer> arena;  // during a run
-    std::byte* base = nullptr;               // where that lies, or lay
-    bool alone = false;                      // this run, without helpers
+    std::shared_ptr<runtime::Buffer> arena;  // held only during a run
+    std::byte* base = nullptr;               // address of the current or most recent arena
+    bool alone = false;                      // this run uses no helper threads
   };
   std::unique_ptr<OwnedFrame> take_frame();
   std::unique_ptr<OwnedFrame> new_frame() const;
@@ -44,11 +44,12 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::shared_ptr<runtime::Buffer> constants_;
   std::vector<std::byte*> constant_pointers_;
   size_t constant_bytes_ = 0;
-  std::vector<std::pair<Slot, SlotInfo>> external_;  // feeds, results and variables: entered before each run
+  // feeds, results, and variables, whose pointers are set before each run
+  std::vector<std::pair<Slot, SlotInfo>> external_;
   bool uses_openmp_ = false;
   std::once_flag described_;
-  std::shared_ptr<const KernelDescriptions> descriptions_;  // made when a profile first asks
-  std::mutex mutex_;  // of what follows
+  std::shared_ptr<const KernelDescriptions> descriptions_;  // created on the first profiled run
+  std::mutex mutex_;  // guards the members below
   std::vector<std::unique_ptr<OwnedFrame>> free_frames_;
   ThreadChoice choice_;
 };

@@ -1,8 +1,9 @@
-// While it lives, numbers too small for a full mantissa (below 2^-126 in float32) count as zero on this thread, as
-// operands of arithmetic and as results (decision 0017).
+// Treats denormal numbers (below 2^-126 in float32) as zero on this thread while an object of this class exists, both
+// as operands and as results (decision 0017).
 //
-// What decays, gradients of what is learnt, an optimizer's momentum of a unit that is dead, ends among such numbers and
-// never leaves them, and an x86 core spends some hundred cycles on each. Other processors' cores do not, and keep them.
+// Values that decay, such as gradients late in training or the optimizer momentum of a dead unit, end up as denormals
+// and stay there, and an x86 core spends about a hundred cycles on each. Other processors handle denormals at full
+// speed, so they keep them.
 #pragma once
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
-// Half and BFloat16: what elements are stored as, which convert from and to float inline and without branches, so that
-// loops over them become vectors.
+// Half and BFloat16: storage types for float16 and bfloat16 elements. Their conversions to and from float are inline
+// and branch-free, so the compiler can vectorize loops over them.
 #pragma once
 
 #include <bit>
@@ -13,15 +13,17 @@ struct Half {
   Half(float value) {
     const uint32_t all = std::bit_cast<uint32_t>(value), sign = (all >> 16) & 0x8000u, u = all & 0x7fffffffu;
     const uint32_t normal = (u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13;
-    // Adding 0.5 moves a subnormal's bits to the bottom of the mantissa, rounded to nearest even.
+    // Adding 0.5 shifts the bits of a subnormal to the bottom of the mantissa, rounding to nearest even.
     const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(u) + 0.5f) - 0x3f000000u;
     const uint32_t big = u > 0x7f800000u ? 0x7e00u | ((u >> 13) & 0x3ffu) : 0x7c00u;
     bits = static_cast<uint16_t>(sign | (u >= 0x47800000u ? big : u < 0x38800000u ? small : normal));
   }
-  // Without subnormal floats, which a program takes for zero: subnormals of float16 are no subnormals of float32.
+  // Converts without producing float32 subnormals, which programs flush to zero. Every float16 subnormal is a normal
+  // float32 number.
   operator float() const {
     const uint32_t magnitude = (bits & 0x7fffu) << 13;
-    const uint32_t normal = magnitude + (magnitude >= 0x0f800000u ? 224u << 23 : 112u << 23);  // infinity and NaN stay
+    // preserves infinity and NaN
+    const uint32_t normal = magnitude + (magnitude >= 0x0f800000u ? 224u << 23 : 112u << 23);
     const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + (113u << 23)) - 0x1p-14f);
     return std::bit_cast<float>((magnitude < 0x00800000u ? small : normal) | (bits & 0x8000u) << 16);
   }

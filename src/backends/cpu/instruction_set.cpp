@@ -1,4 +1,4 @@
-// Asked of the processor once, and of the environment.
+// Instruction set selection: CPUID, and an environment variable that overrides it. Both are read once.
 #include "backends/cpu/instruction_set.h"
 
 #include "backends/cpu/environment.h"

@@ -1,17 +1,18 @@
-// Which instruction set the kernels use, and the choice of what stands once in each of their namespaces.
+// The instruction set that kernels use, and a macro that selects the matching version of code compiled once per set.
 #pragma once
 
 #include <string_view>
 
 namespace mpsgraph::cpu {
 
-// Of this processor the widest, or what MPSGRAPH_INSTRUCTION_SET asks for: "AVX-512", "AVX2", "baseline".
+// Return the widest instruction set this processor supports, or the one that MPSGRAPH_INSTRUCTION_SET requests:
+// "AVX-512", "AVX2", or "baseline".
 std::string_view instruction_set();
 
 }  // namespace mpsgraph::cpu
 
-// avx512::name, avx2::name or baseline::name. Elsewhere than on x86 there is only the last one, and what is not
-// compiled must not be named.
+// Select avx512::name, avx2::name, or baseline::name. Other architectures than x86 compile only the baseline version,
+// so the macro must not mention the other two there.
 #if defined(__x86_64__)
 #define MPSGRAPH_BY_INSTRUCTION_SET(name)                         \
   (::mpsgraph::cpu::instruction_set() == "AVX-512" ? avx512::name \

@@ -1,4 +1,4 @@
-// The table of kernels: for each kind of operation the ways in which this processor computes it, by precedence.
+// The kernel registry: for each kind of operation, its implementations on the CPU in order of precedence.
 #include "backends/cpu/kernel.h"
 
 #include "backends/cpu/kernel_choice.h"
@@ -39,7 +39,8 @@ void DescribedKernel::describe(std::string description) { description_ = std::mo
 
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence) {
   Lower& place = table()[kind][static_cast<size_t>(precedence)];
-  if (place) throw GraphError(cat("two kernels of one precedence are defined for '", kind, "'"));
+  if (place)
+    throw GraphError(cat("operation kind '", kind, "' already has a kernel of this precedence; register only one"));
   place = lower;
 }
 

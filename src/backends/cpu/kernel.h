@@ -1,8 +1,8 @@
-// Kernel: one prepared step of a CPU executable; Lowering: what a kernel is made from.
+// Kernel: one prepared step of a CPU executable. Lowering: the information a kernel is built from.
 //
-// A kernel addresses its operands by slots. A frame maps slots to memory: arena offsets are fixed
-// when the frame is made; feeds, results and variables are entered before each run. So a step is a
-// walk over a flat list: no allocation, no hashing, no lock in a kernel.
+// A kernel addresses its operands by slot, and a frame maps slots to memory. Arena offsets are fixed when the program
+// is compiled; pointers to feeds, results, and variables are set before each run. A run is therefore a walk over a flat
+// list of kernels, without allocation, hashing, or locks.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace mpsgraph::cpu {
 
 using Slot = int;  // index into Frame::pointers
 
-struct KernelState {  // what a kernel keeps for each frame, e.g. oneDNN memory objects
+struct KernelState {  // per-frame state of a kernel, e.g. oneDNN memory objects
   virtual ~KernelState() = default;
 };
 
@@ -26,9 +26,9 @@ class KernelProfile;  // kernel_profile.h
 
 struct Frame {
   std::vector<std::byte*> pointers;
-  std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; null for most
-  HistoryMemory history;                             // what loops keep for their derivatives, in this run
-  const KernelProfile* profile = nullptr;            // null: nobody looks
+  std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; mostly null
+  HistoryMemory history;  // values that loops of this run keep for their gradients
+  const KernelProfile* profile = nullptr;  // null when not profiling
 
   template <class T>
   T* at(Slot slot) const {
@@ -38,13 +38,13 @@ struct Frame {
 
 class Layout;  // variable_layouts.h
 
-// A dense tensor that a kernel reads or writes: row-major, unless it is weights in their home layout.
+// A dense tensor that a kernel reads or writes. It is row-major unless it holds convolution weights in a packed layout.
 struct Operand {
   Slot slot = -1;
   DType dtype = DType::float32;
   Dims dims;
   const Layout* layout =
-      nullptr;  // null: row-major; else only for kernels of convolutions and fused element-wise kernels
+      nullptr;  // null: row-major; only convolutions and fused element-wise kernels see other layouts
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 };
@@ -54,17 +54,17 @@ class Kernel {
   virtual ~Kernel();
   virtual void run(Frame& frame) const = 0;
   virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
-  virtual std::string description() const { return {}; }  // for the printed plan
-  virtual bool uses_openmp() const { return false; }      // whose team is then its own
-  std::string name;   // the operation's name, set by the lowering
-  int index = -1;     // into Frame::states, set by the lowering
-  std::vector<const Operation*> operations;  // what it computes, for profiles; several when kernels were merged
-  size_t copied_bytes = 0;  // by a copy, which computes no operation
+  virtual std::string description() const { return {}; }  // shown in the printed plan
+  virtual bool uses_openmp() const { return false; }  // such a kernel runs on the OpenMP team
+  std::string name;  // operation name, set by the lowering
+  int index = -1;  // index into Frame::states, set by the lowering
+  std::vector<const Operation*> operations;  // for profiles; more than one if kernels were merged
+  size_t copied_bytes = 0;  // for copies, which implement no operation
 };
 
 struct ConstantWeights;  // prepacked_weights.h
 
-// Handed to a lowering function for one operation.
+// The interface through which the kernel factory of one operation queries operands and reserves memory.
 class Lowering {
  public:
   virtual ~Lowering() = default;
@@ -72,37 +72,40 @@ class Lowering {
   virtual Operand input(size_t i) const = 0;
   virtual Operand output(size_t i = 0) const = 0;
   virtual size_t input_count() const { return operation().inputs.size(); }
-  // The value of operand i, if it is a constant with all its elements. A kernel that asks for it and gets it packs it,
-  // and does not read the operand's slot.
+  // Return the value of operand i if it is a constant that is not a splat. A kernel that receives weights must pack
+  // them, and must not read the operand's slot.
   virtual ConstantWeights constant(size_t i);
-  // Memory that lives during this kernel only.
+  // Reserve scratch memory that lives only while this kernel runs.
   virtual Slot scratch(size_t bytes) = 0;
-  // Offers that output `o` may be written into the memory of input `i`, because the kernel reads each element of
-  // that input before it writes the same byte range. Taken when the input dies here. The kernel must not care.
+  // Allow output `o` to share the memory of input `i`. A kernel may call this if it reads each input element before it
+  // writes the same byte range. The offer is accepted only if this kernel is the last to use the input, so the kernel
+  // must work either way.
   virtual void may_share(size_t o, size_t i) = 0;
-  // Says that the kernel finds memory for output `o` itself, when it runs, and enters it into the frame.
+  // Declare that the kernel allocates memory for output `o` when it runs, and stores the pointer in the frame.
   virtual void enters_memory(size_t o) = 0;
-  virtual bool reference_only() const = 0;  // plain loops, for tests
+  virtual bool reference_only() const = 0;  // plain loops, used by tests
 
   const Attributes& attributes() const { return operation().attributes; }
 };
 
 using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 
-// Of several kernels for one kind the one of the highest precedence comes first; what it cannot do it hands down.
+// If several kernels implement one kind of operation, the one of highest precedence comes first and defers to the next
+// for the cases it does not support.
 enum class Precedence : uint8_t {
-  plain,    // runs everywhere
-  library,  // oneDNN's, where the library is there
-  own       // ours, where they are faster than the library's
+  plain,  // portable
+  library,  // oneDNN, if available
+  own  // hand-written kernels that are faster than oneDNN
 };
-Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // null when the CPU has none
+Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // null if the CPU has no kernel
 
-// What a file of kernels brings. It stands at the file's end:
+// Registers the kernels that a file defines. Place the registration at the end of the file:
 //   const Kernels pooling_kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 using Kernels = Registration<Kernel>;
-void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);  // in such a block
+// called in such a block
+void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);
 
-// Of a kernel that runs a callable, what is the same whatever the callable: compiled once, not for each of them.
+// The part of a function kernel that does not depend on the callable, so that it is compiled only once.
 class DescribedKernel : public Kernel {
  public:
   ~DescribedKernel() override;
@@ -123,7 +126,7 @@ class FunctionKernel final : public DescribedKernel {
   Function function_;
 };
 
-// A kernel from a callable, for everything that needs no state:
+// Make a stateless kernel from a callable:
 //   return kernel([=](Frame& f) { ... f.at<float>(x.slot) ... });
 template <class Function>
 std::unique_ptr<Kernel> kernel(Function function) {

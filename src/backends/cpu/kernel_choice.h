@@ -1,15 +1,16 @@
-// Kernels of composites that suit some operands only: whether the CPU keeps an operation or expands it.
+// Kernels for composite operations that support only some operands: the CPU keeps the operation or expands it.
 #pragma once
 
 #include "backends/cpu/kernel.h"
 
 namespace mpsgraph::cpu {
 
-// As define_kernel, of a composite: for other operands it is expanded, and always where loops shall be plain.
+// Register a kernel for a composite operation, like define_kernel. The composite is expanded if `suits` rejects the
+// operands, and always when tests request plain loops.
 void define_composite(std::string_view kind, Lower lower, bool (*suits)(const Operation&));
 
-// Is there a kernel, and for these operands?
+// Return whether the CPU has a kernel for this operation and its operands.
 bool has_kernel(const Operation& operation);
-bool has_plain_kernel(const Operation& operation);  // likewise, where loops shall be plain
+bool has_plain_kernel(const Operation& operation);  // the same for plain loops
 
 }  // namespace mpsgraph::cpu

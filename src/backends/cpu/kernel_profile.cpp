@@ -1,4 +1,4 @@
-// Descriptions from operations, and the timed walk.
+// Profiling of kernels: builds their descriptions from operations, and times each kernel of a run.
 #include "backends/cpu/kernel_profile.h"
 
 #include "compiler/operation_cost.h"
@@ -6,8 +6,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr size_t most_operations = 4;      // of a merged kernel, that its types are written out of
-constexpr size_t most_characters = 240;  // of what a kernel says of itself
+constexpr size_t most_operations = 4;      // operations of a merged kernel whose types are listed
+constexpr size_t most_characters = 240;  // of a kernel's own description
 
 std::string types_of(const Operation& operation) {
   std::string text;
@@ -45,7 +45,7 @@ runtime::KernelDescription describe(const Kernel& kernel) {
   return description;
 }
 
-// Also when the kernel throws: the profile then shows what failed.
+// Records the time in the destructor, so that a profile also shows a kernel that throws.
 struct Timed {
   const runtime::Profiler::Session session;
   const std::shared_ptr<const KernelDescriptions>& descriptions;
@@ -59,7 +59,7 @@ struct Timed {
           session,
           {.name = {}, .category = "kernel", .kernel = {descriptions, &(*descriptions)[static_cast<size_t>(index)]}},
           begin, end);
-    } catch (...) {  // without memory for it the record is missing, and the work is not
+    } catch (...) {  // out of memory: drop the record, keep the result
     }
   }
 };

@@ -1,6 +1,6 @@
-// KernelProfile: times the kernels of one run while a profile is taken, nested ones too.
+// KernelProfile: times the kernels of one run, including nested ones, while a profile is being recorded.
 //
-// A frame without one runs its lists as they are, for one test of a pointer a list.
+// Without a profile, running a list of kernels costs one extra pointer test.
 #pragma once
 
 #include "backends/cpu/lowering.h"
@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu {
 
-// What the profiler shows of each kernel, by Kernel::index. Refers to nothing of the program.
+// Descriptions of all kernels for the profiler, by Kernel::index. They do not refer to the program.
 using KernelDescriptions = std::vector<runtime::KernelDescription>;
 std::shared_ptr<const KernelDescriptions> describe_kernels(const LoweredProgram& lowered);
 

@@ -1,4 +1,4 @@
-// The walk over a program and the decisions about memory that follow it.
+// Lowering of a program to kernels: one walk over its operations, followed by decisions about memory.
 #include "backends/cpu/lowering.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ size_t bytes_of(const TensorType& type) {
   return type.history ? sizeof(HistoryNode*) : static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
 }
 
-// ---- one operation
+// ---- lowering of one operation
 
 class ProgramLowering::OperationLowering final : public Lowering {
  public:
@@ -40,7 +40,8 @@ class ProgramLowering::OperationLowering final : public Lowering {
   }
   void may_share(size_t o, size_t i) override {
     const Slot in = parent_.slot_of(operation_.inputs[i]);
-    // An operand that stands in several places must be harmless in each; one place offers for itself only.
+    // An operand that appears more than once in the input list can be overwritten only if every occurrence allows it,
+    // but an offer covers one occurrence.
     const auto places = std::count_if(operation_.inputs.begin(), operation_.inputs.end(),
                                       [&](Tensor* t) { return parent_.slot_of(t) == in; });
     parent_.shares_.push_back({parent_.slot_of(operation_.output(o)), in, parent_.position_, places == 1});
@@ -54,7 +55,8 @@ class ProgramLowering::OperationLowering final : public Lowering {
     ConstantWeights weights = Lowering::constant(i);
     const Slot slot = weights ? parent_.slot_of(operation_.inputs[i]) : 0;
     const auto is_it = [&](Tensor* t) { return parent_.slot_of(t) == slot; };
-    if (!weights || std::ranges::count_if(operation_.inputs, is_it) > 1) return weights;  // read in another place
+    // another input reads the constant, too
+    if (!weights || std::ranges::count_if(operation_.inputs, is_it) > 1) return weights;
     weights.packed = [&parent = parent_, use = ConstantUse{slot, parent_.position_}] { parent.packed_.insert(use); };
     return weights;
   }
@@ -66,7 +68,7 @@ class ProgramLowering::OperationLowering final : public Lowering {
 };
 
 Slot ProgramLowering::new_slot(size_t bytes) {
-  runtime::require_memory(bytes);  // before a kernel prepares tables for it
+  runtime::require_memory(bytes);  // checked before a kernel prepares its tables
   const Slot slot = static_cast<Slot>(out_.slots.size());
   SlotInfo info;
   info.bytes = bytes;
@@ -84,7 +86,8 @@ Slot ProgramLowering::slot_of(Tensor* tensor) {
     return found->second;
   }
   if (!tensor->operation->is("constant"))
-    throw GraphError(cat("[", tensor->operation->kind(), "] '", tensor->name(), "' is used before it is computed"));
+    throw GraphError(cat("[", tensor->operation->kind(), "] '", tensor->name(), "' is used before it is computed; ",
+                         "operations must be in execution order"));
   const Slot slot = new_slot(bytes_of(tensor->type));
   out_.slots[slot].home = Home::constant;
   out_.slots[slot].index = static_cast<int>(out_.constants.size());
@@ -94,7 +97,7 @@ Slot ProgramLowering::slot_of(Tensor* tensor) {
   return slot;
 }
 
-// Constants of which kernels have taken forms that were made before, and whose elements nobody reads.
+// Drop constants whose elements no kernel reads, because all of their users took a form that was packed beforehand.
 void ProgramLowering::leave_packed_constants() {
   std::unordered_map<Slot, bool> read;
   for (const ConstantUse& use : used_) read[use.first] = read[use.first] || !packed_.contains(use);
@@ -157,7 +160,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     return;
   }
   if (!operation.outputs.empty() && awaited_.count(operation.output()))
-    return bind(operation.output(), new_slot(0));  // it is computed with its update
+    return bind(operation.output(), new_slot(0));  // computed by the kernel of its update
   for (Tensor* in : operation.inputs) touch(slot_of(in));
   for (const auto& output : operation.outputs)
     if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
@@ -172,14 +175,15 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   const Lower factory = find_kernel(operation.kind());
   if (!factory)
     throw UnsupportedError(
-        cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
+        cat("[", operation.kind(), "] the CPU has no kernel for operation '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
   auto kernel = factory(lowering);
   if (operation.is("fused_elementwise")) kernel = with_gradient(std::move(kernel), operation, lowering, list);
   list.push_back(registered(std::move(kernel), operation));
 }
 
-// Gradients of weights that one region reads, and nobody else, wait for it: it may be their update.
+// Find weight gradients whose only user is one fused element-wise kernel, usually the optimizer's update. The gradient
+// is deferred so that both can become a single kernel.
 void ProgramLowering::find_updates(Block& block) {
   std::unordered_map<const Tensor*, std::vector<const Operation*>> users;
   const std::function<void(Block&)> visit = [&](Block& inside) {
@@ -191,11 +195,11 @@ void ProgramLowering::find_updates(Block& block) {
   };
   visit(block);
   for (Tensor* target : out_.program.targets) users[target].push_back(nullptr);
-  std::unordered_map<const Operation*, int> awaiting;  // one each
+  std::unordered_map<const Operation*, int> awaiting;  // at most one for each update
   for (auto& operation : block.operations) {
     if (!computes_in_blocks(*operation)) continue;
     const auto& by = users[operation->output()];
-    // What reads a variable may be the variable's own memory, which its update changes.
+    // A read may alias the variable's memory, which the update overwrites while the gradient is still being computed.
     const bool of_variables = std::any_of(operation->inputs.begin(), operation->inputs.end(), [](const Tensor* in) {
       while (is_alias(*in->operation)) in = in->operation->input(0);
       return in->operation->is("read");
@@ -205,8 +209,8 @@ void ProgramLowering::find_updates(Block& block) {
   }
 }
 
-// A region with the gradient that waits for it as one kernel; where it does not take it in blocks, the gradient's
-// kernel goes in front.
+// Combine a fused element-wise kernel with the gradient deferred for it. If the fused kernel cannot consume the
+// gradient in blocks, the gradient gets a separate kernel, which runs first.
 std::unique_ptr<Kernel> ProgramLowering::with_gradient(std::unique_ptr<Kernel> update, Operation& operation,
                                                        Lowering& lowering, KernelList& list) {
   const auto found = std::find_if(operation.inputs.begin(), operation.inputs.end(),
@@ -249,7 +253,7 @@ void ProgramLowering::lower_read(Operation& operation, KernelList& list) {
   }
   touch(variable);
   list.push_back(registered(kernel([=](Frame& f) { home->to_row_major(f.pointers[variable], f.pointers[copy]); },
-                                   "read out of its home layout"),
+                                   "convert to row-major layout"),
                             operation));
 }
 
@@ -262,11 +266,12 @@ void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
   auto copy =
       comes_home
           ? kernel([=](Frame& f) { home->from_row_major(f.pointers[value], f.pointers[variable]); },
-                   "write into its home layout")
+                   "convert to preferred layout")
           : std::unique_ptr<Kernel>(kernel(
                 [=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
   copy = registered(std::move(copy), operation);
-  const bool may_end_between = out_.slots[value].first < last_check_;  // and the variable is to stay as it was
+  // a failed check must leave the variable unchanged
+  const bool may_end_between = out_.slots[value].first < last_check_;
   assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home || may_end_between});
   list.push_back(std::move(copy));
 }
@@ -279,16 +284,17 @@ KernelList ProgramLowering::lower_block(Block& block) {
   return list;
 }
 
-// ---- state
+// ---- variables and memory
 
-// A read is the variable's own memory, unless it is still in use after an assign to that variable.
+// Find reads that need a copy. A read normally aliases the variable's memory, unless the value is still in use after an
+// assignment to that variable.
 void ProgramLowering::find_overwritten_reads(Block& block) {
   std::unordered_map<const Tensor*, std::vector<int>> assigned_at;  // variable -> positions in this block
   std::unordered_map<const Tensor*, int> last_use;                   // value -> position, through aliases
   std::vector<const Operation*> reads;
   std::unordered_map<const Operation*, int> index;
   int i = 0;
-  // Everything nested counts at its owner's position.
+  // Nested operations count as being at the position of the operation that contains them.
   const std::function<void(Operation&, int)> visit = [&](Operation& operation, int at) {
     for (Tensor* in : operation.inputs) last_use[in] = at;
     if (operation.is("assign")) assigned_at[operation.input(0)].push_back(at);
@@ -305,7 +311,7 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
   for (Tensor* result : block.results) last_use[result] = i;
   if (!block.owner)
     for (Tensor* target : out_.program.targets) last_use[target] = i;
-  for (size_t k = block.operations.size(); k-- > 0;) {  // uses of an alias are uses of what it aliases
+  for (size_t k = block.operations.size(); k-- > 0;) {  // uses of an alias count as uses of its source
     const Operation& operation = *block.operations[k];
     if (is_alias(operation) && last_use.count(operation.output())) {
       int& use = last_use[operation.input(0)];
@@ -320,7 +326,8 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
     for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
 }
 
-// The kernel that computes a variable's next value writes it into the variable, if nobody needs the old one any more.
+// Let the kernel that computes a variable's next value write directly into the variable, if the old value is no longer
+// needed.
 void ProgramLowering::write_assigns_in_place() {
   std::unordered_map<Slot, int> count;
   for (const Assign& assign : assigns_) count[assign.variable]++;
@@ -347,7 +354,7 @@ void ProgramLowering::write_assigns_in_place() {
   }
 }
 
-// Targets are computed in the caller's memory where that is possible, else copied there at the end.
+// Compute targets directly in the caller's result memory where possible; otherwise copy them there at the end.
 void ProgramLowering::place_results(KernelList& list) {
   next_position();
   for (size_t i = 0; i < out_.program.targets.size(); i++) {
@@ -366,7 +373,7 @@ void ProgramLowering::place_results(KernelList& list) {
   }
 }
 
-// What a callable takes is computed in its memory, where nothing else lies.
+// Compute the operands of a threaded callable directly in the memory it provides, if no other slot shares that memory.
 void ProgramLowering::lend_places() {
   for (const LentPlace& offer : offered_) {
     SlotInfo& info = out_.slots[offer.slot];
@@ -395,17 +402,17 @@ void ProgramLowering::share_memory() {
   }
 }
 
-// Neighbouring fused kernels that do not depend on each other become one, so that the updates of all variables
-// cost one fork. What they touch is alive during all of it, because they run at the same time.
+// Merge adjacent fused element-wise kernels that do not depend on each other, so that updating all variables needs one
+// parallel loop. The merged kernels run concurrently, so the slots they touch stay alive throughout.
 void ProgramLowering::merge_fused_elementwise(KernelList& list) {
-  // Memory is known by its slot in the arena, and by home and index outside.
+  // Identify memory by its slot inside the arena, and by home and index elsewhere.
   const auto memory = [&](Slot slot) {
     const SlotInfo& info = out_.slots[slot];
     return info.home == Home::arena ? std::pair(-1, slot) : std::pair(static_cast<int>(info.home), info.index);
   };
   KernelList merged;
   std::set<std::pair<int, int>> read, written;
-  std::vector<std::pair<int, int>> runs;  // positions, first and last
+  std::vector<std::pair<int, int>> runs;  // first and last position of each merged group
   for (auto& kernel : list) {
     auto* next = dynamic_cast<FusedElementwiseKernel*>(kernel.get());
     auto* last = merged.empty() ? nullptr : dynamic_cast<FusedElementwiseKernel*>(merged.back().get());

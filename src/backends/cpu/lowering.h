@@ -1,8 +1,8 @@
-// From a Program to kernels over slots: aliases, liveness, in-place updates, control flow.
+// Lowering of a Program to kernels over slots: aliases, liveness, in-place updates, and control flow.
 //
-// One walk in execution order gives each kernel a position and each slot its first and last use;
-// then assigns are let write into their variables, targets into the caller's results, and outputs over inputs
-// that die; at last the arena is planned.
+// One walk in execution order assigns each kernel a position and records the first and last use of each slot. The
+// lowering then lets assignments write directly into variables, targets into the caller's results, and outputs over
+// inputs that are no longer needed. Finally it plans the arena.
 #pragma once
 
 #include <memory>
@@ -23,12 +23,12 @@ namespace mpsgraph::cpu {
 
 using KernelList = std::vector<std::unique_ptr<Kernel>>;
 
-using compiler::is_alias;  // such an operation has no kernel
+using compiler::is_alias;  // aliases have no kernel
 
-// Of a value in a slot. A history is a reference to its last value.
+// Return the bytes a value occupies in its slot. A loop history occupies one pointer, to its last value.
 size_t bytes_of(const TensorType& type);
 
-// A slot of the arena that a run may compute in the memory of a callable that takes it.
+// An arena slot that may instead be placed in memory provided by the threaded callable that consumes it.
 struct LentPlace {
   Slot slot;
   std::shared_ptr<compiler::ThreadedCallable> callable;
@@ -36,37 +36,38 @@ struct LentPlace {
 };
 
 struct LoweredProgram {
-  compiler::Program program;      // types, constants and names that kernels refer to
+  compiler::Program program;      // owns types, constants, and names that kernels refer to
   KernelList kernels;
   std::vector<SlotInfo> slots;
-  std::vector<ConstantPtr> constants;  // null: kernels have their own form of it
-  std::vector<const Kernel*> all_kernels;  // nested ones too, by Kernel::index
+  std::vector<ConstantPtr> constants;  // null if kernels use only packed forms
+  std::vector<const Kernel*> all_kernels;  // by Kernel::index, including nested kernels
   std::vector<LentPlace> lent;
-  std::vector<LayoutPtr> variable_layouts; // what the kernels expect, by variable
+  std::vector<LayoutPtr> variable_layouts; // layouts that the kernels expect
   size_t arena_bytes = 0;
 };
 
-// `present`: the layouts that the variables have now.
+// Lower a program to kernels. `present` holds the current layouts of its variables.
 LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, bool reference_only);
 
-// What lowering control flow needs of the walk over the program (control_flow.cpp).
+// State of the walk over the program; its public part is the interface for lowering control flow (control_flow.cpp).
 class ProgramLowering {
  public:
   explicit ProgramLowering(LoweredProgram& result, bool reference_only)
       : out_(result), reference_only_(reference_only) {}
   void run();
 
-  Slot slot_of(Tensor* tensor);                       // materialises constants
-  Slot new_slot(size_t bytes);                        // arena, alive from here
+  Slot slot_of(Tensor* tensor);                       // materializes constants
+  Slot new_slot(size_t bytes);                        // in the arena, alive from this position on
   void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot; }
-  void touch(Slot slot);                              // read or written here
+  void touch(Slot slot);                              // records a use at this position
   int position() const { return position_; }
   int next_position() { return use_ = ++position_; }
   KernelList lower_block(Block& block);
-  // Within a loop: what was made before it and is used in it stays alive to its end.
+  // Mark the extent of a loop: values created before the loop and used in it stay alive until its end.
   void begin_loop();
   void end_loop();
-  // Copies between memory of the same size; into or out of a variable's home layout when its layouts say so.
+  // Copy memory of the same size. If the two slots have different layouts, convert to or from the variable's packed
+  // layout.
   std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
   std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, const Operation& operation);
 
@@ -83,7 +84,7 @@ class ProgramLowering {
     Slot value, variable;
     Kernel* kernel;
     bool fixed;
-  };  // fixed: the copy cannot be saved
+  };  // fixed: the copy cannot be eliminated
 
   void lower_operation(Operation& operation, KernelList& list);
   void find_updates(Block& block);
@@ -109,17 +110,17 @@ class ProgramLowering {
   std::unordered_map<const Tensor*, LayoutPtr> homes_;  // of variables
   int position_ = 0;
   int depth_ = 0;
-  int last_check_ = -1;  // where the last kernel stands that may end the run
+  int last_check_ = -1;  // position of the last kernel that may abort the run
   std::unordered_map<const Tensor*, Slot> slots_;
-  std::unordered_map<const Operation*, bool> copied_reads_;  // reads whose variable changes while they are in use
-  std::unordered_map<const Tensor*, Operation*> awaited_;  // gradients that their update computes, by result
+  std::unordered_map<const Operation*, bool> copied_reads_;  // reads that must be copied
+  std::unordered_map<const Tensor*, Operation*> awaited_;  // deferred gradients, by result
   std::vector<Share> shares_;
   std::vector<Assign> assigns_;
-  std::vector<LentPlace> offered_;  // what callables take
+  std::vector<LentPlace> offered_;  // operands of threaded callables
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;
-  // Where the slots of constants were asked for, and where a form of the constant was taken instead.
+  // The uses of each constant's slot, and the uses for which the kernel took a packed form instead.
   using ConstantUse = std::pair<Slot, int>;
   static constexpr int after_all = -1;
   int use_ = 0;

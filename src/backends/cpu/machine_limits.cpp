@@ -1,4 +1,4 @@
-// The best of a few short measurements.
+// Measures the machine's peak rates: the best of a few short runs.
 #include "backends/cpu/machine_limits.h"
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int repetitions = 5;
-constexpr int64_t rounds = 200'000;           // of the arithmetic: some milliseconds
-constexpr int64_t copied = int64_t{1} << 27;  // bytes, more than the caches of most machines hold
+constexpr int64_t rounds = 200'000;           // arithmetic rounds, a few milliseconds
+constexpr int64_t copied = int64_t{1} << 27;  // bytes, more than the caches of most machines
 
-// The amount over the shortest time.
+// Return the amount of work divided by the shortest time.
 template <class Work>
 double best_rate(const Work& work) {
   double rate = 0;

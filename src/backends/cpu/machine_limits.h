@@ -1,4 +1,4 @@
-// What this machine can do at most: multiply-adds from registers, bytes between memory and processor. Measured.
+// Measured upper limits of this machine: multiply-adds on registers, and memory bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct DeviceLimits;
 
 namespace mpsgraph::cpu {
 
-// Multiply-adds of independent registers, `rounds` times; returns how many FLOPs that were.
+// Loops of multiply-adds on independent registers. Each runs `rounds` rounds and returns the number of FLOPs.
 struct ArithmeticLoops {
   double (*float32)(int64_t rounds);
   double (*float64)(int64_t rounds);
@@ -22,15 +22,15 @@ extern const ArithmeticLoops arithmetic_loops;
 }
 namespace avx512 {
 extern const ArithmeticLoops arithmetic_loops;
-double bfloat16_loop(int64_t rounds);  // needs AVX512_BF16
-double integer_loop(int64_t rounds);   // of bytes into int32 sums; needs AVX512_VNNI
+double bfloat16_loop(int64_t rounds);  // requires AVX512_BF16
+double integer_loop(int64_t rounds);   // 8-bit products summed in int32; requires AVX512_VNNI
 }  // namespace avx512
-namespace amx {  // need AMX
+namespace amx {  // requires AMX
 double bfloat16_loop(int64_t rounds);
 double integer_loop(int64_t rounds);
 }  // namespace amx
 
-// By all threads; takes about a tenth of a second.
+// Measure the limits of this machine with all threads. Takes about a tenth of a second.
 runtime::DeviceLimits measure_limits();
 
 }  // namespace mpsgraph::cpu

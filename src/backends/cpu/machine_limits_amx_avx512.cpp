@@ -1,4 +1,4 @@
-// The machine's arithmetic in AMX's registers.
+// Peak arithmetic of AMX.
 #include <immintrin.h>
 
 #include "backends/cpu/machine_limits.h"

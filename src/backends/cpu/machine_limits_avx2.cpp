@@ -1,4 +1,4 @@
-// The machine's arithmetic with AVX2.
+// Peak arithmetic of AVX2.
 #define MPSGRAPH_ISA avx2
 #define MPSGRAPH_VECTOR_BYTES 32
 #define MPSGRAPH_CHAINS 12

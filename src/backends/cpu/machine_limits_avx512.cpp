@@ -1,4 +1,4 @@
-// The machine's arithmetic with AVX-512.
+// Peak arithmetic of AVX-512.
 #define MPSGRAPH_ISA avx512
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_CHAINS 24
@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu::avx512 {
 
-// The loops over chains are unrolled, those that begin the sums too: an array whose places are computed stays in
+// All loops over chains are unrolled, including the initialization: an array with variable indices would stay in
 // memory.
 
 __attribute__((target("avx512bf16"))) double bfloat16_loop(int64_t rounds) {

@@ -1,4 +1,4 @@
-// The machine's arithmetic with the instruction set that is always there.
+// Peak arithmetic of the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #define MPSGRAPH_VECTOR_BYTES 16
 #define MPSGRAPH_CHAINS 10

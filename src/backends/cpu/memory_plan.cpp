@@ -1,4 +1,4 @@
-// Linear scan over slots by first use: a freed range goes to the next slot that fits best.
+// Linear scan over slots by first use; each slot takes the best-fitting free range.
 #include "backends/cpu/memory_plan.h"
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr size_t alignment = 64;  // a cache line and the widest vector
+constexpr size_t alignment = 64;  // cache line and widest vector
 
-// Free ranges by offset (to join neighbours) and by size (to find the best fit).
+// Free ranges, indexed by offset to merge neighbors and by size to find the best fit.
 class FreeRanges {
  public:
   size_t take(size_t bytes) {
@@ -23,7 +23,7 @@ class FreeRanges {
       if (size > bytes) add(offset + bytes, size - bytes);
       return offset;
     }
-    // Grow: the free range at the end, if any, becomes part of the new one.
+    // If nothing fits, grow the arena; a free range at its end becomes part of the new range.
     size_t offset = end_;
     if (!by_offset_.empty()) {
       const auto last = std::prev(by_offset_.end());

@@ -1,7 +1,7 @@
-// Where each slot of an executable lives, and offsets in the arena by liveness.
+// Memory plan of an executable: where each slot lives, and arena offsets assigned by liveness.
 //
-// A slot is alive from the position of the kernel that writes it first to the last that reads it;
-// slots that are not alive together may share arena bytes. Planning is near linear in slots.
+// A slot is alive from the kernel that first writes it to the kernel that last reads it. Slots that are not alive at
+// the same time may share arena bytes. Planning takes almost linear time in the number of slots.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,20 @@
 
 namespace mpsgraph::cpu {
 
-enum class Home : uint8_t { arena, feed, result, variable, constant, entered };  // entered: by its kernel, when it runs
+// entered: allocated by its kernel at run time
+enum class Home : uint8_t { arena, feed, result, variable, constant, entered };
 
 struct SlotInfo {
   Home home = Home::arena;
-  int index = -1;  // which feed, result, variable or constant
+  int index = -1;  // index of the feed, result, variable, or constant
   size_t bytes = 0;
   int first = -1, last = -1;  // kernel positions
-  Slot memory = -1;  // the slot whose memory this one uses: itself, or one that it replaces in place
+  Slot memory = -1;  // slot that owns the memory: itself, or the input it overwrites
   size_t offset = 0;  // in the arena
-  bool alone = false;  // shares its memory with no other slot
+  bool alone = false;  // must not share its memory with another slot
 };
 
-// Fills the offsets of arena slots that stand for themselves; returns the arena's size.
+// Assign offsets to the arena slots that own their memory; return the size of the arena.
 size_t plan_arena(std::vector<SlotInfo>& slots);
 
 }  // namespace mpsgraph::cpu

@@ -1,4 +1,4 @@
-// Engine, streams, and the run of primitives over frames.
+// oneDNN engine, streams, and the execution of primitives on frames.
 #include "backends/cpu/onednn_kernel.h"
 
 #include <omp.h>
@@ -12,7 +12,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Executables hold their primitives themselves: oneDNN's cache only has to serve those that are compiled again.
+// Executables own their primitives, so oneDNN's cache only helps programs that are compiled again.
 constexpr int cached_primitives = 256;
 
 dnnl::engine first_engine() {
@@ -34,9 +34,10 @@ dnnl::stream& onednn_stream() {
 
 namespace {
 
-thread_local bool has_threads = false;  // of oneDNN's, which wait for this one's next loop
+thread_local bool has_threads = false;  // OpenMP workers exist that wait for this thread's next loop
 
-// A forked child has none of them, and would wait for them in whatever uses OpenMP there.
+// Release the OpenMP workers before a fork. A forked child does not inherit them, and any code using OpenMP would wait
+// for them there forever.
 void end_threads() {
   if (has_threads) omp_pause_resource_all(omp_pause_soft);
   has_threads = false;
@@ -70,7 +71,7 @@ std::optional<dnnl::memory::data_type> onednn_type(DType dtype) {
   switch (dtype) {
     case DType::float32: return dnnl::memory::data_type::f32;
     case DType::bfloat16: return dnnl::memory::data_type::bf16;
-    default: return std::nullopt;  // float64 is not there, float16 needs hardware that is rare
+    default: return std::nullopt;  // oneDNN has no float64, and few processors support float16
   }
 }
 
@@ -163,7 +164,7 @@ void relu_of(Frame& frame, const Operand& result) {
   const int64_t n = result.elements();
   if (result.dtype == DType::float32)
     relu_in_place(frame.at<float>(result.slot), n, [](float x) { return x < 0; });
-  else  // bfloat16 as its bits: above those of -0, up to those of -infinity
+  else  // bfloat16 as raw bits: negative means above -0 and up to -infinity
     relu_in_place(frame.at<uint16_t>(result.slot), n, [](uint16_t x) { return x > 0x8000 && x <= 0xff80; });
 }
 
@@ -181,7 +182,8 @@ void OnednnKernel::run(Frame& frame) const {
     }
     const dnnl_status_t status = dnnl_primitive_execute(steps_[i].primitive.get(), stream,
                                                         static_cast<int>(call.arguments.size()), call.arguments.data());
-    if (status != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", status, " in '", name, "'"));
+    if (status != dnnl_success)
+      throw DeviceError(cat("oneDNN returned error status ", status, " while running kernel '", name, "'"));
   }
   if (relu_) relu_of(frame, *relu_);
 }

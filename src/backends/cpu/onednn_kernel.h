@@ -1,4 +1,4 @@
-// A kernel that runs a few oneDNN primitives in order, with its memory objects kept in the frame.
+// A kernel that runs a sequence of oneDNN primitives, whose memory objects are kept in the frame.
 #pragma once
 
 #include <dnnl.hpp>
@@ -12,11 +12,12 @@
 namespace mpsgraph::cpu {
 
 const dnnl::engine& onednn_engine();
-dnnl::stream& onednn_stream();  // of this thread
-std::optional<dnnl::memory::data_type> onednn_type(DType dtype);  // what oneDNN computes convolutions and products in
+dnnl::stream& onednn_stream();  // of the calling thread
+std::optional<dnnl::memory::data_type> onednn_type(DType dtype);  // for convolutions and matmuls; empty if unsupported
 
-// How many threads oneDNN uses in what this thread makes or runs with it. A few, which are GNU OpenMP's and sleep
-// between their loops, for convolutions only; else one, and loops over parts run on the pool.
+// Sets the number of threads oneDNN uses while the calling thread creates or runs primitives. Convolutions use several,
+// which belong to GNU OpenMP and sleep between loops. Everything else uses one, and our thread pool runs the parallel
+// loops.
 class OnednnThreads {
  public:
   explicit OnednnThreads(int count);
@@ -35,15 +36,15 @@ class OnednnKernel final : public Kernel {
     dnnl::memory::desc desc;
     Slot slot;
   };
-  // Adds a primitive; its scratchpad must have been asked for as the user's (see scratchpad_attributes).
+  // Append a primitive, which must have been created with a user-provided scratchpad (see scratchpad_attributes).
   void add(Lowering& lowering, const dnnl::primitive& primitive, std::vector<Argument> arguments);
-  // Copies between layouts, through oneDNN's reorder.
+  // Append a copy between layouts by a oneDNN reorder.
   void add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to,
                    Slot to_slot);
-  // relu of the result, in place behind the last primitive: oneDNN's own makes zeros of NaN.
+  // Apply ReLU to the result in place after the last primitive. oneDNN's own ReLU turns NaN into zero.
   void add_relu(const Operand& result);
 
-  // Of oneDNN's own, with which the primitives were made.
+  // Set the number of oneDNN threads; it must match the number with which the primitives were created.
   void use_threads(int count) { threads_ = count; }
 
   void run(Frame& frame) const override;
@@ -63,12 +64,13 @@ class OnednnKernel final : public Kernel {
   int threads_ = 1;
 };
 
-// In place, NaN and -0 stay.
+// Apply ReLU in place, preserving NaN and -0.
 void relu_of(Frame& frame, const Operand& result);
 
-// Attributes that every primitive of ours is made with.
+// Return the attributes that all of our primitives are created with.
 dnnl::primitive_attr scratchpad_attributes();
-// Nothing when oneDNN has no implementation, or only its slow reference one and ours is there instead.
+// Create a primitive description. Return nullopt if oneDNN has no implementation, or if it has only the slow reference
+// implementation and `take_reference` is false.
 template <class Description, class... Args>
 std::optional<Description> try_primitive(bool take_reference, const Args&... args) {
   try {
@@ -76,20 +78,21 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
     if (!take_reference && std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos)
       return std::nullopt;
     return description;
-  } catch (const dnnl::error&) {  // unimplemented for this combination
+  } catch (const dnnl::error&) {  // not implemented for these arguments
     return std::nullopt;
   }
 }
 
-// For fused operations, which only oneDNN runs.
+// Throw UnsupportedError for a fused operation, which only oneDNN can run.
 [[noreturn]] inline void refuse(const Lowering& lowering) {
   const Operation& operation = lowering.operation();
   throw UnsupportedError(cat("[", operation.kind(), "] oneDNN has no implementation for '", operation.name,
-                             "': ", operation.output()->type, "; disable the pass 'fuse'", operation.where()));
+                             "' with output ", operation.output()->type, "; disable the compiler pass 'fuse'",
+                             operation.where()));
 }
 
-// What followed a convolution or product and is now part of it: bias, an added residual, and relu, for which the caller
-// adds add_relu.
+// The epilogue fused into a convolution or matmul: bias, an added residual, and ReLU. The caller applies ReLU with
+// add_relu.
 struct Epilogue {
   bool has_bias = false, has_residual = false, relu = false;
   explicit Epilogue(const Operation& operation);

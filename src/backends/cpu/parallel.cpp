@@ -1,4 +1,4 @@
-// How loops are cut, and handed to the pool.
+// Partitioning of parallel loops, and their execution on the thread pool.
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {

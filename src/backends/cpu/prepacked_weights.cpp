@@ -1,5 +1,5 @@
-// One table of what is held, and blocks large enough for huge pages that several constants are packed into. What a
-// package holds packed already comes with its constants, as their forms.
+// Storage for packed constants: a table of those in use, and blocks large enough for huge pages, each shared by several
+// constants. Weights packed in a package file arrive with the constants, as constant forms.
 #include "backends/cpu/prepacked_weights.h"
 
 #include <algorithm>
@@ -36,15 +36,15 @@ struct Packed {
 struct Table {
   std::mutex mutex;
   std::map<std::pair<const std::byte*, std::string>, Packed> held;
-  std::weak_ptr<Block> open;  // that has room left, as long as something lies in it
+  std::weak_ptr<Block> open;  // current block with free space; expires when unused
 };
 
 Table& kept_weights() {
-  static Table* const one = new Table;  // outlives whatever is destroyed at exit
+  static Table* const one = new Table;  // never destroyed, so that it outlives static destructors
   return *one;
 }
 
-// Room for some bytes; the block lives as long as what is returned.
+// Allocate bytes within a block. The block lives as long as the returned pointer.
 std::shared_ptr<std::byte> allocate(Table& table, size_t bytes) {
   bytes = (bytes + line - 1) / line * line;
   std::shared_ptr<Block> block = table.open.lock();
@@ -117,7 +117,8 @@ PackedPtr prepacked(const ConstantWeights& weights, const std::string& layout, s
   std::erase_if(all.held, [](const auto& item) { return item.second.bytes.expired(); });
   const std::shared_ptr<std::byte> place = allocate(all, bytes);
   pack(weights.elements().get(), place.get());
-  // The constant comes along, so that no other one can have its address.
+  // The holder keeps the constant alive, so that no other constant can reuse its address, which is the key of the
+  // table.
   struct Holder {
     std::shared_ptr<std::byte> place;
     ConstantPtr constant;

@@ -1,6 +1,6 @@
-// Constant weights are packed into their kernel's layout once, when the kernel is made, and not in each run. Kernels
-// that want the same constant in the same layout share it, so that executables for several batch sizes hold one copy.
-// A package may hold them packed (runtime/preparation.h).
+// Constant weights are packed into their kernel's layout once, when the kernel is created, not in each run. Kernels
+// that need the same constant in the same layout share one copy, even across executables for different batch sizes. A
+// package file may contain packed weights (runtime/preparation.h).
 #pragma once
 
 #include <functional>
@@ -17,30 +17,32 @@ struct DeviceForm;
 
 namespace mpsgraph::cpu {
 
-// The value of an operand that is a constant, perhaps under another shape, with all its elements; else null.
+// Return the constant behind an operand, looking through reshapes and other aliases. Return null if the operand is not
+// a constant or is a splat.
 ConstantPtr constant_operand(const Operation& operation, size_t i);
 
-// A constant operand in the type that its kernel computes in, which may be wider.
+// A constant operand, with the possibly wider dtype in which its kernel computes.
 struct ConstantWeights {
   ConstantPtr value;
   DType dtype = DType::float32;
-  std::function<void()> packed = {};  // to be called when a form of it is taken
+  std::function<void()> packed = {};  // called when a kernel takes a packed form
 
   explicit operator bool() const { return value != nullptr; }
-  std::shared_ptr<const std::byte> elements() const;  // themselves, or a copy in that type
+  std::shared_ptr<const std::byte> elements() const;  // in place, or converted to `dtype`
 };
 
-using PackedPtr = std::shared_ptr<const std::byte>;  // aligned to a cache line, as long as somebody holds it
+using PackedPtr = std::shared_ptr<const std::byte>;  // aligned to a cache line
 
-// `layout` names what `pack` makes of the constant's elements; it is called, on several threads if it likes, unless
-// somebody holds the same already. DeviceError when the memory cannot be had.
+// Return the constant packed by `pack` into the layout that `layout` names. `pack` may use several threads, and is
+// called only if no kernel holds the same constant in that layout already. Throw DeviceError if the allocation fails.
 PackedPtr prepacked(const ConstantWeights& constant, const std::string& layout, size_t bytes,
                     const std::function<void(const std::byte* elements, std::byte* packed)>& pack);
-// The elements themselves.
+// Return the unpacked elements, converted to the kernel's dtype.
 PackedPtr prepacked(const ConstantWeights& constant);
 
-// Whose packed weights these kernels can take: the sources they were compiled from, and the processor's instructions.
+// Identify the engine build and the instruction set, because packed weights are valid only for the same engine sources
+// and processor features.
 std::string packed_for();
-std::vector<runtime::DeviceForm> packed_weights();  // all that somebody holds
+std::vector<runtime::DeviceForm> packed_weights();  // all packed weights in use
 
 }  // namespace mpsgraph::cpu

@@ -1,11 +1,11 @@
-// What is done to a product of ours before it is stored: a dense layer's, or a convolution's by taps or in tiles.
+// The epilogue that our own GEMM and convolution kernels apply before they store their result.
 #pragma once
 
 #include "backends/cpu/kernel.h"
 
 namespace mpsgraph::cpu {
 
-struct ProductEpilogue {  // of a slot, or -1
+struct ProductEpilogue {  // slots; -1 if absent
   Slot bias = -1, residual = -1;
   bool relu = false;
 };

@@ -1,5 +1,5 @@
-// Results so large that they leave the caches before anybody reads them are written past these: memory is not read
-// before it is written then, and what the caches hold stays there.
+// Streaming (non-temporal) stores, for results so large that they leave the cache before they are read. These stores
+// avoid reading the target lines from memory and do not evict other data.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 namespace mpsgraph::cpu {
 
 constexpr size_t streaming_threshold = 24 << 20;  // bytes
-constexpr size_t cache_line = 64;              // bytes: no vector is longer
+constexpr size_t cache_line = 64;              // bytes; also the widest vector
 
-// Bytes of the largest cache that this thread's core uses; 0: not known.
+// Return the size in bytes of the last-level cache of this thread's core, or 0 if unknown.
 size_t outermost_cache();
 
 inline bool at_a_line(const void* p) { return reinterpret_cast<uintptr_t>(p) % cache_line == 0; }
 
-// A vector to where a vector begins. Who has written so calls streaming_fence before others may read.
+// Store a vector to an aligned address with a streaming store. Call streaming_fence before another thread may read it.
 template <class V>
 [[gnu::always_inline]] inline void stream_store(float* p, V v) {
 #if defined(__clang__)
@@ -33,7 +33,7 @@ template <class V>
 #endif
 }
 
-// Whole cache lines to where one begins.
+// Copy whole cache lines to a line-aligned address with streaming stores.
 inline void streaming_copy(std::byte* to, const std::byte* from, int64_t bytes) {
   typedef float Vector __attribute__((vector_size(16)));
   constexpr size_t vectors = cache_line / sizeof(Vector);
@@ -46,7 +46,7 @@ inline void streaming_copy(std::byte* to, const std::byte* from, int64_t bytes) 
 
 [[gnu::always_inline]] inline void streaming_fence() {
 #ifdef __x86_64__
-  __builtin_ia32_sfence();  // on other processors what hands results over is a fence for these, too
+  __builtin_ia32_sfence();  // elsewhere, the ordinary release barrier suffices
 #endif
 }
 

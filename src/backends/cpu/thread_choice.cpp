@@ -1,4 +1,4 @@
-// Turns of runs with helpers and without, their times, and when to try again.
+// Timed trials of runs with and without helper threads, and the schedule for repeating them.
 #include "backends/cpu/thread_choice.h"
 
 #include <algorithm>
@@ -9,17 +9,18 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr double longest = 20'000;      // microseconds: runs that take longer gain by helpers, where there are any
-constexpr double shortest = 30;  // runs that take less are not worth waking a helper, which takes as long
-constexpr double worth_changing = 0.97;  // of the time
-// So much slower, a way is given up after a few runs: the one that is tried costs time, the usual one was found better.
+constexpr double longest = 20'000;      // microseconds: longer runs always profit from helpers
+constexpr double shortest = 30;  // microseconds: shorter runs do not repay waking a helper
+constexpr double worth_changing = 0.97;  // fraction of the current time below which to switch
+// If one mode is slower by these factors, the trial ends early. The threshold is lower for the mode on trial, because
+// the current mode has already proven better.
 constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
-constexpr double unusual = 1.25;  // as much slower or faster, something else has begun or ended on the machine
+constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed
 constexpr int few_runs = 16;
-constexpr int64_t least_pause = 64, share_of_pause = 8;  // before a trial because of that
-// A helper that loses its processor during a trial may cost as much as hundreds of runs.
-constexpr double rest_of_trial = 32;  // times as long as one has cost more than its runs would have taken
+constexpr int64_t least_pause = 64, share_of_pause = 8;  // minimum pause before such a trial
+// A helper that is descheduled during a trial can cost as much as hundreds of runs.
+constexpr double rest_of_trial = 32;  // pause after a trial, as a multiple of the time it lost
 
 }  // namespace
 
@@ -27,7 +28,7 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   ++runs_;
   if (!trying_) {
     since_trial_ += ticks;
-    // A program that pauses now and then is slow after each pause, which says nothing about threads.
+    // A program that idles now and then is slow after each pause, which says nothing about threads.
     if (changed(ticks))
       next_trial_ =
           std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
@@ -45,8 +46,8 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   }
   tried_time_ += ticks;
   ++tried_;
-  if (alone != (turn_ % 2 == 1)) return;  // begun by another thread before the turn
-  if (++runs_of_turn_ > 1) {  // the first one of a turn brings data to its cores
+  if (alone != (turn_ % 2 == 1)) return;  // another thread started this run before the turn changed
+  if (++runs_of_turn_ > 1) {  // the first run of a turn warms the caches of its cores
     time_[turn_] += ticks;
     ++timed_[turn_];
   }
@@ -67,7 +68,7 @@ bool ThreadChoice::changed(uint64_t ticks) {
   return changed;
 }
 
-// Of the faster turn: the other one may have been slow by chance.
+// Return the time per run of the faster turn in this mode; the slower turn may have been disturbed.
 double ThreadChoice::time_of(bool alone) const {
   double least = std::numeric_limits<double>::infinity();
   for (int turn = alone ? 1 : 0; turn < turns; turn += 2)

@@ -1,4 +1,5 @@
-// Gates that callers open and helpers go through, how both wait, and the account of what helpers gain and cost.
+// The thread pool: gates that callers open and helpers enter, how both wait, and the balance of what helpers gain and
+// cost.
 #include "backends/cpu/thread_pool.h"
 
 #include <pthread.h>
@@ -19,7 +20,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// ---- a gate: a ticket that grows whenever it is opened (odd) or shut, who may come in, and how many are inside
+// ---- gate: a ticket, incremented when the gate opens (odd) or closes; the number of threads admitted; how many are
+// inside
 
 constexpr uint64_t inside_bits = 12, threads_bits = 12, one_ticket = uint64_t{1} << (inside_bits + threads_bits);
 
@@ -38,10 +40,10 @@ void rest_a_moment() {
 #endif
 }
 
-// True when there() holds within some microseconds of spinning.
+// Spin until there() holds, for at most `count` microseconds; return whether it does.
 template <class F>
 bool spin(double count, const F& there) {
-  for (int i = 0; i < 64; ++i) {  // most waits end here, without a look at the clock
+  for (int i = 0; i < 64; ++i) {  // most waits end here, before reading the clock
     if (there()) return true;
     rest_a_moment();
   }
@@ -55,19 +57,19 @@ bool spin(double count, const F& there) {
   return there();
 }
 
-constexpr double between_loops = 100;  // what lies between two steps in Python
-constexpr double for_items = 100;      // longer than waking costs
+constexpr double between_loops = 100;  // microseconds; covers the gap between two steps in Python
+constexpr double for_items = 100;      // microseconds; longer than waking a thread takes
 
-// ---- the account
+// ---- balance of gains and costs
 
-// In microseconds. What helpers begin with, at first and after a pause, outlasts their waking and some late comings:
-// the first loop says little.
+// In microseconds. The initial balance, also granted after each pause, covers the wake-up of helpers and a few late
+// arrivals, because the first loop is not representative.
 constexpr double first_balance = 500, most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;
 
 struct Place {
   int64_t member = 0;
   bool in_a_loop = false;
-  ThreadPool* lent = nullptr;  // a team's, which this thread's loops run on
+  ThreadPool* lent = nullptr;  // pool of a lent team that this thread's loops use
 };
 thread_local Place place;
 
@@ -76,7 +78,8 @@ ThreadPool* the_pool = nullptr;
 }  // namespace
 
 ThreadPool& ThreadPool::get() {
-  // Never destroyed: helpers sleep in it until the process ends. A forked child has none, and begins anew.
+  // Never destroyed, because helpers sleep in it until the process ends. A forked child has no helpers and starts with
+  // a new pool.
   static const bool once = [] {
     the_pool = new ThreadPool;
     pthread_atfork(nullptr, nullptr, [] {
@@ -152,13 +155,13 @@ void ThreadPool::call(int threads) {
   }
 }
 
-// How long the caller waited for those inside.
+// Close the gate and wait for the helpers inside; return how many ticks the caller waited.
 uint64_t ThreadPool::shut(Job& job) {
   if (inside(job.gate.fetch_add(one_ticket, std::memory_order_acq_rel)) == 0) return 0;
   const uint64_t begin = ticks();
   const auto empty = [&] { return inside(job.gate.load()) == 0; };
   if (spin(for_items, empty)) return ticks() - begin;
-  // One of them has lost its processor, perhaps: this one's is free for it while the caller sleeps.
+  // A helper may have been descheduled. Sleeping frees this core for it.
   while (!empty()) {
     job.sleeping.store(1);
     if (empty()) break;
@@ -168,8 +171,9 @@ uint64_t ThreadPool::shut(Job& job) {
   return ticks() - begin;
 }
 
-// Alone, the caller would have taken the helpers' items too: each in the time of its own ones, or of theirs, whichever
-// is shorter, as the other was perhaps without its processor for a while.
+// Update the balance after a loop: add the time the helpers saved, subtract the time the caller waited. Without
+// helpers, the caller would have processed their items too. We count each at the caller's time per item or at theirs,
+// whichever is shorter, because the other may include time off the processor.
 void ThreadPool::settle(Job& job, int64_t own, uint64_t worked, uint64_t waited) {
   const auto helped = static_cast<double>(job.helped.exchange(0, std::memory_order_relaxed));
   auto gain = static_cast<double>(job.helping.exchange(0, std::memory_order_relaxed));
@@ -200,12 +204,12 @@ void ThreadPool::start(int threads) {
     ThreadPool* pool;
     int64_t member;
   };
-  constexpr size_t stack = size_t{4} << 20;  // some systems give a thread half a megabyte
+  constexpr size_t stack = size_t{4} << 20;  // some systems default to half a megabyte
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, stack);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  sigset_t all, before;  // signals are for threads that the application knows
+  sigset_t all, before;  // block signals: the application's threads handle them
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int64_t member = helpers_ + 1; member < threads; ++member) {
@@ -223,7 +227,7 @@ void ThreadPool::start(int threads) {
           return nullptr;
         },
         begin.get());
-    if (failed) break;  // with those that there are
+    if (failed) break;  // continue with the helpers that were started
     begin.release();
   }
   helpers_.store(threads - 1, std::memory_order_release);
@@ -248,7 +252,7 @@ void ThreadPool::help(int64_t member) {
   }
 }
 
-// True if there was a gate to go in.
+// Enter an open gate and process its items; return whether there was one.
 bool ThreadPool::take_part(Helper& me, int64_t member) {
   for (size_t j = 0; j < most_jobs; ++j) {
     Job& job = jobs_[j];
@@ -272,12 +276,12 @@ bool ThreadPool::take_part(Helper& me, int64_t member) {
   return false;
 }
 
-// ---- teams
+// ---- lent teams
 
 void ThreadPool::begin_team() {
   if (!helper_) {
     helper_ = std::make_unique<Helper[]>(static_cast<size_t>(runtime::most_threads()));
-    helpers_ = runtime::most_threads();  // none has to be started
+    helpers_ = runtime::most_threads();  // the team brings its own threads
     balance_.store(static_cast<int64_t>(microseconds(first_balance)));
   }
   dismissed_ = false;
@@ -290,7 +294,7 @@ void ThreadPool::dismiss_team() {
 
 void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
   if (place.lent || place.in_a_loop) return f();
-  static thread_local ThreadPool mine;  // a member comes back to gates that it has seen
+  static thread_local ThreadPool mine;  // persistent, so that the tickets helpers have seen stay valid
   struct Team {
     ThreadPool& pool;
     const std::function<void()>& f;
@@ -298,7 +302,7 @@ void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
     std::exception_ptr error;
 
     void enter() {
-      if (place.lent == &pool) {  // who forked; what it throws must not pass through somebody else's functions
+      if (place.lent == &pool) {  // the forking thread; exceptions must not cross the foreign fork function
         try {
           f();
         } catch (...) {

@@ -1,13 +1,15 @@
-// The threads that help those who run kernels: one pool for the process, whichever queue or caller they work for.
+// The thread pool that runs parallel loops. The process has one pool for all queues and callers.
 //
-// A thread that has a loop to run, its caller, opens a gate. Helpers that are awake come in and take items, as the
-// caller does; when none are left it shuts the gate and waits for those inside, who have an item each in hand. Nobody
-// waits for a thread that has not come: where other programs have the processors, the caller does what there is.
+// The thread that has a loop to run, the caller, opens a gate. Helpers that are awake enter and take items, as the
+// caller does. When no items are left, the caller closes the gate and waits for the helpers inside, each of which is
+// finishing one item. The pool never waits for threads that have not entered, so if other programs occupy the
+// processors, the caller does all the work.
 //
-// A helper that loses its processor with an item in hand is waited for, which may take milliseconds. The pool keeps
-// account of what helpers gain and what waiting for them costs; while it costs more, loops run on their callers alone.
+// A helper that is descheduled in the middle of an item makes the caller wait, possibly for milliseconds. The pool
+// keeps a balance of what helpers gain and what waiting for them costs; while the costs prevail, loops run on their
+// callers alone.
 //
-// A team of threads that is lent to a caller is a pool of its own for as long as one program runs.
+// A team of threads lent by the application acts as a separate pool while one program runs.
 #pragma once
 
 #include <array>
@@ -23,23 +25,23 @@ class ThreadPool {
  public:
   static ThreadPool& get();
 
-  // A loop in phases, one after the other, of which helpers join any.
+  // A loop of consecutive phases. Helpers may join any phase.
   struct Loop {
     void* context;
-    // By the caller, while nobody works: how many items the phase has.
+    // Return the number of items of a phase. Called by the caller while no helper is working.
     int64_t (*prepare)(void* context, int64_t phase);
-    // Takes items until none are left; how many it took. Throws nothing.
+    // Take items until none are left; return how many were taken. Must not throw.
     int64_t (*work)(void* context, int64_t phase, int64_t member);
   };
-  // The caller is member 0; helpers have numbers from 1 on, below `threads`, which are theirs for good.
+  // Run a loop on the calling thread, which is member 0, and on helpers, whose permanent numbers are 1 to threads - 1.
   void run(int threads, int64_t phases, const Loop& loop);
 
-  // f(), whose loops have the threads of a team that is lent to this one as helpers, and none of the pool's. The team
-  // is waited for once, when f is done (runtime::LentTeam).
+  // Run f() with the threads of a lent team, instead of the pool's, as helpers for its loops. The team is joined once,
+  // when f returns (runtime::LentTeam).
   using Fork = void (*)(void (*f)(void* data), void* data, unsigned threads, unsigned flags);
   static void with_team(Fork fork, const std::function<void()>& f);
 
-  // While it lives, this thread's loops run on it alone, if it is told to.
+  // Makes this thread's loops run without helpers during its lifetime, if `alone` is true.
   class Alone {
    public:
     explicit Alone(bool alone);
@@ -51,7 +53,7 @@ class ThreadPool {
     bool before_;
   };
 
-  // Of this thread in the loop that it works for.
+  // Number of the calling thread within the loop it is working on.
   static int64_t member();
 
   ThreadPool() = default;
@@ -59,21 +61,21 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
  private:
-  // What a caller offers. Its fields are written while the gate is shut and nobody is inside.
+  // A loop on offer to helpers. The fields are written only while the gate is closed and no helper is inside.
   struct alignas(64) Job {
     std::atomic<uint64_t> gate{0};
     const Loop* loop = nullptr;
     int64_t phase = 0;
-    alignas(64) std::atomic<int64_t> helped{0};  // items that helpers took
-    std::atomic<uint64_t> helping{0};            // ticks that they took for these
-    std::atomic<int> sleeping{0};                // the caller, until nobody is inside
-    std::atomic<bool> taken{false};              // by a caller
+    alignas(64) std::atomic<int64_t> helped{0};  // items taken by helpers
+    std::atomic<uint64_t> helping{0};  // ticks spent on these items
+    std::atomic<int> sleeping{0};  // caller sleeps until no helper is inside
+    std::atomic<bool> taken{false};  // claimed by a caller
   };
   struct alignas(64) Helper {
     std::atomic<int> sleeping{0};
-    std::array<uint64_t, 8> seen{};  // of each job, the last gate that it was in
+    std::array<uint64_t, 8> seen{};  // ticket of the last gate entered, by job
   };
-  static constexpr size_t most_jobs = 8;  // that have helpers at a time; further callers work alone
+  static constexpr size_t most_jobs = 8;  // concurrent loops with helpers; further callers work alone
 
   Job* claim();
   void call(int threads);
@@ -87,12 +89,12 @@ class ThreadPool {
   void settle(Job& job, int64_t own, uint64_t worked, uint64_t waited);
 
   alignas(64) std::atomic<uint32_t> calls_{0};
-  std::atomic<bool> dismissed_{false};       // helpers of a team go back to where they came from
-  alignas(64) std::atomic<int> helpers_{0};  // that have been started
+  std::atomic<bool> dismissed_{false};  // the threads of a lent team return to their owner
+  alignas(64) std::atomic<int> helpers_{0};  // number of helpers started
   std::array<Job, most_jobs> jobs_;
   std::unique_ptr<Helper[]> helper_;
   std::mutex starting_;
-  // The account, in ticks. Callers that settle at once may lose an entry, which changes no result.
+  // The balance, in ticks. Callers that update it at the same time may lose an update, which does not affect results.
   std::atomic<int64_t> balance_{0};
   std::atomic<uint64_t> alone_until_{0}, pause_{0};
 };

@@ -1,4 +1,4 @@
-// How many ticks a microsecond has, measured once beside the system's clock.
+// Calibration of the tick counter against the system clock, done once.
 #include "backends/cpu/ticks.h"
 
 namespace mpsgraph::cpu {

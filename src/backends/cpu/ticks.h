@@ -1,4 +1,4 @@
-// A clock that costs a few nanoseconds, for what is measured with each loop and each run.
+// A clock that costs a few nanoseconds to read, for timing every loop and every run.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,6 @@ inline uint64_t ticks() {
 #endif
 }
 
-uint64_t microseconds(double count);  // in ticks; the first call measures them, for 50 of them
+uint64_t microseconds(double count);  // converts to ticks; the first call calibrates for 50 microseconds
 
 }  // namespace mpsgraph::cpu

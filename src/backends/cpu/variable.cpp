@@ -1,4 +1,4 @@
-// A variable's memory: its first value, and the ways in and out of its layout.
+// Storage of a variable on the CPU: its initial value, and conversion to and from its layout.
 #include "backends/cpu/variable.h"
 
 #include <exception>
@@ -39,14 +39,14 @@ void CpuVariable::own() {
   first_ = nullptr;
 }
 
-// In parallel, because memory that is touched first costs more than the values.
+// In parallel, because page faults on fresh memory cost more than copying the values.
 void CpuVariable::own(std::span<CpuVariable* const> variables) {
   std::mutex mutex;
   std::exception_ptr error;
   parallel_parts(static_cast<int64_t>(variables.size()), [&](int64_t i) {
     try {
       variables[static_cast<size_t>(i)]->own();
-    } catch (...) {  // which must not leave the loop
+    } catch (...) {  // exceptions must not leave the parallel loop
       std::lock_guard lock(mutex);
       error = std::current_exception();
     }
@@ -73,7 +73,7 @@ void CpuVariable::write(const runtime::NDArray& value) {
 
 void CpuVariable::move_to(LayoutPtr layout) {
   if (same_layout(layout_, layout)) return;
-  const ConstantPtr first = first_;  // while it is read
+  const ConstantPtr first = first_;  // keeps the initial value alive while it is read
   const runtime::NDArray plain = first ? array_ : read();
   layout_ = std::move(layout);
   write(plain);

@@ -1,6 +1,7 @@
-// A variable's value on the CPU device, in the layout of its home.
+// A variable's value on the CPU, in its preferred (packed) layout.
 //
-// A variable that nothing changes is its first value, where that lies: weights of a package are then pages of its file.
+// A variable that is never assigned refers to its initial value in place: the weights of a package are then
+// memory-mapped pages of its file.
 #pragma once
 
 #include <span>
@@ -18,9 +19,9 @@ class CpuVariable final : public runtime::VariableStorage {
   void write(const runtime::NDArray& value) override;
   std::byte* data() const { return array_.data(); }
   const LayoutPtr& layout() const { return layout_; }
-  // Moves the value. Programs that were compiled for another layout are stale then.
+  // Convert the value to another layout. Programs compiled for a different layout become stale.
   void move_to(LayoutPtr layout);
-  // Call before programs write to data(): gives them memory of their own, with the values in it.
+  // Give the variables memory of their own, holding the current values. Must be called before programs write to data().
   static void own(std::span<CpuVariable* const> variables);
 
  private:
@@ -28,7 +29,7 @@ class CpuVariable final : public runtime::VariableStorage {
 
   LayoutPtr layout_;
   runtime::NDArray array_;
-  ConstantPtr first_;  // whose memory array_ is; null when it has its own
+  ConstantPtr first_;  // owner of array_'s memory; null if the variable owns it
 };
 
 }  // namespace mpsgraph::cpu

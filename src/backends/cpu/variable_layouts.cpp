@@ -1,4 +1,4 @@
-// Which values can share a layout, and which layout that is.
+// Layout assignment: which values can share a layout, and which layout they get.
 #include "backends/cpu/variable_layouts.h"
 
 #include <algorithm>
@@ -10,12 +10,12 @@ namespace mpsgraph::cpu {
 namespace {
 
 using Users =
-    std::unordered_map<const Tensor*, std::vector<std::pair<const Operation*, size_t>>>;  // operation, operand
+    std::unordered_map<const Tensor*, std::vector<std::pair<const Operation*, size_t>>>;  // (operation, operand index)
 
 void collect_users(const mpsgraph::Block& block, Users& users) {
   for (const auto& operation : block.operations) {
     for (size_t i = 0; i < operation->inputs.size(); i++) users[operation->inputs[i]].push_back({operation.get(), i});
-    if (operation->is("fused_elementwise")) continue;  // its body sees only its own arguments
+    if (operation->is("fused_elementwise")) continue;  // its body refers only to its own arguments
     for (const auto& inner : operation->blocks) collect_users(*inner, users);
   }
   for (const Tensor* result : block.results) users[result].push_back({nullptr, 0});
@@ -34,7 +34,8 @@ bool makes_weights(const Operation& operation) {
   return std::any_of(std::begin(convolution_kinds), std::end(convolution_kinds), makes);
 }
 
-// The values connected with a variable, as long as every neighbour is one that does not care about layout.
+// The values connected to a variable through operations that do not depend on the layout. `valid` is false if any other
+// operation is among their neighbors.
 class Neighbourhood {
  public:
   Neighbourhood(const compiler::Program& program, const Users& users, const Tensor* start)
@@ -50,7 +51,7 @@ class Neighbourhood {
 
   bool valid = true;
   std::vector<const Tensor*> values;
-  const Operation* convolution = nullptr;  // one that reads them as weights
+  const Operation* convolution = nullptr;  // an operation that reads them as weights
 
  private:
   void add(const Tensor* tensor) {
@@ -64,7 +65,7 @@ class Neighbourhood {
     for (const Tensor* target : program_.targets) valid = valid && target != tensor;
   }
 
-  // All operands and results of the region's shape belong together; single elements may come from anywhere.
+  // All operands and results of a fused element-wise kernel must share the layout, except single-element operands.
   void add_region(const Operation& operation) {
     for (const auto& block : operation.blocks)
       for (const auto& inner : block->operations)
@@ -116,7 +117,7 @@ class Neighbourhood {
   std::vector<const Tensor*> todo_;
 };
 
-// Of a convolution, fused or not, or of its gradient with respect to the source.
+// Return the plan of a convolution, fused or not, or of its gradient with respect to the input.
 ConvolutionPlan plan_of(const Operation& convolution) {
   const bool forward = !convolution.kind().ends_with("_data_gradient");
   const Dims& first = convolution.input(0)->type.shape.dims();
@@ -138,7 +139,7 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
     if (layouts.count(variable) || variable->type.shape.rank() < 4 || variable->type.dtype != DType::float32) continue;
     const Neighbourhood around(program, users, variable);
     if (!around.valid) continue;
-    // One of the variables may have a home already; two homes cannot be joined.
+    // Some of the variables may already have a packed layout. Variables with different layouts cannot be joined.
     LayoutPtr home;
     bool agree = true, fresh = false;
     for (const Tensor* value : around.values) {

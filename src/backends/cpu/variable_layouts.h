@@ -1,9 +1,9 @@
-// Home layouts: variables live in the layout that their convolutions want, so that no step reorders weights.
+// Preferred layouts of variables: variables are stored in the packed layout that their convolutions use, so that no
+// training step has to reorder weights.
 //
-// A variable and all values of its shape that element-wise operations connect with it (gradient,
-// momentum, update) can lie in any one layout, because those operations do not care. If nothing else
-// looks at them, the variables among them take the layout of their convolution. Where something else does look, the
-// value is reordered to row-major at the read, and back at the assign.
+// A variable, its gradient, momentum, and update are connected by element-wise operations, which work in any layout. If
+// no other operations use these values, the variables adopt the layout of their convolution. Otherwise, the value is
+// converted to row-major order at the read and back at the assignment.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct Program;
 
 namespace mpsgraph::cpu {
 
-// A way to lay out one tensor type in as many bytes as row-major order takes.
+// A layout of one tensor type that takes as many bytes as row-major order.
 class Layout {
  public:
   virtual ~Layout() = default;
@@ -30,7 +30,8 @@ class Layout {
 using LayoutPtr = std::shared_ptr<const Layout>;  // null: row-major
 inline bool same_layout(const LayoutPtr& a, const LayoutPtr& b) { return a == b || (a && b && a->equals(*b)); }
 
-// What a convolution or a gradient of it wants its weights to be; null when it does not care or pads them.
+// Return the weight layout that a convolution or its gradient prefers, or null if any layout will do or the preferred
+// one needs padding.
 #ifdef MPSGRAPH_ONEDNN
 LayoutPtr wanted_weights_layout(const Operation& convolution);
 #else
@@ -38,7 +39,8 @@ inline LayoutPtr wanted_weights_layout(const Operation&) { return nullptr; }
 #endif
 
 using Layouts = std::unordered_map<const Tensor*, LayoutPtr>;  // values that are not row-major
-// `present`: the layouts that program.variables have now. A variable that has one keeps it.
+// Choose the layouts of a program's values. `present` holds the current layouts of program.variables; a variable that
+// has a packed layout keeps it.
 Layouts choose_home_layouts(const compiler::Program& program, const std::vector<LayoutPtr>& present, bool allow_new);
 
 }  // namespace mpsgraph::cpu

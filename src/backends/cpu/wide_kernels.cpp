@@ -1,5 +1,5 @@
-// The conversions around a kernel of a wider type, by the tile functions for casts. Constants are converted once, for
-// all kernels that want them so.
+// Conversions around a kernel that computes in a wider type, done by the tile functions for casts. Constants are
+// converted once and shared by all kernels that need the wide type.
 #include "backends/cpu/wide_kernels.h"
 
 #include <utility>
@@ -51,13 +51,13 @@ class WidenedKernel final : public Kernel {
     for (const Conversion& conversion : behind_) conversion.run(frame);
   }
   std::unique_ptr<KernelState> make_state() const override {
-    computation_->index = index;  // the state of this kernel is the computation's
+    computation_->index = index;  // the inner kernel uses the state of this one
     return computation_->make_state();
   }
   std::string description() const override { return computation_->description(); }
 
  private:
-  // The operation as the kernel of the wide type sees it.
+  // The operation as the inner kernel sees it, with wide operands.
   struct Widened final : Lowering {
     Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
       for (size_t i = 0; i < given.input_count(); ++i) {
@@ -81,7 +81,7 @@ class WidenedKernel final : public Kernel {
       x.slot = given.scratch(lies_elsewhere ? 0 : x.bytes());
       return x;
     }
-    // What the kernel packs is not kept beside that.
+    // Constants that the inner kernel packs are not kept in unpacked form.
     ConstantWeights constant(size_t i) override {
       if (!constants[i]) return inputs[i].slot == given.input(i).slot ? given.constant(i) : ConstantWeights{};
       is_packed[i] = true;
@@ -92,18 +92,18 @@ class WidenedKernel final : public Kernel {
     Operand output(size_t o) const override { return outputs[o]; }
     size_t input_count() const override { return inputs.size(); }
     Slot scratch(size_t bytes) override { return given.scratch(bytes); }
-    void may_share(size_t, size_t) override {}  // all that is narrow is read before anything is written
+    void may_share(size_t, size_t) override {}  // narrow inputs are all converted before any output is written
     void enters_memory(size_t o) override { given.enters_memory(o); }
     bool reference_only() const override { return given.reference_only(); }
 
     Lowering& given;
     std::vector<Operand> inputs, outputs;
-    std::vector<ConstantWeights> constants;  // that are narrow, by operand
-    std::vector<bool> is_packed;  // by the kernel
+    std::vector<ConstantWeights> constants;  // narrow constants, by operand
+    std::vector<bool> is_packed;  // by the inner kernel
   };
 
   std::vector<Conversion> before_, behind_;
-  std::vector<std::pair<Slot, PackedPtr>> constants_;  // and where the computation looks for them
+  std::vector<std::pair<Slot, PackedPtr>> constants_;  // slot that the inner kernel reads, and converted constant
   std::unique_ptr<Kernel> computation_;
 };
 

@@ -1,8 +1,8 @@
-// Kernels for halves and short integers by way of wider numbers: the operands are converted into scratch memory, a
-// kernel for the wide type computes there, and its results are converted back.
+// Kernels for half precision and short integers that compute in a wider type: the operands are converted into scratch
+// memory, the kernel for the wide type runs there, and its results are converted back.
 //
-// For operations that are seldom run on narrow types, and whose loops compute in the wide type anyway, so that the
-// results are the same: a loop less to compile for each narrow type.
+// Used for operations that rarely run on narrow types and whose loops would compute in the wide type anyway. The
+// results are the same, and there is one loop less to compile for each narrow type.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,19 @@
 
 namespace mpsgraph::cpu {
 
-// What halves compute in, and what integers of less than 32 bits do; any other type itself.
+// Return the type in which a kernel computes: float32 for half precision, 32-bit integers for shorter integers, and any
+// other type unchanged.
 DType wide_float(DType dtype);
 DType wide_integer(DType dtype);
 
-// Are products and convolutions of these halves computed in float32? Few processors have float16's arithmetic, and
-// oneDNN takes bfloat16 only from AVX-512 on.
+// Return whether matmuls and convolutions of this half-precision type are computed in float32. Few processors support
+// float16 arithmetic, and oneDNN supports bfloat16 only with AVX-512 or later.
 bool multiplies_in_float32(DType dtype);
 
-// `lower` sees operands of type `narrow` as ones of type `wide`. Integers wrap.
+// Build a kernel for which `lower` sees operands of type `narrow` as operands of type `wide`. Integer results wrap.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
 
-// As dispatch_float within `lower`, which for halves is run once more with wide operands.
+// Like dispatch_float, called within `lower`. For half precision, `lower` runs again with float32 operands.
 template <class F>
 std::unique_ptr<Kernel> dispatch_wide(Lowering& lowering, DType dtype, Lower lower, const F& f) {
   if (const DType wide = wide_float(dtype); wide != dtype) return widened_kernel(lowering, dtype, wide, lower);

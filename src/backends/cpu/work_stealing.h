@@ -1,4 +1,4 @@
-// Work sharing with stealing: items of a loop, given to the threads of a team while it runs.
+// Work sharing with stealing: distributes the items of a loop over threads while it runs.
 #pragma once
 
 #include <algorithm>
@@ -8,18 +8,18 @@
 
 namespace mpsgraph::cpu {
 
-// A member takes the items of its own part one after the other, and then steals what others have left, from the end. So
-// threads come back to the same data from kernel to kernel, and one whose core is slower leaves others one item to wait
-// for. A team still ends when all its members have come. Which member takes an item must not change what it computes.
+// Each member first takes the items of its own part in order, and then steals from the end of other parts. Threads thus
+// return to the same data from kernel to kernel, and a thread on a slow core delays the others by at most one item.
+// Which member takes an item must not affect the result.
 class Shares {
  public:
   Shares(int64_t count, int64_t members) : parts_(std::clamp<int64_t>(members, 1, most_parts)) { share(count); }
-  // Of [0, count), fewer than 2^32; while nobody takes any.
+  // Distribute the items [0, count), fewer than 2^32. No member may be taking items meanwhile.
   void share(int64_t count) {
     for (int64_t p = 0; p < parts_; ++p)
       left_[p].store(pair(count * p / parts_, count * (p + 1) / parts_), std::memory_order_relaxed);
   }
-  // The next item for a member; -1: all are taken.
+  // Return the next item for a member, or -1 if none are left.
   int64_t take(int64_t member) {
     for (int64_t i = 0; i < parts_; ++i)
       if (const int64_t item = take(left_[(member + i) % parts_], i == 0); item >= 0) return item;
@@ -27,8 +27,8 @@ class Shares {
   }
 
  private:
-  static constexpr int64_t most_parts = 64;  // members beyond share parts
-  struct alignas(64) Left : std::atomic<uint64_t> {};  // first << 32 | end, alone in its cache line
+  static constexpr int64_t most_parts = 64;  // members beyond this share parts
+  struct alignas(64) Left : std::atomic<uint64_t> {};  // first << 32 | end, in a cache line of its own
 
   static uint64_t pair(int64_t first, int64_t end) {
     return static_cast<uint64_t>(first) << 32 | static_cast<uint64_t>(end);
@@ -48,9 +48,9 @@ class Shares {
   Left left_[most_parts];
 };
 
-// Chains of items, each of which needs the one before it. Whoever is free takes the next item of a chain that nobody
-// works on: of its own part of the chains, then of all, the one that is furthest behind. So a thread whose core is
-// slower leaves others one item of a chain to wait for, not the chain.
+// Chains of items, each of which depends on the previous item of its chain. A free member takes the next item of an
+// idle chain, the one furthest behind: first from its own share of the chains, then from all of them. A thread on a
+// slow core thus delays the others by one item, not by a whole chain.
 class Chains {
  public:
   Chains(int64_t chains, int64_t length, int64_t members) : length_(length), members_(members), states_(chains) {}
@@ -58,7 +58,7 @@ class Chains {
   struct Item {
     int64_t chain = -1, place = 0;
   };
-  // For a member; chain -1: others work on all that is left.
+  // Return the next item for a member. A chain of -1 means that other members are working on everything left.
   Item take(int64_t member) {
     const auto chains = static_cast<int64_t>(states_.size());
     const Item own = take(chains * member / members_, chains * (member + 1) / members_);
@@ -67,7 +67,8 @@ class Chains {
   void done(int64_t chain) { states_[chain].fetch_add(1, std::memory_order_release); }
 
  private:
-  struct alignas(64) State : std::atomic<int64_t> {};  // twice the items that are done, and one while one is taken
+  // twice the number of finished items, plus 1 while one is in progress
+  struct alignas(64) State : std::atomic<int64_t> {};
 
   Item take(int64_t first, int64_t end) {
     for (;;) {
