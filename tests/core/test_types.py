@@ -125,9 +125,9 @@ def test_numbers_that_would_become_infinite_are_refused(dtype: str):
     g, number = mg.Graph(), FIRST_INFINITE[dtype]
     x = g.placeholder((2,), dtype)
     for large in (number, -number):
-        with pytest.raises(mg.DTypeError, match=f"cannot stand beside a tensor of {dtype}.*cast"):
+        with pytest.raises(mg.DTypeError, match=f"cannot be represented in {dtype}, the dtype of the tensor operand: cast"):
             x * large
-        with pytest.raises(mg.DTypeError, match=f"does not fit into {dtype}"):
+        with pytest.raises(mg.DTypeError, match=f"cannot be represented in {dtype}"):
             g.constant(large, (2,), dtype)
     with pytest.raises(mg.DTypeError, match="float64"):
         x + 2**2000

@@ -1,1 +1,1 @@
-"""The operations of a graph, a file a family, in MPSGraph's families. `mpsgraph.Graph` inherits from all of them."""
+"""The operations of a graph, one file per MPSGraph category. `mpsgraph.Graph` inherits from every class here."""

@@ -1,8 +1,8 @@
-"""What the families of operations share: how a method becomes an operation of the graph.
+"""Base class of the operation families: turns a method call into an operation of the graph.
 
-Every public method of the families is a line or two over `_tensor` or `_tensors`: operands are checked and
-Python numbers become constants, the place in the user's code is noted, and the core infers the result.
-Nothing here knows a single operation.
+Every public method of a family is a line or two on top of `_tensor` or `_tensors`, which check the operands, turn
+Python numbers into constants, record the location in the user's code, and let the core infer the result. Nothing in
+this file is specific to one operation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ..precision.mixed_precision import autocast_dtype
 TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic
 ShapeLike: TypeAlias = Tensor | Sequence[int]
 Axes: TypeAlias = int | Sequence[int] | None
-AttributeLike: TypeAlias = Tensor | int | Sequence[int]  # an attribute that may be known only when the graph runs
+# An attribute whose value may be known only when the graph runs.
+AttributeLike: TypeAlias = Tensor | int | Sequence[int]
 Number = (bool, int, float, complex, np.generic)
 _OPERATIONS = __name__.rsplit(".", 1)[0] + "."
 _PACKAGE = dirname(dirname(__file__)) + sep
@@ -34,7 +35,10 @@ _DEMO = _PACKAGE + "demo" + sep
 
 
 def user_location() -> str:
-    """The first frame outside this package as "model.py:41"; the demos count as outside."""
+    """Return the first stack frame outside this package, as "model.py:41".
+
+    The bundled demos count as outside the package.
+    """
     frame = sys._getframe(1)
     while True:
         path = frame.f_code.co_filename
@@ -46,7 +50,10 @@ def user_location() -> str:
 
 
 def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:
-    """`values` as a list of ints; one int stands for `count` equal ones. ShapeError when the count is wrong."""
+    """Return `values` as a list of ints, repeating a single int `count` times.
+
+    Raise ShapeError if a value is not an int or the number of values is not `count`.
+    """
     try:
         if type(values) in (list, tuple):
             result = [v if type(v) is int else as_index(v) for v in values]  # type: ignore[union-attr]
@@ -59,16 +66,16 @@ def ints(values: int | Sequence[int], what: str, count: int | None = None) -> li
     except TypeError:
         raise ShapeError(f"{what} must be an int or a sequence of ints, got {shown(values)}") from None
     if result and not (-(2**63) <= min(result) and max(result) < 2**63):
-        raise ShapeError(f"{what} must be of 64 bits, got {shown(tuple(result))}")
+        raise ShapeError(f"{what} must fit in 64-bit integers, got {shown(tuple(result))}")
     if count is not None and len(result) != count:
         raise ShapeError(f"{what} must have {count} elements, got {len(result)}: {shown(tuple(result))}")
     return result
 
 
 def as_index(value: Any) -> int:
-    """An integer that is no bool; TypeError for anything else."""
+    """Return `value` as an int. Raise TypeError if it is a bool or not an integer."""
     if isinstance(value, (bool, np.bool_)):
-        raise TypeError("bool is not a size")
+        raise TypeError("expected an integer, got a bool")
     return operator.index(value)
 
 
@@ -80,17 +87,20 @@ def _one(value: Any, what: str) -> int:
 
 
 def axes_attribute(axes: Axes, kind: str) -> list[int]:
-    """The `axes` attribute: [] in the core means all axes, so None becomes [], and an empty sequence is an error."""
+    """Return the `axes` attribute for `axes`, where the core takes [] to mean all axes.
+
+    None becomes []; an empty sequence is an error, because the caller probably meant to reduce nothing.
+    """
     if axes is None:
         return []
     result = ints(axes, f"[{kind}] axes")
     if not result:
-        raise ShapeError(f"[{kind}] axes is empty, which would reduce nothing: pass None for all axes")
+        raise ShapeError(f"[{kind}] axes must not be empty: pass axes=None to use all axes")
     return result
 
 
 class Family(_core.Graph):
-    """The common base of the families; `mpsgraph.Graph` inherits from all of them."""
+    """Common base class of the operation families that `mpsgraph.Graph` inherits from."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -101,7 +111,7 @@ class Family(_core.Graph):
 
     @property
     def place(self) -> str | None:
-        """Where operations are said to be built; None: at the first frame outside this package."""
+        """The source location recorded for new operations; None to use the first stack frame outside this package."""
         return self._place
 
     @place.setter
@@ -121,7 +131,7 @@ class Family(_core.Graph):
         return self.create(kind, inputs, dict(attributes or {}), name, blocks, self._noted())
 
     def _noted(self) -> _core.Autocast | None:
-        """Notes the place of what is created next. Result: how its operands are cast."""
+        """Record the source location for the next operation and return the active autocast, if any."""
         if self._place is None:
             self.set_location(user_location())
         low = autocast_dtype()
@@ -142,7 +152,11 @@ class Family(_core.Graph):
         return list(self._operation(kind, self._operands(kind, inputs), attributes, name).outputs)
 
     def _operands(self, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
-        """Numbers among tensors become rank-0 constants of the last tensor's dtype; alone, as dtype_of_number says."""
+        """Return `values` with each number replaced by a rank-0 constant.
+
+        A number takes the dtype of the last tensor in `values`, or without a tensor the dtype that `dtype_of_number`
+        returns.
+        """
         for value in values:
             if type(value) is not Tensor:
                 break
@@ -154,26 +168,29 @@ class Family(_core.Graph):
     def _number(self, kind: str, value: Any, dtype: DType | None) -> Tensor:
         if not isinstance(value, Number):
             raise DTypeError(
-                f"[{kind}] takes tensors and numbers, got {shown(value)}: "
-                "make a tensor of an array with g.constant(array)"
+                f"[{kind}] operands must be tensors or numbers, got {shown(value)}: "
+                "convert an array to a tensor with g.constant(array)"
             )
         number: bool | int | float | complex = value.item() if isinstance(value, np.generic) else value
         if dtype is None:
             dtype = dtype_of_number(number)
             if not fits(number, dtype):
-                raise DTypeError(f"[{kind}] the number {shown(number)} does not fit into {dtype}")
+                raise DTypeError(f"[{kind}] the number {shown(number)} cannot be represented in {dtype}")
         elif not fits(number, dtype):
             raise DTypeError(
-                f"[{kind}] the number {shown(number)} cannot stand beside a tensor of {dtype}: "
-                f"cast the tensor with g.cast(x, mg.{dtype_for(number)}) first, or write the number as {dtype}"
+                f"[{kind}] the number {shown(number)} cannot be represented in {dtype}, the dtype of the tensor "
+                f"operand: cast the tensor first with g.cast(x, mg.{dtype_for(number)}), or change the number"
             )
         if dtype.is_float and dtype.itemsize == 2 and autocast_dtype() is not None:
-            dtype = _core.float32  # autocast decides what it becomes
+            dtype = _core.float32  # Autocast picks the final dtype.
         value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
         return self._tensor("constant", (), value=value)
 
     def _tensor_attributes(self, kind: str, **values: AttributeLike) -> tuple[list[Tensor], dict[str, Any]]:
-        """Attributes that integer tensors may give: operands if any of the values is a tensor, else attributes."""
+        """Return (operands, attributes) for attributes that may be integer tensors.
+
+        If any value is a tensor, all of them become operands; otherwise all of them stay attributes.
+        """
         numbers = {
             key: _one(value, f"[{kind}] {key}") if np.ndim(value) == 0 else ints(value, f"[{kind}] {key}")
             for key, value in values.items()
@@ -190,7 +207,7 @@ class Family(_core.Graph):
         return self._tensor("constant", (), value=np.array(values, np.int64))
 
     def _shape_operand(self, shape: ShapeLike, kind: str) -> Tensor:
-        """A shape as ints or as an int32/int64 tensor of rank 1."""
+        """Return a shape as a tensor: an int32 or int64 tensor of rank 1 as it is, ints as a constant."""
         if isinstance(shape, Tensor):
             return shape
         return self._integers(ints(shape, f"[{kind}] shape"))

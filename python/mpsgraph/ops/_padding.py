@@ -1,4 +1,4 @@
-"""Padding of windows, as convolution and pooling take it: a style's name, or explicit pixels."""
+"""Padding arguments of convolution and pooling: the name of a padding style, or explicit amounts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Padding: TypeAlias = str | Sequence[Sequence[int]] | Sequence[int]
 
 
 def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, Any]:
-    """The attributes padding_style and padding, which lists before and after of each axis."""
+    """Return the attributes `padding_style` and `padding`, the latter as [before, after] for each axis in turn."""
     if isinstance(padding, str):
         return {"padding_style": padding, "padding": [0] * (2 * axes)}
     return {"padding_style": "EXPLICIT", "padding": explicit_padding(padding, kind, axes)}
 
 
 def explicit_padding(padding: Sequence[Sequence[int]] | Sequence[int], kind: str, axes: int = 2) -> list[int]:
-    """(before, after) of each axis, one after the other."""
+    """Return explicit padding as a flat list, [before, after] for each axis in turn."""
     pairs = "(top, bottom), (left, right)" if axes == 2 else ", ".join(["(before, after)"] * axes)
     try:
         sides = [(before, after) for before, after in padding]  # type: ignore[misc]
@@ -27,6 +27,6 @@ def explicit_padding(padding: Sequence[Sequence[int]] | Sequence[int], kind: str
             raise ValueError
     except (TypeError, ValueError):
         raise ShapeError(
-            f"[{kind}] padding must be a style such as 'TF_SAME' or ({pairs}), got {shown(padding)}"
+            f"[{kind}] padding must be a style such as 'TF_SAME' or explicit amounts ({pairs}), got {shown(padding)}"
         ) from None
     return ints([side for pair in sides for side in pair], f"[{kind}] padding")

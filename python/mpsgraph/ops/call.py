@@ -1,8 +1,7 @@
-"""Calling an executable of another graph by a symbol.
+"""Calls to an executable of another graph by a symbol.
 
-The compilation says what stands behind the symbol: CompilationDescriptor(callables={symbol: executable}). So a part
-that is the same in many graphs is compiled once, keeps variables of its own, and can be exchanged without another
-graph.
+CompilationDescriptor(callables={symbol: executable}) defines which executable a symbol refers to. A part that many
+graphs share is thus compiled once, keeps its own variables, and can be replaced without building the graph again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ._family import DTypeLike, Family, Operation, Tensor, as_dtype, ints
 
 
 class Call(Family):
-    """call."""
+    """Graph methods for calls to executables of other graphs."""
 
     def call(
         self,
@@ -25,26 +24,42 @@ class Call(Family):
         *,
         transpose: str | None = None,
     ) -> list[Tensor]:
-        """The results of an executable that is found by its symbol when this graph is compiled.
+        """Call an executable of another graph, found by its symbol when this graph is compiled.
 
-        Args: symbol, a key of the `callables` in the CompilationDescriptor; inputs, in the order of the executable's
-        feeds and of their types; output_types, (shape, dtype) of each of its targets, in their order, all sizes known;
-        transpose, for an executable that is linear in its inputs: the symbol of another one that takes gradients of
-        the results and gives those of the inputs. Result: a list of tensors. Errors: ShapeError for an unknown size and
-        where types differ, GraphError, when compiling, for a symbol that has no callable, or whose executable belongs
-        to the caller's own graph. Gradient: a call of the transpose, whose own transpose this is; none without.
-        Assigns of the executable happen, in its own graph; on device metal UnsupportedError for an executable with
-        variables. Source: MPSGraph callSymbolName:inputTensors:outputTypes:name: and
-        MPSGraphCompilationDescriptor.callables.
+        Assignments in the executable take effect in its own graph. On device metal, executables with variables are not
+        supported.
 
-        >>> inner, outer = mg.Graph(), mg.Graph()
-        >>> a, x = inner.placeholder((2,)), outer.placeholder((2,))
-        >>> double = inner.compile({a: (2,)}, [a * 2])
-        >>> (y,) = outer.call("double", [x], [((2,), mg.float32)])
-        >>> options = mg.CompilationDescriptor(callables={"double": double})
-        >>> executable = outer.compile({x: (2,)}, [y + 1], options=options)
-        >>> executable.run([np.float32([1, 2])])[0].tolist()
-        [3.0, 5.0]
+        Args:
+            symbol: A key of the `callables` of the CompilationDescriptor.
+            inputs: Tensors in the order of the executable's feeds, with their types.
+            output_types: (shape, dtype) of each target of the executable, in order; every size must be known.
+            name: Name of the operation.
+            transpose: Symbol of an executable that maps gradients of the results to gradients of the inputs, for an
+                executable that is linear in its inputs. None, the default, if the call is not differentiable.
+
+        Returns:
+            A list with one tensor for each target of the executable.
+
+        Raises:
+            ShapeError: If a size in output_types is not known or, at compile time, a shape does not match the
+                executable's.
+            DTypeError: At compile time, if a dtype does not match the executable's.
+            GraphError: If symbol is empty or, at compile time, has no callable or its executable belongs to this graph.
+            UnsupportedError: On device metal, at compile time, if the executable has variables.
+
+        Gradient: a call to the transpose, which in turn has this call as its transpose; none without one.
+
+        Source: MPSGraph callSymbolName:inputTensors:outputTypes:name: and MPSGraphCompilationDescriptor.callables.
+
+        Example:
+            >>> inner, outer = mg.Graph(), mg.Graph()
+            >>> a, x = inner.placeholder((2,)), outer.placeholder((2,))
+            >>> double = inner.compile({a: (2,)}, [a * 2])
+            >>> (y,) = outer.call("double", [x], [((2,), mg.float32)])
+            >>> options = mg.CompilationDescriptor(callables={"double": double})
+            >>> executable = outer.compile({x: (2,)}, [y + 1], options=options)
+            >>> executable.run([np.float32([1, 2])])[0].tolist()
+            [3.0, 5.0]
         """
         return list(self._call(symbol, inputs, output_types, name, transpose or "").outputs)
 
@@ -55,18 +70,36 @@ class Call(Family):
         output_types: Sequence[tuple[Sequence[int], DTypeLike]] = (),
         name: str | None = None,
     ) -> Operation:
-        """As `call`, for executables that are called for their assigns: the operation, to be a target operation.
+        """Call an executable of another graph for its assignments, and return the operation.
 
-        Args: as call; an executable without targets has no output_types. Result: an operation. Errors: as call.
-        Gradient: none. Source: MPSGraph callSymbolName:inputTensors:outputTypes:name:.
+        Args:
+            symbol: A key of the `callables` of the CompilationDescriptor.
+            inputs: Tensors in the order of the executable's feeds, with their types.
+            output_types: (shape, dtype) of each target of the executable, in order. Defaults to none.
+            name: Name of the operation.
 
-        >>> inner, outer = mg.Graph(), mg.Graph()
-        >>> v = inner.variable([1.0])
-        >>> step = inner.compile({}, [], [inner.assign(v, v + 1)])
-        >>> options = mg.CompilationDescriptor(callables={"step": step})
-        >>> _ = outer.compile({}, [], [outer.call_operation("step", [])], options=options).run([])
-        >>> inner.variable_value(v).tolist()
-        [2.0]
+        Returns:
+            An operation, to pass to a run or a compilation as a target operation.
+
+        Raises:
+            ShapeError: If a size in output_types is not known or, at compile time, a shape does not match the
+                executable's.
+            DTypeError: At compile time, if a dtype does not match the executable's.
+            GraphError: If symbol is empty or, at compile time, has no callable or its executable belongs to this graph.
+            UnsupportedError: On device metal, at compile time, if the executable has variables.
+
+        Gradient: none.
+
+        Source: MPSGraph callSymbolName:inputTensors:outputTypes:name:.
+
+        Example:
+            >>> inner, outer = mg.Graph(), mg.Graph()
+            >>> v = inner.variable([1.0])
+            >>> step = inner.compile({}, [], [inner.assign(v, v + 1)])
+            >>> options = mg.CompilationDescriptor(callables={"step": step})
+            >>> _ = outer.compile({}, [], [outer.call_operation("step", [])], options=options).run([])
+            >>> inner.variable_value(v).tolist()
+            [2.0]
         """
         return self._call(symbol, inputs, output_types, name, "")
 

@@ -1,8 +1,9 @@
-"""Order and choice: control dependencies, if, while and for.
+"""Control flow: control dependencies, if, while, and for.
 
-The parts are given as functions that build them: `g.if_(p, lambda: ..., lambda: ...)`. What they create belongs to
-their block and is seen only there; they may use every tensor from outside. Gradients pass through all of them, of any
-order. A loop keeps what its gradient needs of each iteration, as long as it runs, and only when the gradient is run.
+Blocks are given as functions that build them: `g.if_(p, lambda: ..., lambda: ...)`. The operations that such a function
+creates belong to its block and are visible only there; they may use any tensor from outside. Gradients of any order
+pass through all control flow. If a gradient is computed, a loop of any length keeps from each iteration the values that
+the gradient needs.
 """
 
 from __future__ import annotations
@@ -19,23 +20,35 @@ OneOrMany = TypeVar("OneOrMany", bound=Results)
 
 
 class ControlFlow(Family):
-    """control_dependency, if_, while_, for_."""
+    """Graph methods for control dependencies, conditionals, and loops."""
 
     def control_dependency(
         self, operations: Sequence[Operation | Tensor], block: Callable[[], OneOrMany], name: str | None = None
     ) -> OneOrMany:
-        """What `block` builds, made to run after other operations.
+        """Build operations that run after other operations.
 
-        Args: operations, those that run first (a tensor stands for its operation); block, a function without arguments
-        that returns a tensor or a sequence of tensors; name, of the identity for a tensor that the block did not make.
-        Result: as the block's, each made in the block or an identity of it. Errors: GraphError.
-        Gradient: through the block. Source: MPSGraph controlDependencyWithOperations:dependentBlock:name:.
+        Args:
+            operations: Operations that run first; a tensor stands for the operation that computes it.
+            block: Function without arguments that builds operations and returns a tensor or a sequence of tensors.
+            name: Name of the identity operation that is added for a returned tensor that block did not create.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0])
-        >>> after = g.control_dependency([g.assign(v, v + 1)], lambda: g.read(v))
-        >>> g.run({}, after).tolist()
-        [2.0]
+        Returns:
+            A tensor or a list of tensors, as block returns, each created in the block or an identity of one created
+            earlier.
+
+        Raises:
+            GraphError: If block does not return a tensor or a sequence of tensors.
+
+        Gradient: through the block.
+
+        Source: MPSGraph controlDependencyWithOperations:dependentBlock:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0])
+            >>> after = g.control_dependency([g.assign(v, v + 1)], lambda: g.read(v))
+            >>> g.run({}, after).tolist()
+            [2.0]
         """
         first = self.operation_count
         self.begin_control_dependencies([o.operation if isinstance(o, Tensor) else o for o in operations])
@@ -54,20 +67,37 @@ class ControlFlow(Family):
         else_: Callable[[], Results],
         name: str | None = None,
     ) -> list[Tensor]:
-        """The results of one of two blocks; only that one runs.
+        """Run one of two blocks, depending on a predicate, and return its results.
 
-        Args: predicate, bool of one element; then, else_, functions without arguments that return a tensor or a
-        sequence, as many on both sides and of equal dtypes and shapes. Result: a list of tensors. On the CPU device a
-        predicate that is fed, or made of up to three fed flags alone, chooses before the program is compiled: the other
-        side costs nothing, and each side is compiled when it is first taken.
-        Errors: GraphError for different numbers of results, ShapeError, DTypeError. Gradient: of the side that runs.
+        On the CPU device, a predicate that is fed, or computed only from up to three fed flags, is evaluated before
+        compilation: the other block costs nothing, and each block is compiled when it is first taken.
+
+        Args:
+            predicate: Bool tensor with one element.
+            then: Function without arguments that builds the block to run if predicate is True, and returns a tensor or
+                a sequence of tensors.
+            else_: Function that does the same for False. It must return as many tensors as then, with the same dtypes
+                and shapes.
+            name: Name of the operation.
+
+        Returns:
+            A list of the results of the block that runs.
+
+        Raises:
+            GraphError: If the blocks return different numbers of results.
+            ShapeError: If predicate has more than one element, or the shapes of the results differ.
+            DTypeError: If predicate is not bool, or the dtypes of the results differ.
+
+        Gradient: that of the block that runs.
+
         Source: MPSGraph ifWithPredicateTensor:thenBlock:elseBlock:name:.
 
-        >>> g = mg.Graph()
-        >>> p, x = g.placeholder((), mg.bool_), g.constant(3.0)
-        >>> y = g.if_(p, lambda: x * 2, lambda: x)[0]
-        >>> g.run({p: np.array(True)}, y).item()
-        6.0
+        Example:
+            >>> g = mg.Graph()
+            >>> p, x = g.placeholder((), mg.bool_), g.constant(3.0)
+            >>> y = g.if_(p, lambda: x * 2, lambda: x)[0]
+            >>> g.run({p: np.array(True)}, y).item()
+            6.0
         """
         blocks = [self._block(then), self._block(else_)]
         return list(self._operation("if", [predicate], None, name, blocks).outputs)
@@ -79,26 +109,44 @@ class ControlFlow(Family):
         after: Callable[..., Results],
         name: str | None = None,
     ) -> list[Tensor]:
-        """Repeats as long as a condition holds.
+        """Repeat a block while a condition holds.
 
-        values = initial; loop: condition, results = before(*values); if not condition: return results;
-        values = after(*results).
-        Args: initial, tensors; before, returns a bool tensor of one element and the results; after, returns the next
-        values, of the types of `initial`. Result: a list, the results at the end. Errors: GraphError, ShapeError,
-        DTypeError. Gradient: through the iterations that ran, backwards, to `initial` and all that the blocks use from
-        outside; UnsupportedError on device metal where it needs values of the iterations, whose number is not known.
+        Starting with values = initial, each iteration computes condition, results = before(*values). If condition is
+        False,
+        the loop returns results; otherwise it continues with values = after(*results).
+
+        Args:
+            initial: Tensors that the first iteration starts with.
+            before: Function of the values that returns a bool tensor of one element and the results.
+            after: Function of the results that returns the next values, with the types of initial.
+            name: Name of the operation.
+
+        Returns:
+            A list of the results of the last call to before.
+
+        Raises:
+            GraphError: If before does not return (condition, results), or the numbers of values do not match.
+            ShapeError: If the condition has more than one element, or a value changes its shape.
+            DTypeError: If the condition is not bool, or a value changes its dtype.
+
+        Gradient: backward through the iterations that ran, to initial and to every outer tensor that the blocks use. On
+        device
+        metal, a gradient that needs values of the iterations raises UnsupportedError, because their number is not
+        known.
+
         Source: MPSGraph whileWithInitialInputs:before:after:name:.
 
-        >>> g = mg.Graph()
-        >>> doubled = g.while_([g.constant(3.0)], lambda x: (x < 20, x), lambda x: x * 2)
-        >>> g.run({}, doubled[0]).item()
-        24.0
+        Example:
+            >>> g = mg.Graph()
+            >>> doubled = g.while_([g.constant(3.0)], lambda x: (x < 20, x), lambda x: x * 2)
+            >>> g.run({}, doubled[0]).item()
+            24.0
         """
 
         def condition_and_results(*arguments: Tensor) -> list[Tensor]:
             pair = before(*arguments)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise GraphError(f"[while] before must return (condition, results), got {shown(pair)}")
+                raise GraphError(f"[while] before must return a pair (condition, results), got {shown(pair)}")
             return [pair[0], *as_list(pair[1], "block before")]
 
         checked = self._block(condition_and_results, [t.type for t in initial])
@@ -139,24 +187,48 @@ class ControlFlow(Family):
         body: Callable[..., Results] | None = None,
         name: str | None = None,
     ) -> list[Tensor]:
-        """Repeats a fixed number of times: `for_(lower, upper, step, initial, body)` or `for_(count, initial=, body=)`.
+        """Repeat a block a fixed number of times.
 
-        values = initial; for index in range(lower, upper, step): values = body(index, *values).
-        Args: lower, upper, step, ints or int32 tensors of rank 0; initial, tensors; body, returns as many values of the
-        same types. Result: a list, the values at the end. Errors: GraphError, ShapeError, DTypeError.
-        Gradient: through the iterations backwards, to `initial` and all that the body uses from outside; on device
-        metal UnsupportedError where it needs values of the iterations, unless the bounds are constants. There a step
-        of 0 that only a run knows makes no iterations, which is an error on the CPU device.
+        Called as `for_(lower, upper, step, initial, body)` or `for_(count, initial=..., body=...)`. It computes values
+        =
+        initial; for index in range(lower, upper, step): values = body(index, *values).
+
+        Args:
+            lower: First index, or the number of iterations if upper is None: an int or an int32 tensor of rank 0.
+            upper: End of the index range (exclusive): an int or an int32 tensor of rank 0. Defaults to None.
+            step: Step of the index, not 0: an int or an int32 tensor of rank 0. Defaults to 1.
+            initial: Tensors that the first iteration starts with.
+            body: Function of the index and the values that returns the next values, with the types of initial.
+                Required.
+            name: Name of the operation.
+
+        Returns:
+            A list of the values after the last iteration.
+
+        Raises:
+            GraphError: If body is missing, or does not return as many values as initial has.
+            ShapeError: If a bound is not a scalar, step is 0, or a value changes its shape.
+            DTypeError: If a bound is not int32, or a value changes its dtype.
+
+        Gradient: backward through the iterations, to initial and to every outer tensor that body uses. On device metal,
+        a
+        gradient that needs values of the iterations raises UnsupportedError unless the bounds are constants.
+
+        On the CPU, a step tensor that turns out to be 0 when the graph runs is an error; on device metal the loop then
+        makes
+        no iterations.
+
         Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:body:name: and
         forLoopWithNumberOfIterations:initialBodyArguments:body:name:.
 
-        >>> g = mg.Graph()
-        >>> total = g.for_(4, initial=[g.constant(0)], body=lambda i, s: s + i)
-        >>> g.run({}, total[0]).item()
-        6
+        Example:
+            >>> g = mg.Graph()
+            >>> total = g.for_(4, initial=[g.constant(0)], body=lambda i, s: s + i)
+            >>> g.run({}, total[0]).item()
+            6
         """
         if body is None:
-            raise GraphError("[for] body is missing: g.for_(count, initial=[...], body=lambda i, *values: ...)")
+            raise GraphError("[for] body is missing: call g.for_(count, initial=[...], body=lambda i, *values: ...)")
         if upper is None:
             lower, upper = 0, lower
         bounds = [self._operands("for", [bound])[0] for bound in (lower, upper, step)]
@@ -164,7 +236,7 @@ class ControlFlow(Family):
         return list(self._operation("for", [*bounds, *initial], None, name, [block]).outputs)
 
     def _block(self, build: Callable[..., Results], argument_types: Sequence[tuple[DType, Any]] = ()) -> Block:
-        """The block that `build` makes of arguments of these types; nothing stays after an exception."""
+        """Return the block that `build` creates from arguments of these types, and discard it if `build` raises."""
         block = self.begin_block(argument_types)
         try:
             return self.finish_block(block, as_list(build(*block.arguments), "block"))
@@ -174,7 +246,7 @@ class ControlFlow(Family):
 
 
 def as_list(results: Results, what: str) -> list[Tensor]:
-    """One tensor or a sequence as a list. GraphError when there is something else in it."""
+    """Return a tensor or a sequence of tensors as a list. Raise GraphError for anything else."""
     tensors = (
         [results] if isinstance(results, Tensor) else list(results) if isinstance(results, (list, tuple)) else None
     )

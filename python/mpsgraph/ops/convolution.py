@@ -1,7 +1,8 @@
-"""Convolution over two and three axes, and its two gradients; what is depthwise or transposed has files of its own.
+"""Convolution over two and three axes, and its two gradients. Depthwise and transposed convolutions have separate
+files.
 
-Layouts and padding styles keep MPSGraph's spelling (NHWC, HWIO, TF_SAME). A layout says only how the operand is laid
-out for the user; the compiler keeps activations and weights as the kernels prefer.
+Layouts and padding styles keep MPSGraph's spelling (NHWC, HWIO, TF_SAME). A layout only describes how the caller's
+operand is laid out; the compiler may store activations and weights in whatever layout the kernels prefer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def window_attributes(
     padding: Padding,
     **others: Any,
 ) -> dict[str, Any]:
-    """What all convolutions share, by windowed axis."""
+    """Return the attributes common to all convolutions, validated for the number of windowed axes."""
     return {
         "strides": ints(strides, f"[{kind}] strides", axes),
         "dilations": ints(dilations, f"[{kind}] dilations", axes),
@@ -44,7 +45,7 @@ def _attributes(
 
 
 class Convolution(Family):
-    """convolution2d, convolution3d, and for each _data_gradient and _weights_gradient."""
+    """Graph methods for convolution2d, convolution3d, and their gradients with respect to data and weights."""
 
     def convolution2d(
         self,
@@ -59,31 +60,44 @@ class Convolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Two-dimensional convolution (cross-correlation, as everywhere in machine learning).
+        """Compute a two-dimensional convolution (a cross-correlation, as usual in machine learning).
 
         result[n, y, x, o] = sum over i, j, c of
         source[n, y * stride_y + i * dilation_y - top, x * stride_x + j * dilation_x - left, c] * weights[i, j, c, o].
 
         Args:
-            source: (N, H, W, C), or (N, C, H, W) with data_layout="NCHW"; a floating-point dtype.
-            weights: (kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_h, kernel_w) with
-                weights_layout="OIHW"; source's dtype.
-            strides, dilations: one int, or (y, x), in pixels.
-            groups: channels are split into that many groups, which see only their own weights.
-            padding: "TF_VALID" (none), "TF_SAME" (output = ceil(input / stride), an odd pixel at bottom and right),
-                "ONNX_SAME_LOWER" (it is at top and left), or ((top, bottom), (left, right)) in pixels.
-            data_layout: "NHWC" or "NCHW". weights_layout: "HWIO" or "OIHW". name: the operation's name.
-        Result: (N, out_h, out_w, O), or (N, O, out_h, out_w).
-        Errors: ShapeError for ranks, channels or groups that do not fit; DTypeError.
+            source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+            weights: Kernel of shape (kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_h, kernel_w) with
+                weights_layout="OIHW"; the dtype of source.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
+                and left); or ((top, bottom), (left, right)) in pixels.
+            data_layout: "NHWC" (the default) or "NCHW".
+            weights_layout: "HWIO" (the default) or "OIHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape (N, out_h, out_w, O), or (N, O, out_h, out_w) with data_layout="NCHW".
+
+        Raises:
+            ShapeError: If ranks, channels, or groups do not match, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
         Gradient: convolution2d_data_gradient to source, convolution2d_weights_gradient to weights.
+
         Source: MPSGraph convolution2DWithSourceTensor:weightsTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x, w = g.constant(1.0, (1, 3, 3, 1)), g.constant(1.0, (3, 3, 1, 1))
-        >>> g.run({}, g.convolution2d(x, w)).tolist()
-        [[[[9.0]]]]
-        >>> g.convolution2d(x, w, padding="TF_SAME").shape
-        (1, 3, 3, 1)
+        Example:
+            >>> g = mg.Graph()
+            >>> x, w = g.constant(1.0, (1, 3, 3, 1)), g.constant(1.0, (3, 3, 1, 1))
+            >>> g.run({}, g.convolution2d(x, w)).tolist()
+            [[[[9.0]]]]
+            >>> g.convolution2d(x, w, padding="TF_SAME").shape
+            (1, 3, 3, 1)
         """
         attributes = _attributes("convolution2d", strides, dilations, groups, padding, data_layout, weights_layout)
         return self._tensor("convolution2d", [source, weights], name, **attributes)
@@ -102,19 +116,42 @@ class Convolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of convolution2d with respect to its source.
+        """Compute the gradient of convolution2d with respect to its source.
 
-        result[n, y, x, c] = the sum of incoming * weights over all places where source[n, y, x, c] was used.
-        Args: incoming, shaped as the convolution's result; weights and the rest as given to convolution2d;
-        output_shape, the source's shape, ints or an int tensor of rank 1. Result: output_shape, incoming's dtype.
-        Errors: ShapeError, DTypeError. Gradient: convolution2d to incoming, convolution2d_weights_gradient to weights.
-        Source: MPSGraph
-        convolution2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:forwardConvolutionDescriptor:name:.
+        result[n, y, x, c] = sum of incoming * weights over all uses of source[n, y, x, c] in the convolution.
 
-        >>> g = mg.Graph()
-        >>> d, w = g.constant(1.0, (1, 1, 1, 1)), g.constant(2.0, (1, 2, 1, 1))
-        >>> g.run({}, g.convolution2d_data_gradient(d, w, (1, 1, 2, 1))).tolist()
-        [[[[2.0], [2.0]]]]
+        Args:
+            incoming: Gradient with respect to the result of convolution2d, with the shape of that result.
+            weights: The weights given to convolution2d.
+            output_shape: Shape of source, as ints or as an integer tensor of rank 1.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
+                and left); or ((top, bottom), (left, right)) in pixels.
+            data_layout: "NHWC" (the default) or "NCHW".
+            weights_layout: "HWIO" (the default) or "OIHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: convolution2d to incoming, convolution2d_weights_gradient to weights.
+
+        Source: MPSGraph convolution2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
+        forwardConvolutionDescriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d, w = g.constant(1.0, (1, 1, 1, 1)), g.constant(2.0, (1, 2, 1, 1))
+            >>> g.run({}, g.convolution2d_data_gradient(d, w, (1, 1, 2, 1))).tolist()
+            [[[[2.0], [2.0]]]]
         """
         kind = "convolution2d_data_gradient"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)
@@ -134,19 +171,42 @@ class Convolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of convolution2d with respect to its weights.
+        """Compute the gradient of convolution2d with respect to its weights.
 
-        result[i, j, c, o] = the sum of incoming * source over all places where weights[i, j, c, o] was used.
-        Args: incoming, shaped as the convolution's result; source and the rest as given to convolution2d;
-        output_shape, the weights' shape, ints or an int tensor of rank 1. Result: output_shape, incoming's dtype.
-        Errors: ShapeError, DTypeError. Gradient: convolution2d to incoming, convolution2d_data_gradient to source.
-        Source: MPSGraph
-        convolution2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:forwardConvolutionDescriptor:name:.
+        result[i, j, c, o] = sum of incoming * source over all uses of weights[i, j, c, o] in the convolution.
 
-        >>> g = mg.Graph()
-        >>> d, x = g.constant(1.0, (1, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 1))
-        >>> g.run({}, g.convolution2d_weights_gradient(d, x, (1, 1, 1, 1))).tolist()
-        [[[[12.0]]]]
+        Args:
+            incoming: Gradient with respect to the result of convolution2d, with the shape of that result.
+            source: The source given to convolution2d.
+            output_shape: Shape of the weights, as ints or as an integer tensor of rank 1.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
+                and left); or ((top, bottom), (left, right)) in pixels.
+            data_layout: "NHWC" (the default) or "NCHW".
+            weights_layout: "HWIO" (the default) or "OIHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: convolution2d to incoming, convolution2d_data_gradient to source.
+
+        Source: MPSGraph convolution2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
+        forwardConvolutionDescriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d, x = g.constant(1.0, (1, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 1))
+            >>> g.run({}, g.convolution2d_weights_gradient(d, x, (1, 1, 1, 1))).tolist()
+            [[[[12.0]]]]
         """
         kind = "convolution2d_weights_gradient"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)
@@ -165,30 +225,44 @@ class Convolution(Family):
         weights_layout: str = "DHWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Three-dimensional convolution (cross-correlation): convolution2d with an axis more, the depth.
+        """Compute a three-dimensional convolution (a cross-correlation): convolution2d with an additional depth axis.
 
         result[n, z, y, x, o] = sum over h, i, j, c of
         source[n, z * stride_z + h * dilation_z - front, y * stride_y + ..., x * ..., c] * weights[h, i, j, c, o].
 
         Args:
-            source: (N, D, H, W, C), or (N, C, D, H, W) with data_layout="NCDHW"; a floating-point dtype.
-            weights: (kernel_d, kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_d, kernel_h, kernel_w)
-                with weights_layout="OIDHW"; source's dtype.
-            strides, dilations: one int, or (z, y, x), in voxels.
-            groups: channels are split into that many groups, which see only their own weights.
-            padding: a style as for convolution2d, or ((front, back), (top, bottom), (left, right)) in voxels.
-            data_layout: "NDHWC" or "NCDHW". weights_layout: "DHWIO" or "OIDHW". name: the operation's name.
-        Result: (N, out_d, out_h, out_w, O), or (N, O, out_d, out_h, out_w).
-        Errors: ShapeError for ranks, channels or groups that do not fit; DTypeError.
+            source: Floating-point volumes of shape (N, D, H, W, C), or (N, C, D, H, W) with data_layout="NCDHW".
+            weights: Kernel of shape (kernel_d, kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_d,
+                kernel_h, kernel_w) with weights_layout="OIDHW"; the dtype of source.
+            strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
+                back), (top, bottom), (left, right)) in voxels.
+            data_layout: "NDHWC" (the default) or "NCDHW".
+            weights_layout: "DHWIO" (the default) or "OIDHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape (N, out_d, out_h, out_w, O), or (N, O, out_d, out_h, out_w) with data_layout="NCDHW".
+
+        Raises:
+            ShapeError: If ranks, channels, or groups do not match, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
         Gradient: convolution3d_data_gradient to source, convolution3d_weights_gradient to weights.
+
         Source: MPSGraph convolution3DWithSourceTensor:weightsTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x, w = g.constant(1.0, (1, 2, 3, 3, 1)), g.constant(1.0, (2, 3, 3, 1, 1))
-        >>> g.run({}, g.convolution3d(x, w)).item()
-        18.0
-        >>> g.convolution3d(x, w, padding="TF_SAME").shape
-        (1, 2, 3, 3, 1)
+        Example:
+            >>> g = mg.Graph()
+            >>> x, w = g.constant(1.0, (1, 2, 3, 3, 1)), g.constant(1.0, (2, 3, 3, 1, 1))
+            >>> g.run({}, g.convolution3d(x, w)).item()
+            18.0
+            >>> g.convolution3d(x, w, padding="TF_SAME").shape
+            (1, 2, 3, 3, 1)
         """
         attributes = _attributes("convolution3d", strides, dilations, groups, padding, data_layout, weights_layout)
         return self._tensor("convolution3d", [source, weights], name, **attributes)
@@ -207,20 +281,44 @@ class Convolution(Family):
         weights_layout: str = "DHWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of convolution3d with respect to its source; also the transposed convolution of three axes.
+        """Compute the gradient of convolution3d with respect to its source, or a transposed convolution over three
+        axes.
 
-        result[n, z, y, x, c] = the sum of incoming * weights over all places where source[n, z, y, x, c] was used.
-        Args: incoming, shaped as the convolution's result; weights and the rest as given to convolution3d;
-        output_shape, the source's shape, ints or an int tensor of rank 1. Result: output_shape, incoming's dtype.
-        Errors: ShapeError, DTypeError. Gradient: convolution3d to incoming, convolution3d_weights_gradient to weights.
-        Source: MPSGraph
-        convolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:forwardConvolutionDescriptor:name:
+        result[n, z, y, x, c] = sum of incoming * weights over all uses of source[n, z, y, x, c] in the convolution.
+
+        Args:
+            incoming: Gradient with respect to the result of convolution3d, with the shape of that result.
+            weights: The weights given to convolution3d.
+            output_shape: Shape of source, as ints or as an integer tensor of rank 1.
+            strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
+                back), (top, bottom), (left, right)) in voxels.
+            data_layout: "NDHWC" (the default) or "NCDHW".
+            weights_layout: "DHWIO" (the default) or "OIDHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: convolution3d to incoming, convolution3d_weights_gradient to weights.
+
+        Source: MPSGraph convolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
+        forwardConvolutionDescriptor:name:
         and outputShapeTensor:.
 
-        >>> g = mg.Graph()
-        >>> d, w = g.constant(1.0, (1, 1, 1, 1, 1)), g.constant(2.0, (1, 1, 2, 1, 1))
-        >>> g.run({}, g.convolution3d_data_gradient(d, w, (1, 1, 1, 2, 1))).numpy().ravel().tolist()
-        [2.0, 2.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> d, w = g.constant(1.0, (1, 1, 1, 1, 1)), g.constant(2.0, (1, 1, 2, 1, 1))
+            >>> g.run({}, g.convolution3d_data_gradient(d, w, (1, 1, 1, 2, 1))).numpy().ravel().tolist()
+            [2.0, 2.0]
         """
         kind = "convolution3d_data_gradient"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)
@@ -240,20 +338,43 @@ class Convolution(Family):
         weights_layout: str = "DHWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of convolution3d with respect to its weights.
+        """Compute the gradient of convolution3d with respect to its weights.
 
-        result[h, i, j, c, o] = the sum of incoming * source over all places where weights[h, i, j, c, o] was used.
-        Args: incoming, shaped as the convolution's result; source and the rest as given to convolution3d;
-        output_shape, the weights' shape, ints or an int tensor of rank 1. Result: output_shape, incoming's dtype.
-        Errors: ShapeError, DTypeError. Gradient: convolution3d to incoming, convolution3d_data_gradient to source.
-        Source: MPSGraph
-        convolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:forwardConvolutionDescriptor:name:
+        result[h, i, j, c, o] = sum of incoming * source over all uses of weights[h, i, j, c, o] in the convolution.
+
+        Args:
+            incoming: Gradient with respect to the result of convolution3d, with the shape of that result.
+            source: The source given to convolution3d.
+            output_shape: Shape of the weights, as ints or as an integer tensor of rank 1.
+            strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
+                back), (top, bottom), (left, right)) in voxels.
+            data_layout: "NDHWC" (the default) or "NCDHW".
+            weights_layout: "DHWIO" (the default) or "OIDHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: convolution3d to incoming, convolution3d_data_gradient to source.
+
+        Source: MPSGraph convolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
+        forwardConvolutionDescriptor:name:
         and outputShapeTensor:.
 
-        >>> g = mg.Graph()
-        >>> d, x = g.constant(1.0, (1, 2, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 2, 1))
-        >>> g.run({}, g.convolution3d_weights_gradient(d, x, (1, 1, 1, 1, 1))).item()
-        24.0
+        Example:
+            >>> g = mg.Graph()
+            >>> d, x = g.constant(1.0, (1, 2, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 2, 1))
+            >>> g.run({}, g.convolution3d_weights_gradient(d, x, (1, 1, 1, 1, 1))).item()
+            24.0
         """
         kind = "convolution3d_weights_gradient"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)

@@ -1,4 +1,4 @@
-"""The transposed convolution with its gradients, and windows as columns of a matrix: im_to_col and col_to_im."""
+"""Transposed convolution with its gradients, and image windows as matrix columns: im_to_col and col_to_im."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _column_attributes(
 
 
 class TransposedConvolution(Family):
-    """convolution_transpose2d and its two gradients; im_to_col, col_to_im."""
+    """Graph methods for convolution_transpose2d and its two gradients, im_to_col, and col_to_im."""
 
     def convolution_transpose2d(
         self,
@@ -57,32 +57,51 @@ class TransposedConvolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Transposed two-dimensional convolution: a convolution with stride s makes images smaller, this one larger.
+        """Compute a transposed two-dimensional convolution, which enlarges an image where a strided convolution shrinks
+        it.
 
-        It is convolution2d_data_gradient, and takes the arguments of that convolution, which would make something of
-        source's shape from something of output_shape:
-        result[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c] +=
-        source[n, y, x, o] * weights[i, j, c, o].
+        This is convolution2d_data_gradient: its arguments describe the forward convolution, from output_shape to the
+        shape of
+        source. result[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c] += source[n, y, x, o] * weights[i,
+        j, c, o].
 
         Args:
-            source: (N, H, W, O), or (N, O, H, W) with data_layout="NCHW"; a floating-point dtype.
-            weights: (kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_h, kernel_w) with
-                weights_layout="OIHW": the source's channels stand where those of a convolution's result would.
-            output_shape: the shape of the result, ints or an int tensor of rank 1. It is needed because with a stride
-                above 1 several sizes are possible: (H - 1) * stride + (kernel - 1) * dilation + 1 - padding, or up to
-                stride - 1 more.
-            strides, dilations, groups, padding, layouts: of the forward convolution, as for convolution2d.
-            name: the operation's name.
-        Result: output_shape, (N, out_h, out_w, C) or (N, C, out_h, out_w); source's dtype.
-        Errors: ShapeError, also when the convolution of output_shape would not give source's shape; DTypeError.
+            source: Floating-point images of shape (N, H, W, O), or (N, O, H, W) with data_layout="NCHW".
+            weights: Kernel of shape (kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_h, kernel_w) with
+                weights_layout="OIHW"; the dtype of source. The channels of source are on the axis of the forward
+                convolution's output channels.
+            output_shape: Shape of the result, as ints or as an integer tensor of rank 1. It is required because with a
+                stride above 1 several sizes are possible: (H - 1) * stride + (kernel - 1) * dilation + 1 - padding, or
+                up to stride - 1 more.
+            strides: Strides of the forward convolution in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Dilations of the forward convolution in pixels: an int, or (y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: Padding of the forward convolution: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER",
+                or ((top, bottom), (left, right)) in pixels.
+            data_layout: "NHWC" (the default) or "NCHW".
+            weights_layout: "HWIO" (the default) or "OIHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, (N, out_h, out_w, C) or (N, C, out_h, out_w), with the dtype of source.
+
+        Raises:
+            ShapeError: If shapes do not match, for example because the forward convolution of output_shape does not
+                have the shape of source, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
         Gradient: convolution_transpose2d_data_gradient to source, convolution_transpose2d_weights_gradient to weights.
-        Source: MPSGraph convolutionTranspose2DWithSourceTensor:weightsTensor:outputShape:descriptor:name: and
+
+        Source: MPSGraph convolutionTranspose2DWithSourceTensor:weightsTensor:outputShape:descriptor:name: and its
+        variant with
         outputShapeTensor:.
 
-        >>> g = mg.Graph()
-        >>> x, w = g.reshape(g.constant([1.0, 2.0]), (1, 1, 2, 1)), g.constant(1.0, (1, 2, 1, 1))
-        >>> g.run({}, g.convolution_transpose2d(x, w, (1, 1, 4, 1), strides=(1, 2))).numpy().ravel().tolist()
-        [1.0, 1.0, 2.0, 2.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x, w = g.reshape(g.constant([1.0, 2.0]), (1, 1, 2, 1)), g.constant(1.0, (1, 2, 1, 1))
+            >>> g.run({}, g.convolution_transpose2d(x, w, (1, 1, 4, 1), strides=(1, 2))).numpy().ravel().tolist()
+            [1.0, 1.0, 2.0, 2.0]
         """
         kind = "convolution_transpose2d"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)
@@ -102,21 +121,43 @@ class TransposedConvolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of convolution_transpose2d with respect to its source: the forward convolution of what comes in.
+        """Compute the gradient of convolution_transpose2d with respect to its source, which is a forward convolution.
 
         result = convolution2d(incoming, weights).
-        Args: incoming, shaped as the transposed convolution's result; weights and the rest as given to
-        convolution_transpose2d; output_shape, the source's shape, ints or an int tensor of rank 1. Result:
-        output_shape, incoming's dtype. Errors: ShapeError, DTypeError.
-        Gradient: convolution2d_data_gradient to incoming, convolution2d_weights_gradient to weights.
-        Source: MPSGraph convolutionTranspose2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
-        forwardConvolutionDescriptor:name: and outputShapeTensor:.
 
-        >>> g = mg.Graph()
-        >>> d, w = g.constant(1.0, (1, 1, 4, 1)), g.constant(3.0, (1, 2, 1, 1))
-        >>> y = g.convolution_transpose2d_data_gradient(d, w, (1, 1, 2, 1), strides=(1, 2))
-        >>> g.run({}, y).numpy().ravel().tolist()
-        [6.0, 6.0]
+        Args:
+            incoming: Gradient with respect to the result of convolution_transpose2d, with the shape of that result.
+            weights: The weights given to convolution_transpose2d.
+            output_shape: Shape of source, as ints or as an integer tensor of rank 1.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
+                and left); or ((top, bottom), (left, right)) in pixels.
+            data_layout: "NHWC" (the default) or "NCHW".
+            weights_layout: "HWIO" (the default) or "OIHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: convolution2d_data_gradient to incoming, convolution2d_weights_gradient to weights.
+
+        Source: MPSGraph convolutionTranspose2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
+        forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d, w = g.constant(1.0, (1, 1, 4, 1)), g.constant(3.0, (1, 2, 1, 1))
+            >>> y = g.convolution_transpose2d_data_gradient(d, w, (1, 1, 2, 1), strides=(1, 2))
+            >>> g.run({}, y).numpy().ravel().tolist()
+            [6.0, 6.0]
         """
         kind = "convolution_transpose2d_data_gradient"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)
@@ -136,22 +177,44 @@ class TransposedConvolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of convolution_transpose2d with respect to its weights.
+        """Compute the gradient of convolution_transpose2d with respect to its weights.
 
-        result[i, j, c, o] = the sum of incoming * source over all places where weights[i, j, c, o] was used; that is
+        result[i, j, c, o] = sum of incoming * source over all uses of weights[i, j, c, o]. This is
         convolution2d_weights_gradient with incoming and source exchanged.
-        Args: incoming, shaped as the transposed convolution's result; source and the rest as given to
-        convolution_transpose2d; output_shape, the weights' shape, ints or an int tensor of rank 1. Result:
-        output_shape, incoming's dtype. Errors: ShapeError, DTypeError.
-        Gradient: convolution2d_data_gradient to incoming, convolution2d to source.
-        Source: MPSGraph convolutionTranspose2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
-        forwardConvolutionDescriptor:name: and outputShapeTensor:.
 
-        >>> g = mg.Graph()
-        >>> d, x = g.constant(1.0, (1, 1, 4, 1)), g.constant(3.0, (1, 1, 2, 1))
-        >>> y = g.convolution_transpose2d_weights_gradient(d, x, (1, 2, 1, 1), strides=(1, 2))
-        >>> g.run({}, y).numpy().ravel().tolist()
-        [6.0, 6.0]
+        Args:
+            incoming: Gradient with respect to the result of convolution_transpose2d, with the shape of that result.
+            source: The source given to convolution_transpose2d.
+            output_shape: Shape of the weights, as ints or as an integer tensor of rank 1.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
+            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
+                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
+                and left); or ((top, bottom), (left, right)) in pixels.
+            data_layout: "NHWC" (the default) or "NCHW".
+            weights_layout: "HWIO" (the default) or "OIHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: convolution2d_data_gradient to incoming, convolution2d to source.
+
+        Source: MPSGraph convolutionTranspose2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
+        forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d, x = g.constant(1.0, (1, 1, 4, 1)), g.constant(3.0, (1, 1, 2, 1))
+            >>> y = g.convolution_transpose2d_weights_gradient(d, x, (1, 2, 1, 1), strides=(1, 2))
+            >>> g.run({}, y).numpy().ravel().tolist()
+            [6.0, 6.0]
         """
         kind = "convolution_transpose2d_weights_gradient"
         attributes = _attributes(kind, strides, dilations, groups, padding, data_layout, weights_layout)
@@ -168,23 +231,41 @@ class TransposedConvolution(Family):
         data_layout: str = "NHWC",
         name: str | None = None,
     ) -> Tensor:
-        """The windows of images as columns of a matrix, so that a convolution is one matrix product.
+        """Copy the windows of images into the rows of a matrix, so that a convolution becomes one matmul.
 
         result[n, y * out_w + x, (i * kernel_w + j) * C + c] =
-        source[n, y * stride_y + i * dilation_y - top, x * stride_x + j * dilation_x - left, c], and 0 in the padding;
-        with data_layout="NCHW" result[n, (c * kernel_h + i) * kernel_w + j, y * out_w + x], as torch.nn.Unfold.
+        source[n, y * stride_y + i * dilation_y - top, x * stride_x + j * dilation_x - left, c], and 0 in the padding.
+        With data_layout="NCHW", windows become columns, as in torch.nn.Unfold:
+        result[n, (c * kernel_h + i) * kernel_w + j, y * out_w + x].
 
-        Args: source, (N, H, W, C), or (N, C, H, W) with data_layout="NCHW", numbers of any dtype; kernel, strides,
-        dilations, one int, or (y, x), in pixels; padding, ((top, bottom), (left, right)) in pixels of zeros.
-        Result: (N, out_h * out_w, kernel_h * kernel_w * C), or (N, C * kernel_h * kernel_w, out_h * out_w). Apple says
-        nothing of the order within rows and columns; this is the one that makes the product a convolution without
-        moving the weights. Errors: ShapeError, DTypeError. Gradient: col_to_im.
+        Args:
+            source: Numeric images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            padding: ((top, bottom), (left, right)) in pixels of zeros. Defaults to none.
+            data_layout: "NHWC" (the default) or "NCHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape (N, out_h * out_w, kernel_h * kernel_w * C), or (N, C * kernel_h * kernel_w, out_h *
+            out_w) with data_layout="NCHW". Apple does not document the order within rows and columns; this order turns
+            the convolution into a matmul without rearranging the weights.
+
+        Raises:
+            ShapeError: If source does not have rank 4, the window does not fit, or the padding is malformed.
+            DTypeError: If source is bool.
+            GraphError: If data_layout is not supported.
+
+        Gradient: col_to_im.
+
         Source: MPSGraph imToColWithSourceTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 3.0]), (1, 1, 3, 1))
-        >>> g.run({}, g.im_to_col(x, (1, 2))).tolist()
-        [[[1.0, 2.0], [2.0, 3.0]]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 3.0]), (1, 1, 3, 1))
+            >>> g.run({}, g.im_to_col(x, (1, 2))).tolist()
+            [[[1.0, 2.0], [2.0, 3.0]]]
         """
         attributes = _column_attributes("im_to_col", kernel, strides, dilations, padding, data_layout)
         return self._tensor("im_to_col", [source], name, **attributes)
@@ -201,17 +282,37 @@ class TransposedConvolution(Family):
         data_layout: str = "NHWC",
         name: str | None = None,
     ) -> Tensor:
-        """Columns added back to the pixels that im_to_col takes them from; what comes from padding is dropped.
+        """Add columns back to the image pixels that im_to_col copied them from, dropping those of the padding.
 
-        result[n, y, x, c] = the sum of all elements of source that im_to_col would fill with the pixel (n, y, x, c).
-        Args: source, of rank 3, shaped as the result of im_to_col; output_shape, the images' shape, ints or an int
-        tensor of rank 1; the rest as given to im_to_col. Result: output_shape, source's dtype. Errors: ShapeError,
-        DTypeError. Gradient: im_to_col. Source: MPSGraph colToImWithSourceTensor:outputShape:descriptor:name:.
+        result[n, y, x, c] = sum of all elements of source that im_to_col would copy from the pixel (n, y, x, c).
 
-        >>> g = mg.Graph()
-        >>> columns = g.constant([[[1.0, 2.0], [2.0, 3.0]]])
-        >>> g.run({}, g.col_to_im(columns, (1, 1, 3, 1), (1, 2))).numpy().ravel().tolist()
-        [1.0, 4.0, 3.0]
+        Args:
+            source: Tensor of rank 3 with the shape of the result of im_to_col.
+            output_shape: Shape of the images, as ints or as an integer tensor of rank 1.
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
+            dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
+            padding: ((top, bottom), (left, right)) in pixels of zeros. Defaults to none.
+            data_layout: "NHWC" (the default) or "NCHW".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of source.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the padding is malformed.
+            DTypeError: If source is bool.
+            GraphError: If data_layout is not supported.
+
+        Gradient: im_to_col.
+
+        Source: MPSGraph colToImWithSourceTensor:outputShape:descriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> columns = g.constant([[[1.0, 2.0], [2.0, 3.0]]])
+            >>> g.run({}, g.col_to_im(columns, (1, 1, 3, 1), (1, 2))).numpy().ravel().tolist()
+            [1.0, 4.0, 3.0]
         """
         attributes = _column_attributes("col_to_im", kernel, strides, dilations, padding, data_layout)
         return self._tensor("col_to_im", [source, self._shape_operand(output_shape, "col_to_im")], name, **attributes)

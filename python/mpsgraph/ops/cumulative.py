@@ -1,7 +1,7 @@
-"""Running sums, products and extrema along an axis.
+"""Cumulative sums, products, minima, and maxima along an axis.
 
-`exclusive` leaves the element itself out, so that the first one is neutral (0, 1, the largest or the lowest value);
-`reverse` runs from the other end.
+With `exclusive`, the element itself is left out, so the first result is the neutral value (0, 1, or the largest or
+lowest value of the dtype). With `reverse`, accumulation starts at the last element.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ._family import Family, Tensor
 
 
 class Cumulative(Family):
-    """cumulative_sum to cumulative_maximum."""
+    """Graph methods for cumulative sums, products, minima, and maxima."""
 
     def _cumulative(
         self, kind: str, x: Tensor, axis: int | Tensor, exclusive: bool, reverse: bool, name: str | None
@@ -26,19 +26,35 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Running sum along an axis.
+        """Compute the cumulative sum along an axis.
 
-        result_i = x_0 + ... + x_i; exclusive: up to x_(i-1), beginning with 0.
-        Args: x, a float or integer dtype; axis, an int, negative counts from the end, or one in an int tensor; reverse,
-        from the last element on. Result: x's type. Errors: ShapeError, DTypeError.
-        Gradient: the cumulative_sum of incoming in the other direction.
+        result_i = x_0 + ... + x_i; with `exclusive`, x_0 + ... + x_(i-1), starting with 0.
+
+        Args:
+            x: Tensor, floating-point or integer.
+            axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
+                one element.
+            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            reverse: Whether to accumulate from the last element to the first. Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If axis is out of range.
+            DTypeError: If x is not floating-point or integer, or an axis tensor is not integer.
+
+        Gradient: the cumulative sum of the incoming gradient in the opposite direction.
+
         Source: MPSGraph cumulativeSumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without flags.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.cumulative_sum(g.constant([1.0, 2.0, 3.0]), 0)).tolist()
-        [1.0, 3.0, 6.0]
-        >>> g.run({}, g.cumulative_sum(g.constant([1.0, 2.0, 3.0]), 0, exclusive=True, reverse=True)).tolist()
-        [5.0, 3.0, 0.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.cumulative_sum(g.constant([1.0, 2.0, 3.0]), 0)).tolist()
+            [1.0, 3.0, 6.0]
+            >>> g.run({}, g.cumulative_sum(g.constant([1.0, 2.0, 3.0]), 0, exclusive=True, reverse=True)).tolist()
+            [5.0, 3.0, 0.0]
         """
         return self._cumulative("cumulative_sum", x, axis, exclusive, reverse, name)
 
@@ -50,18 +66,35 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Running product along an axis.
+        """Compute the cumulative product along an axis.
 
-        result_i = x_0 · ... · x_i; exclusive: up to x_(i-1), beginning with 1.
-        Args: x, a float or integer dtype; axis, an int, negative counts from the end, or one in an int tensor; reverse,
-        from the last element on. Result: x's type. Errors: ShapeError, DTypeError.
-        Gradient: computed without division, so it is right where elements are zero, in every order.
+        result_i = x_0 * ... * x_i; with `exclusive`, x_0 * ... * x_(i-1), starting with 1.
+
+        Args:
+            x: Tensor, floating-point or integer.
+            axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
+                one element.
+            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            reverse: Whether to accumulate from the last element to the first. Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If axis is out of range.
+            DTypeError: If x is not floating-point or integer, or an axis tensor is not integer.
+
+        Gradient: computed without division, so that it is correct where elements are zero, for derivatives of every
+        order.
+
         Source: MPSGraph cumulativeProductWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
         flags.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.cumulative_product(g.constant([2.0, 3.0, 4.0]), 0)).tolist()
-        [2.0, 6.0, 24.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.cumulative_product(g.constant([2.0, 3.0, 4.0]), 0)).tolist()
+            [2.0, 6.0, 24.0]
         """
         return self._cumulative("cumulative_product", x, axis, exclusive, reverse, name)
 
@@ -73,18 +106,36 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Running minimum along an axis; NaN once it has come.
+        """Compute the cumulative minimum along an axis; it stays NaN from the first NaN on.
 
-        result_i = min(x_0, ..., x_i); exclusive: up to x_(i-1), beginning with infinity or the dtype's largest integer.
-        Args: x, a float or integer dtype; axis, an int, negative counts from the end, or one in an int tensor; reverse,
-        from the last element on. Result: x's type. Errors: ShapeError, DTypeError.
-        Gradient: incoming to the element that is the minimum, the last of several.
+        result_i = min(x_0, ..., x_i); with `exclusive`, min(x_0, ..., x_(i-1)), starting with infinity or the largest
+        integer
+        of the dtype.
+
+        Args:
+            x: Tensor, floating-point or integer.
+            axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
+                one element.
+            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            reverse: Whether to accumulate from the last element to the first. Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If axis is out of range.
+            DTypeError: If x is not floating-point or integer, or an axis tensor is not integer.
+
+        Gradient: the incoming gradient to the element that is the minimum, or to the last of several equal ones.
+
         Source: MPSGraph cumulativeMinimumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
         flags.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.cumulative_minimum(g.constant([2.0, 3.0, 1.0]), 0)).tolist()
-        [2.0, 2.0, 1.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.cumulative_minimum(g.constant([2.0, 3.0, 1.0]), 0)).tolist()
+            [2.0, 2.0, 1.0]
         """
         return self._cumulative("cumulative_minimum", x, axis, exclusive, reverse, name)
 
@@ -96,17 +147,35 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Running maximum along an axis; NaN once it has come.
+        """Compute the cumulative maximum along an axis; it stays NaN from the first NaN on.
 
-        result_i = max(x_0, ..., x_i); exclusive: up to x_(i-1), beginning with -infinity or the dtype's lowest integer.
-        Args: x, a float or integer dtype; axis, an int, negative counts from the end, or one in an int tensor; reverse,
-        from the last element on. Result: x's type. Errors: ShapeError, DTypeError.
-        Gradient: incoming to the element that is the maximum, the last of several.
+        result_i = max(x_0, ..., x_i); with `exclusive`, max(x_0, ..., x_(i-1)), starting with -infinity or the lowest
+        integer
+        of the dtype.
+
+        Args:
+            x: Tensor, floating-point or integer.
+            axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
+                one element.
+            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            reverse: Whether to accumulate from the last element to the first. Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If axis is out of range.
+            DTypeError: If x is not floating-point or integer, or an axis tensor is not integer.
+
+        Gradient: the incoming gradient to the element that is the maximum, or to the last of several equal ones.
+
         Source: MPSGraph cumulativeMaximumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
         flags.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.cumulative_maximum(g.constant([2.0, 3.0, 1.0]), 0)).tolist()
-        [2.0, 3.0, 3.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.cumulative_maximum(g.constant([2.0, 3.0, 1.0]), 0)).tolist()
+            [2.0, 3.0, 3.0]
         """
         return self._cumulative("cumulative_maximum", x, axis, exclusive, reverse, name)
