@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 VECTORS = "AVX" in mg.Device("cpu").description
-TOGETHER = "a gradient's product in"
+TOGETHER = "weight gradient in"
 RATE = 1e-3  # small: steps must not magnify rounding
 
 

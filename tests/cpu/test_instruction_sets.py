@@ -143,7 +143,7 @@ def test_products_of_bfloat16(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", BFLOAT16, variable=BFLOAT16_PRODUCTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
-    told = ("in float32" in run.stdout, "registers of AMX" in run.stdout)
+    told = ("in float32" in run.stdout, "with AMX" in run.stdout)
     assert told == (name == "float32", name == "registers"), run.stdout + run.stderr
 
 
@@ -154,7 +154,8 @@ def test_products_of_bfloat16(name):
 def test_an_unknown_product_of_bfloat16_is_an_error(name):
     run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
     choices = "registers, pairs or float32" if HAS_AMX else "pairs or float32"
-    assert f"DeviceError: environment variable {BFLOAT16_PRODUCTS} must be {choices}, got '{name}'" in run.stderr, run.stdout
+    message = f"environment variable {BFLOAT16_PRODUCTS} must be {choices}, got '{name}'"
+    assert message in run.stderr, run.stdout
 
 
 def test_amx_is_used_where_the_system_grants_it():

@@ -6,7 +6,7 @@ import pytest
 from harness.runtime import run_program
 
 VECTORS = "AVX" in mg.Device("cpu").description
-FEW, TURNED = "few rows, in", "few rows, turned"
+FEW, TURNED = "skinny matmul, in", "skinny matmul, transposed"
 
 
 def programs(rows, inputs, outputs, build, transposed=False):
@@ -109,7 +109,7 @@ expected = [fed @ (matrix.T if turned else matrix) for fed in several]  # small 
 right = True
 for i in range(300):  # others than before: a sum that is not there yet is a wrong one
     right &= executable.run([several[i % 3]])[0].numpy().tobytes() == expected[i % 3].tobytes()
-print(executable.plan().split("few rows, in ")[-1].split()[0], right)
+print(executable.plan().split("skinny matmul, in ")[-1].split()[0], right)
 """
 
 

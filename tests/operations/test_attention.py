@@ -343,4 +343,4 @@ def test_the_plan_says_what_runs(rng):
     given, incoming = operands(rng, 130, 140)
     plan = ours(given, incoming, rng.normal(size=(140,)), causal=True, dropout=0.1)[1].plan()
     assert plan.count("attention of 6 x 130 queries to 140 keys in tiles of") == 2
-    assert plan.count("causal, masked, weights dropped") == 2
+    assert plan.count("causal, masked, dropout") == 2

@@ -137,7 +137,7 @@ def test_constant_weights_are_packed_once_for_all_sizes():
     product_of = g.integer_matrix_multiplication(x, g.constant(everything("int8", (64, 48))), 128, 3)
     for rows in (1, 40):
         plan = g.compile({x: np.zeros((rows, 64), np.uint8)}, [product_of]).plan()
-        assert "integers of 8 bits in tiles" not in plan or "packed weights" in plan
+        assert "8-bit integer matmul in tiles" not in plan or "packed weights" in plan
 
 
 @pytest.mark.skipif(os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal", reason="the CPU's vector sets")

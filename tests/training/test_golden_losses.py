@@ -14,7 +14,7 @@ from data import make_losses as golden
 from mpsgraph import nn
 
 VECTORS = "AVX" in mg.Device("cpu").description
-WINOGRAD, TOGETHER = "by Winograd", "a gradient's product in"
+WINOGRAD, TOGETHER = "by Winograd", "weight gradient in"
 BOUNDS = {"digits": 2e-6, "activity": 6e-6, "adversarial": 1e-5, "perceptron": 6e-6}
 # In the digits' sixth step two inputs of a pooling window are so near to each other that rounding, and so the number of
 # threads, says which has the gradient. From there on losses differ by 5e-5.

@@ -127,7 +127,7 @@ class IntegerProduct final : public Kernel {
   }
   std::string description() const override {
     return cat("integers, a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels",
-               tiles_.begin ? ", registers of AMX" : "", ", packed weights");
+               tiles_.begin ? ", with AMX" : "", ", packed weights");
   }
 
  private:

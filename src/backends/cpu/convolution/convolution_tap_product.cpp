@@ -86,7 +86,7 @@ class TapProduct final : public Kernel {
   }
   std::string description() const override {
     return text_of(plan_) + (by_tap_.empty() ? "" : ", tap by tap") + (source_.copies ? ", in float32" : "") +
-           (tiles_.begin ? ", registers of AMX" : "") + (packed_ ? ", packed weights" : "");
+           (tiles_.begin ? ", with AMX" : "") + (packed_ ? ", packed weights" : "");
   }
 
  private:

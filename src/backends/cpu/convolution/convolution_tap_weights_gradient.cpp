@@ -83,7 +83,7 @@ class TapWeightsGradient final : public Kernel {
     });
   }
   std::string description() const override {
-    return text_of(plan_) + (source_.copies ? ", in float32" : "") + (tiles_.begin ? ", registers of AMX" : "");
+    return text_of(plan_) + (source_.copies ? ", in float32" : "") + (tiles_.begin ? ", with AMX" : "");
   }
 
  private:

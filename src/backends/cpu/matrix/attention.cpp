@@ -1,10 +1,13 @@
-// scaled_dot_product_attention and its gradient in tiles: which operands suit, and how threads share the work.
+// Tiled kernels for scaled_dot_product_attention and its gradient: which operands they support, and how threads share
+// the work.
 //
-// Forward, threads take blocks of queries; backward, blocks of keys, each with all queries of the heads that share
-// them. Where there are few heads, the keys are parted, and each part adds to a query gradient of its own, which are
-// summed at the end: parts follow from sizes alone, so that the same run gives the same bits. Halves are computed in
-// float32 on converted operands, but for bfloat16 where the processor multiplies it. What does not suit is composed of
-// products and a soft-max (core/ops/matrix_attention.cpp).
+// In the forward pass, threads take blocks of queries. In the backward pass, they take blocks of keys, each with all
+// queries of the heads that share those keys. With few heads, the keys are split into parts; each part accumulates its
+// own query gradient, and the parts are summed at the end. The split depends only on sizes, so repeated runs produce
+// the same bits.
+//
+// Half precision is converted to float32, except for bfloat16 on processors with bfloat16 dot products. Unsupported
+// cases are composed of matmuls and a softmax (core/ops/matrix_attention.cpp).
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -31,9 +34,9 @@ const AttentionTiles* attention_tiles_of_bfloat16() {
 
 namespace {
 
-constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the statistics
-constexpr int64_t enough_items = 32;  // of the gradient: below, keys are parted
-constexpr int64_t longest_row = 512;  // of a query or value: tiles of longer ones leave the caches
+constexpr size_t behind_sources = 3;  // the gradient's last inputs: incoming gradient, result, statistics
+constexpr int64_t enough_items = 32;  // the gradient splits the keys if there are fewer items
+constexpr int64_t longest_row = 512;  // of a query or value; tiles of longer rows do not fit in cache
 constexpr int64_t fewest_queries = 16;
 
 bool is_gradient(const Operation& operation) { return operation.is("scaled_dot_product_attention_gradient"); }
@@ -43,7 +46,7 @@ size_t count_of_sources(const Operation& operation) {
          (operation.attributes.real("dropout") > 0 ? 1 : 0);
 }
 
-// Axes in front of the last two, as many as `rank`.
+// Return all axes except the last two, padded with ones to `rank`.
 Dims leading_axes(const Dims& dims, size_t rank) {
   Dims result(rank, 1);
   const size_t own = dims.size() > 2 ? dims.size() - 2 : 0;
@@ -51,7 +54,7 @@ Dims leading_axes(const Dims& dims, size_t rank) {
   return result;
 }
 
-// Which matrix of an operand belongs to each of the batches: the operand is broadcast to them.
+// Return, for each batch, the index of the operand's matrix that broadcasting assigns to it.
 std::vector<int64_t> matrices_of(const Dims& operand, const Dims& batches) {
   std::vector<int64_t> found(static_cast<size_t>(element_count(batches)), 0);
   const Dims own = leading_axes(operand, batches.size());
@@ -66,7 +69,7 @@ std::vector<int64_t> matrices_of(const Dims& operand, const Dims& batches) {
   return found;
 }
 
-// Sizes of the operation, and its batches: all heads of all samples.
+// Sizes of an attention operation, and its batches: all heads of all samples.
 struct Geometry {
   explicit Geometry(const Operation& operation) {
     const auto dims = [&](size_t i) -> const Dims& { return operation.input(i)->shape().dims(); };
@@ -101,13 +104,15 @@ struct Geometry {
 
   AttentionSizes sizes;
   Dims query, key, value, batches;  // leading axes
-  int64_t mask_elements = 0;  // of one of its matrices
+  int64_t mask_elements = 0;  // elements of one mask matrix
 };
 
-// Do tiles compute it, and no slower than products with a soft-max between them? Each batch has queries of its own;
-// keys and values may be shared, by the same batches. A few queries are multiplied by the keys as they are, without
-// packing them, and few scores are in the caches anyway (their number is IN_TILES in
-// python/mpsgraph/torch/aten/attention.py, too).
+// Return whether the tiled kernel supports this attention and is at least as fast as two matmuls with a softmax between
+// them.
+//
+// Each batch needs its own queries; batches may share keys and values, but only together. A few queries are multiplied
+// by the keys without packing, and a small score matrix fits in cache anyway. The threshold is also IN_TILES in
+// python/mpsgraph/torch/aten/attention.py.
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
@@ -120,14 +125,15 @@ bool suits_tiles(const Operation& operation) {
          s.keys * s.queries >= least;
 }
 
-// ---- dropped weights ----
+// ---- dropout ----
 
 struct Draw {
   Philox philox;
   int64_t keys;
   float rate, raised;
 
-  // Scores are numbered row by row as random() numbers its results: four to a block of Philox.
+  // Compute the dropout factors of one row of scores. Scores are numbered row by row, in the order in which random()
+  // numbers its results: four per Philox block.
   static void run(const void* state, int64_t row, int64_t first_key, int64_t count, float* factors) {
     const Draw& draw = *static_cast<const Draw*>(state);
     constexpr int64_t chunk = 32;
@@ -183,14 +189,14 @@ class AttentionKernel : public Kernel {
     const AttentionSizes& s = geometry_.sizes;
     return cat("attention of ", geometry_.count(), " x ", s.queries, " queries to ", s.keys, " keys in tiles of ",
                tiles_.forward_rows, " x ", tiles_.forward_keys, s.causal ? ", causal" : "",
-               slots_.mask >= 0 ? ", masked" : "", s.drops ? ", weights dropped" : "");
+               slots_.mask >= 0 ? ", masked" : "", s.drops ? ", dropout" : "");
   }
 
  protected:
   const AttentionSizes& sizes() const { return geometry_.sizes; }
   float* scratch(const Frame& f, int64_t member) const { return f.at<float>(scratch_) + member * own_; }
 
-  // A row of an operand with rows of `length`.
+  // Return a row of an operand whose rows have `length` elements.
   const std::byte* row(const Frame& f, Slot slot, int64_t row, int64_t length) const {
     return f.at<const std::byte>(slot) + row * length * tiles_.element_size;
   }
@@ -200,7 +206,7 @@ class AttentionKernel : public Kernel {
   const std::byte* key(const Frame& f, int64_t matrix) const {
     return row(f, slots_.key, matrix * sizes().keys, sizes().features);
   }
-  // The mask as float32, once for all batches.
+  // Convert the mask to float32, once for all batches.
   void prepare(const Frame& f) const {
     if (!widen_) return;
     const std::byte* mask = f.at<const std::byte>(slots_.mask);
@@ -209,7 +215,7 @@ class AttentionKernel : public Kernel {
       widen_(f.at<float>(widened_mask_) + begin, &from, end - begin);
     });
   }
-  // The operands of one batch.
+  // Return the operands of one batch.
   AttentionMatrices matrices(const Frame& f, int64_t batch) const {
     const AttentionSizes& s = sizes();
     const auto at = static_cast<size_t>(batch);
@@ -234,8 +240,8 @@ class AttentionKernel : public Kernel {
  private:
   const Slots slots_;
   const float rate_, raised_;
-  TileFunction widen_ = nullptr;  // of a mask that is not float32
-  int64_t masks_ = 0, own_;  // elements of it; floats of a thread
+  TileFunction widen_ = nullptr;  // converts a mask that is not float32
+  int64_t masks_ = 0, own_;  // mask elements; scratch floats per thread
   Slot widened_mask_ = -1, scratch_;
 };
 
@@ -261,7 +267,8 @@ class ForwardKernel final : public AttentionKernel {
       }
     });
     parallel_items(geometry_.count() * blocks, [&](int64_t item, int64_t member) {
-      const int64_t batch = item / blocks, block = blocks - 1 - item % blocks;  // the last see most keys, where causal
+      // last block first: with a causal mask it sees the most keys
+      const int64_t batch = item / blocks, block = blocks - 1 - item % blocks;
       AttentionMatrices m = matrices(f, batch);
       m.packed_keys = packed + key_of_[static_cast<size_t>(batch)] * matrix_;
       m.result = own_row(f, result_, batch * s.queries, s.values);
@@ -273,7 +280,7 @@ class ForwardKernel final : public AttentionKernel {
   }
 
  private:
-  int64_t key_tiles_, matrix_;  // floats of a matrix of packed keys
+  int64_t key_tiles_, matrix_;  // floats of one packed key matrix
   Slot result_, packed_, statistics_ = -1;
 };
 
@@ -286,7 +293,7 @@ class BackwardKernel final : public AttentionKernel {
     result_ = lowering.input(behind + 1).slot;
     statistics_ = lowering.input(behind + 2).slot;
     for (size_t i = 0; i < 3; ++i) gradients_[i] = lowering.output(i).slot;
-    // Batches that share keys, one behind the other.
+    // Sort the batches so that those sharing keys are adjacent.
     const int64_t count = geometry_.count();
     for (int64_t i = 0; i < count; ++i) batches_.push_back(i);
     std::ranges::stable_sort(batches_, {}, [&](int64_t i) { return key_of_[static_cast<size_t>(i)]; });
@@ -342,7 +349,7 @@ class BackwardKernel final : public AttentionKernel {
  private:
   std::vector<int64_t> batches_;
   int64_t groups_, shared_by_, parts_, blocks_of_part_, width_;
-  bool direct_;  // is the query gradient summed where it shall be?
+  bool direct_;  // query gradient is accumulated directly in the output
   Slot incoming_, result_, statistics_, gradients_[3], delta_, sharing_, sums_ = -1;
 };
 

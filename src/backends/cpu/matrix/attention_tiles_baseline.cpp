@@ -1,4 +1,4 @@
-// Attention in tiles for the instruction set that is always there.
+// Tiled attention with the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #define MPSGRAPH_VECTOR_BYTES 16
 #include "backends/cpu/matrix/attention_tiles.inc"

@@ -1,14 +1,15 @@
-// integer_matrix_multiplication: products of 8-bit integers less their zero points, summed in int32.
+// integer_matrix_multiplication: matmul of 8-bit integers with zero points, accumulated in int32.
 //
-// The tiles are those of convolutions on integers (convolution/convolution_integers.h): four steps at a time of a row
-// with a panel of 32 columns, whose bytes are signed; unsigned ones are packed less 128. Zero points are not taken from
-// every element. With b = b' + 128 where it is unsigned, y = Y - 128 likewise, and t what the tiles add to signed rows,
+// The micro-kernels are those of integer convolutions (convolution/convolution_integers.h). They multiply four steps of
+// a row at a time by a panel of 32 columns of signed bytes; unsigned bytes are packed with 128 subtracted. Zero points
+// are not subtracted from each element. With b = b' + 128 if b is unsigned, y = Y - 128 likewise, and t the value the
+// micro-kernels add to signed rows,
 //   Σ (a - Z) (b - Y) = Σ (a + t) b' - (Z + t) Σ b' - y (Σ a - k Z)
-// of which the second term is known for a column, so that sums begin with it, and the third is a number for each row
-// times one for each column. A constant's panels and their sums are made once, for all sizes of the other operand.
+// The second term is constant for a column, so the sums start with it. The third is a row factor times a column factor.
+// Panels of a constant and their sums are computed once, for all sizes of the other operand.
 //
-// Where there are no such tiles, or zero points that are more than one number, or one a column of the right operand,
-// the operands become int32 and are multiplied as these.
+// Without these micro-kernels, or with zero points other than a scalar or one per column of the right operand, both
+// operands are converted to int32 and multiplied as such.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -27,7 +28,7 @@ namespace {
 
 constexpr int tile_columns = IntegerTiles::columns, quad = IntegerTiles::group;
 
-// A zero point that is known to be zero is none.
+// Return whether a zero point is known to be zero, and can therefore be omitted.
 bool is_known_zero(const Operation& operation, size_t i) {
   const Operation* maker = operation.input(i)->operation;
   while (is_alias(*maker)) maker = maker->input(0)->operation;
@@ -39,7 +40,7 @@ bool is_known_zero(const Operation& operation, size_t i) {
 }
 
 struct ZeroPoint {
-  Slot slot = -1;  // none: zero
+  Slot slot = -1;  // -1: no zero point
   bool is_signed = false;
   int64_t count = 0;
   int32_t at(const Frame& frame, int64_t i) const {
@@ -101,22 +102,21 @@ class ByteProduct final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("integers of 8 bits in tiles", tiles_.begin ? ", registers of AMX" : "",
-               packed_ ? ", packed weights" : "");
+    return cat("8-bit integer matmul in tiles", tiles_.begin ? ", with AMX" : "", packed_ ? ", packed weights" : "");
   }
 
  private:
-  static constexpr int64_t least_products = 500000;  // that an item is worth: some microseconds
-  static constexpr int64_t cached_bytes = 1 << 18;  // of panels that stay in a second-level cache beside the rows
+  static constexpr int64_t least_products = 500000;  // minimum work per item, a few microseconds
+  static constexpr int64_t cached_bytes = 1 << 18;  // panel bytes that fit in L2 next to the rows
 
-  // A panel's bytes, and behind them the sum of each of its columns.
+  // Bytes of a packed panel: its elements, followed by the sum of each column.
   int64_t panel_bytes() const { return tile_columns * (steps_ * quad + static_cast<int64_t>(sizeof(int32_t))); }
   int32_t turned_by() const { return turn_ ? tiles_.turned_by : 0; }
   const int32_t* sums_of(const std::byte* panel) const {
     return reinterpret_cast<const int32_t*>(panel + tile_columns * steps_ * quad);
   }
 
-  // Parts of rows and of panels, so that an item's panels stay in a cache while its rows go by.
+  // Split the rows and panels into items, such that the panels of an item stay in cache while its rows pass.
   void cut() {
     const int64_t wanted = std::clamp<int64_t>(p_.count() * p_.m * p_.k * p_.n / least_products, 1,
                                                int64_t{thread_count()} * items_per_thread);
@@ -136,12 +136,12 @@ class ByteProduct final : public Kernel {
 
   void pack(const uint8_t* matrix, int64_t panel, std::byte* to) const {
     const int64_t first = panel * tile_columns, width = std::min<int64_t>(tile_columns, p_.n - first);
-    const int64_t whole = width < tile_columns ? 0 : p_.k / quad;  // quads that end within the matrix
+    const int64_t whole = width < tile_columns ? 0 : p_.k / quad;  // quads entirely within the matrix
     const uint8_t flipped = flip_ ? 0x80 : 0;
     auto* bytes = reinterpret_cast<uint8_t*>(to);
     int32_t sums[tile_columns] = {};
     tiles_.pack(matrix + first, p_.n, whole, flipped, bytes, sums);
-    for (int64_t i = whole; i < steps_; ++i) {  // zeros beyond the matrix
+    for (int64_t i = whole; i < steps_; ++i) {  // pad with zeros
       uint8_t rows[quad * tile_columns];
       std::fill_n(rows, quad * tile_columns, flipped);
       for (int64_t k = i * quad; k < std::min(p_.k, (i + 1) * quad); ++k)
@@ -151,7 +151,7 @@ class ByteProduct final : public Kernel {
     std::memcpy(bytes + steps_ * tile_columns * quad, sums, sizeof sums);
   }
 
-  // What sums begin with, and what the rows' terms are multiplied by.
+  // Compute the initial value of each column's sums, and the column factor of the row terms.
   void prepare_columns(const Frame& frame, const std::byte* panels) const {
     if (starts_ >= 0) {
       const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + turned_by());
@@ -172,7 +172,8 @@ class ByteProduct final : public Kernel {
   void prepare_rows(const Frame& frame) const {
     if (terms_ < 0 && copied_ < 0) return;
     const auto* a = frame.at<const uint8_t>(a_);
-    const uint32_t zero = static_cast<uint32_t>(p_.k) * static_cast<uint32_t>(left_zero_.at(frame, 0));  // all wraps
+    // all arithmetic wraps
+    const uint32_t zero = static_cast<uint32_t>(p_.k) * static_cast<uint32_t>(left_zero_.at(frame, 0));
     parallel_for(rows_, grain_for(p_.k), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const uint8_t* x = a + row * p_.k;
@@ -235,7 +236,7 @@ class ByteProduct final : public Kernel {
   std::vector<std::vector<TileRun>> runs_;  // by panel of packed weights
 };
 
-// Bytes less a zero point of any shape that broadcasts to them, as int32.
+// Converts bytes to int32 and subtracts a zero point of any shape that broadcasts to them.
 struct LessZero {
   Operand from, zero, to;
   Dims strides;  // of the zero point, by the operand's axes
@@ -276,7 +277,7 @@ struct LessZero {
   }
 };
 
-// The operation on operands in int32, as the product of these.
+// Presents the operation as a matmul of its converted int32 operands.
 struct AsWhole final : Lowering {
   AsWhole(Lowering& given, Operand a, Operand b) : given(given), operands{std::move(a), std::move(b)} {}
   const Operation& operation() const override { return given.operation(); }

@@ -1,15 +1,15 @@
-// Steps of Gauss-Jordan elimination on some columns of a matrix, once per vector set.
+// Gauss-Jordan elimination steps on a block of columns of a matrix, compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
 
 namespace mpsgraph::cpu {
 
-constexpr int64_t eliminated_columns = 16;  // at most, whose steps are found together
+constexpr int64_t eliminated_columns = 16;  // maximum columns per block
 
-// The steps of columns [first, first + count) with partial pivoting, on these columns alone: `columns` holds them, n
-// rows of `eliminated_columns`, zero beyond `count`. exchanged[k] is the row that step k has exchanged with row k. The
-// columns then hold what the steps together do to a matrix.
+// Perform the elimination steps of columns [first, first + count) with partial pivoting, on these columns alone.
+// `columns` holds n rows of `eliminated_columns`, zero beyond `count`. exchanged[k] is set to the row that step k
+// exchanged with row k. On return, the columns hold the combined effect of the steps on the full matrix.
 template <class T>
 using Eliminate = void (*)(T* columns, int64_t n, int64_t first, int64_t count, int64_t* exchanged);
 

@@ -1,3 +1,3 @@
-// Gauss-Jordan elimination in vectors of 32 bytes.
+// Gauss-Jordan elimination in 32-byte vectors.
 #define MPSGRAPH_ISA avx2
 #include "backends/cpu/matrix/elimination.inc"

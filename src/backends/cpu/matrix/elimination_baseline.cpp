@@ -1,3 +1,3 @@
-// Gauss-Jordan elimination in vectors that are always there.
+// Gauss-Jordan elimination with the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #include "backends/cpu/matrix/elimination.inc"

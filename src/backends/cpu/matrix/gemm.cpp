@@ -1,7 +1,6 @@
-// Blocks of the factors are packed as caches hold them: a panel of the right one stays in the first-level cache while
-// all rows of a block of the left one pass, that block in the second-level cache while all panels do, and these, as far
-// as they are of one chunk of steps, while all rows of the result pass. Chunks are summed one after the other; they
-// depend on the number of steps alone.
+// Blocked GEMM, with operands packed for each level of cache. A panel of the right operand stays in L1 while all rows
+// of a left block pass; the left block stays in L2 while all panels pass; and the panels of one chunk of the inner
+// dimension are used for all rows of the result. Chunks are summed in order and depend only on the number of steps.
 #include "backends/cpu/matrix/gemm.h"
 
 #include <algorithm>
@@ -13,11 +12,11 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t most_steps = 192;  // of a chunk: 24 KB of doubles in a panel, and 12 KB in a tile's rows
-constexpr int64_t block_rows = 96;  // 144 KB of doubles; a multiple of every tile's rows
-constexpr int64_t block_columns = 256;  // 384 KB of doubles; likewise of columns
-constexpr int64_t panels_at_once = 4;  // are packed: rows of 512 contiguous bytes
-constexpr int64_t steps_at_once = 16;  // of each of them before the next
+constexpr int64_t most_steps = 192;  // steps per chunk: 24 KB of doubles in a panel, 12 KB in a tile's rows
+constexpr int64_t block_rows = 96;  // 144 KB of doubles; a multiple of every tile height
+constexpr int64_t block_columns = 256;  // 384 KB of doubles; a multiple of every tile width
+constexpr int64_t panels_at_once = 4;  // packed together: rows of 512 contiguous bytes
+constexpr int64_t steps_at_once = 16;  // steps packed in each panel before moving to the next
 
 template <class T>
 const GemmTiles<T>& tiles_of() {
@@ -30,14 +29,14 @@ const GemmTiles<T>& tiles_of() {
   }
 }
 
-// Memory of this thread for the packed blocks; it stays, as a product may take less time than finding it anew.
+// This thread's buffers for packed blocks. They are kept, because a small GEMM may take less time than an allocation.
 template <class T>
 struct Packed {
   alignas(64) T left[block_rows * most_steps];
   alignas(64) T right[most_steps * block_columns];
 
   static Packed& own() {
-    static thread_local const std::unique_ptr<Packed> mine(new Packed);  // not zeroed
+    static thread_local const std::unique_ptr<Packed> mine(new Packed);  // not zero-initialized
     return *mine;
   }
 };
@@ -51,7 +50,7 @@ Steps steps_of(int64_t steps, int64_t chunk) {
   return {begin, steps * (chunk + 1) / chunks - begin};
 }
 
-// packed[step][row] of `height` rows, zeros for those that there are not.
+// Pack to packed[step][row] with `height` rows, padding missing rows with zeros.
 template <class T>
 void pack(const Matrix<const T>& m, int64_t height, decltype(GemmTiles<T>::pack_rows) whole, T* packed) {
   if (m.rows >= height) return whole(m.data, m.row_stride, m.column_stride, m.columns, packed);
@@ -61,14 +60,15 @@ void pack(const Matrix<const T>& m, int64_t height, decltype(GemmTiles<T>::pack_
       packed[step * height + r] = m.data[r * m.row_stride + step * m.column_stride];
 }
 
-// Rows of tiles, one after the other.
+// Pack the rows of tiles one after another.
 template <class T>
 void pack_left(const GemmTiles<T>& tiles, const Matrix<const T>& a, T* packed) {
   for (int64_t row = 0; row < a.rows; row += tiles.rows, packed += tiles.rows * a.columns)
     pack(a.block(row, 0, std::min<int64_t>(tiles.rows, a.rows - row), a.columns), tiles.rows, tiles.pack_rows, packed);
 }
 
-// Panels, one after the other; of some together some steps, so that lines of memory are read while they are at hand.
+// Pack panels one after another. Several panels advance together by a few steps, so that each cache line is read
+// completely while it is available.
 template <class T>
 void pack_right(const GemmTiles<T>& tiles, const Matrix<const T>& b, T* packed) {
   const int64_t width = tiles.columns, size = width * b.rows;
@@ -83,7 +83,7 @@ void pack_right(const GemmTiles<T>& tiles, const Matrix<const T>& b, T* packed) 
   }
 }
 
-// One block of c from packed factors.
+// Compute one block of c from packed operands.
 template <class T>
 void multiply_block(const GemmTiles<T>& tiles, int64_t steps, const T* left, const T* right, const Matrix<T>& c,
                     bool accumulate) {
@@ -138,7 +138,7 @@ void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c
   }
 }
 
-// In memory [chunk][panel][step][column].
+// Memory order: [chunk][panel][step][column].
 template <class T>
 GemmPanels<T>::GemmPanels(int64_t steps, int64_t columns)
     : steps_(steps),

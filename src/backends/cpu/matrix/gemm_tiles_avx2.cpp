@@ -1,4 +1,4 @@
-// Products of float and double in vectors of 32 bytes.
+// GEMM in float and double with 32-byte vectors.
 #define MPSGRAPH_ISA avx2
 #define MPSGRAPH_VECTOR_BYTES 32
 #include "backends/cpu/matrix/gemm_tiles.inc"

@@ -1,4 +1,4 @@
-// Products of float and double in vectors of 64 bytes.
+// GEMM in float and double with 64-byte vectors.
 #define MPSGRAPH_ISA avx512
 #define MPSGRAPH_VECTOR_BYTES 64
 #include "backends/cpu/matrix/gemm_tiles.inc"

@@ -1,4 +1,4 @@
-// Products of float and double in vectors that are always there.
+// GEMM in float and double with the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #define MPSGRAPH_VECTOR_BYTES 16
 #include "backends/cpu/matrix/gemm_tiles.inc"

@@ -1,7 +1,8 @@
-// Blocks of a gradient, each multiplied by our tiles and used for the update while it is in the second-level cache.
+// Weight gradient fused with its update: each block of the gradient is computed by our micro-kernels and consumed by
+// the update while it is in L2.
 //
-// Threads take blocks as they come; sums of a block are those of all its rows' products, so that who takes it changes
-// nothing.
+// Threads take blocks as they become free. A block sums over all rows, so the result does not depend on which thread
+// takes it.
 #include "backends/cpu/matrix/gradient_update.h"
 
 #include <algorithm>
@@ -14,9 +15,9 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-constexpr int64_t least_rows = 8, most_rows = 256;  // of the operands: more are worth a product of its own
-constexpr int64_t least_elements = 1 << 16;         // of the gradient
-constexpr int64_t block_elements = 1 << 14;         // stay in the second-level cache
+constexpr int64_t least_rows = 8, most_rows = 256;  // rows of the operands; larger matmuls do better on their own
+constexpr int64_t least_elements = 1 << 16;         // elements of the gradient
+constexpr int64_t block_elements = 1 << 14;         // a block that stays in L2
 
 class GradientUpdate final : public Kernel {
  public:
@@ -33,7 +34,7 @@ class GradientUpdate final : public Kernel {
         panels_(outputs_ / tiles.columns) {
     const int64_t most = std::max<int64_t>(block_elements / outputs_ / tiles.rows, 1) * tiles.rows;
     const int64_t threads = thread_count();
-    blocks_ = (inputs_ + most * threads - 1) / (most * threads) * threads;  // as many for each thread
+    blocks_ = (inputs_ + most * threads - 1) / (most * threads) * threads;  // the same number for each thread
     panel_slot_ = floats(lowering, rows_ * outputs_);
     block_slot_ = floats(lowering, thread_count() * most * outputs_);
     block_size_ = most * outputs_;
@@ -54,7 +55,7 @@ class GradientUpdate final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("a gradient's product in ", blocks_, " blocks, each updated with at once: ", update_->description());
+    return cat("weight gradient in ", blocks_, " blocks, each fused with its update: ", update_->description());
   }
 
  private:
@@ -62,7 +63,7 @@ class GradientUpdate final : public Kernel {
     return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
   }
 
-  // Columns of the incoming gradient, contiguous.
+  // Pack one panel of columns of the incoming gradient contiguously.
   void pack(Frame& frame, int64_t panel) const {
     const float* rows[most_rows];
     int valid[most_rows];

@@ -1,7 +1,7 @@
-// The gradient of a dense layer's weights together with the update that alone reads it.
+// The weight gradient of a dense layer, fused with the update that is its only user.
 //
-// The product goes block by block of rows into memory of a thread, and the update's region takes each block from there:
-// the gradient, as large as the weights, is neither written to memory nor read again.
+// Each thread computes a block of rows of the gradient into its own buffer, and the fused element-wise kernel of the
+// update reads the block from there. The gradient, which is as large as the weights, is never written to memory.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,12 @@
 
 namespace mpsgraph::cpu {
 
-// Is this a product that could be computed so: of float32 matrices, the first one transposed, over few rows?
+// Return whether this matmul can be computed in blocks: float32 matrices, the left one transposed, with few rows.
 bool computes_in_blocks(const Operation& product);
 
-// The kernel of both, where `gradient` is the slot of the product's result, which stays empty, and `source` and
-// `incoming` those of its operands; null, and `update` unchanged, if the region does not take its operands in blocks.
+// Build the fused kernel of gradient and update. `gradient` is the slot of the matmul's result, which stays empty;
+// `source` and `incoming` are the slots of its operands. If the update cannot read its operands in blocks, return null
+// and leave `update` unchanged.
 std::unique_ptr<Kernel> gradient_update(Lowering& lowering, const Operation& product, Slot source, Slot incoming,
                                         Slot gradient, std::unique_ptr<Kernel>& update);
 

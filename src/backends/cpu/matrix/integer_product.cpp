@@ -1,9 +1,9 @@
-// Matrix products of integers and bools.
+// Matmul of integers and bools.
 //
-// Of 32 and 64 bits they are made in tiles (integer_tiles.h): a panel of a tile's columns is multiplied by one tile of
-// rows after the other, packed where there are many of these, so that its steps lie side by side; a constant's panels
-// are packed once. Shorter integers are widened to 32 bits, of which their own low bits are what wraps around in them;
-// a bool is 0 or 1, and true is what is not 0.
+// 32- and 64-bit integers use register tiles (integer_tiles.h): a panel of columns is multiplied by one tile of rows
+// after another. Panels are packed, so that their steps are contiguous, if there are many tiles of rows; panels of a
+// constant are packed once. Shorter integers are widened to 32 bits, whose low bits are the wrapped result. A bool
+// counts as 0 or 1, and a nonzero result is true.
 #include "backends/cpu/matrix/integer_product.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class WholeProduct final : public Kernel {
                 pack(from + i / panels_ * p_.k * p_.n, i % panels_, reinterpret_cast<T*>(to) + i * panel);
             });
           });
-    // Items of about the same work: panels, and of few panels parts of their rows.
+    // Split into items of similar work: panels, or parts of their rows if there are few panels.
     const int64_t units = p_.count() * panels_, wanted = int64_t{thread_count()} * items_per_thread;
     const int64_t work = units * p_.m * std::max<int64_t>(p_.k, 1) * columns;
     const int64_t useful = std::clamp<int64_t>(work / least_products, 1, wanted);
@@ -66,12 +66,12 @@ class WholeProduct final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("integers of ", 8 * sizeof(T), " bits in tiles", packed_ ? ", packed weights" : "");
+    return cat(8 * sizeof(T), "-bit integer matmul in tiles", packed_ ? ", packed weights" : "");
   }
 
  private:
-  static constexpr int64_t few_tiles = 2;  // of rows, for which packing a panel would cost as much as it saves
-  static constexpr int64_t least_products = 1 << 18;  // that an item is worth: some microseconds
+  static constexpr int64_t few_tiles = 2;  // row tiles for which packing costs as much as it saves
+  static constexpr int64_t least_products = 1 << 18;  // minimum work per item, a few microseconds
 
   void pack(const T* matrix, int64_t panel, T* to) const {
     const int64_t columns = tiles_.columns, first = panel * columns, width = std::min(columns, p_.n - first);
@@ -81,7 +81,7 @@ class WholeProduct final : public Kernel {
     }
   }
 
-  // Some rows of one product times a panel.
+  // Multiply some rows of one matmul by a panel.
   void unit(Frame& frame, int64_t u, int64_t member) const {
     const int64_t part = u % row_parts_, panel = u / row_parts_ % panels_, which = u / row_parts_ / panels_;
     const int64_t columns = tiles_.columns, first = panel * columns, width = std::min(columns, p_.n - first);

@@ -1,11 +1,11 @@
-// Matrix products of integers, exact, wrapping as two's complement does.
+// Exact integer matmul, wrapping in two's complement.
 #pragma once
 
 #include "backends/cpu/kernel.h"
 
 namespace mpsgraph::cpu {
 
-// matrix_multiplication of integers of all sizes, and of bools.
+// Build matrix_multiplication for integers of all sizes and for bools.
 std::unique_ptr<Kernel> integer_product(Lowering& lowering);
 
 }  // namespace mpsgraph::cpu

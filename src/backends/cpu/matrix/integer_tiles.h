@@ -1,5 +1,5 @@
-// The micro-kernels of matrix products of 32- and 64-bit integers, for each vector set. Unsigned stands for both: in
-// two's complement they have the same bits.
+// Micro-kernels for matmul of 32- and 64-bit integers, compiled for each instruction set. Unsigned types also serve
+// signed operands, because the bits are the same in two's complement.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace mpsgraph::cpu {
 
 template <class T>
 struct WholeTiles {
-  int rows, columns;  // of a tile, at most
+  int rows, columns;  // maximum tile size
   // out[r * out_stride + c] = sum over k of a[r * a_stride + k] * b[k * b_stride + c] for r < count, c < width. All
   // `columns` of b are read.
   void (*multiply)(int count, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t terms, T* out,

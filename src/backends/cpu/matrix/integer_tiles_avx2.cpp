@@ -1,4 +1,4 @@
-// Tiles of products of integers in vectors of 32 bytes.
+// Integer matmul tiles with 32-byte vectors.
 #define MPSGRAPH_ISA avx2
 #define MPSGRAPH_VECTOR_BYTES 32
 #include "backends/cpu/matrix/integer_tiles.inc"

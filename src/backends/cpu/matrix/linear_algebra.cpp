@@ -1,4 +1,4 @@
-// band_part: rows of matrices with zeros outside of their band.
+// band_part: copies a matrix with zeros outside its band.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"

@@ -1,8 +1,8 @@
-// matrix_multiplication: batched, with broadcast batches, for all types; integers in integer_product.cpp.
+// matrix_multiplication for all types, batched, with broadcast batch axes; integers are in integer_product.cpp.
 //
-// float and double are packed products (gemm.h) but for vectors, the halves in float on converted operands, complex
-// numbers products of real matrices of twice the size, the reference plain loops. The threads share batches and blocks
-// of rows or columns.
+// float and double use packed GEMM (gemm.h), or GEMV for vectors. Half precision is converted to float32. A complex
+// matmul becomes a real one of twice the size. The reference uses plain loops. Threads share batches and blocks of rows
+// or columns.
 #include <tuple>
 
 #include "backends/cpu/dispatch.h"
@@ -36,7 +36,7 @@ Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.siz
   int64_t count = 1;
   for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
   a = offsets_of(x, result, count), b = offsets_of(y, result, count);
-  bool tall = count > 1;  // one matrix for all batches is one tall product
+  bool tall = count > 1;  // batches that share one right operand form one tall matmul
   for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
   if (tall) m *= count, a = b = {0};
 }
@@ -46,7 +46,7 @@ namespace {
 float dot(const float* a, const float* b, int64_t n) { return float_functions().dot(a, b, n); }
 double dot(const double* a, const double* b, int64_t n) {
   typedef double Vector __attribute__((vector_size(16), aligned(8), may_alias));
-  constexpr int64_t lanes = 2, vectors = 8;  // which hide each other's latency
+  constexpr int64_t lanes = 2, vectors = 8;  // independent sums hide latency
   Vector sums[vectors]{};
   int64_t i = 0;
   for (; i + vectors * lanes <= n; i += vectors * lanes)
@@ -59,7 +59,7 @@ double dot(const double* a, const double* b, int64_t n) {
   return sum;
 }
 
-// Rows by one column, which are bound by reading them: packing would read them twice.
+// Multiply rows by a single column. This is bound by reading the rows, and packing would read them twice.
 template <class T>
 void multiply_by_column(const Products& p, const T* a, const T* b, T* c) {
   parallel_for(p.count() * p.m, grain_for(p.k * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
@@ -70,7 +70,7 @@ void multiply_by_column(const Products& p, const T* a, const T* b, T* c) {
   });
 }
 
-// One row by columns, likewise: some of them at once.
+// Multiply a single row by blocks of columns, reading the matrix once and in place.
 template <class T>
 void multiply_row(const Products& p, const T* a, const T* b, T* c) {
   constexpr int64_t columns = 256;
@@ -88,17 +88,17 @@ void multiply_row(const Products& p, const T* a, const T* b, T* c) {
   });
 }
 
-// How the result of a packed product is cut, each block a product of its own, which packs what it needs: panels from
-// another core would come from the outer caches.
+// Partition of the result of a packed matmul. Each block packs its own operands, because panels packed by another core
+// would have to come from an outer cache.
 struct Blocks {
-  int64_t down = 1, across = 1, rows, columns;  // of a block but the last ones
+  int64_t down = 1, across = 1, rows, columns;  // size of a block, except for the last ones
 
   explicit Blocks(const Products& p) : rows(p.m), columns(p.n) {
     const int64_t threads = thread_count(), products = std::max<int64_t>(p.count(), 1),
                   most = threads * blocks_of_thread;
     const int64_t useful = std::clamp<int64_t>(products * p.m * p.n * p.k / least_work, 1, most);
     if (products >= most || rows == 0 || columns == 0) return;
-    std::tuple<double, int64_t, int64_t> best{};  // how busy threads are, blocks, less packed
+    std::tuple<double, int64_t, int64_t> best{};  // thread utilization, block count, negative packing cost
     for (int64_t i = 1; i <= useful; ++i)
       for (int64_t j = 1; i * j <= useful; ++j) {
         const int64_t height = piece(p.m, i, row_unit), width = piece(p.n, j, column_unit);
@@ -116,9 +116,9 @@ struct Blocks {
   static int64_t piece(int64_t size, int64_t count, int64_t unit) {
     return std::min(size, pieces(pieces(size, count), unit) * unit);
   }
-  static constexpr int64_t row_unit = 24, column_unit = 32;  // multiples of all tiles'
+  static constexpr int64_t row_unit = 24, column_unit = 32;  // multiples of all tile sizes
   static constexpr int64_t blocks_of_thread = 2;
-  static constexpr int64_t least_work = 1 << 16;  // multiplications of a block
+  static constexpr int64_t least_work = 1 << 16;  // multiplications per block
 };
 
 template <class T>
@@ -170,7 +170,8 @@ void convert(const From* from, To* to, int64_t n) {
   });
 }
 
-// The reference. Signed integers come as unsigned ones, of which sums and products have the same bits.
+// Reference kernel with plain loops. Signed integers are passed as unsigned ones, whose sums and products have the same
+// bits.
 std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a, const Operand& b, const Operand& c) {
   const auto multiply = dispatch(c.dtype, [](auto type) {
     using T = typename decltype(type)::type;
@@ -184,9 +185,9 @@ std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a,
   });
 }
 
-// A complex product as one of real matrices: a and c in memory are [m, 2k] and [m, 2n] with real and
-// imaginary parts alternating, if each row of b stands twice: as it is, and times i. That is the same number of
-// operations, with the best kernel that there is for reals.
+// A complex matmul computed as a real one. In memory, a and c are real matrices [m, 2k] and [m, 2n] with alternating
+// real and imaginary parts. If each row of b appears twice, once as is and once multiplied by i, the real product has
+// the same number of operations and can use the fastest real kernel.
 class ComplexProduct final : public Kernel {
  public:
   explicit ComplexProduct(Lowering& lowering)
@@ -205,15 +206,15 @@ class ComplexProduct final : public Kernel {
     product_->run(frame);
   }
   std::unique_ptr<KernelState> make_state() const override {
-    product_->index = index;  // the state of this kernel is the product's
+    product_->index = index;  // the real matmul uses this kernel's state
     return product_->make_state();
   }
   std::string description() const override {
-    return cat("complex as real of twice the size; ", product_->description());
+    return cat("complex matmul as a real one of twice the size; ", product_->description());
   }
 
  private:
-  // The operation's operands as real matrices.
+  // Presents the complex operands as real matrices.
   struct Reals final : Lowering {
     Reals(Lowering& complex, Slot twice) : complex(complex), twice(twice) {}
     static Operand real(Operand x) {
@@ -292,7 +293,7 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   });
 }
 
-// Rows of a against rows of b, bit by bit; the number of bits that differ is written as R.
+// Hamming distances between rows of a and rows of b: the number of differing bits, written as R.
 template <class T, class R>
 void count_differences(const Products& p, const std::byte* a, const std::byte* b, std::byte* c) {
   const auto rows = static_cast<int64_t>(p.a.size()) * p.m;
@@ -316,7 +317,7 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
   Dims turned = b.dims;
   std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
   const Products p(a.dims, turned, c.dims);
-  const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {  // of integers, so of 8 bytes at most
+  const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {  // integers, so at most 8 bytes
     using T =
         std::conditional_t<std::is_integral_v<typename decltype(type)::type>, typename decltype(type)::type, uint64_t>;
     return c.dtype == DType::uint16 ? count_differences<T, uint16_t> : count_differences<T, uint32_t>;

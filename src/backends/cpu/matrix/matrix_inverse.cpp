@@ -1,10 +1,9 @@
-// Inverses by Gauss-Jordan elimination with partial pivoting, in place.
+// In-place matrix inverse by Gauss-Jordan elimination with partial pivoting.
 //
-// Each step makes one column a unit vector; what stands there instead is a column of the inverse, so that no second
-// matrix is needed. The steps of some columns are found on a packed copy of these alone (elimination.h), and then
-// applied to the whole matrix together, as a product of matrices, which reads it once for them. Row exchanges are
-// undone on the columns at the end. Many matrices are partitioned among the threads, and so are the rows of a single
-// large one.
+// Each step turns one column into a unit vector and stores a column of the inverse in its place, so no second matrix is
+// needed. The steps of a block of columns are computed on a packed copy of that block (elimination.h) and then applied
+// to the whole matrix by a GEMM, which reads it only once per block. Row exchanges are undone on the columns at the
+// end. Threads share many matrices, or the rows of a single large one.
 
 #include <algorithm>
 
@@ -27,15 +26,15 @@ Eliminate<V> elimination() {
     return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_double);
 }
 
-// How the steps of some columns change all: each row gets the sum over p of factors[p] * row first + p of `a`.
-// `pivots` has room for `block` rows.
+// Applies the elimination steps of a block of columns to all rows: each row gets the sum over p of factors[p] * row
+// first + p of `a`. `pivots` has room for `block` rows.
 template <class V>
 class Application {
  public:
   Application(const V* a, int64_t n, int64_t first, int64_t count, V* pivots)
       : pivots_{std::copy_n(a + first * n, count * n, pivots) - count * n, count, n, n} {}
 
-  // To rows [begin, end) of the matrix; `factors` holds `block` numbers for each of its rows.
+  // Apply to rows [begin, end) of the matrix; `factors` holds `block` numbers for each row.
   void run(V* a, const V* factors, int64_t begin, int64_t end) const {
     const int64_t n = pivots_.columns;
     gemm<V>({factors + begin * block, end - begin, pivots_.rows, block}, pivots_, {a + begin * n, end - begin, n, n},
@@ -46,14 +45,14 @@ class Application {
   const Matrix<const V> pivots_;
 };
 
-// What one thread needs beside a matrix.
+// Scratch memory of one thread.
 template <class V>
 struct Workspace {
   int64_t* exchanged;
   V *columns, *pivots;
 };
 
-// parallel(n, f) calls f(begin, end) over rows: in parallel when the matrix is large and alone.
+// Invert one matrix. parallel(n, f) calls f(begin, end) over rows, in parallel if the matrix is large and the only one.
 template <class V, class Parallel>
 void invert(V* a, int64_t n, const Workspace<V>& work, const Parallel& parallel) {
   const Eliminate<V> eliminate = elimination<V>();

@@ -1,4 +1,4 @@
-// Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
+// Chooses the kernel of a matmul: GEMV, skinny and tiled kernels of our own, or oneDNN.
 #include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/matrix/onednn_product.h"
 #include "backends/cpu/matrix/packed_product.h"
@@ -11,7 +11,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// For what oneDNN cannot do.
+// Return the plain kernel, for cases that oneDNN does not support.
 std::unique_ptr<Kernel> plain_product(Lowering& lowering) {
   return find_kernel("matrix_multiplication", Precedence::plain)(lowering);
 }
@@ -20,7 +20,7 @@ bool flag(const Lowering& lowering, std::string_view name) {
   return lowering.attributes().has(name) && lowering.attributes().boolean(name);
 }
 
-// A matrix times one vector is bound by reading the matrix: rows are multiplied in place.
+// GEMV: multiply the rows of a matrix by a vector in place. The kernel is bound by reading the matrix.
 std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
                                           Slot bias = -1, bool relu = false) {
   return kernel(
@@ -33,14 +33,15 @@ std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& 
           if (bias >= 0)
             for (int64_t row = begin; row < end; ++row) to[row] += f.at<float>(bias)[row];
           if (relu)
-            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];  // NaN stays
+            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];  // preserves NaN
         });
       },
       "rows times a vector");
 }
 
-// One row times a matrix likewise: each thread takes columns, or where they are few, pieces of rows of the matrix,
-// which it reads from one end to the other. The pieces depend on the sizes alone, and so does the result.
+// GEMV with a row vector on the left, bound by reading the matrix. Each thread takes columns. If there are few columns,
+// it takes ranges of matrix rows, which it reads sequentially. The ranges depend only on sizes, so the result does not
+// depend on thread count.
 std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row, const Operand& matrix,
                                          const Operand& result, Slot bias, bool relu) {
   constexpr int64_t wide = 1024, piece_bytes = 65536, most_pieces = 16;
@@ -68,15 +69,15 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
           float total = sum[i];
           for (int64_t piece = 1; piece < pieces; ++piece) total += sum[piece * n + i];
           if (bias >= 0) total += f.at<float>(bias)[i];
-          to[i] = relu && total < 0 ? 0 : total;  // NaN stays
+          to[i] = relu && total < 0 ? 0 : total;  // preserves NaN
         }
       },
       "a row times a matrix");
 }
 
-// Where oneDNN would read in place a factor whose rows are 2 KB apart, or a multiple of that: those 4 KB apart share a
-// single set of the first-level cache. With AVX-512 that counts from 8 KB on, where each row is on a page of its own,
-// and for less than 1,024 columns.
+// Packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place: rows 4 KB
+// apart share a single set of the L1 cache. With AVX-512 the packed kernel wins only for multiples of 4 KB from 8 KB
+// on, where each row is on its own page, and with fewer than 1,024 columns.
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
                                               const ProductEpilogue& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
@@ -86,12 +87,13 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
   const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
   const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
   if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
-  const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;  // what packing is worth
+  // other dimension for which packing pays off
+  const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;
   if (others < least || (has_avx512 && others >= 2 * far)) return nullptr;
   return packed_product(lowering, a, b, transposed, extras);
 }
 
-// A product of matrices in tiles of our own, where these are faster. `plain`: nothing else is done to it.
+// Return a matmul kernel of our own where it is faster than oneDNN, or null. `plain` means that there is no epilogue.
 std::unique_ptr<Kernel> product_of_ours(Lowering& lowering, const Operand& a, const Operand& b,
                                         const ProductEpilogue& extras, bool plain) {
   const bool transpose_a = flag(lowering, "transpose_a"), transpose_b = flag(lowering, "transpose_b");
@@ -118,7 +120,8 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
     return rows_times_vector(a, b, result);
   const Epilogue epilogue(lowering.operation());
-  const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;  // of one row times transposed rows
+  // inner dimension, if one row meets transposed rows
+  const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;
   if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
       !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())
     return rows_times_vector(b, a, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1, epilogue.relu);

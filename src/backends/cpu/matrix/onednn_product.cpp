@@ -1,5 +1,6 @@
-// Blocks of the result, each a primitive's work on one thread: those of the pool take them as they come. oneDNN's own
-// threads would all be waited for, whether they run or not (decision 0030).
+// oneDNN matmul in blocks. Each block is a single-threaded primitive, and the threads of our pool take blocks as they
+// become free. With oneDNN's own threads, every parallel region would wait for all of them, even descheduled ones
+// (decision 0030).
 #include "backends/cpu/matrix/onednn_product.h"
 
 #include <array>
@@ -14,28 +15,30 @@ namespace {
 using dnnl::memory;
 using Description = dnnl::matmul::primitive_desc;
 
-constexpr int64_t least_products = 1 << 19;  // of a block: some 10 microseconds, ten times what a call costs
-constexpr int64_t usual_products = 1 << 23;  // of a block where there are more than threads, as each packs its factors
+constexpr int64_t least_products = 1 << 19;  // per block: about 10 microseconds, ten times the cost of a call
+// per block if there are more blocks than threads, as each packs its operands
+constexpr int64_t usual_products = 1 << 23;
 constexpr int64_t blocks_per_thread = 4;
-constexpr int64_t enough_rows = 64;  // of a block that packs the whole right factor
+constexpr int64_t enough_rows = 64;  // rows of a block that packs the whole right operand
 constexpr int64_t row_unit = 8, column_unit = 64;
 
-// Of a block, for oneDNN's tiles and its packing, and what it may be where a thread would get nothing else.
+// Minimum block size for oneDNN's tiles and packing, and the smaller minimum used when some threads would otherwise
+// have no work.
 struct LeastBlock {
   int64_t rows, columns;
 };
 constexpr LeastBlock least_block{48, 128}, smallest_block{24, 64};
 
-// oneDNN packs both factors of float32 where the block is large enough. Where it is not, it reads them in place, which
-// takes up to twice the time of large products: without AVX-512 of all, with it of those whose first factor is
-// transposed, the more so if strides are powers of two.
+// oneDNN packs both float32 operands if the block is large enough. Otherwise it reads them in place, which makes large
+// matmuls take up to twice as long: all of them without AVX-512, and those with a transposed left operand with AVX-512,
+// especially if strides are powers of two.
 bool needs_packing(bool transposed) { return transposed || !onednn_multiplies_bfloat16(); }
 bool packs(int64_t rows, int64_t columns) {
   const double most = onednn_multiplies_bfloat16() ? 0.00196 : 0.0038;
   return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < most;
 }
 
-// A matrix with `rank` dimensions, the last two swapped in place when it is used transposed.
+// A matrix of `rank` dimensions; if it is used transposed, the last two dimensions and strides are swapped.
 struct Matrix {
   memory::dims dims, strides;
   bool transposed;
@@ -49,7 +52,7 @@ struct Matrix {
   }
 };
 
-// One axis of the result, cut into equal pieces and a last one.
+// One axis of the result, cut into pieces of equal size and a remainder.
 struct Cut {
   size_t axis = 0;
   int64_t size = 1, piece = 1;
@@ -62,7 +65,7 @@ struct Cut {
   int64_t length(int64_t i) const { return std::min(piece, size - begin(i)); }
 };
 
-// Into how many a product is cut at most.
+// Return the maximum number of blocks for a matmul with this many multiply-adds.
 int64_t most_blocks(int64_t products) {
   const int64_t threads = thread_count();
   if (threads == 1) return 1;
@@ -70,19 +73,19 @@ int64_t most_blocks(int64_t products) {
   return std::clamp(products / usual_products, least, threads * blocks_per_thread);
 }
 
-// What reading a factor once more costs, of each of its elements: rows of the first, columns of the second.
+// Relative cost per element of reading an operand again: for rows of the left one, and for columns of the right one.
 struct Rereading {
   int64_t row = 1, column = 1;
 };
 
-// Cuts of a matrix, the result, into at most `wanted` blocks that are all `allowed`: as many as leave no thread idle at
-// the end, of those the most, of those what reads factors least, of those what cuts rows least. Empty where there are
-// none for all threads.
+// Return the best partition of the result into at most `wanted` blocks that satisfy `allowed`. It keeps as few threads
+// idle at the end as possible; among equals, it prefers more blocks, then the least re-reading of operands. Return an
+// empty partition if none provides a block for every thread.
 template <class Allowed>
 std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t wanted, const Rereading& cost,
                            const Allowed& allowed) {
   const int64_t threads = std::min<int64_t>(thread_count(), wanted);
-  std::tuple<double, int64_t, int64_t> best{};  // how busy threads are, blocks, less read
+  std::tuple<double, int64_t, int64_t> best{};  // thread utilization, block count, negative read cost
   std::vector<Cut> cuts;
   for (int64_t down = 1; down <= wanted; ++down)
     for (int64_t across = 1; down * across <= wanted; ++across) {
@@ -101,7 +104,8 @@ std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t w
 std::vector<Cut> cuts_to_pack(size_t rank, int64_t rows, int64_t columns, int64_t wanted) {
   return best_cuts(rank, rows, columns, wanted, {}, packs);
 }
-// Blocks that read both factors in place: those of a product with few rows or columns are best cut as others are.
+// Partition for blocks that read both operands in place. Return an empty partition if there are few rows or columns,
+// which the general partition handles best.
 std::vector<Cut> cuts_to_read(size_t rank, int64_t rows, int64_t columns, int64_t wanted, bool transposed) {
   constexpr int64_t many_rows = 2048, many_columns = 768;
   if (!transposed && (rows < many_rows || columns < many_columns)) return {};
@@ -113,7 +117,7 @@ std::vector<Cut> cuts_to_read(size_t rank, int64_t rows, int64_t columns, int64_
 
 class OnednnProduct final : public Kernel {
  public:
-  struct Part {  // an operand, or the result
+  struct Part {  // an operand or the result
     int argument;
     Slot slot;
     Matrix matrix;
@@ -141,7 +145,7 @@ class OnednnProduct final : public Kernel {
     cut(rank);
   }
 
-  // False where oneDNN has nothing for these matrices.
+  // Create the primitives. Return false if oneDNN does not support these matrices.
   bool make(Lowering& lowering, const Epilogue& epilogue, bool take_reference) {
     const OnednnThreads one(1);
     const int64_t blocks = count();
@@ -192,7 +196,8 @@ class OnednnProduct final : public Kernel {
                                  static_cast<int>(call.arguments.size()), call.arguments.data());
       if (status != dnnl_success) failed = status;
     });
-    if (failed != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", failed.load(), " in '", name, "'"));
+    if (failed != dnnl_success)
+      throw DeviceError(cat("oneDNN returned error status ", failed.load(), " while running kernel '", name, "'"));
     if (relu_) relu_of(frame, *relu_);
   }
 
@@ -209,12 +214,12 @@ class OnednnProduct final : public Kernel {
   std::string description() const override { return text_; }
 
  private:
-  struct Variant {  // blocks of one shape
+  struct Variant {  // primitive for blocks of one shape
     dnnl::matmul primitive;
     std::vector<memory::desc> parts;
     memory::desc scratchpad;
   };
-  struct Call {  // of one member
+  struct Call {  // memory objects of one member
     std::vector<memory> memories;
     std::vector<std::byte*> current;
     std::vector<dnnl_exec_arg_t> arguments;
@@ -234,9 +239,10 @@ class OnednnProduct final : public Kernel {
     std::vector<Call> calls;  // [member][variant]
   };
 
-  // Along a dimension of the batch; then so that factors are packed, or are read as few times as can be, where that
-  // matters; else along columns, and then rows. Where each thread has one block, of enough rows, along rows: it reads
-  // and writes whole ones.
+  // Partition the result. Batched matmuls are first cut along a batch axis. float32 is then cut such that operands are
+  // packed, or re-read as little as possible, where that matters. Everything else is cut along columns and then rows.
+  // If each thread gets a single block with enough rows, the cut is along rows, so that threads read and write whole
+  // rows.
   void cut(size_t rank) {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];
@@ -271,7 +277,8 @@ class OnednnProduct final : public Kernel {
     take(rank - 2, least.rows, row_unit);
   }
 
-  // So many pieces or some less, that blocks are a multiple of threads: five of them take two threads as long as six.
+  // Reduce the number of pieces slightly so that the block count is a multiple of the threads: on two threads, five
+  // blocks take as long as six.
   int64_t even(int64_t pieces) const {
     const int64_t blocks = count(), threads = thread_count();
     for (int64_t fewer = pieces; 2 * fewer > pieces; --fewer)
@@ -292,8 +299,8 @@ class OnednnProduct final : public Kernel {
     }
     return at;
   }
-  // The axis of a factor that a cut goes through, if it does: rows are no axis of the second one, columns none of the
-  // first, and what is broadcast stays whole.
+  // Return whether a cut divides this operand: rows do not cut the right operand, columns do not cut the left one, and
+  // broadcast axes stay whole.
   static bool cuts_through(const Part& part, const Cut& cut, size_t rank) {
     if (part.argument == DNNL_ARG_SRC && cut.axis == rank - 1) return false;
     if (part.argument == DNNL_ARG_WEIGHTS && cut.axis == rank - 2) return false;
@@ -317,7 +324,7 @@ class OnednnProduct final : public Kernel {
   std::vector<Part> parts_;
   std::vector<Cut> cuts_;
   std::vector<Variant> variants_;
-  std::vector<size_t> variant_;  // of each block
+  std::vector<size_t> variant_;  // by block
   std::optional<Operand> relu_;
   int64_t members_ = 1;
   Slot scratch_ = -1;

@@ -1,4 +1,4 @@
-// A product of matrices on oneDNN, with transposes as strides and bias, residual and activation as post-operations.
+// Matmul with oneDNN: transposes become strides; bias, residual, and activation become post-operations.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace mpsgraph::cpu {
 
-// Null where oneDNN has no implementation; `take_reference`: nor its slow one.
+// Build the kernel, or return null if oneDNN has no implementation. The slow reference implementation counts only if
+// `take_reference` is true.
 std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference);
 
 }  // namespace mpsgraph::cpu

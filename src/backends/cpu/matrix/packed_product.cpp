@@ -1,9 +1,10 @@
-// A chunk of steps at a time, whose sums are added to the result. A plain left factor is read where it is: who
-// multiplies some columns packs them, into panels that stay in its caches. A transposed one is packed by who multiplies
-// a block of its columns; the panels, which all of these need, by all threads before.
+// Packed GEMM that accumulates the result one chunk of the inner dimension at a time. A plain left operand is read in
+// place, and the thread that multiplies some columns packs them into panels that stay in its caches. A transposed left
+// operand is packed by the thread that multiplies a block of its columns; all of these threads need the panels, so all
+// threads pack them beforehand.
 //
-// Chunks depend on the sizes alone, and each element of a block is summed by one thread, so that the result has the
-// same bits with any number of threads.
+// Chunks depend only on sizes, and one thread sums each element of a block, so the result has the same bits with any
+// number of threads.
 #include "backends/cpu/matrix/packed_product.h"
 
 #include <algorithm>
@@ -17,12 +18,12 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-constexpr int64_t most_steps = 256;  // of a chunk: a panel of them and a tile's rows fit the first-level cache
-constexpr int64_t tiles_of_block = 16;  // rows of a chunk stay in the second-level cache
-constexpr int64_t panels_of_block = 32;  // so many use packed rows before these are packed again
-constexpr int64_t panels_at_once = 8;  // are packed: rows of 512 contiguous bytes or more
-constexpr int64_t steps_at_once = 16;  // of each of them before the next
-constexpr int64_t items_for_a_thread = 4;  // at least, where blocks are not small
+constexpr int64_t most_steps = 256;  // steps per chunk: a panel and a tile's rows fit in L1
+constexpr int64_t tiles_of_block = 16;  // rows of a chunk that stay in L2
+constexpr int64_t panels_of_block = 32;  // panels that use packed rows before they are packed again
+constexpr int64_t panels_at_once = 8;  // packed together: rows of at least 512 contiguous bytes
+constexpr int64_t steps_at_once = 16;  // steps packed in each panel before moving to the next
+constexpr int64_t items_for_a_thread = 4;  // minimum, unless blocks would become small
 
 class PackedProduct final : public Kernel {
  public:
@@ -68,8 +69,8 @@ class PackedProduct final : public Kernel {
       });
   }
   std::string description() const override {
-    return cat(transposed_ ? "transposed, " : "", "packed in ", chunks_, " chunks of steps, ", down_ * across_,
-               " blocks");
+    return cat(transposed_ ? "transposed, " : "", "packed in ", chunks_, " chunks of the inner dimension, ",
+               down_ * across_, " blocks");
   }
 
  private:
@@ -105,7 +106,7 @@ class PackedProduct final : public Kernel {
     });
   }
 
-  // Panels from the first one on, `panel_size` apart.
+  // Pack `count` panels from `first` on, panel_size() apart.
   void pack_right(Frame& frame, int64_t first, int64_t count, int64_t chunk, float* panels) const {
     const Steps steps = steps_of(chunk);
     const int64_t last = std::min(first + count, panels_), column = first * tiles_.columns;
@@ -120,7 +121,7 @@ class PackedProduct final : public Kernel {
     }
   }
 
-  // packed[tile][step][row], as many rows a tile as `tiles` has at most.
+  // Pack to packed[tile][step][row], with the full tile height per tile.
   void pack_left(Frame& frame, int64_t row, int64_t rows, Steps steps, float* packed) const {
     const int64_t height = tiles_.rows, size = height * steps.count();
     const float* from = frame.at<const float>(left_) + steps.begin * rows_ + row;
@@ -132,14 +133,14 @@ class PackedProduct final : public Kernel {
     }
   }
 
-  // A block of the result. `packed`: memory for the transposed factor's.
+  // Multiply one block of the result. `packed` is scratch memory for a transposed left operand.
   void multiply(Frame& frame, int64_t down, int64_t across, int64_t chunk, float* packed, const float* panels) const {
     const Steps steps = steps_of(chunk);
     const int64_t row = down * block_rows_, rows = std::min(block_rows_, rows_ - row);
     const int64_t first = across * block_panels_, last = std::min(first + block_panels_, panels_);
     const bool fresh = chunk == 0;
     const TileRun all{0, 0, steps.count()};
-    const float* factors[most_steps];  // of each step, or of each row
+    const float* factors[most_steps];  // one pointer per step or per row
     if (transposed_) {
       pack_left(frame, row, rows, steps, packed);
       for (int64_t step = 0; step < steps.count(); ++step) factors[step] = packed + step * tiles_.rows;
@@ -175,7 +176,7 @@ class PackedProduct final : public Kernel {
     }
   }
 
-  // Sums to where they belong, with what comes behind the last ones.
+  // Store the sums; after the last chunk, apply the epilogue.
   void finish(Frame& frame, int count, const float* sums, int64_t stride, int64_t panel, bool last, float* out) const {
     TileEpilogue<float> epilogue;
     if (last) {

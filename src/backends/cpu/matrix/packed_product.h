@@ -1,8 +1,8 @@
-// A float32 product in tiles of ours, both of whose factors are packed where that is of use: as the gradient of a dense
-// layer's weights, whose first factor is transposed, or the layer itself.
+// float32 GEMM that packs both operands where it pays off, for sizes that oneDNN does not pack: the weight gradient of
+// a dense layer, whose left operand is transposed, or the layer itself.
 //
-// For sizes that oneDNN does not pack, where it reads the factors in place: rows whose distance is a multiple of 2 KB
-// share a few sets of each cache, and a column of the factor evicts itself.
+// Reading such operands in place is slow, because rows a multiple of 2 KB apart share a few cache sets and a column of
+// the operand evicts itself.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace mpsgraph::cpu {
 
-// left · right, or with `transposed` left^T · right, of matrices, with what `extras` add. Null where vectors are too
-// short for tiles.
+// Build the kernel for left · right, or left^T · right if `transposed`, with the epilogue `extras`. Return null if this
+// processor has no micro-kernel for it.
 std::unique_ptr<Kernel> packed_product(Lowering& lowering, const Operand& left, const Operand& right, bool transposed,
                                        const ProductEpilogue& extras);
 

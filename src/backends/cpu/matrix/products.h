@@ -1,4 +1,4 @@
-// The products of a batched matrix multiplication: how many there are, of what sizes, and where their operands begin.
+// Geometry of a batched matmul: the number and sizes of its products, and where their operands begin.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace mpsgraph::cpu {
 
-// products of [m, k]·[k, n]; offsets of the operands of each, in elements.
+// Products of [m, k]·[k, n], and the operand offsets of each in elements.
 struct Products {
   int64_t m, n, k;
   std::vector<int64_t> a, b;

@@ -1,5 +1,5 @@
-// Parts of a product over some rows of the matrix each, in tiles of our own, and their sum; of the product with the
-// transposed matrix, columns of the result.
+// Skinny matmul with our micro-kernels: partial sums over ranges of the matrix's rows, added at the end. With a
+// transposed matrix, the ranges are columns of the result instead.
 #include "backends/cpu/matrix/skinny_product.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ using Tiles = ConvolutionTiles<float, float>;
 
 constexpr int64_t fewest_rows = 8, most_few_rows = 32;
 constexpr int64_t least_side = 256;  // of the matrix
-constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;  // of it: too many do not stay in those caches
-constexpr int64_t least_steps = 128;  // of a part
+constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;  // matrix elements: too many do not stay in L2
+constexpr int64_t least_steps = 128;  // steps per part
 constexpr int most_parts = 8;
 
 class SkinnyProduct final : public Kernel {
@@ -45,7 +45,7 @@ class SkinnyProduct final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("few rows, in ", parts_, " parts and panels of ", tiles_.columns, " columns");
+    return cat("skinny matmul, in ", parts_, " parts and panels of ", tiles_.columns, " columns");
   }
 
  private:
@@ -53,7 +53,7 @@ class SkinnyProduct final : public Kernel {
     return frame.at<float>(sums_slot_) + (part * panels_ + panel) * rows_ * tiles_.columns;
   }
 
-  // All rows times a panel of one part.
+  // Multiply all rows by one panel of one part.
   void multiply(Frame& frame, int64_t part, int64_t panel) const {
     const int64_t begin = steps_ * part / parts_, end = steps_ * (part + 1) / parts_;
     const float* source = frame.at<const float>(rows_slot_) + begin;
@@ -67,7 +67,7 @@ class SkinnyProduct final : public Kernel {
     }
   }
 
-  // Sums of all parts of a panel to where they belong.
+  // Add the partial sums of one panel and store the result.
   void finish(Frame& frame, int64_t panel) const {
     const int64_t column = panel * tiles_.columns;
     const float* sums = sums_of(frame, 0, panel);
@@ -78,7 +78,8 @@ class SkinnyProduct final : public Kernel {
     if (extras_.residual >= 0)
       epilogue.residual = frame.at<const std::byte>(extras_.residual) - frame.at<const std::byte>(result_);
     for (int64_t row = 0; row < rows_; ++row) {
-      const float* next = sums + (rows_ + row) * tiles_.columns;  // of the next panel: other threads have written most
+      // prefetch the next row, mostly written by other threads
+      const float* next = sums + (rows_ + row) * tiles_.columns;
       for (int64_t part = 0; part < parts_; ++part)
         for (int64_t i = 0; i < tiles_.columns; i += 16) __builtin_prefetch(next + part * rows_ * columns_ + i);
       tiles_.finish_parts(sums + row * tiles_.columns, parts_, rows_ * columns_, to + row * columns_, epilogue);
@@ -91,8 +92,8 @@ class SkinnyProduct final : public Kernel {
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
-// Rows of the matrix are rows of tiles here, and those of the other factor, transposed, their columns: the transposed
-// result.
+// Skinny matmul with a transposed matrix, computing the transposed result: rows of the matrix become the rows of tiles,
+// and the rows of the other operand, transposed, their columns.
 class SkinnyProductTransposed final : public Kernel {
  public:
   SkinnyProductTransposed(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix)
@@ -104,7 +105,7 @@ class SkinnyProductTransposed final : public Kernel {
         panels_(rows.elements() / steps_ / tiles.columns),
         columns_(matrix.dims.front()) {
     const int64_t threads = thread_count(), most = threads * rows_of_block;
-    blocks_ = (columns_ + most - 1) / most * threads;  // as many for each thread
+    blocks_ = (columns_ + most - 1) / most * threads;  // the same number for each thread
     panel_slot_ = lowering.scratch(static_cast<size_t>(rows.elements()) * sizeof(float));
   }
 
@@ -119,11 +120,11 @@ class SkinnyProductTransposed final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("few rows, turned, in ", blocks_, " blocks and panels of ", tiles_.columns, " rows");
+    return cat("skinny matmul, transposed, in ", blocks_, " blocks and panels of ", tiles_.columns, " rows");
   }
 
  private:
-  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;  // what is transposed at once
+  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;  // transposed at a time
 
   int64_t border(int64_t block) const {
     const int64_t units = (columns_ + lanes - 1) / lanes;
@@ -158,7 +159,8 @@ class SkinnyProductTransposed final : public Kernel {
   int64_t steps_, panels_, columns_, blocks_ = 1;
 };
 
-// The tiles for a product of `rows` with a matrix of this many steps and columns, where they are worthwhile.
+// Return the micro-kernels if a skinny matmul pays off for `rows` and a matrix of this many steps and columns, else
+// null.
 const Tiles* tiles_for(const Operand& rows, const Operand& matrix, int64_t columns) {
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;

@@ -1,9 +1,9 @@
-// Products of few rows with a matrix that is larger than they are, such as those of a dense layer at a small batch.
+// Matmuls of a few rows by a matrix larger than they are, such as those of a dense layer with a small batch.
 //
-// Such a product is bound by the memory of the matrix. Each thread takes the rows of it that it also updates in
-// training (gradient_update.h), so that they are in its own second-level cache, and multiplies them in place, not
-// packed. They are steps of the sums, whose parts are added up at the end; of a transposed matrix they are columns of
-// the result.
+// Such a matmul is bound by reading the matrix. Each thread reads the rows of the matrix that it also updates in
+// training (gradient_update.h), so that they are in its own L2 cache, and multiplies them in place, without packing.
+// These rows are steps of the inner dimension, so the threads' partial sums are added at the end. If the matrix is
+// transposed, they are columns of the result.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace mpsgraph::cpu {
 
-// Result = rows x matrix, both plain, float32; null where another way is faster.
+// Build the kernel for rows x matrix in float32, or return null if another kernel is faster.
 std::unique_ptr<Kernel> skinny_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
                                        const ProductEpilogue& extras);
-// Result = rows x the transposed matrix.
+// Build the kernel for rows x the transposed matrix, or return null if another kernel is faster.
 std::unique_ptr<Kernel> skinny_product_transposed(Lowering& lowering, const Operand& rows, const Operand& matrix);
 
 }  // namespace mpsgraph::cpu

@@ -1,7 +1,7 @@
-// Products that are too small for oneDNN to pack, in tiles of our own.
+// Tiled matmul with our own micro-kernels, for sizes too small for oneDNN to pack.
 //
-// Without AVX-512 oneDNN reads the factors of such a product in place, in kernels that it writes at the first one: that
-// takes 20 ms for each way in which factors may lie, as long as all the rest of many a model's first run.
+// Without AVX-512, oneDNN reads the operands of such a matmul in place, with kernels that it generates on first use.
+// That takes 20 ms for each combination of operand layouts, as long as the rest of many a model's first run.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace mpsgraph::cpu {
 
-// Result = a x b, float32, or a x the transposed matrices b, batched; null where oneDNN packs its factors.
+// Build the kernel for a x b in float32, batched, with b optionally transposed. Return null if oneDNN would pack its
+// operands.
 std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductEpilogue& extras);
 
 }  // namespace mpsgraph::cpu
