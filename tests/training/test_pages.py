@@ -1,4 +1,4 @@
-"""docs/training.md and docs/data.md: their code runs as it stands there, and does what the words say."""
+"""Check that the code on docs/training.md, docs/data.md and docs/guides/steps.md runs and does what the pages say."""
 
 import re
 
@@ -22,25 +22,29 @@ def test_training(repository, tmp_path, monkeypatch, capsys):
     assert names["history"].epochs[-1]["val_accuracy"] > 0.8 and names["averaged"]["accuracy"] > 0.8
     assert (tmp_path / "best.safetensors").exists() and "val_loss" in (tmp_path / "log.csv").read_text()
     assert len(names["again"].history.epochs) == 8
+    assert "f1" in capsys.readouterr().out
+
+
+def test_steps_page_code_trains(repository, tmp_path, monkeypatch):
+    names = run_page(repository / "docs" / "guides" / "steps.md", tmp_path, monkeypatch)
     smooth = names["smooth"].history.steps
     assert smooth["loss"][-1] < 0.5 * smooth["loss"][0]
     gan = names["gan"]
     assert set(gan.history.steps) == {"loss", "distance", "penalty"} and names["drawn"].shape == (4, 8, 8, 1)
     assert np.isfinite(gan.history.loss).all() and np.abs(names["drawn"]).max() <= 1
-    assert "f1" in capsys.readouterr().out
 
 
 def test_each_optimizer_of_the_page_s_gan_moves_its_own(repository, tmp_path, monkeypatch):
-    names = run_page(repository / "docs" / "training.md", tmp_path, monkeypatch)
+    names = run_page(repository / "docs" / "guides" / "steps.md", tmp_path, monkeypatch)
     scans = names["x"][:8] * 2 - 1
-    for rates, still in (((1e-3, 0.0), "critic"), ((0.0, 1e-3), "artist")):
+    for rates, still in (((1e-3, 0.0), "critic"), ((0.0, 1e-3), "generator")):
         gan = names["GAN"]()
         gan.train_step(scans).wait()
         before = gan.weights()
-        gan.optimizer.learning_rate, gan.critics.learning_rate = rates
+        gan.optimizer.learning_rate, gan.critic_optimizer.learning_rate = rates
         gan.train_step(scans).wait()
         moved = {path.split(".")[0] for path, value in gan.weights().items() if (value != before[path]).any()}
-        assert moved == {"artist", "critic"} - {still}
+        assert moved == {"generator", "critic"} - {still}
 
 
 def test_data(repository, tmp_path, monkeypatch, capsys):
