@@ -53,7 +53,7 @@ def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
     x = g.placeholder((4,), "float32", "x")
     whole = g.cast(x, "int32")
     outputs = {"a": g.division(whole, 2), "b": g.bitwise_population_count(whole)}
-    with pytest.raises(mg.UnsupportedError, match="2 operations cannot be said in MIL") as error:
+    with pytest.raises(mg.UnsupportedError, match="2 operations cannot be expressed in MIL") as error:
         mg.coreml.export(g, tmp_path / "net.mlpackage", outputs=outputs)
     own = mg.python_operation("own.softshrink", lambda x: x)(x, name="shrunk")
     with pytest.raises(mg.UnsupportedError, match="custom own.softshrink 'shrunk'"):

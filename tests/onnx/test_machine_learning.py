@@ -392,5 +392,5 @@ def test_strings_are_refused_with_a_way_out():
         load("OneHotEncoder", dtype=INT64, cats_strings=["a"])
     graph = helper.make_graph([], "g", [value("x", TensorProto.STRING, (1,))], [])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    with pytest.raises(mg.UnsupportedError, match=r"tensors of string \('x'\); encode labels and texts as numbers"):
+    with pytest.raises(mg.UnsupportedError, match=r"tensors of string \('x'\); encode strings as integers"):
         mg.onnx.load(made)

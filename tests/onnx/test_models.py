@@ -106,14 +106,14 @@ def test_inputs_that_decide_ranks_are_asked_for_when_it_runs():
         np.testing.assert_array_equal(result, np.expand_dims(x, axes))
     np.testing.assert_array_equal(loaded(x, np.int64([1])), x[:, None])
     for what in (lambda: loaded.graph, lambda: loaded.inputs, lambda: loaded.outputs, lambda: loaded.parameters):
-        with pytest.raises(mg.UnsupportedError, match="inputs axes decide shapes.*bind"):
+        with pytest.raises(mg.UnsupportedError, match="inputs axes determine shapes.*bind"):
             what()
-    with pytest.raises(mg.GraphError, match="without its inputs axes"):
+    with pytest.raises(mg.GraphError, match="the model's inputs axes determine shapes"):
         loaded.run({"x": x})
-    with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x', 'axes'"):
+    with pytest.raises(mg.GraphError, match="no input 'z'; its inputs are 'x', 'axes'"):
         loaded.run({"z": x})
     assert loaded.bind({"axes": np.int64([1])}) is loaded.bind({"axes": np.int64([1])})
-    assert repr(loaded) == "<Model (x, axes) -> (y), built when it runs>"
+    assert repr(loaded) == "<Model (x, axes) -> (y), built on first run>"
 
 
 def test_or_given_when_it_is_loaded():
@@ -255,7 +255,7 @@ def test_everything_that_is_missing_is_named_at_once():
 
 
 def test_operators_of_a_newer_set_are_missing():
-    with pytest.raises(mg.UnsupportedError, match="operator set 99"):
+    with pytest.raises(mg.UnsupportedError, match="opset 99"):
         mg.onnx.load(model([node("Abs", ["x"], ["y"])], [value("x")], [value("y")], opset=99))
 
 
@@ -268,7 +268,7 @@ def test_operators_of_a_newer_set_are_missing():
         ([node("Abs", [], ["y"])], r"operand 0 is missing"),
         ([node("Transpose", ["x"], ["y"], perm=[5, 5])], r"the_transpose"),
         ([node("Transpose", ["x"], ["y"], perm="oops")], r"the_transpose"),
-        ([node("Softmax", ["x"], ["y"], axis=7)], r"axis 7"),
+        ([node("Softmax", ["x"], ["y"], axis=7)], r"axis .*got 7"),
         ([node("Concat", ["x", "x"], ["y"])], r"the_concat"),
         ([node("Gemm", ["x", "x"], ["y"], alpha="big")], r"alpha"),
         ([node("If", ["x"], ["y"])], r"then_branch is missing"),
@@ -329,17 +329,17 @@ def test_truncated_files(tmp_path, size):
 def test_names_that_are_no_text(tmp_path):
     path = tmp_path / "names.onnx"
     path.write_bytes(linear().SerializeToString().replace(b"\x01x", b"\x01\xff"))
-    with pytest.raises(mg.GraphError, match="no text"):
+    with pytest.raises(mg.GraphError, match="not a valid UTF-8 string"):
         mg.onnx.load(path)
 
 
 def test_files_that_are_no_files(tmp_path):
-    with pytest.raises(mg.GraphError, match="cannot be read"):
+    with pytest.raises(mg.GraphError, match="cannot read"):
         mg.onnx.load(tmp_path / "absent.onnx")
-    with pytest.raises(mg.GraphError, match="no regular file"):
+    with pytest.raises(mg.GraphError, match="not a regular file"):
         mg.onnx.load(tmp_path)
     os.mkfifo(tmp_path / "pipe.onnx")
-    with pytest.raises(mg.GraphError, match="no regular file"):
+    with pytest.raises(mg.GraphError, match="not a regular file"):
         mg.onnx.load(tmp_path / "pipe.onnx")
 
 
@@ -395,11 +395,11 @@ def test_external_data_is_read(tmp_path):
         ({"location": "../weights.bin"}, "below the model's directory"),
         ({"location": "/etc/hostname"}, "below the model's directory"),
         ({"location": ""}, "below the model's directory"),
-        ({"location": "absent.bin"}, "cannot be read"),
-        ({"location": "."}, "no regular file"),
+        ({"location": "absent.bin"}, "cannot read"),
+        ({"location": "."}, "not a regular file"),
         ({"offset": "8"}, "weights.bin"),
         ({"offset": "-4"}, "weights.bin"),
-        ({"offset": "x"}, "no number"),
+        ({"offset": "x"}, "must be integers"),
         ({"length": "23"}, "weights.bin"),
         ({"offset": str(2**63)}, "weights.bin"),
     ],

@@ -1,6 +1,6 @@
-"""What files of other formats have in common, ONNX's and Core ML's: values known while a graph is built, models that
-are built when they run, sizes of which some are known, weights that train; and what leaves: the walk over a graph, and
-the error that names all that a format has no word for.
+"""Code shared by the ONNX, Core ML, PyTorch, and JAX frontends, independent of any one format.
 
-No format is known here.
+Importers use it to evaluate tensors while a graph is being built, to defer a build until the inputs are known, to work
+with shapes that have dynamic dimensions, and to choose which weights are trainable. Exporters use it to walk a graph
+and to report every operation that the target format cannot express in one error.
 """

@@ -1,4 +1,4 @@
-"""The question that ends an import: what a graph is depends on what it will be fed with; and which weights train."""
+"""Exceptions for imports that depend on input values or shapes, and the choice of trainable weights."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
 
 
 class DataDependent(Exception):
-    """Building needs the values or the shapes of inputs that are not known before the model is run."""
+    """Raised when building the graph needs input values or shapes that are known only at run time.
+
+    Attributes:
+        values: Names of the inputs whose values are needed.
+        shapes: Names of the inputs whose shapes are needed.
+    """
 
     def __init__(self, values: Iterable[str] = (), shapes: Iterable[str] = ()) -> None:
         self.values, self.shapes = frozenset(values), frozenset(shapes)
-        super().__init__(f"values of {sorted(self.values)}, shapes of {sorted(self.shapes)}")
+        super().__init__(f"needs the values of {sorted(self.values)} and the shapes of {sorted(self.shapes)}")
 
 
 class ValueOfLoop(UnsupportedError):
-    """Building needs a value that changes from one iteration to the next."""
+    """Raised when building the graph needs a value that changes between loop iterations."""
 
 
 def chooser(trainable: Trainable) -> Callable[[str], bool]:
-    """Whether a weight of a name becomes a variable: all, none, those named, or as a function says."""
+    """Return a predicate that tells whether the weight with a given name becomes a variable.
+
+    `trainable` is True for all weights, False for none, a collection of names, or a predicate that is returned
+    unchanged.
+    """
     if callable(trainable):
         return trainable
     if isinstance(trainable, bool):

@@ -1,7 +1,8 @@
-"""Models that can be built only when they are run: inputs decide shapes by their values, or are of unknown shape.
+"""Models whose graph is built on the first run because shapes depend on the inputs.
 
-A reshape to a fed shape, a slice up to a fed end: the graph needs these numbers while it is built. Such a model is
-built at its first run, with the deciding inputs as constants, and kept for as long as they stay the same.
+Some operations, such as a reshape to a shape given as an input, need input values (or input shapes) while the graph is
+being built. Such a model is built on its first run, with those inputs as constants. Built graphs are cached by the
+values and shapes they were built for.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .data_dependent import DataDependent
 if TYPE_CHECKING:
     from ..graph import Graph
 
-MOST_KEPT = 16  # built models
+MOST_KEPT = 16  # Maximum number of built graphs to cache.
 
 
 class Built(Protocol):
-    """What an import gives."""
+    """The result of an import."""
 
     graph: Graph
     inputs: dict[str, Tensor]
@@ -35,18 +36,21 @@ class Built(Protocol):
 
 
 Build: TypeAlias = Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Built]
-"""Builds the model with these values of inputs as constants, and with these shapes of others."""
+"""Builds the graph with the given inputs as constants and with the given shapes for other inputs."""
 
 
 class DeferredModel(Model):
-    """A model that is built when it is run; `bind` builds it for given inputs at once.
+    """A model whose graph is built on demand because input values or shapes determine the shapes inside it.
 
-    >>> from onnx import TensorProto, helper
-    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")  # of unknown rank
-    >>> graph = helper.make_graph([helper.make_node("Flatten", ["x"], ["y"])], "net", [x], [y])
-    >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
-    >>> type(model).__name__, model(np.ones((2, 3, 4), np.float32)).shape
-    ('DeferredModel', (2, 12))
+    `run` builds the graph for the arrays it receives; `bind` builds it ahead of a run. Built graphs are cached.
+
+    Example:
+        >>> from onnx import TensorProto, helper
+        >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")  # of unknown rank
+        >>> graph = helper.make_graph([helper.make_node("Flatten", ["x"], ["y"])], "net", [x], [y])
+        >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+        >>> type(model).__name__, model(np.ones((2, 3, 4), np.float32)).shape
+        ('DeferredModel', (2, 12))
     """
 
     def __init__(
@@ -62,17 +66,24 @@ class DeferredModel(Model):
         self.classes = {}
 
     def bind(self, feeds: Mapping[str, Any]) -> Model:
-        """The model built for these inputs; those that decide shapes by value are constants in it, and no inputs.
+        """Build the model for the given inputs, or return it from the cache.
 
-        Args: feeds, arrays by input name; of inputs that decide nothing, none is needed. Errors: GraphError when one
-        that decides something is missing.
+        Args:
+            feeds: Arrays by input name. Inputs that do not determine any shape can be omitted.
+
+        Returns:
+            A model with a graph. Inputs that determine shapes by their values are constants in it rather than inputs.
+
+        Raises:
+            GraphError: If an input that determines shapes is missing.
+            UnsupportedError: If shapes depend on values that are computed only when the model runs.
         """
         arrays = {name: np.asarray(array) for name, array in feeds.items()}
         while True:
             missing = sorted((self._by_value | self._by_shape) - set(arrays))
             if missing:
                 raise GraphError(
-                    f"the model cannot be built without its inputs {', '.join(missing)}: they decide shapes"
+                    f"the model's inputs {', '.join(missing)} determine shapes inside it: provide arrays for them"
                 )
             values = {name: arrays[name] for name in sorted(self._by_value)}
             shapes = {name: arrays[name].shape for name in sorted(self._by_shape - self._by_value)}
@@ -87,7 +98,10 @@ class DeferredModel(Model):
                 built = self._build(values, shapes)
             except DataDependent as more:
                 if more.values <= self._by_value and more.shapes <= self._by_shape:
-                    raise UnsupportedError("shapes depend on values that only a run gives") from more
+                    raise UnsupportedError(
+                        "shapes in the model depend on values that are computed only when it runs, "
+                        "so no graph can be built even when all inputs are known"
+                    ) from more
                 self._by_value |= more.values
                 self._by_shape |= more.shapes
                 continue
@@ -99,27 +113,48 @@ class DeferredModel(Model):
 
     @property
     def deciding(self) -> tuple[list[str], list[str]]:
-        """The inputs that decide shapes as far as is known: by their values, and by their own shapes alone."""
+        """The inputs known so far to determine shapes.
+
+        Returns:
+            Two lists of input names: those that determine shapes by their values, and those that do so only by their
+                shapes.
+        """
         return sorted(self._by_value), sorted(self._by_shape - self._by_value)
 
     @property
     def graph(self) -> Graph:
-        """There is none before the deciding inputs are known: UnsupportedError that names them."""
+        """The graph, which is not available before `bind`.
+
+        Raises:
+            UnsupportedError: Always. The message names the inputs to bind.
+        """
         raise self._not_built()
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """As graph."""
+        """The input placeholders, which are not available before `bind`.
+
+        Raises:
+            UnsupportedError: Always. The message names the inputs to bind.
+        """
         raise self._not_built()
 
     @property
     def outputs(self) -> dict[str, Tensor]:
-        """As graph."""
+        """The output tensors, which are not available before `bind`.
+
+        Raises:
+            UnsupportedError: Always. The message names the inputs to bind.
+        """
         raise self._not_built()
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """As graph."""
+        """The variables, which are not available before `bind`.
+
+        Raises:
+            UnsupportedError: Always. The message names the inputs to bind.
+        """
         raise self._not_built()
 
     def _not_built(self) -> UnsupportedError:
@@ -127,8 +162,8 @@ class DeferredModel(Model):
         values, shapes = ("{" + ", ".join(f"{name!r}: ..." for name in names) + "}" for names in self.deciding)
         how = [f"{word}={names}" for word, names in (("values", values), ("shapes", shapes)) if names != "{}"]
         return UnsupportedError(
-            f"the model's inputs {deciding} decide shapes, so it has no graph before they are known: "
-            f"model.bind({{name: array}}) gives the model for them, or load it with {' and '.join(how)}"
+            f"the model has no graph yet because its inputs {deciding} determine shapes: call "
+            f"model.bind({{name: array}}) with arrays for them, or load the model with {' and '.join(how)}"
         )
 
     def run(
@@ -137,21 +172,35 @@ class DeferredModel(Model):
         outputs: Sequence[str] | None = None,
         target_operations: Sequence[Operation] = (),
     ) -> dict[str, NDArray]:
-        """As Model.run; builds the model for these feeds when that has not been done."""
+        """Run the model, building it for these inputs if necessary.
+
+        Args:
+            feeds: Arrays by input name.
+            outputs: Names of the outputs to compute. Defaults to all.
+            target_operations: Operations to run even though no output depends on them.
+
+        Returns:
+            The results by output name.
+
+        Raises:
+            GraphError: If a feed does not name an input, or an input that determines shapes is missing.
+        """
         if not isinstance(feeds, Mapping):
             refuse("Model.run: feeds", Mapping[str, Any], feeds)
         for name in feeds:
             if name not in self._input_names:
-                raise GraphError(f"the model has no input '{name}'; it has {', '.join(map(repr, self._input_names))}")
+                raise GraphError(
+                    f"the model has no input '{name}'; its inputs are {', '.join(map(repr, self._input_names))}"
+                )
         model = self.bind(feeds)
         kept = model.inputs
         return model.run({name: a for name, a in feeds.items() if name in kept}, outputs, target_operations)
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         if len(arrays) > len(self._input_names):
-            raise GraphError(f"the model has {len(self._input_names)} inputs, got {len(arrays)} arrays")
+            raise GraphError(f"expected at most {len(self._input_names)} input arrays, got {len(arrays)}")
         results = self.run({**dict(zip(self._input_names, arrays, strict=False)), **named})
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def __repr__(self) -> str:
-        return f"<Model ({', '.join(self._input_names)}) -> ({', '.join(self._output_names)}), built when it runs>"
+        return f"<Model ({', '.join(self._input_names)}) -> ({', '.join(self._output_names)}), built on first run>"

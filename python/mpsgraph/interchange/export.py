@@ -1,5 +1,7 @@
-"""What exporters of graphs share: the walk over what outputs depend on, what is known of operations, the error that
-names everything that a format has no word for, models out of graphs and modules, files that are whole or not there.
+"""Utilities shared by the exporters.
+
+They find the operations that the outputs depend on, read constant operands and attributes, report all unsupported
+operations in one error, turn graphs and modules into models, and write files atomically.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from ..nngraph import NNGraph
 
 
 class Unsaid(Exception):
-    """What an operation does that a format has no word for; exporters gather them and raise one UnsupportedError."""
+    """Raised for an operation that a format cannot express; exporters collect these into one UnsupportedError."""
 
 
 def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
-    """The operations that the outputs depend on, also through blocks and control dependencies, in creation order.
+    """Return the operations that the outputs and updates depend on, in creation order.
 
-    updates: target operations, which are needed, too.
+    Dependencies through blocks and control dependencies are included. `updates` are operations to keep even though no
+    output depends on them.
     """
     seen: dict[int, Operation] = {}
     todo = [*(tensor.operation for tensor in outputs), *updates]
@@ -46,40 +49,43 @@ def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list
 
 
 def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
-    """The variables that operations, not those in their blocks, assign; states of random numbers apart."""
+    """Return the variables assigned by the operations, ignoring nested blocks and random-number states."""
     assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
     return list(dict.fromkeys(op.inputs[0] for op in assigns))
 
 
 def array_of(operation: Operation) -> np.ndarray:
-    """The elements of a constant; bfloat16 as its bits."""
+    """Return the elements of a constant, with bfloat16 as its uint16 bits."""
     return np.asarray(operation.attributes["value"].numpy())
 
 
 def required_shape(tensor: Tensor) -> tuple[int, ...]:
-    """A tensor's sizes. Unsaid when its rank is unknown."""
+    """Return the shape of a tensor, with -1 for dynamic dimensions, or raise Unsaid if its rank is unknown."""
     if tensor.shape is None:
         raise Unsaid(f"the rank of '{tensor.name}' must be known")
     return tuple(tensor.shape)
 
 
 def known_array(tensor: Tensor) -> np.ndarray | None:
-    """The elements of a constant; None for all else."""
+    """Return the elements of a tensor that is a constant, or None for any other tensor."""
     return array_of(tensor.operation) if tensor.operation.kind == "constant" else None
 
 
 def attribute(operation: Operation, key: str, place: int = 1) -> Any:
-    """An attribute that may have come as an int tensor, operand `place`. Unsaid when only a run knows it."""
+    """Return an attribute that may instead be passed as the integer tensor operand at index `place`.
+
+    Raises Unsaid if the operand is not a constant.
+    """
     if len(operation.inputs) <= place:
         return operation.attributes[key]
     known = known_array(operation.inputs[place])
     if known is None:
-        raise Unsaid(f"'{key}' is computed in the run; the file must say it")
+        raise Unsaid(f"'{key}' is computed at run time, but the exported file needs a constant")
     return known.reshape(-1).tolist() if known.ndim else known.item()
 
 
 def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
-    """An axis, counted from the front where the rank is known."""
+    """Return the operation's axis attribute, normalized to be non-negative."""
     axis = attribute(operation, key, place)
     axis = int(axis[0] if isinstance(axis, list) else axis)
     rank = len(required_shape(operation.inputs[0]))
@@ -87,12 +93,12 @@ def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
 
 
 def kind_of(operation: Operation) -> str:
-    """An operation's kind; of a custom operation its own name, too, which is what a user knows it by."""
+    """Return the kind of an operation, including the registered name of a custom operation."""
     return f"custom {operation.attributes['operation']}" if operation.kind == "custom" else operation.kind
 
 
 def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
-    """One UnsupportedError that names every operation that cannot be exported."""
+    """Raise one UnsupportedError that lists every operation that cannot be exported, or return if there are none."""
     if not problems:
         return
     lines = []
@@ -100,14 +106,14 @@ def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language
         where = f", built at {operation.location}" if operation.location else ""
         lines.append(f"  {kind_of(operation)} '{operation.name}'{where}: {why}")
     raise UnsupportedError(
-        f"[{what}] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be said in {language}:\n"
+        f"[{what}] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be expressed in {language}:\n"
         + "\n".join(lines)
-        + "\nExport outputs that do not depend on them, or save the model as a package (mpsgraph.save)"
+        + "\nExport outputs that do not depend on them, or save the model as a package with mpsgraph.save"
     )
 
 
 def whole_file(path: str, contents: bytes) -> None:
-    """The whole file, or what was there before."""
+    """Write a file atomically, leaving any previous file untouched if writing fails."""
     beside = f"{path}.{os.getpid()}.part"
     try:
         with open(beside, "wb") as file:
@@ -124,14 +130,17 @@ def as_model(
     outputs: Mapping[str, Tensor] | None,
     what: str,
 ) -> Model:
-    """What is to be exported as a model. Args: what, the exporter's name for errors, such as "onnx.export"."""
+    """Return the object to be exported as a Model.
+
+    `what` is the name of the exporter for error messages, such as "onnx.export".
+    """
     if isinstance(model, NNGraph):
         if outputs is not None:
-            raise GraphError(f"[{what}] a network of nodes has its result images as outputs: give inputs alone")
+            raise GraphError(f"[{what}] do not pass outputs with an NNGraph: its result images are the outputs")
         return nodes_as_model(model, inputs, what)
     if isinstance(model, Module):
         if outputs is not None:
-            raise GraphError(f"[{what}] a module's results are its outputs: give inputs alone")
+            raise GraphError(f"[{what}] do not pass outputs with a Module: its results are the outputs")
         return _module_as_model(model, inputs, what)
     if isinstance(model, Model):
         return Model(
@@ -141,7 +150,7 @@ def as_model(
             model.parameters,
         )
     if outputs is None:
-        raise GraphError(f"[{what}] which outputs? Give tensors by name, or a model")
+        raise GraphError(f'[{what}] exporting a Graph needs outputs={{"name": tensor}}, or pass a Model instead')
     given = {p.name: p for p in model.placeholders} if inputs is None else inputs
     if inputs is None:
         used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
@@ -150,9 +159,9 @@ def as_model(
 
 
 def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) -> Model:
-    """What an inference graph of nodes computes of images of some size, its parameters as constants."""
+    """Return an inference NNGraph as a model for inputs of the given shapes, with its parameters as constants."""
     if not inputs:
-        raise GraphError(f'[{what}] a network of nodes needs inputs={{"images": (-1, height, width, channels)}}')
+        raise GraphError(f'[{what}] exporting an NNGraph needs inputs={{"images": (-1, height, width, channels)}}')
     graph = Graph()
     told = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
     model = model_of(nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
@@ -160,9 +169,9 @@ def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) 
 
 
 def _module_as_model(module: Module, inputs: Mapping[str, Any] | None, what: str) -> Model:
-    """The module in inference mode, built anew with the same values for inputs that are told."""
+    """Rebuild a module in inference mode in a new graph, with the same parameters and the given inputs."""
     if not inputs:
-        raise GraphError(f'[{what}] a module needs inputs={{"x": shape}}, -1 for sizes that stay open')
+        raise GraphError(f'[{what}] exporting a Module needs inputs={{"x": shape}}; use -1 for dynamic dimensions')
     graph, copy = Graph(), unbuilt_copy(module)
     placeholders = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
     if is_built(module):
@@ -180,7 +189,9 @@ def _placeholder(graph: Graph, name: str, like: Any, what: str) -> Tensor:
     if isinstance(like, Tensor):
         return graph.placeholder(like.shape, like.dtype, name)
     if not isinstance(like, Sequence) or isinstance(like, str):
-        raise GraphError(f"[{what}] input '{name}' must be a shape, (shape, dtype) or a tensor, got {shown(like)}")
+        raise GraphError(
+            f"[{what}] input '{name}' must be a shape, a (shape, dtype) pair, or a tensor, got {shown(like)}"
+        )
     if len(like) == 2 and isinstance(like[0], Sequence):
         return graph.placeholder(tuple(like[0]), as_dtype(like[1]), name)
     return graph.placeholder(tuple(like), "float32", name)

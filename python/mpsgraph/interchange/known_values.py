@@ -1,7 +1,7 @@
-"""What is known of a tensor while the graph is built: its elements, or the inputs that will decide them.
+"""Evaluation of tensors while a graph is being built: their elements, or the inputs that determine them.
 
-Each operation is looked at once: what was found of it is kept, so that a model of thousands of nodes that ask about
-their operands is read in a time that grows with their number.
+Results are cached per operation, so importing a model takes time linear in its number of nodes even when thousands of
+nodes query their operands.
 """
 
 from __future__ import annotations
@@ -21,23 +21,28 @@ _NOTHING: Names = frozenset()
 
 
 class Known:
-    """Answers about the tensors of one graph. Args: graph; inputs by name, which may grow before the first question."""
+    """Evaluates tensors of one graph while it is being built.
+
+    `inputs` maps names to placeholders; entries may be added until the first query.
+    """
 
     def __init__(self, graph: Graph, inputs: Mapping[str, Tensor]) -> None:
         self._graph, self._inputs = graph, inputs
         self._elements: dict[Tensor, np.ndarray] = {}
-        self._deciding: dict[int, tuple[Names, Names]] = {}  # by operation: inputs by value, inputs by shape
+        # By operation id: inputs whose values matter, inputs whose shapes matter.
+        self._deciding: dict[int, tuple[Names, Names]] = {}
         self._origins = _core.Origins(graph)
         self._sources: dict[int, list[tuple[int, Operation]]] = {}
 
     def enter(self, tensor: Tensor, elements: np.ndarray) -> None:
-        """The elements of a tensor that was made from them."""
+        """Record the elements of a tensor that was created from a known array."""
         self._elements[tensor] = elements
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements: followed back through integer arithmetic, or computed by running what leads to it.
+        """Return the elements of a tensor, by tracing integer arithmetic or by running the operations it depends on.
 
-        Errors: DataDependent when they depend on inputs; UnsupportedError when they depend on a loop's values.
+        Raises DataDependent if the elements depend on inputs, and ValueOfLoop if they depend on a value carried by a
+        loop.
         """
         if tensor in self._elements:
             return self._elements[tensor]
@@ -56,19 +61,27 @@ class Known:
         return array
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape a node's function has to know."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
         inputs = self._inputs_of_unknown_shape(tensor.operation)
         if inputs:
             return DataDependent(shapes=inputs)
-        values = self._inputs_before(tensor.operation)  # all shapes are known that are fed, so values decide
+        # All input shapes are known, so the unknown shape depends on input values.
+        values = self._inputs_before(tensor.operation)
         if not values:
-            raise UnsupportedError(f"the shape of '{tensor.name}' {tensor.shape} is not known while the graph is built")
+            raise UnsupportedError(
+                f"the shape of '{tensor.name}', {tensor.shape}, must be known while the graph is built, but it depends "
+                "on values that are computed at run time"
+            )
         whole = frozenset(name for name in values if not self._inputs[name].dtype.is_float)
         return DataDependent(values=whole or values)
 
     def _computed(self, tensor: Tensor) -> np.ndarray:
-        """The elements of what depends on no input. What leads there is copied: it may stand in a branch that is still
-        being built, from which nothing can be run."""
+        """Compute the elements of a tensor that does not depend on inputs.
+
+        The operations are copied to a scratch graph because the originals may belong to a branch that is still being
+        built and
+        cannot be run yet.
+        """
         scratch, copies = Graph(), dict[Tensor, Tensor]()
         for operation in _ordered(tensor.operation):
             if operation.blocks:
@@ -83,7 +96,7 @@ class Known:
         return np.array(scratch.run({}, copies[tensor]).numpy())
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+        """Evaluate a tensor as if an axis of `source` had this size; return None if other unknowns affect it."""
         if source.shape is None:
             return None
         scratch = Graph()
@@ -92,7 +105,8 @@ class Known:
         for operation in _ordered(tensor.operation, {source.operation.id}):
             if operation.blocks or operation.kind in ("placeholder", "variable", "argument"):
                 return None
-            if any(x not in copies for x in operation.inputs):  # another result of what gives the source
+            # The operand is another result of the operation that produces `source`.
+            if any(x not in copies for x in operation.inputs):
                 return None
             inputs = [copies[x] for x in operation.inputs]
             copy = scratch.create(operation.kind, inputs, dict(operation.attributes))
@@ -101,7 +115,7 @@ class Known:
         return None if known is None or None in known else np.array(known, tensor.dtype.numpy)
 
     def _decided_by(self, tensor: Tensor) -> tuple[Names, Names]:
-        """The inputs whose values, and those whose shapes, decide a tensor's elements."""
+        """Return the inputs whose values, and those whose shapes, determine the elements of a tensor."""
         names = {input.operation.id: name for name, input in self._inputs.items()}
         stack = [tensor.operation]
         while stack:
@@ -110,7 +124,9 @@ class Known:
                 stack.pop()
                 continue
             if operation.kind == "argument":
-                raise ValueOfLoop(f"'{operation.name}' is a value of a loop and not known while the graph is built")
+                raise ValueOfLoop(
+                    f"'{operation.name}' changes between loop iterations, but must be known while the graph is built"
+                )
             if operation.kind == "placeholder":
                 self._deciding[operation.id] = frozenset([names[operation.id]]), _NOTHING
                 continue
@@ -130,7 +146,7 @@ class Known:
         return self._deciding[tensor.operation.id]
 
     def _sources_of(self, operation: Operation) -> list[tuple[int, Operation]]:
-        """What an operation reads, its inputs and what its blocks give: ids and operations."""
+        """Return the ids and operations that produce an operation's inputs and the results of its blocks."""
         number = operation.id
         if number not in self._sources:
             results = [r for block in operation.blocks for r in block.results]
@@ -138,27 +154,32 @@ class Known:
         return self._sources[number]
 
     def _inputs_of_unknown_shape(self, operation: Operation) -> Names:
-        """Those among the inputs that an operation depends on."""
+        """Return the names of the inputs of unknown shape that an operation depends on."""
         shapes = {name: self._inputs[name].shape for name in self._inputs_before(operation)}
         return frozenset(name for name, shape in shapes.items() if shape is None or min(shape, default=0) < 0)
 
     def _inputs_before(self, operation: Operation) -> Names:
-        """The inputs that an operation depends on in any way."""
+        """Return the names of all inputs that an operation depends on."""
         names = {input.operation.id: name for name, input in self._inputs.items()}
         origins = self._origins.of(operation)
         if any(origin.kind == "argument" for origin in origins):
-            return frozenset(names.values())  # what a loop carries may depend on any of them
+            return frozenset(names.values())  # A value carried by a loop may depend on any input.
         return frozenset(names[origin.id] for origin in origins if origin.id in names)
 
 
 def _union(parts: list[Names]) -> Names:
-    """All names; the same object where one part has them all, so that long chains share it."""
+    """Return the union of several sets, reusing a part that already contains all names so that long chains share
+    memory.
+    """
     largest = max(parts, key=len, default=_NOTHING)
     return largest if all(part <= largest for part in parts) else largest.union(*parts)
 
 
 def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:
-    """All operations that lead to one, sources first. Args: left_out, ids of some that are not asked for theirs."""
+    """Return the operations that `last` depends on, in topological order with `last` at the end.
+
+    Operations whose ids are in `left_out` are omitted, and so are their sources.
+    """
     done: dict[int, Operation] = {}
     stack = [] if last.id in left_out else [last]
     while stack:

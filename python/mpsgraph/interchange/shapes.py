@@ -1,6 +1,6 @@
-"""Shapes as an importer's functions ask for them: sizes that are known as ints, those of a run as tensors.
+"""Shape queries for importers: known sizes are ints, and dynamic ones are tensors.
 
-A function that cannot do without a size which only a run knows raises DataDependent through `data_dependent_shape`.
+A translation that needs the value of a dynamic size raises the DataDependent returned by `data_dependent_shape`.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from .data_dependent import DataDependent
 
 
 class Sizes:
-    """What a node, a call or a layer may ask about the shapes of its operands."""
+    """Base class with shape queries for the operands of a node, call, or layer."""
 
     g: Graph
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape has to be known."""
+        """Return the exception to raise when the shape of x must be known to build the graph."""
         raise NotImplementedError
 
     def dims(self, x: Tensor) -> tuple[int, ...]:
-        """x's sizes, -1 where one is not known. DataDependent when not even the rank is."""
+        """Return the shape of x, with -1 for dynamic dimensions, or raise DataDependent if its rank is unknown."""
         if x.shape is None:
             raise self.data_dependent_shape(x)
         return x.shape
 
     def rank(self, x: Tensor) -> int:
-        """How many axes x has. DataDependent when that is not known yet."""
+        """Return the rank of x, or raise DataDependent if it is unknown."""
         return len(self.dims(x))
 
     def shape(self, x: Tensor) -> tuple[int, ...]:
-        """x's shape, all of it known. DataDependent when it is not."""
+        """Return the shape of x, or raise DataDependent if any dimension is dynamic."""
         if x.shape is None or min(x.shape, default=0) < 0:
             raise self.data_dependent_shape(x)
         return x.shape
 
     def dim(self, x: Tensor, axis: int) -> int | Tensor:
-        """x's size along an axis; as an int64 tensor of one element and rank 1 when only a run knows it."""
+        """Return the size of an axis of x, as an int if it is known and as an int64 tensor of shape (1,) otherwise."""
         axis = self.axis(x, axis)
         known = self.dims(x)[axis]
         return known if known >= 0 else self.g.cast(self.g.slice(self.g.shape_of(x), [axis], [axis + 1]), int64)
 
     def joined(self, sizes: Iterable[int | Tensor]) -> list[int] | Tensor:
-        """A shape of ints and of tensors as `dim` gives them, for operations that take either."""
+        """Combine sizes from `dim` into a shape: a list if all are ints, and a 1-D tensor otherwise."""
         parts = list(sizes)
         known = [part for part in parts if not isinstance(part, Tensor)]
         if len(known) == len(parts):
@@ -54,15 +54,15 @@ class Sizes:
         return self.g.concat(made, 0)
 
     def reshape(self, x: Tensor, sizes: Iterable[int | Tensor]) -> Tensor:
-        """x in a shape as `joined` takes it, of which one may be -1."""
+        """Reshape x to sizes that are ints or tensors from `dim`; one of them may be -1."""
         parts = list(sizes)
         unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
         if len(unknown) == 1 and not any(isinstance(part, int) and part == -1 for part in parts):
-            parts[unknown[0]] = -1  # what is left
+            parts[unknown[0]] = -1  # A single unknown size can be inferred by the reshape.
         return self.g.reshape(x, self.joined(parts))
 
     def product(self, sizes: Iterable[int | Tensor]) -> int | Tensor:
-        """Sizes multiplied."""
+        """Return the product of sizes that are ints or tensors from `dim`."""
         result: int | Tensor = 1
         for size in sizes:
             if isinstance(result, int) and isinstance(size, int):
@@ -73,24 +73,24 @@ class Sizes:
         return result
 
     def size(self, x: Tensor, axis: int) -> int:
-        """x's size along an axis, known. DataDependent when it is not."""
+        """Return the size of an axis of x, or raise DataDependent if it is dynamic."""
         dims = self.dims(x)
         if not -len(dims) <= axis < len(dims):
-            raise ShapeError(f"axis {axis} must lie in {-len(dims)}..{len(dims) - 1}: the operand is {dims}")
+            raise ShapeError(f"axis must be between {-len(dims)} and {len(dims) - 1} for shape {dims}, got {axis}")
         if dims[axis] < 0:
             raise self.data_dependent_shape(x)
         return dims[axis]
 
     def axis(self, x: Tensor, axis: int) -> int:
-        """An axis counted from the front. ShapeError when x has no such axis."""
+        """Return the non-negative index of an axis of x, or raise ShapeError if it is out of range."""
         rank = self.rank(x)
         if not -rank <= axis < max(rank, 1):
-            raise ShapeError(f"axis {axis} must lie in {-rank}..{rank - 1}: the operand is {x.shape}")
+            raise ShapeError(f"axis must be between {-rank} and {rank - 1} for shape {x.shape}, got {axis}")
         return axis % rank if rank else 0
 
     def axes(self, x: Tensor, axes: Iterable[int]) -> list[int]:
-        """Axes counted from the front, each once."""
+        """Return the non-negative indices of axes of x, or raise ShapeError if one is out of range or repeated."""
         result = [self.axis(x, a) for a in axes]
         if len(set(result)) != len(result):
-            raise ShapeError(f"an axis stands twice in {tuple(axes)}")
+            raise ShapeError(f"axes must be distinct, got {tuple(axes)}")
         return result

@@ -1,8 +1,8 @@
-"""Models from ONNX files and in them: `mpsgraph.onnx.load(path)`, `mpsgraph.onnx.export(model, path)`.
+"""Import and export of ONNX models: `mpsgraph.onnx.load(path)` and `mpsgraph.onnx.export(model, path)`.
 
-Needs the package onnx (`pip install mpsgraph[onnx]`) to read files; what has been converted to a package of ours
-(`mpsgraphtool convert`) does not. Operators stand one file a group in ops/; those without a function of their own are
-expanded where ONNX or the model gives them a body of simpler ones.
+Both need the onnx package (`pip install mpsgraph[onnx]`). A model converted to an mpsgraph package with
+`mpsgraphtool convert` can be loaded without it. The operators are translated in `ops/`, one file per group; an operator
+without a translation is expanded if the model defines it as a function of simpler operators.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 try:
     import onnx as _onnx  # noqa: F401
 except ImportError as error:
-    raise ImportError("mpsgraph.onnx reads files with the package onnx: pip install mpsgraph[onnx]") from error
+    raise ImportError("mpsgraph.onnx needs the onnx package: pip install mpsgraph[onnx]") from error
 
 from .._checks import checked
 from ..interchange.data_dependent import DataDependent, Trainable
@@ -39,30 +39,54 @@ def load(
     values: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
-    """A model from an ONNX file.
+    """Load a model from an ONNX file.
 
-    Its inputs keep their names and their unknown dimensions. Initialisers of floating point become variables, the
-    model's parameters; all others, and those of rank 0, constants. So do weights in Constant nodes, by the name of the
-    node's result: constants of floating point and of more than one element that stand, as they are or turned, reshaped
-    or cast, where convolutions, products, recurrent layers, normalizations, lookups, PRelu, +, -, * or / take weights,
-    next to what comes from the inputs; in the main graph, not in functions, branches and loops. When values of inputs
-    decide shapes, the model is built at its first run.
+    Inputs and outputs keep their names and dynamic dimensions. Floating-point initializers of rank 1 or more become
+    variables, the model's parameters; all other initializers become constants.
 
-    Strings are no element type: a classifier of ai.onnx.ml whose labels are strings gives each label's place among its
-    classes as int64, and ZipMap gives the scores, a column for each class; `model.classes` has the labels, by output.
-    Resize places with align_corners follow from the result's size in whole elements, and nearest ones are rounded in
-    float32, as PyTorch and ONNX Runtime do it; the package onnx's reference differs where scale * size is no integer.
-    Args: path of a file, or an onnx.ModelProto; trainable, which weights become variables: all, none, names, or a
-    function of the name; values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
-    Errors: GraphError for what is no ONNX model, is damaged or makes no sense; UnsupportedError that names all
-    operators that are missing, with their nodes; ShapeError, DTypeError.
+    Some exporters store weights in Constant nodes. Such a constant becomes a variable, named after the result of its
+    node,
+    if it is a floating-point tensor with more than one element in the main graph (not in a function, branch, or loop),
+    and
+    a convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines it with
+    values
+    computed from the inputs. The constant may be cast, transposed, or reshaped first.
 
-    >>> from onnx import TensorProto, helper
-    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
-    >>> graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
-    >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
-    >>> model(np.float32([-1, 2])).tolist()
-    [0.0, 2.0]
+    If input values determine shapes inside the model, a `DeferredModel` is returned, whose graph is built on the first
+    run.
+
+    String tensors are not supported. A classifier of ai.onnx.ml with string labels returns the index of the class as
+    int64,
+    and ZipMap returns the scores with one column per class; `model.classes` holds the labels by output name. Resize
+    with
+    align_corners uses the integer output size and rounds nearest-neighbor coordinates in float32, like PyTorch and ONNX
+    Runtime; the reference implementation in the onnx package differs where scale * size is not an integer.
+
+    Args:
+        path: Path of the file, or an onnx.ModelProto.
+        trainable: Which floating-point weights become variables: True for all, False for none, a collection of names,
+            or a
+            predicate on the name. Defaults to True.
+        values: Arrays by name for inputs that become constants.
+        shapes: Shapes by name for inputs, replacing the shapes in the file.
+
+    Returns:
+        A Model, or a DeferredModel if shapes depend on input values.
+
+    Raises:
+        GraphError: If the file is missing, damaged, or not a valid ONNX model.
+        UnsupportedError: If operators or element types are not supported. The message lists all of them with their
+            nodes.
+        ShapeError: If the operands of a node have incompatible shapes.
+        DTypeError: If a node has operands of the wrong dtype.
+
+    Example:
+        >>> from onnx import TensorProto, helper
+        >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+        >>> graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+        >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+        >>> model(np.float32([-1, 2])).tolist()
+        [0.0, 2.0]
     """
     with _no_search_for_circles():
         return _loaded(path, trainable, values or {}, shapes or {})
@@ -70,8 +94,11 @@ def load(
 
 @contextmanager
 def _no_search_for_circles() -> Iterator[None]:
-    """Python's search for garbage in circles waits: it would look at all that is built again and again, and nothing of
-    it is garbage; of a large model that took a sixth of the time."""
+    """Disable Python's cyclic garbage collector during an import.
+
+    The collector repeatedly scans the growing graph without finding garbage, which took a sixth of the import time of a
+    large model.
+    """
     searches = gc.isenabled()
     gc.disable()
     try:

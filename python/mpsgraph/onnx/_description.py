@@ -1,9 +1,10 @@
-"""What a file of `export` says of the graph that it was written from, so that its import is that graph again.
+"""A JSON description of the exported graph, stored in the ONNX file so that importing it restores the original graph.
 
-ONNX has other words: a convolution with channels last is three nodes, attention ten. The property `mpsgraph.graph` has
-the operations that the nodes were made of, in JSON, and a digest of what they were made into. As long as that digest is
-the file's, the operations are built again; values of weights may be others. A file that another program has changed is
-read like any other. Values stand where the file has them, and here where it has not.
+ONNX expresses some operations with several nodes: three for a convolution with channels last, ten for attention. The
+metadata property `mpsgraph.graph` lists the original operations together with a digest of the ONNX nodes. If the digest
+still matches, the importer rebuilds the original operations; only the values of weights may differ. Otherwise another
+program has changed the file, and it is imported node by node. The description refers to constants in the file where
+they are stored there, and contains their elements otherwise.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def described(
     variables: Mapping[Tensor, str],
     graph: GraphProto,
 ) -> str | None:
-    """The property's text for operations that were written into a graph; None where they cannot be built again.
+    """Return the JSON description of operations that were written to an ONNX graph, or None if they cannot be rebuilt.
 
-    Args: variables, their names in the file.
+    `variables` maps each variable to the name of its initializer.
     """
     writing = _Description(inputs, variables, constants_in(graph))
     try:
@@ -63,7 +64,7 @@ class _Indescribable(Exception):
 
 
 class _Description:
-    """The numbers of tensors and operations, in the order in which they are made."""
+    """Numbers tensors and operations in creation order and describes operations in terms of these numbers."""
 
     def __init__(
         self, inputs: Mapping[str, Tensor], variables: Mapping[Tensor, str], constants: Mapping[str, TensorProto]
@@ -97,7 +98,7 @@ class _Description:
         return entry
 
     def _value(self, operation: Operation) -> dict[str, Any]:
-        """Where the elements of a constant are: in the file under its name, or here."""
+        """Return a reference to a constant stored in the file, or the encoded elements of any other constant."""
         tensor, array = operation.outputs[0], np.asarray(operation.attributes["value"].numpy())
         little = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         stored = self._constants.get(operation.name)
@@ -130,7 +131,7 @@ def _type(pair: tuple[DType, tuple[int, ...] | None]) -> list[Any]:
 
 
 def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
-    """What stands in the file: initialisers and Constant nodes, by name."""
+    """Return the tensors stored in an ONNX graph, in initializers and Constant nodes, by name."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant":
@@ -139,7 +140,7 @@ def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
 
 
 def _digest(graph: GraphProto, weights: Container[str]) -> str:
-    """Of nodes, inputs, outputs and constants; of weights the types, as their values may change."""
+    """Return a digest of the nodes, inputs, outputs, and constants; weights contribute only their types."""
     made = hashlib.sha256()
     for part in (*graph.node, *graph.input, *graph.output):
         made.update(part.SerializeToString(deterministic=True))
@@ -150,11 +151,11 @@ def _digest(graph: GraphProto, weights: Container[str]) -> str:
     return made.hexdigest()
 
 
-# --- read again -------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def description_of(model: ModelProto) -> dict[str, Any] | None:
-    """What a file says of its graph, if its nodes are those that were written."""
+    """Return the description stored in a model, or None if it is missing or does not match the model's nodes."""
     stated = next((entry.value for entry in model.metadata_props if entry.key == KEY), None)
     if stated is None or model.producer_name != "mpsgraph":
         return None
@@ -169,11 +170,18 @@ def description_of(model: ModelProto) -> dict[str, Any] | None:
 
 
 class Rebuilt:
-    """The operations that a description lists, in a graph.
+    """Rebuilds the operations of a description in a graph.
 
-    Args: contents, what `description_of` gives; graph; placeholder and weight, which make the input and the variable or
-    constant of a name; elements, the array and dtype of a constant in the file; kinds, of operations that may be.
-    Errors: GraphError.
+    Args:
+        contents: The description, from `description_of`.
+        graph: The graph to build in.
+        placeholder: Creates the placeholder for an input name.
+        weight: Creates the variable or constant for an initializer name.
+        elements: Returns the array and dtype of a constant stored in the file.
+        kinds: Operation kinds that may be created.
+
+    Raises:
+        GraphError: If the description contains an unknown kind of operation.
     """
 
     def __init__(
@@ -200,7 +208,7 @@ class Rebuilt:
     def _make(self, entry: Mapping[str, Any]) -> None:
         kind, name = entry["kind"], entry["name"]
         if kind not in self._kinds and kind not in _STORED:
-            raise GraphError(f"[onnx] the property '{KEY}' has an operation of the kind '{kind}', which there is not")
+            raise GraphError(f"[onnx] metadata property '{KEY}' contains unknown operation kind '{kind}'")
         after = [self._operations[number] for number in entry.get("after", ())]
         if after:
             self.graph.begin_control_dependencies(after)
@@ -218,7 +226,7 @@ class Rebuilt:
         self.graph.set_location(f"{kind} '{name}'")
         if kind == "read" and self._tensors[entry["inputs"][0]].operation.kind == "constant":
             weight: Operation = self._tensors[entry["inputs"][0]].operation
-            return weight  # which is not to be trained, and no variable
+            return weight  # A weight excluded from training is a constant, so there is nothing to read.
         if kind == "variable" and "file" in entry:
             return self._weight(entry["file"]).operation
         if kind in ("constant", "variable"):

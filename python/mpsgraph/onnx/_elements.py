@@ -1,9 +1,9 @@
-"""Large tensors of a model file, left where they lie: the file is mapped, and only the rest becomes a protocol buffer.
+"""Memory-mapping of large tensors in a model file, so that only the small remainder is parsed as a protocol buffer.
 
-Parsing would copy the elements of a tensor three times, out of the file, out of the message and out of the field,
-which takes longer than all else that is read. So the fields of the wire format that hold many elements are found first
-(model, graph, initialiser or node, attribute, tensor), and in what is parsed a short token stands for each. Nothing is
-judged here: what does not look as expected is parsed whole, and what is wrong with it is said there.
+Parsing copies the elements of a tensor three times: out of the file, out of the message, and out of the field. For
+large models this dominates loading. Before parsing, we therefore scan the wire format for fields with many elements
+(model, graph, initializer or node, attribute, tensor) and replace each with a short token. The scan does not validate
+anything: if it meets unexpected data, the whole file is parsed, and the parser reports the error.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import TypeAlias
 
 from onnx import TensorProto
 
-LARGE = 1 << 14  # bytes of a field from which on leaving it costs less than copying it
-_DEEPEST = 64  # messages within messages
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types
-_TYPE, _FLOATS, _STRINGS, _RAW = 2, 4, 6, 9  # fields of a tensor
-_INSIDE: dict[str, dict[int, str]] = {  # the fields of a message that lead to tensors
+LARGE = 1 << 14  # Smallest field in bytes for which mapping is cheaper than copying.
+_DEEPEST = 64  # Maximum nesting depth of messages.
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # Wire types of protocol buffers.
+_TYPE, _FLOATS, _STRINGS, _RAW = 2, 4, 6, 9  # Field numbers of TensorProto.
+# Field numbers of each message that lead to tensors, with the types of the submessages.
+_INSIDE: dict[str, dict[int, str]] = {
     "model": {7: "graph"},
     "graph": {1: "node", 5: "tensor"},
     "node": {5: "attribute"},
@@ -30,32 +31,32 @@ Places: TypeAlias = dict[bytes, tuple[int, int]]
 
 
 class Elements:
-    """The elements that were left in a file, by the tokens that stand for them."""
+    """Tensor elements left in the mapped file, indexed by their tokens."""
 
     def __init__(self, contents: memoryview | None = None, places: Places | None = None) -> None:
         self._contents, self._places = memoryview(b"") if contents is None else contents, places or {}
 
     def of(self, raw: bytes) -> memoryview | bytes:
-        """What a tensor's raw data is: itself, or what it stands for."""
+        """Return the bytes that a tensor's raw data refers to, or the raw data itself if it is not a token."""
         place = self._places.get(raw) if len(raw) == 16 else None
         return raw if place is None else self._contents[place[0] : place[1]]
 
     def keep(self) -> None:
-        """Reads what is still in the file, for a use before which the file may change."""
+        """Copy the mapped elements into memory, for models that use them later, when the file may have changed."""
         if self._places:
             self._contents = memoryview(bytes(self._contents))
 
 
 def split(path: Path) -> tuple[bytes, Elements]:
-    """The contents of a model file with tokens for what is large, and what they stand for. Errors: OSError."""
+    """Read a model file. Return its contents with tokens for large tensors, and the elements behind the tokens."""
     with open(path, "rb") as file:
         try:
             small = os.fstat(file.fileno()).st_size < 16 * LARGE
             contents = memoryview(b"" if small else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             places: Places = {}
-            prefix = os.urandom(12)  # such bytes are in no file but by chance
+            prefix = os.urandom(12)  # Random bytes, so that a token cannot be mistaken for tensor data.
             rest = b"".join(_pieces(contents, 0, len(contents), "model", prefix, places))
-        except (OSError, ValueError):  # no file that can be mapped, no message
+        except (OSError, ValueError):  # The file cannot be mapped or is not a valid message.
             return file.read(), Elements()
         return (rest, Elements(contents, places)) if places else (file.read(), Elements())
 
@@ -63,11 +64,15 @@ def split(path: Path) -> tuple[bytes, Elements]:
 def _pieces(
     contents: memoryview, at: int, end: int, kind: str, prefix: bytes, places: Places, depth: int = 0
 ) -> Iterator[bytes | memoryview]:
-    """A message between two places, in pieces, with tokens for what is large. ValueError: it is none."""
+    """Yield a message between two offsets in pieces, with large tensors replaced by tokens.
+
+    Raises ValueError if the bytes are not a valid message.
+    """
     if depth > _DEEPEST:
         raise ValueError
     inside, taken = _INSIDE[kind], at
-    last = max(inside)  # fields stand in order as a rule, and there may be any number of others behind these
+    # Fields are usually in ascending order, and many irrelevant ones may follow the last relevant one.
+    last = max(inside)
     for tag, start, begin, stop in _fields(contents, at, end):
         if tag >> 3 > last:
             break
@@ -86,7 +91,9 @@ def _pieces(
 
 
 def _with_token(contents: memoryview, at: int, end: int, prefix: bytes, places: Places) -> bytes | None:
-    """A tensor's message with a token for its elements; None where they are not in one large field of bytes."""
+    """Return a tensor's message with a token in place of its elements, or None unless they are in one large bytes
+    field.
+    """
     held, of_floats = [], False
     for tag, start, begin, stop in _fields(contents, at, end):
         if tag == _TYPE << 3 | _VARINT:
@@ -107,7 +114,7 @@ def _with_token(contents: memoryview, at: int, end: int, prefix: bytes, places: 
 
 
 def _fields(contents: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: tags, where they begin, where what they hold begins, and ends."""
+    """Yield the tag, start, start of the payload, and end of each field in a message."""
     while at < end:
         start = at
         tag, at = _read(contents, at, end)
@@ -127,7 +134,7 @@ def _fields(contents: memoryview, at: int, end: int) -> Iterator[tuple[int, int,
 
 
 def _read(contents: memoryview, at: int, end: int) -> tuple[int, int]:
-    """The number at a place, seven bits a byte, and the place behind it."""
+    """Decode the varint at an offset. Return its value and the offset after it."""
     value = shift = 0
     while at < end and shift < 64:
         byte = contents[at]
@@ -140,7 +147,7 @@ def _read(contents: memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def _written(value: int) -> bytes:
-    """A number as it stands in a file."""
+    """Encode an integer as a varint."""
     result = bytearray()
     while value > 127:
         result.append(value & 127 | 128)

@@ -1,7 +1,7 @@
-"""From files to protocol buffers and numpy: model files, tensors in them, and tensors in files beside them.
+"""Reading of model files and tensors into protocol buffers and NumPy arrays, including external data.
 
-Nothing here is believed: sizes are checked before memory is taken, stated shapes against the bytes that are there, and
-the place of external data against the model's own directory. What is wrong raises a GraphError that names it.
+File contents are untrusted: sizes are checked before memory is allocated, stated shapes are checked against the number
+of bytes, and external data must be below the model's directory. Violations raise a GraphError.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..errors import Error, GraphError, UnsupportedError
 from ._elements import Elements, split
 
 ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto
-LARGEST_FILE = 2**31 - 1  # what a protocol buffer can hold; larger models keep their weights in files beside it
-LARGEST_TENSOR = 2**40  # bytes
+LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer; larger models store their weights as external data.
+LARGEST_TENSOR = 2**40  # Bytes.
 
-# ONNX's number of an element type, its name, ours (None: not here), and the field that holds the elements one by one.
+# ONNX element types: name in ONNX, mpsgraph dtype (None if unsupported), and the TensorProto field that lists elements.
 _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.FLOAT: ("float", "float32", "float_data"),
     TensorProto.UINT8: ("uint8", "uint8", "int32_data"),
@@ -41,7 +41,7 @@ _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.UINT64: ("uint64", "uint64", "uint64_data"),
 }
 _NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
-_STORAGE = {  # our dtype, and what elements are stored as: bfloat16 as its bits
+_STORAGE = {  # The mpsgraph dtype and the NumPy storage type, which is uint16 for bfloat16.
     number: (DType(ours), np.dtype("uint16" if ours == "bfloat16" else ours).newbyteorder("<"))
     for number, (_, ours, _) in _TYPES.items()
     if ours is not None
@@ -50,7 +50,7 @@ _EXTERNAL = TensorProto.EXTERNAL
 
 
 def type_name(number: int) -> str:
-    """ONNX's own name of an element type, for messages."""
+    """Return ONNX's name of an element type for messages."""
     if number in _TYPES:
         return _TYPES[number][0]
     known = {value: name for name, value in TensorProto.DataType.items()}
@@ -58,19 +58,19 @@ def type_name(number: int) -> str:
 
 
 def dtype_of(number: int, what: str) -> DType:
-    """Our dtype for ONNX's number of one. UnsupportedError for strings, 8-bit floats and what else we have not."""
+    """Return the dtype for an ONNX element type, or raise UnsupportedError for strings, 8-bit floats, and the like."""
     name = _TYPES[number][1] if number in _TYPES else None
     if name is None:
-        raise UnsupportedError(f"[onnx] {what} is {type_name(number)}, an element type that mpsgraph does not have")
+        raise UnsupportedError(f"[onnx] {what} has element type {type_name(number)}, which mpsgraph does not support")
     return DType(name)
 
 
 def input_type(info: ValueInfoProto) -> tuple[DType, tuple[int, ...] | None]:
-    """The dtype and shape of a graph's input; dimensions with a name, or with none, are -1."""
+    """Return the dtype and shape of a graph input, with -1 for named or missing dimensions."""
     what = f"input '{info.name}'"
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise UnsupportedError(f"[onnx] {what} is a {(kind or 'missing type').removesuffix('_type')}, not a tensor")
+        raise UnsupportedError(f"[onnx] {what} must be a tensor, got {(kind or 'missing type').removesuffix('_type')}")
     tensor = info.type.tensor_type
     dtype = dtype_of(tensor.elem_type, what)
     if not tensor.HasField("shape"):
@@ -79,14 +79,14 @@ def input_type(info: ValueInfoProto) -> tuple[DType, tuple[int, ...] | None]:
 
 
 def is_known(number: int) -> bool:
-    """Is there a dtype of ours for ONNX's number of one?"""
+    """Return whether an ONNX element type has an mpsgraph dtype."""
     return number in _TYPES and _TYPES[number][1] is not None
 
 
 def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
-    """The model, and what reads its tensors.
+    """Parse a model file. Return the model and a reader for its tensors.
 
-    Errors: GraphError for a file that is missing, no regular file, too large, truncated or no ONNX model.
+    Raises GraphError if the file is missing, not a regular file, too large, truncated, or not an ONNX model.
     """
     if isinstance(source, ModelProto):
         return source, Tensors(None)
@@ -95,37 +95,40 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
     try:
         contents, elements = split(_regular_file(path, LARGEST_FILE))
         model.ParseFromString(contents)
-        if model.producer_name == "mpsgraph":  # such files are compared with what is written in them
+        # Checking the digest in files exported by mpsgraph requires the tensors themselves.
+        if model.producer_name == "mpsgraph":
             model.ParseFromString(path.read_bytes())
     except OSError as error:
-        raise GraphError(f"[onnx] {path} cannot be read: {error}") from error
-    except Exception as error:  # protobuf's DecodeError, which protobuf alone knows how to import
-        raise GraphError(f"[onnx] {path} is truncated or no ONNX model: {error}") from error
+        raise GraphError(f"[onnx] cannot read {path}: {error}") from error
+    except Exception as error:  # DecodeError, which cannot be imported without depending on protobuf internals.
+        raise GraphError(f"[onnx] {path} is truncated or not an ONNX model: {error}") from error
     if not model.HasField("graph") or (model.ir_version >= 3 and not model.opset_import):
-        raise GraphError(f"[onnx] {path} is truncated or no ONNX model: it has no graph or names no operator set")
+        raise GraphError(f"[onnx] {path} is truncated or not an ONNX model: it has no graph or no opset import")
     graph = model.graph
     if not all(isinstance(named.name, str) for named in [*graph.input[:], *graph.output[:], *graph.initializer[:]]):
-        raise GraphError(f"[onnx] {path} is damaged: the name of an input, an output or an initialiser is no text")
+        raise GraphError(
+            f"[onnx] {path} is damaged: the name of an input, output, or initializer is not a valid UTF-8 string"
+        )
     return model, Tensors(path.parent, elements)
 
 
 def type_of(dtype: DType) -> int | None:
-    """ONNX's number of an element type; None for those that it has not."""
+    """Return ONNX's element type for a dtype, or None if ONNX does not have it."""
     return _NUMBERS.get(str(dtype))
 
 
 NONSENSE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What Python raises over contents that no exporter writes."""
+"""Exceptions that malformed model contents can cause in Python code."""
 
 
 def nonsense(place: str, error: BaseException) -> GraphError:
-    """The error to raise from one of NONSENSE."""
-    return GraphError(f"[onnx] {place} makes no sense: {type(error).__name__}: {error}")
+    """Return the GraphError that reports an exception caused by malformed contents."""
+    return GraphError(f"[onnx] {place} is malformed: {type(error).__name__}: {error}")
 
 
 @contextmanager
 def sense(place: str) -> Iterator[None]:
-    """What Python raises over contents that no exporter writes becomes a GraphError; errors of ours stay."""
+    """Convert exceptions caused by malformed contents to GraphError; mpsgraph's own errors pass through."""
     try:
         yield
     except Error:
@@ -137,18 +140,20 @@ def sense(place: str) -> Iterator[None]:
 def _regular_file(path: Path, limit: int) -> Path:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
-        raise GraphError(f"[onnx] {path} is no regular file")
+        raise GraphError(f"[onnx] {path} is not a regular file")
     if status.st_size > limit:
         raise GraphError(
-            f"[onnx] {path} has {status.st_size} bytes; at most {limit} can be read: keep the weights as external data"
+            f"[onnx] {path} has {status.st_size} bytes, but the maximum is {limit}: store the weights as external data"
         )
     return path
 
 
 class Tensors:
-    """Reads tensors; those outside the model file are mapped, each file once.
+    """Reads tensors of a model, mapping each external data file once.
 
-    Args: directory, below which these files are; elements, what was left out of the model when its file was read.
+    Args:
+        directory: Directory that must contain all external data, or None if the model was not loaded from a file.
+        elements: Large tensors left in the model file when it was parsed.
     """
 
     def __init__(self, directory: Path | None, elements: Elements | None = None) -> None:
@@ -156,11 +161,14 @@ class Tensors:
         self._mapped: dict[str, np.ndarray] = {}
 
     def keep(self) -> None:
-        """Reads what is still in the model's file, for a use before which the file may change."""
+        """Copy the elements mapped from the model file into memory, for use after the file may have changed."""
         self._elements.keep()
 
     def read(self, tensor: TensorProto) -> tuple[np.ndarray, DType]:
-        """The elements (bfloat16 as uint16 bits) and their dtype. Errors: GraphError, UnsupportedError."""
+        """Return the elements of a tensor (bfloat16 as uint16 bits) and its dtype.
+
+        Raises GraphError if the tensor is malformed and UnsupportedError if its element type is not supported.
+        """
         what = f"tensor '{tensor.name}'"
         number = tensor.data_type
         dtype, storage = _STORAGE[number] if number in _STORAGE else (dtype_of(number, what), np.dtype(np.uint8))
@@ -169,16 +177,19 @@ class Tensors:
         if tensor.data_location == _EXTERNAL:
             flat = self._external(tensor, what, count * storage.itemsize).view(storage)
         elif tensor.HasField("raw_data"):
-            raw = self._elements.of(tensor.raw_data)  # a copy each time that it is asked for
+            raw = self._elements.of(tensor.raw_data)  # Each access to raw_data makes a copy.
             if len(raw) != count * storage.itemsize:
-                raise GraphError(f"[onnx] {what} {shape} of {dtype} has {len(raw)} bytes")
+                raise GraphError(
+                    f"[onnx] {what} of shape {shape} and dtype {dtype} must have {count * storage.itemsize} bytes, "
+                    f"got {len(raw)}"
+                )
             flat = np.frombuffer(raw, storage)
         else:
             flat = _listed(tensor, _TYPES[number][2], storage, what)
             if flat.size != count:
-                raise GraphError(f"[onnx] {what} {shape} has {flat.size} elements")
+                raise GraphError(f"[onnx] {what} of shape {shape} must have {count} elements, got {flat.size}")
         if storage == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
-            raise GraphError(f"[onnx] {what} of bool has other values than 0 and 1")
+            raise GraphError(f"[onnx] {what} of type bool has elements other than 0 and 1")
         return flat.reshape(shape), dtype
 
     def _external(self, tensor: TensorProto, what: str, size: int) -> np.ndarray:
@@ -187,32 +198,34 @@ class Tensors:
         try:
             offset, length = (int(entries.get(key) or default) for key, default in (("offset", 0), ("length", size)))
         except ValueError:
-            raise GraphError(f"[onnx] {what}: offset or length of its external data is no number") from None
+            raise GraphError(f"[onnx] {what}: offset and length of its external data must be integers") from None
         file = self._file(location, what)
         if length != size or offset < 0 or offset + size > file.size:
             raise GraphError(
-                f"[onnx] {what} needs {size} bytes; its external data is said to have {length} at {offset} "
-                f"of '{location}', which has {file.size}"
+                f"[onnx] {what} needs {size} bytes, but its external data is {length} bytes at offset {offset} "
+                f"of '{location}', which has {file.size} bytes"
             )
         part = file[offset : offset + size]
         return part if part.ctypes.data % 8 == 0 else part.copy()
 
     def _file(self, location: str, what: str) -> np.ndarray:
-        """The mapped bytes of a file below the model's directory, of nothing else."""
+        """Return the mapped bytes of an external data file, which must be below the model's directory."""
         if self._directory is None:
-            raise GraphError(f"[onnx] {what} has external data: load the model by its path, so that it can be found")
+            raise GraphError(
+                f"[onnx] {what} has external data: pass the path of the model so that the data can be found"
+            )
         if location not in self._mapped:
             root = self._directory.resolve()
             path = (root / location).resolve()
             if not location or not path.is_relative_to(root):
                 raise GraphError(
-                    f"[onnx] {what}: external data must lie below the model's directory, not at {location!r}"
+                    f"[onnx] {what}: external data must be below the model's directory, got location {location!r}"
                 )
             try:
                 empty = _regular_file(path, LARGEST_TENSOR).stat().st_size == 0
                 self._mapped[location] = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
             except OSError as error:
-                raise GraphError(f"[onnx] {what}: its external data cannot be read: {error}") from error
+                raise GraphError(f"[onnx] {what}: cannot read external data: {error}") from error
         return self._mapped[location]
 
 
@@ -222,12 +235,18 @@ def _element_count(shape: tuple[int, ...], item: int, what: str) -> int:
         count *= size
         negative = negative or size < 0
     if negative or len(shape) > 16 or count * item > LARGEST_TENSOR:
-        raise GraphError(f"[onnx] {what} has the shape {shape}, which no tensor can have")
+        raise GraphError(
+            f"[onnx] {what} has invalid shape {shape}: it has a negative dimension, more than 16 dimensions, or more "
+            f"than {LARGEST_TENSOR} bytes"
+        )
     return count
 
 
 def _packed(values: Any, field: str, storage: np.dtype[Any]) -> np.ndarray:
-    """Elements of fixed width: a message with these alone has them side by side, behind a tag and a length."""
+    """Return fixed-width elements of a repeated field without iterating over them.
+
+    A message with only this field consists of a tag, a length, and the elements one after another.
+    """
     if not values:
         return np.empty(0, storage)
     alone = TensorProto()
@@ -237,7 +256,7 @@ def _packed(values: Any, field: str, storage: np.dtype[Any]) -> np.ndarray:
 
 
 def _listed(tensor: TensorProto, field: str, storage: np.dtype[Any], what: str) -> np.ndarray:
-    """Elements that stand one by one; 16-bit floats as their bits."""
+    """Return elements of a repeated field, which stores 16-bit floats as their bits."""
     values: Any = getattr(tensor, field)
     if field in ("float_data", "double_data"):
         return _packed(values, field, storage)
@@ -247,5 +266,5 @@ def _listed(tensor: TensorProto, field: str, storage: np.dtype[Any], what: str) 
         return np.array(values, storage)
     wide = np.array(values, np.uint64 if field == "uint64_data" else np.int64)
     if wide.size and (int(wide.max()) > np.iinfo(storage).max or int(wide.min()) < np.iinfo(storage).min):
-        raise GraphError(f"[onnx] {what} has values that {storage} cannot hold")
+        raise GraphError(f"[onnx] {what} has values out of range for {storage}")
     return wide.astype(storage)

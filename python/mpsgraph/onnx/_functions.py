@@ -1,8 +1,8 @@
-"""What an operator is in this model: a function of ours, or a body of simpler nodes that the model gives.
+"""Lookup of the operators of a model, which are translated by a function or expanded from a body defined in the model.
 
-Which version of an operator a model means, our own table of the standard says (_standard.py), so that the installed
-onnx package decides nothing. Also the survey that comes before every import: which operators and element types of a
-model are missing here, and which attributes its operators do not have.
+The version of an operator is determined from our own table of the standard (_standard.py), not from the installed onnx
+package. Before an import, a survey of the whole model reports all unsupported operators, unsupported element types, and
+unknown attributes at once.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ _GRAPH, _TENSOR = AttributeProto.GRAPH, AttributeProto.TENSOR
 
 @dataclass
 class Found:
-    """How a node is lowered: by `lower`, or by expanding the `body` that the model gives it."""
+    """The translation of an operator: the function `lower`, or a `body` of simpler nodes that the model defines."""
 
     version: int
     lower: Function | None = None
     body: FunctionProto | None = None
-    attributes: Mapping[str, Any] | None = None  # and their defaults; None where nobody lists them
+    # Attributes with their defaults, or None if the operator's attributes are not listed anywhere.
+    attributes: Mapping[str, Any] | None = None
 
 
 class Functions:
-    """The operators that a model may use."""
+    """The operators available to a model."""
 
     def __init__(self, model: ModelProto) -> None:
-        self.opsets = _opsets(model.opset_import) or {"": 1}  # before version 3 of the format there was one set only
+        self.opsets = _opsets(model.opset_import) or {"": 1}  # IR versions before 3 had only one operator set.
         self._own = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self._found: dict[tuple[str, str, str, int], Found | None] = {}
         self._survey(model)
 
     def opsets_of(self, body: FunctionProto) -> Opsets:
-        """The versions of operators that a function's nodes speak of; what it does not say, the model says."""
+        """Return the opset versions for the nodes of a function, which inherits missing ones from the model."""
         return {**self.opsets, **_opsets(body.opset_import)}
 
     def find(self, domain: str, name: str, overload: str, opsets: Opsets) -> Found:
-        """How an operator is lowered. UnsupportedError when it is not."""
+        """Return the translation of an operator, or raise UnsupportedError if there is none."""
         found = self._look_up(_domain(domain), name, overload, opsets)
         if found is None:
-            raise UnsupportedError(f"mpsgraph does not know the operator {name}")
+            raise UnsupportedError(f"operator {name} is not supported by mpsgraph")
         return found
 
     def _look_up(self, domain: str, name: str, overload: str, opsets: Opsets) -> Found | None:
@@ -67,7 +68,7 @@ class Functions:
             stated = [*body.attribute, *(attribute.name for attribute in body.attribute_proto)]
             return Found(0, body=body, attributes=dict.fromkeys(stated))
         newest = newest_opset(domain)
-        if newest is None or name in OF_RUNTIME:  # not of the standard: such operators have one version
+        if newest is None or name in OF_RUNTIME:  # Operators outside the standard have a single version.
             function = function_of(domain, name, 1) if opset else None
             return None if function is None else Found(1, lower=function)
         described = standard_operator(domain, name)
@@ -77,11 +78,15 @@ class Functions:
         function = function_of(domain, name, version)
         return None if function is None else Found(version, function, attributes=described.attributes(version))
 
-    # --- the survey ------------------------------------------------------------------------------------------------
+    # --- survey ----------------------------------------------------------------------------------------------------
 
     def _survey(self, model: ModelProto) -> None:
-        """UnsupportedError that names all operators and element types that are missing, with their nodes; GraphError
-        for attributes that an operator does not have."""
+        """Check that all operators, element types, and attributes of the model are supported.
+
+        Raises UnsupportedError that lists all unsupported operators and element types with their nodes, and GraphError
+        for
+        attributes that an operator does not have.
+        """
         missing: dict[str, list[str]] = defaultdict(list)
         self._unknown: list[str] = []
         self._survey_graph(model.graph, self.opsets, missing)
@@ -89,14 +94,15 @@ class Functions:
             self._survey_nodes(body.node, self.opsets_of(body), missing)
         if missing:
             lines = [f"{what} ({_shortened(sorted(set(places)))})" for what, places in sorted(missing.items())]
-            hint = "; encode labels and texts as numbers, no device has strings" if _STRINGS in missing else ""
-            raise UnsupportedError(f"[onnx] mpsgraph does not have: {'; '.join(lines)}{hint}")
+            hint = "; encode strings as integers, because tensors cannot hold strings" if _STRINGS in missing else ""
+            raise UnsupportedError(f"[onnx] not supported by mpsgraph: {'; '.join(lines)}{hint}")
         if self._unknown:
             raise GraphError(f"[onnx] {_shortened(self._unknown, '; ')}")
 
     def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
         classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)
-        for info in (*graph.input, *graph.output[: 0 if classifies else None]):  # numbers, where strings are stated
+        # Outputs of classifiers declared as strings become integers, so they are not checked.
+        for info in (*graph.input, *graph.output[: 0 if classifies else None]):
             kind = info.type.WhichOneof("value")
             if kind == "tensor_type" and not is_known(info.type.tensor_type.elem_type):
                 if info.type.tensor_type.elem_type:
@@ -128,7 +134,7 @@ def _place(node: NodeProto) -> str:
 
 
 def _unknown(node: NodeProto, name: str, known: Mapping[str, Any], version: int) -> str:
-    """One sentence for an attribute of a node that its operator does not have."""
+    """Return the message for an attribute that a node's operator does not have."""
     operator = f"{node.op_type}-{version}" if version else node.op_type
     listed = f"has the attributes {', '.join(sorted(known))}" if known else "has no attributes"
     return f"{node.op_type}, {_place(node)}: unknown attribute '{name}'; {operator} {listed}"
@@ -149,11 +155,11 @@ def _operator_name(node: NodeProto, opsets: Opsets) -> str:
         return f"operator {name} of a domain that the model does not import"
     opset, newest, described = opsets[domain], newest_opset(domain), standard_operator(domain, node.op_type)
     if newest is not None and opset > newest:
-        return f"operator {name} of operator set {opset}: the newest that mpsgraph knows is {newest}"
+        return f"operator {name} of opset {opset}: the newest opset known to mpsgraph is {newest}"
     version, known = described.version(opset) if described else None, newest_version(domain, node.op_type)
     if version is not None and known:
-        return f"operator {name} of operator set {opset}, version {version}: the newest that mpsgraph has is {known}"
-    return f"operator {name} of operator set {opset}"
+        return f"operator {name} of opset {opset}, version {version}: the newest version supported is {known}"
+    return f"operator {name} of opset {opset}"
 
 
 def _shortened(places: list[str], comma: str = ", ") -> str:

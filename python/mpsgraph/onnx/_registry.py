@@ -1,12 +1,13 @@
-"""The table of operators, and a node as its operator's function sees it.
+"""The operator registry, and the view of a node that translation functions receive.
 
-`@operator("Relu", upto=14)` enters a function that makes a graph's operations of a node, for every version of the
-operator up to the one named: a newer one is not understood and is refused. What a function needs to know while the
-graph is built (a shape, axes, a count) it asks for with `value`; when that depends on what the model will be fed with,
-the question ends the import, and the model is built anew when it is run (see interchange/deferred_build.py).
+`@operator("Relu", upto=14)` registers a function that translates a node into graph operations. The function covers all
+versions of the operator up to `upto`; newer versions are rejected. If the function needs a tensor's value while the
+graph is being built (a shape, axes, a count), it calls `value`. When the value depends on inputs, this raises
+DataDependent and aborts the import, and the graph is built on the first run instead (see
+interchange/deferred_build.py).
 
-No attribute is ignored in silence: `lowered` refuses a node with one that its function neither asked for nor declared
-to be without effect, unless it has its default.
+No attribute is silently ignored: `lowered` rejects a node with a non-default attribute that the function neither read
+nor declared to have no effect.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ Function: TypeAlias = "Callable[[Node], Results]"
 Default = TypeVar("Default")
 
 TRAINING = "ai.onnx.preview.training"
-_HINTS = ("consumed_inputs",)  # of operator set 1, for memory: never with a meaning
-MICROSOFT = "com.microsoft"  # what ONNX Runtime's optimisers write
-OF_RUNTIME = ("SimplifiedLayerNormalization",)  # which it puts into ONNX's own domain
+_HINTS = ("consumed_inputs",)  # Memory hints of opset 1, which never affect results.
+MICROSOFT = "com.microsoft"  # Domain of the fused operators that ONNX Runtime's optimizer writes.
+OF_RUNTIME = ("SimplifiedLayerNormalization",)  # Operators that ONNX Runtime adds to the standard ONNX domain.
 _FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
 
 
 def operator(*names: str, upto: int, domain: str = "") -> Callable[[Function], Function]:
-    """Enters the function of one operator or of several."""
+    """Return a decorator that registers a translation function for one or several operators."""
 
     def enter(function: Function) -> Function:
         for name in names:
@@ -50,28 +51,32 @@ def operator(*names: str, upto: int, domain: str = "") -> Callable[[Function], F
 
 
 def function_of(domain: str, name: str, version: int) -> Function | None:
-    """The function of an operator in a version of its own (not of the operator set); None when there is none."""
+    """Return the translation of an operator, or None if its version (not the opset) is newer than supported."""
     upto, function = _FUNCTIONS.get((domain, name), (0, None))
     return function if version <= upto else None
 
 
 def newest_version(domain: str, name: str) -> int:
-    """The newest version of an operator that its function understands; 0 when there is none."""
+    """Return the newest supported version of an operator, or 0 if it is not supported."""
     return _FUNCTIONS.get((domain, name), (0, None))[0]
 
 
 def known_operators() -> list[tuple[str, str, int]]:
-    """Domain, name and newest version of all that are in the table.
+    """Return the domain, name, and newest supported version of every ONNX operator that can be imported.
 
-    >>> operators = mg.onnx.known_operators()
-    >>> ("", "Relu") in {(domain, name) for domain, name, version in operators}
-    True
+    Returns:
+        A sorted list of (domain, name, version) tuples. The standard domain is the empty string.
+
+    Example:
+        >>> operators = mg.onnx.known_operators()
+        >>> ("", "Relu") in {(domain, name) for domain, name, version in operators}
+        True
     """
     return sorted((domain, name, upto) for (domain, name), (upto, _) in _FUNCTIONS.items())
 
 
 def lowered(function: Function, node: Node, known: Mapping[str, Any] | None) -> Results:
-    """What a node's function gives, with all attributes accounted for (see Node.require_all_asked)."""
+    """Translate a node and check that all its attributes were used (see Node.require_all_asked)."""
     results = function(node)
     node.require_all_asked(known)
     return results
@@ -89,62 +94,65 @@ def _is_default(value: Any, default: Any) -> bool:
 
 @dataclass(frozen=True)
 class TensorSequence:
-    """A sequence of tensors, which is there only while the graph is built."""
+    """A sequence of tensors, which exists only while the graph is being built."""
 
     tensors: tuple[Tensor, ...]
 
 
 class InNode(Exception):
-    """Carries an error that already says in which node it arose."""
+    """Wraps an error whose message already names the node."""
 
     def __init__(self, error: Error) -> None:
         self.error = error
 
 
 class Import(Protocol):
-    """What a node may ask of the import that it is a part of; importer.py's Importer is one."""
+    """The importer interface that nodes use; implemented by Importer in importer.py."""
 
     graph: Graph
 
     def lookup(self, name: str) -> object:
-        """What a name stands for: a tensor, a sequence, or an initialiser that nobody has used as a tensor yet."""
+        """Return the value of a name: a tensor, a sequence, or an initializer not yet used as a tensor."""
 
     def tensor(self, name: str, trainable: bool = True) -> Tensor:
-        """The tensor of that name; an initialiser becomes a variable or a constant."""
+        """Return the tensor with a name, turning an initializer into a variable or a constant."""
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape of what a name stands for."""
+        """Return the shape of a named value."""
 
     def value(self, name: str) -> np.ndarray:
-        """The elements of that name. DataDependent when they depend on inputs."""
+        """Return the elements of a named value, or raise DataDependent if they depend on inputs."""
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. DataDependent when they depend on inputs."""
+        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+        """Evaluate a tensor as if an axis of `source` had this size; return None if other unknowns affect it."""
 
     def assume_one(self) -> bool | None:
-        """Is an axis that a node squeezes, if it has one element, taken to have one? None: only a run knows."""
+        """Return whether to assume that an axis has size 1 when a node squeezes it only in that case.
+
+        None means that the choice must be made at run time.
+        """
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape a node's function has to know."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
 
     def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The results of a subgraph, its nodes added where the graph is being built now."""
+        """Add the nodes of a subgraph to the current block and return its results."""
 
     def sizes(self, sizes: tuple[int, ...]) -> Tensor:
-        """Sizes as an int64 constant, the same for all who ask in one block."""
+        """Return a shape as an int64 constant, shared within a block."""
 
     def block(self) -> AbstractContextManager[Any]:
-        """While the graph builds a block: constants that are made in it are of no use outside."""
+        """Return a context for building a block; constants created in it are not visible outside."""
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
+        """Record the labels for the columns of a classifier's scores or for the class indices it returns."""
 
 
 class Node(Sizes):
-    """One node: its operands, its attributes, and the graph that its operations go to."""
+    """An ONNX node with its operands and attributes, and the graph that its translation adds operations to."""
 
     def __init__(
         self,
@@ -157,84 +165,87 @@ class Node(Sizes):
     ) -> None:
         self.importer, self.op, self.version = importer, op, version
         self.inputs, self.outputs, self._attributes = inputs, outputs, attributes
-        self._asked: set[str] = set()  # attributes that the function has looked at
+        self._asked: set[str] = set()  # Attributes that the translation function has read.
         self.g: Graph = importer.graph
 
     # --- operands --------------------------------------------------------------------------------------------------
 
     def has(self, i: int) -> bool:
-        """Is operand i given?"""
+        """Return whether operand i is present."""
         return i < len(self.inputs) and self.inputs[i] != ""
 
     def wants(self, i: int) -> bool:
-        """Does anybody name result i?"""
+        """Return whether result i is named, and so may be used."""
         return i < len(self.outputs) and self.outputs[i] != ""
 
     def tensor(self, i: int) -> Tensor:
-        """Operand i. GraphError when it is not given."""
+        """Return operand i, or raise GraphError if it is missing."""
         name = self.inputs[i] if i < len(self.inputs) else ""
         if not name:
-            raise GraphError(f"operand {i} is missing")
+            raise GraphError(f"required operand {i} is missing")
         return self.importer.tensor(name)
 
     def optional(self, i: int) -> Tensor | None:
-        """Operand i, or None when it is not given."""
+        """Return operand i, or None if it is missing."""
         return self.tensor(i) if self.has(i) else None
 
     def tensors(self) -> list[Tensor]:
-        """All operands."""
+        """Return all operands."""
         return [self.tensor(i) for i in range(len(self.inputs))]
 
     def is_sequence(self, i: int) -> bool:
-        """Is operand i a sequence of tensors?"""
+        """Return whether operand i is a sequence of tensors."""
         return self.has(i) and isinstance(self.importer.lookup(self.inputs[i]), TensorSequence)
 
     def sequence(self, i: int) -> tuple[Tensor, ...]:
-        """Operand i, a sequence. GraphError when it is none."""
+        """Return operand i as a sequence of tensors, or raise GraphError if it is not one."""
         if not self.has(i):
-            raise GraphError(f"operand {i} is missing")
+            raise GraphError(f"required operand {i} is missing")
         value = self.importer.lookup(self.inputs[i])
         if not isinstance(value, TensorSequence):
-            raise GraphError(f"operand {i}, '{self.inputs[i]}', is a tensor and no sequence")
+            raise GraphError(f"operand {i}, '{self.inputs[i]}', must be a sequence of tensors, got a tensor")
         return value.tensors
 
     def operand_shape(self, i: int) -> tuple[int, ...] | None:
-        """The shape of operand i, which does not become a tensor of the graph by this question."""
+        """Return the shape of operand i without turning an initializer into a tensor."""
         return self.importer.shape_of(self.inputs[i])
 
     def buffer(self, i: int) -> Tensor:
-        """Operand i; an initialiser becomes a variable that is not trained."""
+        """Return operand i, turning an initializer into a variable that is not trainable."""
         return self.importer.tensor(self.inputs[i], trainable=False)
 
     def value(self, i: int) -> np.ndarray:
-        """What operand i is, known while the graph is built. DataDependent when it is not."""
+        """Return the elements of operand i, or raise DataDependent if they depend on inputs."""
         if not self.has(i):
-            raise GraphError(f"operand {i} is missing")
+            raise GraphError(f"required operand {i} is missing")
         return self.importer.value(self.inputs[i])
 
     def ints(self, i: int) -> list[int]:
-        """Operand i as a list of integers; of rank 0, as a list of one."""
+        """Return the elements of operand i as a flat list of integers."""
         return [int(v) for v in self.value(i).reshape(-1)]
 
     def known_ints(self, i: int) -> list[int] | None:
-        """Operand i as ints, or None when only a run knows them."""
+        """Return the elements of operand i as integers, or None if they are not known until run time."""
         try:
             return self.ints(i)
         except (DataDependent, ValueOfLoop):
             return None
 
     def partly_known_ints(self, i: int) -> list[int | None] | None:
-        """Operand i as ints, None for those that only a run knows; None for all when not even their number is known."""
+        """Return the elements of operand i as integers, with None for elements not known until run time.
+
+        If the number of elements is unknown too, return None.
+        """
         known = self.known_ints(i)
         return list(known) if known is not None else _core.known_values(self.tensor(i))
 
     def scalar(self, i: int, default: Any) -> Any:
-        """Operand i, of one element, as a Python number; the default when it is not given."""
+        """Return operand i, which must have one element, as a Python number, or the default if it is missing."""
         if not self.has(i):
             return default
         value = self.value(i)
         if value.size != 1:
-            raise ShapeError(f"operand {i} must have one element, has the shape {value.shape}")
+            raise ShapeError(f"operand {i} must have one element, got shape {value.shape}")
         return value.reshape(()).item()
 
     # --- attributes ------------------------------------------------------------------------------------------------
@@ -246,60 +257,67 @@ class Node(Sizes):
     def attribute(self, name: str, default: Default) -> Default: ...
 
     def attribute(self, name: str, default: Any = ...) -> Any:
-        """An attribute, or its default. GraphError when it is missing or of another kind than its default."""
+        """Return an attribute or its default.
+
+        Raises GraphError if the attribute is missing and has no default, or if its type differs from that of the
+        default.
+        """
         self._asked.add(name)
         value = self._attributes.get(name, default)
         if value is ...:
-            raise GraphError(f"attribute {name} is missing")
+            raise GraphError(f"required attribute {name} is missing")
         kind = type(default)
         if kind is type(value) or default is ... or default is None:
             return value
         if not isinstance(value, (int, float) if kind is float else kind):
-            raise GraphError(f"attribute {name} is {value!r} and must be a {type(default).__name__}")
+            raise GraphError(f"attribute {name} must be of type {type(default).__name__}, got {value!r}")
         return value
 
     def has_attribute(self, name: str) -> bool:
-        """Is the attribute given?"""
+        """Return whether the node has an attribute."""
         self._asked.add(name)
         return name in self._attributes
 
     def without_effect(self, *names: str) -> None:
-        """Declares attributes that mean nothing here, by what else the node says."""
+        """Declare attributes that have no effect in combination with the node's other attributes."""
         self._asked.update(names)
 
     def require_all_asked(self, known: Mapping[str, Any] | None) -> None:
-        """Raises for an attribute that the function has not looked at and that is not its default.
+        """Raise an error if the node has a non-default attribute that the translation function did not read.
 
-        Args: known, the operator's attributes and their defaults; None for an operator that the standard does not have.
-        Errors: UnsupportedError; GraphError when nothing is known of the attribute.
+        `known` maps the operator's attributes to their defaults and is None for operators outside the standard, for
+        which any
+        unread attribute raises GraphError. Otherwise the error is an UnsupportedError.
         """
         for name, value in self._attributes.items():
             if name in self._asked or name in _HINTS:
                 continue
             if known is None:
                 asked = ", ".join(sorted(self._asked)) or "none"
-                raise GraphError(f"unknown attribute '{name}'; attributes of {self.op} that are read here: {asked}")
+                raise GraphError(f"unknown attribute '{name}'; the attributes supported for {self.op} are: {asked}")
             if not _is_default(value, known.get(name, REQUIRED)):
                 raise UnsupportedError(
-                    f"attribute '{name}' of {self.op}-{self.version} is {value!r}, which mpsgraph does not implement"
+                    f"attribute '{name}' of {self.op}-{self.version}: value {value!r} is not supported by mpsgraph"
                 )
 
     def ints_attribute_or_operand(self, name: str, i: int) -> list[int] | None:
-        """What older versions keep in an attribute and newer ones in an operand; None when it is in neither."""
+        """Return integers that older versions store in an attribute and newer ones in an operand, or None if both are
+        missing.
+        """
         if self.has(i):
             return self.ints(i)
         return self.attribute(name, None)
 
     def dtype_attribute(self, name: str, default: int | None = None) -> DType:
-        """An attribute that names an element type."""
+        """Return an attribute that specifies an element type as a dtype."""
         return dtype_of(self.attribute(name, default) if default is not None else self.attribute(name), f"'{name}'")
 
-    # --- compositions ----------------------------------------------------------------------------------------------
+    # --- helpers ---------------------------------------------------------------------------------------------------
 
     def by_channel(self, parameter: Tensor, x: Tensor) -> Tensor:
-        """A parameter with one number a channel, ready to be broadcast over x (n, channels, ...)."""
+        """Reshape a per-channel parameter so that it broadcasts against x of shape (n, channels, ...)."""
         return self.g.reshape(parameter, self.importer.sizes((1, -1, *(1,) * (self.rank(x) - 2))))
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape has to be known."""
+        """Return the exception to raise when the shape of x must be known to build the graph."""
         return self.importer.data_dependent_shape(x)

@@ -1,9 +1,11 @@
-"""Which Constant nodes hold weights: exporters that have no initialisers write all their parameters as such nodes.
+"""Detection of weights in Constant nodes, for files whose exporters do not use initializers.
 
-A constant is a weight by where it stands, for many others are numbers of a formula or sizes: it has more than one
-element, and a node of the main graph takes it, as it is or turned, reshaped or cast, in a place for weights, next to
-what comes from the model's inputs (and not from their shapes). Places for weights are those of convolutions, products,
-recurrent layers, normalizations, tables that are looked up and slopes, and both operands of +, -, * and /.
+Most constants are sizes or scalar factors in formulas, so a constant is considered a weight only by its use: it has
+more
+than one element, and a node of the main graph consumes it at an operand position for weights, together with a value
+computed from the model's inputs (not just from their shapes). The constant may be cast, transposed, or reshaped first.
+Such positions are the weights of convolutions, matmuls, recurrent layers, normalizations, lookup tables, and PRelu
+slopes, and both operands of +, -, *, and /.
 """
 
 from __future__ import annotations
@@ -30,20 +32,21 @@ _PLACES: dict[str, Iterable[int]] = {
     "Gather": (0,),
     "Attention": (1, 2),
 }
-_TURNS = ("Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")  # their first operand
+# Applied to their first operand.
+_TURNS = ("Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")
 _SIZES = ("Shape", "Size")
 _GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
 
 
 def weights_in_constants(graph: GraphProto) -> frozenset[str]:
-    """The names of the Constant nodes' results that are weights."""
+    """Return the names of the results of Constant nodes that hold weights."""
     nodes = graph.node[:]
     kinds = [node.op_type for node in nodes]
     if "Constant" not in kinds:
         return frozenset()
     fixed = {tensor.name for tensor in graph.initializer[:]}
-    data = {info.name for info in graph.input if info.name not in fixed}  # what comes from inputs
-    sources: dict[str, str] = {}  # the constant that a name is made of
+    data = {info.name for info in graph.input if info.name not in fixed}  # Names that depend on inputs.
+    sources: dict[str, str] = {}  # The constant that each name is derived from.
     found: set[str] = set()
     for kind, node in zip(kinds, nodes, strict=True):
         if kind == "Constant":
@@ -64,20 +67,22 @@ def weights_in_constants(graph: GraphProto) -> frozenset[str]:
 
 
 def buffers_of(model: ModelProto) -> frozenset[str]:
-    """The initialisers that a file of `mpsgraph.onnx.export` says are not trained, such as moving averages."""
+    """Return the non-trainable variables, such as moving averages, listed in a file from `mpsgraph.onnx.export`."""
     names = _property(model, "mpsgraph.buffers", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise GraphError("[onnx] the property 'mpsgraph.buffers' must be a JSON list of initialisers' names")
+        raise GraphError("[onnx] metadata property 'mpsgraph.buffers' must be a JSON list of initializer names")
     return frozenset(names)
 
 
 def states_of(model: ModelProto) -> dict[str, str]:
-    """The variables that a file of `mpsgraph.onnx.export` says a run changes, and the outputs that they become."""
+    """Return the state variables listed in a file from `mpsgraph.onnx.export`, with the outputs that update them."""
     states = _property(model, "mpsgraph.states", {})
     given = {info.name for info in model.graph.output}
     stored = {tensor.name for tensor in model.graph.initializer}
     if not isinstance(states, dict) or not set(states) <= stored or not {*states.values()} <= given:
-        raise GraphError("[onnx] the property 'mpsgraph.states' must be a JSON object: initialisers, outputs of each")
+        raise GraphError(
+            "[onnx] metadata property 'mpsgraph.states' must be a JSON object that maps initializers to outputs"
+        )
     return states
 
 
@@ -90,12 +95,12 @@ def _property(model: ModelProto, key: str, default: Any) -> Any:
 
 
 def _is_large(node: NodeProto) -> bool:
-    """Does a Constant node hold a tensor of more than one element?"""
+    """Return whether a Constant node holds a tensor of more than one element."""
     return any(math.prod(a.t.dims[:]) > 1 for a in node.attribute[:] if a.name == "value")
 
 
 def _read_inside(node: NodeProto) -> list[str]:
-    """What a node's subgraphs read, whoever it is from."""
+    """Return the names read by nodes in a node's subgraphs, wherever they are defined."""
     read = []
     for attribute in node.attribute[:]:
         number = attribute.type

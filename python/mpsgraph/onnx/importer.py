@@ -1,8 +1,8 @@
-"""Importer: walks a model's nodes in order and lets each operator's function add operations to one graph.
+"""The importer, which translates the nodes of a model in order and adds operations to one graph.
 
-Names live in scopes: the graph's, a subgraph's within it, a function's beside it. What a name stands for is a tensor,
-or an initialiser that becomes a variable or a constant when somebody uses it as a tensor. Before anything is built, all
-operators are looked up, so that those that are missing are named together.
+Names are resolved in nested scopes: the main graph, then subgraphs inside it. A function has an isolated scope. A name
+refers to a tensor, or to an initializer that becomes a variable or a constant on first use. All operators are looked up
+before anything is built, so that one error can list all unsupported ones.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from ._registry import InNode, Node, TensorSequence, lowered
 from ._weights import buffers_of, states_of, weights_in_constants
 from .export import written_kinds
 
-Assumptions: TypeAlias = "Callable[[int], bool | None]"  # by the number of the axis, in the order of the nodes
-MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
+Assumptions: TypeAlias = "Callable[[int], bool | None]"  # Takes the number of the assumption, counted in node order.
+MOST_NODES = 300_000  # Maximum number of nodes to translate, including those of functions and repeated subgraphs.
 
-# Fields of an attribute by its type. The package onnx looks such a number up anew each time that it is asked for.
+# Field names by attribute type. Looking up the enum members in the onnx package on each access is slow.
 _SINGLE = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.GRAPH: "g"}
 _LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints", AttributeProto.GRAPHS: "graphs"}
 _TENSOR, _STRING, _STRINGS = AttributeProto.TENSOR, AttributeProto.STRING, AttributeProto.STRINGS
 
 
 class Initialiser:
-    """A tensor of the file: its elements, read when they are first asked for, and the tensor that stands for it."""
+    """A tensor in the file, read on first use, and the variable created from it."""
 
     def __init__(
         self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
     ) -> None:
-        self.proto, self._read, self.fixed = proto, read, fixed  # fixed: it never becomes a variable
+        self.proto, self._read, self.fixed = proto, read, fixed  # If fixed, it never becomes a variable.
         self.name = proto.name
         self._elements: tuple[np.ndarray, DType] | None = None
         self.variable: Tensor | None = None
@@ -59,7 +59,7 @@ Scope: TypeAlias = dict[str, Value]
 
 
 class Importer:
-    """One import of one model, with some inputs' values or shapes given."""
+    """A single import of a model, optionally with values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -75,16 +75,16 @@ class Importer:
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.parameters: dict[str, Tensor] = {}
-        self.classes: dict[str, list[Any]] = {}  # by output: what a classifier's columns or numbers stand for
+        self.classes: dict[str, list[Any]] = {}  # By output name: labels of a classifier's columns or indices.
         self._classes_of: dict[Tensor, list[Any]] = {}
         self._model, self._tensors, self._functions = model, tensors, functions
         self._trains = chooser(trainable)
         self._values, self._shapes = dict(values or {}), dict(shapes or {})
-        self._scopes: list[Scope] = []  # innermost last; a function's hides those before it
+        self._scopes: list[Scope] = []  # Innermost last; a function's scope hides all outer ones.
         self._first_visible = [0]
-        self._references: list[dict[str, Any]] = [{}]  # the attributes of the functions that are being expanded
+        self._references: list[dict[str, Any]] = [{}]  # Attributes of the functions being expanded.
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
-        # Of initialisers and of sizes, by the block they were made in.
+        # Constants created from initializers and shapes, one dictionary per nested block.
         self._constants: list[dict[Initialiser | tuple[int, ...], Tensor]] = [{}]
         self._known = Known(self.graph, self.inputs)
         self._weights: frozenset[str] = frozenset()
@@ -92,16 +92,16 @@ class Importer:
         self._states: dict[str, str] = {}
         self._lowered = 0
         self._assumptions = assumptions
-        self.assumed = 0  # axes that were taken to have one element
+        self.assumed = 0  # Number of axes assumed to have size 1.
 
     def run(self) -> None:
-        """Builds the graph. Errors: DataDependent, and those of the nodes."""
+        """Build the graph, raising DataDependent or the errors of individual nodes."""
         graph = self._model.graph
         scope: Scope = {}
         self._scopes.append(scope)
         self._enter_initialisers(graph, scope)
         ours = self._model.producer_name == "mpsgraph"
-        # such files keep weights as initialisers, and say which are trained, and which a run changes
+        # Files exported by mpsgraph store weights as initializers and list buffers and states explicitly.
         self._weights = frozenset() if ours else weights_in_constants(graph)
         self._buffers = buffers_of(self._model) if ours else frozenset()
         self._states = states_of(self._model) if ours else {}
@@ -123,7 +123,7 @@ class Importer:
                 self.classes[name] = self._classes_of[y]
 
     def _rebuild(self, description: Mapping[str, Any]) -> None:
-        """The graph that the file was written from."""
+        """Rebuild the graph that the file was exported from."""
         infos = {info.name: info for info in self._model.graph.input if info.name not in self._states}
         stored, constants = self._scopes[-1], constants_in(self._model.graph)
 
@@ -145,7 +145,7 @@ class Importer:
         self.outputs = rebuilt.outputs
 
     def _assign_states(self) -> None:
-        """Variables that a run changes become what the outputs say, whenever another output is computed."""
+        """Make every computation of an output also assign new values to the state variables."""
         if not self._states:
             return
         g = self.graph
@@ -154,16 +154,18 @@ class Importer:
         self.outputs = dict(zip(self.outputs, results, strict=True))
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
+        """Record the labels for the columns of a classifier's scores or for the class indices it returns."""
         self._classes_of[tensor] = list(labels)
 
     def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:
-            raise UnsupportedError(f"[onnx] sparse initialisers: {graph.sparse_initializer[0].values.name!r}")
+            raise UnsupportedError(
+                f"[onnx] sparse initializers are not supported, got {graph.sparse_initializer[0].values.name!r}"
+            )
         for proto in graph.initializer[:]:
             made = Initialiser(proto, self._tensors.read)
             if made.name in scope:
-                raise GraphError(f"[onnx] two initialisers are named '{made.name}'")
+                raise GraphError(f"[onnx] initializer names must be unique, got '{made.name}' twice")
             scope[made.name] = made
 
     def _input(self, info: ValueInfoProto) -> Tensor:
@@ -176,21 +178,21 @@ class Importer:
     # --- names -----------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value:
-        """What a name stands for here."""
+        """Return the value of a name in the current scope."""
         for i in range(len(self._scopes) - 1, self._first_visible[-1] - 1, -1):
             if name in self._scopes[i]:
                 return self._scopes[i][name]
-        raise GraphError(f"'{name}' is used and is neither an input nor the result of a node before")
+        raise GraphError(f"'{name}' is neither an input nor the result of a preceding node")
 
     def tensor(self, name: str, trainable: bool = True) -> Tensor:
-        """The tensor of that name; an initialiser becomes a variable or a constant."""
+        """Return the tensor with a name, turning an initializer into a variable or a constant."""
         value = self._single(name)
         return value if isinstance(value, Tensor) else self._materialise(value, trainable)
 
     def _single(self, name: str) -> Tensor | Initialiser:
         value = self.lookup(name)
         if isinstance(value, TensorSequence):
-            raise UnsupportedError(f"'{name}' is a sequence of tensors; MPSGraph has tensors only")
+            raise UnsupportedError(f"'{name}' is a sequence of tensors, where only a tensor is supported")
         return value
 
     def _materialise(self, initialiser: Initialiser, trainable: bool) -> Tensor:
@@ -211,7 +213,7 @@ class Importer:
         return tensor
 
     def _varies(self, name: str) -> bool:
-        """Does a weight become a variable?"""
+        """Return whether a weight becomes a variable."""
         return name in self._states or self._trains(name)
 
     def _variable(self, initialiser: Initialiser, trainable: bool = True) -> Tensor:
@@ -220,34 +222,36 @@ class Importer:
         self.parameters[name] = variable
         return variable
 
-    # --- what is known while the graph is built ----------------------------------------------------------------------
+    # --- evaluation while the graph is being built -------------------------------------------------------------------
 
     def value(self, name: str) -> np.ndarray:
-        """The elements of that name. DataDependent when they depend on inputs."""
+        """Return the elements of a named value, or raise DataDependent if they depend on inputs."""
         value = self._single(name)
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape of what a name stands for."""
+        """Return the shape of a named value."""
         value = self._single(name)
         return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims[:])
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. DataDependent when they depend on inputs."""
+        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
         return self._known.value_of(tensor)
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+        """Evaluate a tensor as if an axis of `source` had this size; return None if other unknowns affect it."""
         return self._known.value_for_size(tensor, source, axis, size)
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape a node's function has to know."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
         return self._known.data_dependent_shape(tensor)
 
     def assume_one(self) -> bool | None:
-        """Is an axis that a node squeezes, if it has one element, taken to have one? None: only a run knows.
+        """Return whether to assume that an axis has size 1 when a node squeezes it only in that case.
 
-        In a run in which it has more, squeezing it is an error that names the node.
+        None means that the choice must be made at run time. If an assumed axis has another size in a run, squeezing it
+        raises
+        an error that names the node.
         """
         self.assumed += 1
         return self._assumptions(self.assumed - 1)
@@ -259,7 +263,8 @@ class Importer:
             self._lowered += 1
             if self._lowered > MOST_NODES:
                 raise GraphError(f"[onnx] the model expands to more than {MOST_NODES} nodes")
-            op, outputs = proto.op_type, proto.output[:]  # each question to a message makes an object anew
+            # Read each field once because protobuf creates a new object per access.
+            op, outputs = proto.op_type, proto.output[:]
             place = described(op, proto.name, outputs)
             try:
                 self.graph.place = place
@@ -277,7 +282,7 @@ class Importer:
             assert found.body is not None
             return self._expand(found.body, proto, attributes)
         if op == "Constant" and len(attributes) == 1 and isinstance(attributes.get("value"), Initialiser):
-            return [attributes["value"]]  # as its function would; some files have more of these than of all others
+            return [attributes["value"]]  # Shortcut for Constant, which can account for most nodes of a file.
         node = Node(self, op, found.version, proto.input[:], outputs, attributes)
         results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
@@ -289,9 +294,9 @@ class Importer:
                 continue
             result = results[i] if i < len(results) else None
             if result is None:
-                raise UnsupportedError(f"result {i}, '{name}', is not computed here")
+                raise UnsupportedError(f"result {i}, '{name}', of this operator is not supported")
             if name in scope:
-                raise GraphError(f"the name '{name}' is given twice")
+                raise GraphError(f"result names must be unique, got '{name}' twice")
             if op == "Constant" and isinstance(result, Initialiser):
                 result.name = name
                 result.fixed = name not in self._weights or len(self._scopes) > 1
@@ -299,7 +304,8 @@ class Importer:
 
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:
         result = {}
-        for attribute in proto.attribute[:]:  # a list: the end of one of protobuf's own is an error that it words
+        # Copied to a list because iterating past the end of a protobuf container raises its own error.
+        for attribute in proto.attribute[:]:
             referred = attribute.ref_attr_name
             if not referred:
                 result[attribute.name] = self._attribute(attribute)
@@ -320,16 +326,16 @@ class Importer:
         if number == _STRINGS:
             return [s.decode("utf-8", "replace") for s in attribute.strings]
         kind = AttributeProto.AttributeType.Name(number).lower()
-        raise UnsupportedError(f"attribute {attribute.name} is a {kind}, which mpsgraph does not read")
+        raise UnsupportedError(f"attribute {attribute.name} has unsupported type {kind}")
 
     # --- functions and subgraphs -------------------------------------------------------------------------------------
 
     def _expand(self, body: FunctionProto, call: NodeProto, attributes: dict[str, Any]) -> list[Value | None]:
-        """The results of a function: its nodes in a scope of their own."""
+        """Expand a function's nodes in an isolated scope and return its results."""
         for attribute in body.attribute_proto:
             attributes.setdefault(attribute.name, self._attribute(attribute))
         if len(self._opsets) > 64:
-            raise GraphError("functions call each other more than 64 deep")
+            raise GraphError("functions are nested more than 64 levels deep")
         scope: Scope = {
             formal: self.lookup(actual) for formal, actual in zip(body.input, call.input, strict=False) if actual
         }
@@ -344,9 +350,9 @@ class Importer:
             return [scope.get(name) for name in body.output]
 
     def subgraph(self, graph: GraphProto, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The results of a subgraph, its nodes added where the graph is being built now."""
+        """Add the nodes of a subgraph to the current block and return its results."""
         if len(inputs) != len(graph.input):
-            raise GraphError(f"a subgraph of {len(graph.input)} inputs is given {len(inputs)}")
+            raise GraphError(f"the subgraph takes {len(graph.input)} inputs, got {len(inputs)}")
         scope: Scope = {info.name: x for info, x in zip(graph.input, inputs, strict=True)}
         with self._scope(scope):
             self._enter_initialisers(graph, scope)
@@ -364,7 +370,7 @@ class Importer:
             self._first_visible.pop()
 
     def sizes(self, sizes: tuple[int, ...]) -> Tensor:
-        """Sizes as an int64 constant, the same for all who ask in one block."""
+        """Return a shape as an int64 constant, shared within a block."""
         for made in self._constants:
             if sizes in made:
                 return made[sizes]
@@ -373,7 +379,7 @@ class Importer:
 
     @contextmanager
     def block(self) -> Any:
-        """While the graph builds a block: constants that are made in it are of no use outside."""
+        """Return a context for building a block; constants created in it are not visible outside."""
         self._constants.append({})
         try:
             yield
@@ -382,7 +388,7 @@ class Importer:
 
 
 def build(importer: Importer) -> Importer:
-    """Runs an import; errors come out as they are."""
+    """Run an import, unwrapping errors that already name their node."""
     try:
         with sense("the model"):
             importer.run()
@@ -394,11 +400,14 @@ def build(importer: Importer) -> Importer:
 
 
 def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
-    """An import in which what nodes squeeze, if it has one element, has one; as long as nothing else makes sense.
+    """Run an import that assumes size 1 for axes that nodes squeeze conditionally, if no other choice is valid.
 
-    torch's `squeeze` asks in the run whether an axis has one element, and the rank of all that follows depends on it.
-    Nearly always what follows fits one rank only. Args: importer, makes one from its assumptions by number.
-    Errors: DataDependent where the model makes sense with such an axis left, too; those of the nodes.
+    An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
+    on
+    that test. Usually only one rank is compatible with the nodes that follow. To find out, the import is tried with and
+    without each assumption. `importer` creates an Importer for a set of assumptions, which are numbered in node order.
+
+    Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
     """
     first = importer(lambda number: True)
     try:
@@ -418,7 +427,7 @@ def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
 
 
 def _is_nonsense(failure: BaseException | None) -> bool:
-    """Is it an error of shapes, or a question that came up because of one?"""
+    """Return whether a failure is a shape error, or a data-dependence caused by one."""
     while failure is not None:
         if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
             return True
@@ -427,5 +436,5 @@ def _is_nonsense(failure: BaseException | None) -> bool:
 
 
 def described(op: str, name: str, outputs: Sequence[str]) -> str:
-    """A node for people: its operator, and its name or its first result."""
+    """Return a node's operator and its name, or its first result if it has no name, for messages."""
     return f"{op} '{name or next((o for o in outputs if o), '')}'"

@@ -1,7 +1,8 @@
-"""ONNX files from graphs: `mpsgraph.onnx.export(model, path)`.
+"""Export of graphs to ONNX: `mpsgraph.onnx.export(model, path)`.
 
-Writers stand one file a group of operations; `_writer.py` has their table, `_graphs.py` the walk over what the outputs
-depend on. An operation that ONNX has no word for is named in one error with all others, before a file is touched.
+There is one file per group of operations. `_writer.py` holds the registry of writers, and `_graphs.py` walks the
+operations that the outputs depend on. Operations that ONNX cannot express are collected and reported in one error
+before any file is written.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from ._modules import module_as_model
 from ._writer import Writer, written_kinds
 
 OPSETS = range(18, 24)
-"""The versions of ONNX's operators that export can write: reductions take their axes as operands from 18 on."""
+"""Supported opset versions; 18 is the first in which reductions take their axes as operands."""
 
 
 @checked
@@ -59,45 +60,67 @@ def export(
     callables: Mapping[str, Model] | None = None,
     method: str = "forward",
 ) -> ModelProto:
-    """Writes an ONNX file: what the outputs depend on, with the values that variables have now.
+    """Export a model to ONNX, with the current values of its variables.
 
-    Inputs and outputs keep their names and unknown sizes, which are called input_0, input_1, … after the input and the
-    axis. Variables become initialisers by their own names and in their own shapes; so a module's have the names of its
-    `state_dict`. Channels in front are ONNX's: other layouts are turned by Transpose nodes, and two that undo each
-    other are left out. A module is exported in inference mode, from a copy in a graph of its own; it stays as it is.
-    Variables that the outputs' run assigns, such as a KeyValueCache, become inputs with their values as defaults, and
-    outputs named NAME_next for the next run. `load` of the file gives the graph that was exported.
-    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph, whose parameters become
-    constants; path, of the file, None for none; opset, the version of ONNX's operators, 18 to 23; inputs, for a graph
-    placeholders by name; for a module of each argument by name a shape (float32), a pair (shape, dtype), a placeholder
-    or a KeyValueCache to be like, or a tuple of these, -1 for what stays open: in the order of the arguments, but those
-    with the name of an optional one stand for it; outputs, tensors by name, for a graph; updates, target operations
-    such as assigns, which each run of the file makes; callables, by symbol the model that `call` means; method, of a
-    module: "with_state" and others. Result: the model as the package onnx has it, checked by its checker.
-    Errors: UnsupportedError that names all operations that cannot be said in ONNX, with the reasons; for what ONNX's
-    checker refuses, an opset that is not written, and a model above 2 GiB, which one file cannot hold; GraphError for
-    inputs and outputs that do not fit. Nothing is written then.
+    Inputs and outputs keep their names. A dynamic dimension is named after its input and axis, such as "x_0". Variables
+    become initializers with the same names and shapes, so a module's weights have the names of its `state_dict`. ONNX
+    expects channels first: for other layouts Transpose nodes are inserted, and pairs that cancel are removed. A module
+    is
+    copied to a new graph and exported in inference mode; the module itself does not change.
+
+    Variables assigned during a run, such as a KeyValueCache, become inputs with their current values as defaults, and
+    outputs named NAME_next to pass to the next run. Loading the file with `mpsgraph.onnx.load` restores the original
+    graph.
+
+    Args:
+        model: A Model, a Module, a Graph, or an NNGraph for inference, whose parameters become constants.
+        path: Path of the file to write. Defaults to None, which only returns the model.
+        opset: Version of the ONNX operator set, 18 to 23. Defaults to 20.
+        inputs: For a Graph, placeholders by name; defaults to those that the outputs depend on. For a Module, one entry
+            per
+            argument: a shape (for float32), a (shape, dtype) pair, a placeholder or KeyValueCache to imitate, or a
+                tuple of
+            these; -1 marks a dynamic dimension. Entries are matched to arguments in order, except that an entry with
+            the
+            name of an optional argument is passed by keyword.
+        outputs: Tensors by name; required for a Graph and not accepted for a Module or NNGraph.
+        updates: Operations, such as assigns, that every run of the exported model must perform.
+        callables: The models that `call` operations refer to, by symbol.
+        method: The method of a Module to export, such as "with_state". Defaults to "forward".
+
+    Returns:
+        The onnx.ModelProto, validated by ONNX's checker.
+
+    Raises:
+        UnsupportedError: If operations cannot be expressed in ONNX (the message lists all of them with reasons), ONNX's
+            checker rejects the model, the opset is not supported, or the model is larger than the 2 GiB limit of one
+            file.
+            Nothing is written in these cases.
+        GraphError: If the inputs or outputs do not match the model.
     Source: ours; the ONNX standard, https://onnx.ai/onnx/operators.
 
-    >>> import numpy as np
-    >>> model = mg.nn.Sequential(mg.nn.Linear(3), mg.nn.ReLU())
-    >>> proto = mg.onnx.export(model, inputs={"x": (-1, 2)})
-    >>> [node.op_type for node in proto.graph.node]
-    ['MatMul', 'Add', 'Relu']
-    >>> mg.onnx.load(proto)(np.zeros((4, 2), np.float32)).shape
-    (4, 3)
+    Example:
+        >>> import numpy as np
+        >>> model = mg.nn.Sequential(mg.nn.Linear(3), mg.nn.ReLU())
+        >>> proto = mg.onnx.export(model, inputs={"x": (-1, 2)})
+        >>> [node.op_type for node in proto.graph.node]
+        ['MatMul', 'Add', 'Relu']
+        >>> mg.onnx.load(proto)(np.zeros((4, 2), np.float32)).shape
+        (4, 3)
     """
     if opset not in OPSETS:
-        raise UnsupportedError(f"[onnx.export] opset {opset} is not written: {OPSETS[0]} to {OPSETS[-1]} are")
+        raise UnsupportedError(f"[onnx.export] opset must be between {OPSETS[0]} and {OPSETS[-1]}, got {opset}")
     whole = _as_model(model, inputs, outputs, method)
     proto = _proto(whole, opset, updates, callables or {})
     size = proto.ByteSize()
     if size > LARGEST_FILE:
-        raise UnsupportedError(f"[onnx.export] {size} bytes; one file holds 2 GiB at most: use mpsgraph.save")
+        raise UnsupportedError(
+            f"[onnx.export] the model has {size} bytes, but an ONNX file can hold at most 2 GiB: use mpsgraph.save"
+        )
     try:
         onnx.checker.check_model(proto, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise UnsupportedError(f"[onnx.export] ONNX's checker refuses what the graph means: {error}") from error
+        raise UnsupportedError(f"[onnx.export] ONNX's checker rejects the exported model: {error}") from error
     if path is not None:
         whole_file(os.fspath(path), proto.SerializeToString())
     return proto
@@ -111,11 +134,11 @@ def _as_model(
 ) -> Model:
     if isinstance(model, Module):
         if outputs is not None:
-            raise GraphError("[onnx.export] a module's results are its outputs: give inputs alone")
+            raise GraphError("[onnx.export] do not pass outputs with a Module: its results are the outputs")
         return module_as_model(model, inputs, method)
     if isinstance(model, NNGraph):
         if outputs is not None:
-            raise GraphError("[onnx.export] a network of nodes has its result images as outputs: give inputs alone")
+            raise GraphError("[onnx.export] do not pass outputs with an NNGraph: its result images are the outputs")
         return nodes_as_model(model, inputs, "onnx.export")
     if isinstance(model, Model):
         return Model(
@@ -125,7 +148,7 @@ def _as_model(
             model.parameters,
         )
     if outputs is None:
-        raise GraphError("[onnx.export] which outputs? Give tensors by name, or a model")
+        raise GraphError('[onnx.export] exporting a Graph needs outputs={"name": tensor}, or pass a Model instead')
     given = {p.name: p for p in model.placeholders} if inputs is None else inputs
     if inputs is None:
         used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
@@ -145,7 +168,7 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
         w.give(tensor, name)
     for name in model.outputs:
         if name in model.inputs and model.inputs[name] is not model.outputs[name]:
-            raise GraphError(f"[onnx.export] '{name}' is the name of an input and of an output")
+            raise GraphError(f"[onnx.export] '{name}' names both an input and an output: rename one of them")
         w.fresh(name)
     results = list(model.outputs.values())
     operations = needed(results, updates)
@@ -180,7 +203,7 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
 
 
 def _name_outputs(w: Writer, outputs: Mapping[str, Tensor]) -> None:
-    """Results get the outputs' names: where a node makes them, in place; where they are more than that, by Identity."""
+    """Give results the names of the outputs, by renaming where possible and by Identity nodes otherwise."""
     made = {name for node in w.nodes for name in node.output}
     renamed: dict[str, str] = {}
     for output, tensor in outputs.items():

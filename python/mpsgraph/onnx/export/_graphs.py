@@ -1,4 +1,7 @@
-"""A walk over what the outputs depend on, in creation order, with every operation that cannot be said gathered."""
+"""Translation of the operations that the outputs depend on, in creation order.
+
+Operations that ONNX cannot express are collected, so that one error can report all of them.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ def write_operations(
     problems: list[_Problem],
     prefix: str = "",
 ) -> None:
-    """Nodes for the operations. What cannot be said is added to the problems, and stands for nothing afterwards.
+    """Write nodes for the operations, adding those that cannot be expressed to `problems`.
 
-    prefix: of the names of variables.
+    Names of variables are prefixed with `prefix`.
     """
     w.value_of, w.problems = value_of, problems
     _enter_users(w, operations)
@@ -52,11 +55,11 @@ def _enter_users(w: Writer, operations: Sequence[Operation]) -> None:
 def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.ndarray], prefix: str) -> list[str]:
     kind = operation.kind
     if kind == "placeholder":
-        raise Unsaid("is no input of the export: name it among the inputs")
+        raise Unsaid("the placeholder is not an input of the export: add it to inputs")
     if kind == "variable":
         tensor = operation.outputs[0]
         if any(user.kind == "assign" and user.inputs[1].operation.kind == "random" for user in w.users.get(tensor, [])):
-            return [""]  # a runtime keeps the state of its random numbers itself
+            return [""]  # An ONNX runtime keeps the state of its random number generator itself.
         return [w.variable(tensor, prefix + tensor.name, value_of(tensor))]
     if kind == "constant":
         tensor, array = operation.outputs[0], array_of(operation)
@@ -68,7 +71,7 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
         return [w.name(operation.inputs[0])]
     writer = writer_of(kind)
     if writer is None:
-        raise Unsaid(NO_WORD.get(kind, "ONNX has no operator for it"))
+        raise Unsaid(NO_WORD.get(kind, "ONNX has no such operator"))
     for tensor in operation.outputs:
         type_number(tensor.dtype)
     names = writer(w, operation)
@@ -76,18 +79,21 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
 
 
 def inlined(w: Writer, block: Block, arguments: Sequence[str]) -> list[str]:
-    """A block's operations where the writer stands, with names for its arguments: the names of its results."""
+    """Write the operations of a block at the current position and return the names of its results.
+
+    `arguments` are the names to use for the arguments of the block.
+    """
     inner = Writer(w.opset, w)
     inner.nodes = w.nodes
     for argument, name in zip(block.arguments, arguments, strict=True):
         inner.give(argument, name)
-    assert w.value_of is not None  # given by write_operations, which has called the writer of the block
+    assert w.value_of is not None  # Set by write_operations, which called the writer of the operation with this block.
     write_operations(inner, block.operations, w.value_of, w.problems)
     return [inner.name(tensor) for tensor in block.results]
 
 
 def branch(w: Writer, block: Block, name: str) -> GraphProto:
-    """A block without arguments as a graph that sees the names outside."""
+    """Write a block without arguments as a subgraph that can refer to names in the enclosing graph."""
     inner = Writer(w.opset, w)
     outputs = [
         value_info(inner.identity(result), tensor)
@@ -97,7 +103,7 @@ def branch(w: Writer, block: Block, name: str) -> GraphProto:
 
 
 def remove_unused(graph: GraphProto, kept: Container[str]) -> None:
-    """Takes out nodes and initialisers that no output needs; those of some names stay."""
+    """Remove nodes and initializers that no output depends on, except initializers in `kept`."""
     wanted = {info.name for info in graph.output}
     nodes = []
     for node in reversed(graph.node):
@@ -113,7 +119,7 @@ def remove_unused(graph: GraphProto, kept: Container[str]) -> None:
 
 
 def _names_used(node: NodeProto) -> set[str]:
-    """What a node takes, its branches included."""
+    """Return the names that a node and its subgraphs read."""
     found = set(node.input)
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -124,7 +130,7 @@ def _names_used(node: NodeProto) -> set[str]:
 
 
 def value_info(name: str, tensor: Tensor, symbols: Sequence[str | None] | None = None) -> Any:
-    """Type and shape of an input or a result; unknown sizes have names."""
+    """Return the type and shape of an input or output, with names for dynamic dimensions."""
     if tensor.shape is None:
         return helper.make_tensor_value_info(name, type_number(tensor.dtype), None)
     named = symbols or [f"{name}_{axis}" for axis in range(len(tensor.shape))]

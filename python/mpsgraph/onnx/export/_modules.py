@@ -1,7 +1,7 @@
-"""A module as a model: built anew in a graph of its own, in inference mode, for inputs that are told.
+"""Conversion of a module to a model: rebuilt in a new graph, in inference mode, for the given inputs.
 
-Inputs stand for the arguments of a method in order; those that bear the name of a keyword stand for it, as `lengths`,
-`mask` or `cache` do.
+Inputs are passed to the method as positional arguments in order, except those that have the name of an optional
+argument, such as `lengths`, `mask`, or `cache`, which are passed by keyword.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _RESULT = "output"
 
 
 def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: str) -> Model:
-    """The module with the same values, and a method's results as outputs."""
+    """Return a model that computes a module's method, with the same parameters."""
     if not inputs:
-        raise GraphError('[onnx.export] a module needs inputs={"x": shape}, -1 for sizes that stay open')
+        raise GraphError('[onnx.export] exporting a Module needs inputs={"x": shape}; use -1 for dynamic dimensions')
     if not callable(getattr(module, method, None)):
         raise GraphError(f"[onnx.export] {type(module).__name__} has no method '{method}'")
     graph, copy = Graph(), unbuilt_copy(module)
@@ -46,7 +46,7 @@ def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: st
 
 
 def _keywords(call: Callable[..., Any]) -> set[str]:
-    """Names of arguments that are no others: those behind the star, and all with a default that says what they are."""
+    """Return the names of arguments to pass by keyword: keyword-only ones and those with a default."""
     parameters = inspect.signature(call).parameters.values()
     return {
         p.name
@@ -56,7 +56,10 @@ def _keywords(call: Callable[..., Any]) -> set[str]:
 
 
 def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor]) -> Any:
-    """A placeholder, several in a tuple, or a cache whose position is one; they are entered by their names."""
+    """Create the placeholder for an argument, a tuple of them, or a KeyValueCache whose position is a placeholder.
+
+    The placeholders are also added to `placeholders` by name.
+    """
     if isinstance(like, KeyValueCache):
         placeholders["position"] = position = graph.placeholder((1,), int32, "position")
         return KeyValueCache(like.rows, like.max_length, position)
@@ -65,8 +68,8 @@ def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor
         return placeholders[name]
     if not isinstance(like, Sequence) or isinstance(like, str):
         raise GraphError(
-            f"[onnx.export] input '{name}' must be a shape, (shape, dtype), a tensor, a tuple of those or a "
-            f"KeyValueCache, got {shown(like)}"
+            f"[onnx.export] input '{name}' must be a shape, a (shape, dtype) pair, a tensor, a KeyValueCache, or "
+            f"a tuple of these, got {shown(like)}"
         )
     if len(like) == 2 and isinstance(like[0], Sequence) and not _is_shaped(like[1]):
         placeholders[name] = graph.placeholder(tuple(like[0]), as_dtype(like[1]), name)
@@ -82,7 +85,7 @@ def _is_shaped(like: Any) -> bool:
 
 
 def _enter_results(name: str, result: Any, outputs: dict[str, Tensor]) -> None:
-    """A tensor by the name; what is in a mapping by its keys; of tuples, numbered."""
+    """Add a result to the outputs: a tensor by name, mapping entries by key, and sequence elements by number."""
     if isinstance(result, Tensor):
         outputs[name] = result
     elif isinstance(result, Mapping):
@@ -93,5 +96,5 @@ def _enter_results(name: str, result: Any, outputs: dict[str, Tensor]) -> None:
             _enter_results(f"{name}_{i}", one, outputs)
     else:
         raise GraphError(
-            f"[onnx.export] result '{name}' must be a tensor, or a mapping or tuple of them, got {shown(result)}"
+            f"[onnx.export] result '{name}' must be a tensor, or a mapping or sequence of tensors, got {shown(result)}"
         )

@@ -1,7 +1,7 @@
-"""The table of writers, and the file that they write into.
+"""The registry of operation writers, and the graph they write to.
 
-`@writes("relu")` enters the function that makes ONNX nodes of an operation; `Writer` has the names of tensors, the
-nodes, and what is written for numbers and shapes. Nothing here knows a single operation.
+`@writes("relu")` registers the function that writes ONNX nodes for an operation. `Writer` collects the nodes, maps
+tensors to names, and creates constants and shapes. Nothing in this file is specific to an operation.
 """
 
 from __future__ import annotations
@@ -21,23 +21,30 @@ WriteFunction: TypeAlias = "Callable[[Writer, Operation], Names]"
 _WRITERS: dict[str, WriteFunction] = {}
 
 NO_WORD = {
-    **dict.fromkeys(("real_part", "imaginary_part", "conjugate", "complex_tensor"), "ONNX has no complex numbers"),
+    **dict.fromkeys(
+        ("real_part", "imaginary_part", "conjugate", "complex_tensor"), "ONNX operators do not support complex numbers"
+    ),
     **dict.fromkeys(
         ("fast_fourier_transform", "real_to_hermitean_fft", "hermitean_to_real_fft"),
-        "ONNX has no complex numbers; its DFT has pairs of real ones",
+        "ONNX operators do not support complex numbers; DFT represents them as pairs of real numbers",
     ),
-    **dict.fromkeys(("check", "check_indices"), "ONNX has no errors of a run: export what does not depend on it"),
-    **dict.fromkeys(("history_push", "history_pop", "history_empty"), "what a loop keeps for its gradient"),
-    "matrix_inverse": "ONNX has determinants and no inverses",
-    "bitwise_population_count": "ONNX does not count bits",
-    "reinterpret_cast": "ONNX casts numbers, not bits",
-    "hamming_distance": "ONNX does not count bits",
+    **dict.fromkeys(
+        ("check", "check_indices"), "ONNX has no runtime checks: export outputs that do not depend on this one"
+    ),
+    **dict.fromkeys(
+        ("history_push", "history_pop", "history_empty"),
+        "it stores intermediate values for the gradient of a loop, which ONNX cannot express",
+    ),
+    "matrix_inverse": "ONNX has an operator for determinants, but none for inverses",
+    "bitwise_population_count": "ONNX has no operator that counts bits",
+    "reinterpret_cast": "ONNX can convert values, but not reinterpret their bits",
+    "hamming_distance": "ONNX has no operator that counts bits",
 }
-"""Reasons why kinds of operations cannot be written, where more can be said than that there is no operator."""
+"""Reasons why an operation kind cannot be exported, where the default message is not specific enough."""
 
 
 def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
-    """Enters the function that writes one kind of operation or several."""
+    """Return a decorator that registers the writer for one or several operation kinds."""
 
     def enter(function: WriteFunction) -> WriteFunction:
         for kind in kinds:
@@ -48,25 +55,25 @@ def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
 
 
 def writer_of(kind: str) -> WriteFunction | None:
-    """The function for a kind of operation; None when there is none."""
+    """Return the writer for an operation kind, or None if there is none."""
     return _WRITERS.get(kind)
 
 
 def written_kinds() -> list[str]:
-    """The kinds of operations that can be exported."""
+    """Return the operation kinds that can be exported."""
     return sorted(_WRITERS)
 
 
 def type_number(dtype: DType) -> int:
-    """ONNX's number of an element type. Unsaid for those that it has not."""
+    """Return ONNX's element type for a dtype, or raise Unsaid if ONNX does not have it."""
     number = type_of(dtype)
     if number is None:
-        raise Unsaid(f"ONNX's operators do not take {dtype}")
+        raise Unsaid(f"ONNX operators do not support {dtype}")
     return number
 
 
 class Writer:
-    """The nodes of one graph (or branch), and the names in it."""
+    """Collects the nodes and names of a graph or subgraph."""
 
     def __init__(self, opset: int, outer: Writer | None = None) -> None:
         self.opset, self._outer = opset, outer
@@ -78,17 +85,18 @@ class Writer:
         self.value_of: Callable[[Tensor], np.ndarray] | None = outer.value_of if outer else None
         self.problems: list[tuple[Operation, str]] = outer.problems if outer else []
         self.users: dict[Tensor, list[Operation]] = outer.users if outer else {}
-        self.results: frozenset[Tensor] = outer.results if outer else frozenset()  # what the model gives
+        self.results: frozenset[Tensor] = outer.results if outer else frozenset()  # The outputs of the exported model.
         self.weights: dict[Tensor, str] = outer.weights if outer else {}
-        self.states: dict[Tensor, str] = outer.states if outer else {}  # variables that are assigned: what they become
-        # by symbol, what is called: a model, and the names that its variables have
+        # Assigned variables, with the names of their new values.
+        self.states: dict[Tensor, str] = outer.states if outer else {}
+        # By symbol: the model to call, and the names given to its variables.
         self.callables: dict[str, tuple[Any, dict[Tensor, str]]] = outer.callables if outer else {}
-        self._turned: dict[str, tuple[str, tuple[int, ...]]] = {}  # a Transpose's result: its operand, permutation
+        self._turned: dict[str, tuple[str, tuple[int, ...]]] = {}  # Result of a Transpose: its operand and permutation.
 
     # --- names -----------------------------------------------------------------------------------------------------
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing has yet: the hint, or the hint with a number."""
+        """Return an unused name: the hint, with a number appended if necessary."""
         name, number = hint, 0
         while name in self._used:
             number += 1
@@ -97,34 +105,34 @@ class Writer:
         return name
 
     def name(self, tensor: Tensor) -> str:
-        """The name of a tensor that has been written."""
+        """Return the name of a tensor that has been written."""
         return self._names[tensor]
 
     def is_named(self, tensor: Tensor) -> bool:
-        """Has the tensor been written?"""
+        """Return whether a tensor has been written."""
         return tensor in self._names
 
     def give(self, tensor: Tensor, name: str) -> None:
-        """The tensor is what the name stands for."""
+        """Record the name of a tensor."""
         self._names[tensor] = name
 
     def inputs(self, operation: Operation) -> list[str]:
-        """The names of all operands."""
+        """Return the names of an operation's operands."""
         return [self.name(tensor) for tensor in operation.inputs]
 
     @property
     def is_branch(self) -> bool:
-        """Is it a branch, or what a loop repeats?"""
+        """Whether this is a branch or the body of a loop."""
         return self._outer is not None
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one result: its name."""
+        """Add a node with one result and return the result's name."""
         return self.add_several(kind, inputs, 1, **attributes)[0]
 
     def add_several(self, kind: str, inputs: Iterable[str], count: int, **attributes: Any) -> list[str]:
-        """A node with several results: their names."""
+        """Add a node with several results and return their names."""
         outputs = [self.fresh(kind.lower()) for _ in range(count)]
         given = {key: value for key, value in attributes.items() if value is not None}
         node = helper.make_node(kind, list(inputs), outputs, name=self.fresh(f"{kind}:{outputs[0]}"))
@@ -137,26 +145,27 @@ class Writer:
         return outputs
 
     def identity(self, name: str) -> str:
-        """Another name for the same."""
+        """Add an Identity node and return the name of its result."""
         return self.add("Identity", name)
 
     def ints(self, values: Sequence[int] | int) -> str:
-        """An int64 constant: sizes, axes, places."""
+        """Add an int64 constant for sizes, axes, or indices."""
         return self.constant(np.asarray(values, np.int64))
 
     def number(self, value: float, dtype: DType) -> str:
-        """A constant of rank 0 of an element type."""
+        """Add a scalar constant of the given dtype."""
         if str(dtype) == "bfloat16":
             return self.add("Cast", self.constant(np.asarray(value, np.float32)), to=type_number(dtype))
         return self.constant(np.asarray(value, dtype.numpy))
 
     def constant(self, value: np.ndarray) -> str:
-        """A small constant of the export's own; each stands in the file once."""
+        """Add a small constant that the exporter needs, reusing an equal one."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
             self._constants[key] = name = self.fresh("constant")
             proto = _tensor_proto(name, value, None)
-            if value.dtype.kind == "f" and value.ndim:  # an initialiser would be taken for weights
+            # The importer would treat a floating-point initializer as a weight.
+            if value.dtype.kind == "f" and value.ndim:
                 self._outermost().nodes.append(helper.make_node("Constant", [], [name], value=proto))
             else:
                 self.initializers.append(proto)
@@ -166,27 +175,27 @@ class Writer:
         return self._outer._outermost() if self._outer else self
 
     def initializer(self, name: str, value: np.ndarray, dtype: DType) -> str:
-        """Weights, under a name of their own."""
+        """Add an initializer under an unused name derived from `name`."""
         name = self.fresh(name)
         self.initializers.append(_tensor_proto(name, value, type_number(dtype)))
         return name
 
     def variable(self, tensor: Tensor, name: str, value: np.ndarray) -> str:
-        """Weights, which stay in the file also where nothing needs them."""
+        """Add an initializer for a variable, which stays in the file even if it is unused."""
         self.weights[tensor] = name = self.initializer(name, value, tensor.dtype)
         return name
 
     def constant_node(self, value: np.ndarray, dtype: DType, name: str) -> str:
-        """A Constant node, which on import stays a constant."""
+        """Add a Constant node, which the importer keeps as a constant."""
         name = self.fresh(name)
         proto = _tensor_proto(name, value, type_number(dtype))
         self.nodes.append(helper.make_node("Constant", [], [name], name=self.fresh(f"Constant:{name}"), value=proto))
         return name
 
-    # --- what many writers need ------------------------------------------------------------------------------------
+    # --- helpers for writers ---------------------------------------------------------------------------------------
 
     def transpose(self, name: str, permutation: Sequence[int]) -> str:
-        """Axes in another order; what turns back what was turned is the operand itself."""
+        """Permute axes, merging consecutive Transpose nodes and dropping those that cancel."""
         permutation = tuple(permutation)
         source, before = self._turned.get(name, (name, tuple(range(len(permutation)))))
         both = tuple(before[axis] for axis in permutation)
@@ -197,11 +206,11 @@ class Writer:
         return result
 
     def cast(self, name: str, dtype: DType) -> str:
-        """Another element type."""
+        """Convert a value to another dtype."""
         return self.add("Cast", name, to=type_number(dtype))
 
     def shape_operand(self, tensor: Tensor) -> str:
-        """An int tensor as ONNX takes shapes, in int64."""
+        """Return an integer tensor as an int64 operand, which ONNX requires for shapes."""
         known = known_array(tensor)
         if known is not None:
             return self.ints(known.reshape(-1).tolist())
@@ -210,11 +219,14 @@ class Writer:
         return self.add("Cast", self.name(tensor), to=TensorProto.INT64)
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
-        """Another shape, in which 0 keeps a size and -1 follows."""
+        """Reshape a value; 0 in the shape keeps the input size, and -1 is inferred."""
         return self.add("Reshape", name, self.ints(list(shape)))
 
     def sizes(self, *parts: int | tuple[Tensor, int]) -> str:
-        """Sizes side by side, int64: known ones, and those of a tensor's axis, which only a run may know."""
+        """Concatenate sizes into an int64 vector.
+
+        Each part is an int or a (tensor, axis) pair, whose size is read at run time if it is dynamic.
+        """
         known = [part if isinstance(part, int) else required_shape(part[0])[part[1]] for part in parts]
         if min(known, default=0) >= 0 or all(isinstance(part, int) for part in parts):
             return self.ints(known)

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic, comparisons, logic and bits; activations that are element-wise."""
+"""Writers of element-wise arithmetic, comparisons, logic, bit operations, and activations."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ _BOOLEAN = ("And", "Or", "Xor", "Not")
 
 @writes(*_SAME_MEANING)
 def same_meaning(w: Writer, op: Operation) -> str:
-    """Operations that ONNX has under another name."""
+    """Write an operation for which ONNX has an equivalent operator."""
     name = _SAME_MEANING[op.kind]
     dtype = str(op.inputs[-1].dtype)
     if name in _BOOLEAN and dtype != "bool":
-        raise Unsaid(f"ONNX's {name} takes bool, the operands are {dtype}")
+        raise Unsaid(f"ONNX's {name} supports only bool, got {dtype}")
     if dtype.startswith("complex"):
-        raise Unsaid(f"ONNX's {name} does not take {dtype}")
+        raise Unsaid(f"ONNX's {name} does not support {dtype}")
     if name == "Sqrt" and "int" in dtype:
-        raise Unsaid(f"ONNX's {name} takes floating point, the operand is {dtype}")
+        raise Unsaid(f"ONNX's {name} supports only floating-point types, got {dtype}")
     return w.add(name, *w.inputs(op))
 
 
 @writes("minimum", "maximum")
 def passing_over_nan(w: Writer, op: Operation) -> str:
-    """Min and Max of ONNX keep NaN; these take the other operand."""
+    """Write a minimum or maximum that ignores NaN, whereas ONNX's Min and Max propagate it."""
     a, b = w.inputs(op)
     plain = w.add("Min" if op.kind == "minimum" else "Max", a, b)
     if "int" in str(op.inputs[0].dtype):
@@ -90,7 +90,7 @@ def passing_over_nan(w: Writer, op: Operation) -> str:
 
 @writes("clamp")
 def clamp(w: Writer, op: Operation) -> str:
-    """Clip has bounds of rank 0; others are Max and Min, and a bound that is NaN does not bound."""
+    """Write Clip for scalar bounds and Max and Min for others, ignoring NaN bounds."""
     x, low, high = w.inputs(op)
     scalar = op.inputs[1].shape == () and op.inputs[2].shape == ()
     constant = all(t.operation.kind == "constant" for t in op.inputs[1:])
@@ -106,66 +106,66 @@ def clamp(w: Writer, op: Operation) -> str:
 
 @writes("not_equal", "logical_nand", "logical_nor", "logical_xnor")
 def negated(w: Writer, op: Operation) -> str:
-    """What ONNX has only the opposite of."""
+    """Write the negation of an ONNX operator."""
     opposite = {"not_equal": "Equal", "logical_nand": "And", "logical_nor": "Or", "logical_xnor": "Xor"}[op.kind]
     if opposite != "Equal" and str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"ONNX's {opposite} takes bool, the operands are {op.inputs[0].dtype}")
+        raise Unsaid(f"ONNX's {opposite} supports only bool, got {op.inputs[0].dtype}")
     return w.add("Not", w.add(opposite, *w.inputs(op)))
 
 
 @writes("is_finite")
 def is_finite(w: Writer, op: Operation) -> str:
-    """Neither NaN nor infinite."""
+    """Write a test for values that are neither NaN nor infinite."""
     x = w.name(op.inputs[0])
     return w.add("Not", w.add("Or", w.add("IsNaN", x), w.add("IsInf", x)))
 
 
 @writes("square")
 def square(w: Writer, op: Operation) -> str:
-    """x x."""
+    """Write x * x."""
     x = w.name(op.inputs[0])
     return w.add("Mul", x, x)
 
 
 @writes("absolute_square")
 def absolute_square(w: Writer, op: Operation) -> str:
-    """x x, of real numbers."""
+    """Write x * x, for real numbers only."""
     if str(op.inputs[0].dtype).startswith("complex"):
-        raise Unsaid(f"ONNX's Mul does not take {op.inputs[0].dtype}")
+        raise Unsaid(f"ONNX's Mul does not support {op.inputs[0].dtype}")
     x = w.name(op.inputs[0])
     return w.add("Mul", x, x)
 
 
 @writes("reciprocal_square_root", "reverse_square_root")
 def reciprocal_square_root(w: Writer, op: Operation) -> str:
-    """1 / sqrt(x)."""
+    """Write 1 / sqrt(x)."""
     return w.add("Reciprocal", w.add("Sqrt", w.name(op.inputs[0])))
 
 
 @writes("exponent_base2", "exponent_base10")
 def exponent_of_base(w: Writer, op: Operation) -> str:
-    """Pow of a constant."""
+    """Write Pow with a constant base."""
     base = 2.0 if op.kind == "exponent_base2" else 10.0
     return w.add("Pow", w.number(base, op.inputs[0].dtype), w.name(op.inputs[0]))
 
 
 @writes("logarithm_base2", "logarithm_base10")
 def logarithm_of_base(w: Writer, op: Operation) -> str:
-    """log(x) / log(base)."""
+    """Write log(x) / log(base)."""
     base = 2.0 if op.kind == "logarithm_base2" else 10.0
     return w.add("Div", w.add("Log", w.name(op.inputs[0])), w.number(math.log(base), op.inputs[0].dtype))
 
 
 @writes("truncate")
 def truncate(w: Writer, op: Operation) -> str:
-    """sign(x) floor(|x|)."""
+    """Write sign(x) floor(|x|)."""
     x = w.name(op.inputs[0])
     return w.add("Mul", w.add("Sign", x), w.add("Floor", w.add("Abs", x)))
 
 
 @writes("round")
 def round_half_away(w: Writer, op: Operation) -> str:
-    """Halves away from zero: sign(x) floor(|x| + 1/2)."""
+    """Write sign(x) floor(|x| + 1/2), which rounds ties away from zero."""
     x = w.name(op.inputs[0])
     moved = w.add("Add", w.add("Abs", x), w.number(0.5, op.inputs[0].dtype))
     return w.add("Mul", w.add("Sign", x), w.add("Floor", moved))
@@ -173,7 +173,10 @@ def round_half_away(w: Writer, op: Operation) -> str:
 
 @writes("modulo", "floor_modulo")
 def modulo(w: Writer, op: Operation) -> str:
-    """Mod: of the dividend's sign with fmod, of the divisor's without, which ONNX has for integers alone."""
+    """Write Mod, with fmod if the result has the sign of the dividend.
+
+    ONNX supports the sign of the divisor only for integers.
+    """
     a, b = w.inputs(op)
     if op.kind == "modulo":
         return w.add("Mod", a, b, fmod=1)
@@ -184,7 +187,7 @@ def modulo(w: Writer, op: Operation) -> str:
 
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> str:
-    """0 where the divisor is 0."""
+    """Write a division that returns 0 where the divisor is 0."""
     a, b = w.inputs(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.add("Where", w.add("Equal", b, zero), zero, w.add("Div", a, b))
@@ -192,15 +195,15 @@ def division_no_nan(w: Writer, op: Operation) -> str:
 
 @writes("bitwise_left_shift", "bitwise_right_shift")
 def shift(w: Writer, op: Operation) -> str:
-    """BitShift, which ONNX has for unsigned integers."""
+    """Write BitShift, which ONNX supports only for unsigned integers."""
     if not str(op.inputs[0].dtype).startswith("uint"):
-        raise Unsaid(f"ONNX's BitShift takes unsigned integers, the operands are {op.inputs[0].dtype}")
+        raise Unsaid(f"ONNX's BitShift supports only unsigned integers, got {op.inputs[0].dtype}")
     return w.add("BitShift", *w.inputs(op), direction="LEFT" if op.kind == "bitwise_left_shift" else "RIGHT")
 
 
 @writes("leaky_relu")
 def leaky_relu(w: Writer, op: Operation) -> str:
-    """LeakyRelu with a constant slope, else PRelu."""
+    """Write LeakyRelu for a constant slope and PRelu otherwise."""
     x, slope = op.inputs
     if slope.operation.kind == "constant" and slope.shape == () and str(slope.dtype) != "bfloat16":
         return w.add("LeakyRelu", w.name(x), alpha=float(slope.operation.attributes["value"].numpy()))
@@ -209,13 +212,13 @@ def leaky_relu(w: Writer, op: Operation) -> str:
 
 @writes("softmax", "log_softmax")
 def softmax(w: Writer, op: Operation) -> str:
-    """Softmax and LogSoftmax along one axis."""
+    """Write Softmax or LogSoftmax along one axis."""
     return w.add("Softmax" if op.kind == "softmax" else "LogSoftmax", *w.inputs(op), axis=int(op.attributes["axis"]))
 
 
 @writes("relu_gradient", "sigmoid_gradient")
 def activation_gradient(w: Writer, op: Operation) -> str:
-    """Derivatives, as products."""
+    """Write the gradient of relu or sigmoid as a product."""
     incoming, x = w.inputs(op)
     dtype = op.inputs[1].dtype
     if op.kind == "relu_gradient":
@@ -227,7 +230,7 @@ def activation_gradient(w: Writer, op: Operation) -> str:
 
 @writes("atan2")
 def atan2(w: Writer, op: Operation) -> str:
-    """atan(y / x), turned by half a turn left of the axis."""
+    """Write atan(y / x), shifted by pi where x is negative."""
     y, x = w.inputs(op)
     dtype = op.inputs[0].dtype
     zero, turn = w.number(0, dtype), w.number(np.pi, dtype)

@@ -1,8 +1,8 @@
-"""Branches, loops, calls, and variables that a run changes.
+"""Writers of branches, loops, calls, and variable assignments.
 
-A branch or a loop's body is a graph that sees the names outside. ONNX has one loop, which looks at its condition behind
-the body: so the block in front of a `while` stands twice, before the loop and at the end of its body. A callable has no
-place in a file of its own: it is written where it is called.
+Branches and loop bodies become subgraphs that can refer to names in the enclosing graph. ONNX's Loop evaluates its
+condition after the body, so the condition block of a `while` is written twice: before the loop and at the end of its
+body. ONNX models cannot contain callables, so a callable is inlined at each call.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _NO_AXES = np.zeros(0, np.int64)
 
 @writes("if")
 def branches(w: Writer, op: Operation) -> list[str]:
-    """If, each branch a graph that sees the names outside."""
+    """Write If, with each branch as a subgraph."""
     condition = _single(w, op.inputs[0], w.name(op.inputs[0]))
     then, otherwise = (branch(w, block, name) for block, name in zip(op.blocks, ("then", "else"), strict=True))
     return w.add_several("If", [condition], len(op.outputs), then_branch=then, else_branch=otherwise)
 
 
 def _single(w: Writer, tensor: Tensor, name: str) -> str:
-    """A tensor of one element without axes."""
+    """Reshape a tensor of one element to rank 0."""
     return name if tensor.shape == () else w.add("Reshape", name, w.constant(_NO_AXES))
 
 
 @writes("for")
 def counted(w: Writer, op: Operation) -> list[str]:
-    """Loop with as many iterations as the range has."""
+    """Write Loop with a known number of iterations."""
     (body,) = op.blocks
     lower, upper, step = (known_array(tensor) for tensor in op.inputs[:3])
     if lower is not None and upper is not None and step is not None:
@@ -55,7 +55,7 @@ def counted(w: Writer, op: Operation) -> list[str]:
 
 
 def _iterations(w: Writer, op: Operation) -> str:
-    """max(0, (upper - lower + step - sign) / step), rounded towards zero, sign that of the step."""
+    """Write max(0, (upper - lower + step - sign(step)) / step), rounded toward zero."""
     lower, upper, step = (w.add("Cast", w.name(tensor), to=TensorProto.INT64) for tensor in op.inputs[:3])
     rounded = w.add("Sub", w.add("Add", w.add("Sub", upper, lower), step), w.add("Sign", step))
     return w.add("Max", w.add("Div", rounded, step), w.ints(0))
@@ -63,7 +63,7 @@ def _iterations(w: Writer, op: Operation) -> str:
 
 @writes("while")
 def conditional(w: Writer, op: Operation) -> list[str]:
-    """Loop as long as a condition holds, which the block in front computes for the first time before it."""
+    """Write Loop with a condition, evaluated once before the loop and then at the end of each iteration."""
     before, after = op.blocks
     going, *values = inlined(w, before, w.inputs(op))
 
@@ -77,7 +77,10 @@ def conditional(w: Writer, op: Operation) -> list[str]:
 def _loop(
     w: Writer, times: str, going: str, carried: Sequence[Tensor], values: Sequence[str], iteration: object
 ) -> list[str]:
-    """Loop from values, of the types of `carried`; the iteration's first result is the condition, if there is one."""
+    """Write Loop with initial values for the `carried` tensors.
+
+    If the loop has a condition, it is the first result of `iteration`.
+    """
     inner = Writer(w.opset, w)
     number, condition = w.fresh("iteration"), w.fresh("condition")
     names = [w.fresh("carried") for _ in carried]
@@ -99,15 +102,15 @@ def _loop(
 
 @writes("call")
 def call(w: Writer, op: Operation) -> list[str]:
-    """What the callable computes, in its place; its variables stand in the file once."""
+    """Inline a callable; its variables are stored in the file only once."""
     symbol = str(op.attributes["symbol"])
     if symbol not in w.callables:
-        raise Unsaid(f"calls '{symbol}': give callables={{'{symbol}': a Model}}")
+        raise Unsaid(f"it calls '{symbol}': pass callables={{'{symbol}': model}}")
     model, names = w.callables[symbol]
     if len(model.inputs) != len(op.inputs) or len(model.outputs) < len(op.outputs):
         raise Unsaid(
-            f"calls '{symbol}' with {len(op.inputs)} inputs for {len(op.outputs)} results; its callable has "
-            f"{len(model.inputs)} and {len(model.outputs)}"
+            f"it calls '{symbol}' with {len(op.inputs)} inputs and {len(op.outputs)} results, but the given model "
+            f"has {len(model.inputs)} inputs and {len(model.outputs)} outputs"
         )
     inner = Writer(w.opset, w)
     inner.nodes = w.nodes
@@ -123,18 +126,20 @@ def call(w: Writer, op: Operation) -> list[str]:
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[str]:
-    """From here on the variable's name stands for what it became; in the end that is an output."""
+    """Rename the variable to its assigned value, which becomes an output at the end."""
     variable, value = op.inputs
     if value.operation.kind == "random":
-        return []  # a runtime keeps the state of its random numbers itself
+        return []  # An ONNX runtime keeps the state of its random number generator itself.
     if variable not in w.states:
-        raise Unsaid("in a branch, a loop or a callable: only what always runs can change a variable")
+        raise Unsaid(
+            "it assigns a variable in a branch, loop, or callable; only operations that run every time can do so"
+        )
     w.states[variable] = w.identity(w.name(value))
     w.give(variable, w.states[variable])
     return []
 
 
 def blocks_within(operations: Sequence[Operation]) -> list[Block]:
-    """All blocks of operations, those inside of blocks included."""
+    """Return all blocks of the operations, including nested ones."""
     found = [block for operation in operations for block in operation.blocks]
     return found + [inner for block in found for inner in blocks_within(block.operations)]

@@ -1,7 +1,7 @@
-"""Convolutions, plain, depthwise and transposed, pools and windows as columns.
+"""Writers of convolutions (plain, depthwise, and transposed), pooling, im_to_col, and col_to_im.
 
-ONNX has the channels in front, in sources and weights: other layouts are turned before and back behind, and what turns
-back what another operation turned is left out. Weights keep their shape in the file and are turned by a node.
+ONNX expects channels first in images and weights. For other layouts, Transpose nodes are added before and after; pairs
+that cancel are dropped. Weights keep their original shape in the file and are transposed by a node.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _AUTO = {"TF_SAME": "SAME_UPPER", "ONNX_SAME_LOWER": "SAME_LOWER", "TF_VALID": N
 
 
 def to_channels_first(layout: str) -> list[int]:
-    """The permutation from a layout ('NHWC', 'NDHWC', 'HWIO', …) to one with N (or O) and C (or I) in front."""
+    """Return the permutation from a layout ('NHWC', 'NDHWC', 'HWIO', ...) to one with N, C (or O, I) first."""
     front = "OI" if "O" in layout else "NC"
     rest = [letter for letter in layout if letter not in front]
     return [layout.index(letter) for letter in [*front, *rest]]
 
 
 def inverse(permutation: list[int]) -> list[int]:
-    """The permutation back."""
+    """Return the inverse of a permutation."""
     return [permutation.index(axis) for axis in range(len(permutation))]
 
 
@@ -35,13 +35,15 @@ def _layout(op: Operation, count: int) -> str:
 
 
 def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]) -> dict[str, Any]:
-    """Strides, dilations and padding of some windowed axes, for windows over images of some sizes.
+    """Return ONNX attributes for strides, dilations, and padding along the windowed axes.
 
-    What TF_SAME and ONNX_SAME_LOWER pad follows from sizes: it is stated where they are known, else by auto_pad.
+    The padding of TF_SAME and ONNX_SAME_LOWER depends on the image size: it is explicit if the size is known, and
+    expressed
+    with auto_pad otherwise.
     """
     style = str(op.attributes["padding_style"])
     if style not in _AUTO:
-        raise Unsaid(f"ONNX has no padding style like {style}")
+        raise Unsaid(f"ONNX has no equivalent of padding style {style}")
     strides, dilations = ([int(op.attributes[key][axis]) for axis in axes] for key in ("strides", "dilations"))
     result: dict[str, Any] = {"strides": strides, "dilations": dilations}
     if style == "EXPLICIT":
@@ -58,13 +60,13 @@ def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]
 
 
 def _sizes(op: Operation, source: list[int]) -> list[int]:
-    """The sizes of the source's windowed axes, -1 for those that only a run knows."""
+    """Return the sizes of the source's windowed axes, with -1 for dynamic ones."""
     return [required_shape(op.inputs[0])[axis] for axis in source[2:]]
 
 
 @writes("convolution2d", "convolution3d")
 def convolution(w: Writer, op: Operation) -> str:
-    """Conv."""
+    """Write Conv."""
     count = 2 if op.kind == "convolution2d" else 3
     source = to_channels_first(_layout(op, count))
     weights = to_channels_first(str(op.attributes["weights_layout"]))
@@ -77,14 +79,14 @@ def convolution(w: Writer, op: Operation) -> str:
 
 @writes("depthwise_convolution2d")
 def depthwise(w: Writer, op: Operation) -> str:
-    """Conv with a group for each channel: weights (h, w, C, M) become (C M, 1, h, w)."""
+    """Write Conv with one group per channel, reshaping weights from (h, w, C, M) to (C M, 1, h, w)."""
     source = to_channels_first(_layout(op, 2))
     layout = str(op.attributes["weights_layout"])
     channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     if min(channels, kernel_y, kernel_x) < 0:
-        raise Unsaid("the weights' shape must be known")
+        raise Unsaid("the shape of the weights must be known")
     if channels == 0:
-        raise Unsaid("has no channels; ONNX's Conv has one group at least")
+        raise Unsaid("it has no channels, but ONNX's Conv needs at least one group")
     turned = w.transpose(w.name(op.inputs[1]), [layout.index(letter) for letter in "IOHW"])
     weights = w.reshape(turned, [-1, 1, kernel_y, kernel_x])
     windows = _windows(op, [0, 1], [kernel_y, kernel_x], _sizes(op, source))
@@ -98,10 +100,10 @@ def depthwise(w: Writer, op: Operation) -> str:
     "convolution3d_data_gradient",
 )
 def transposed(w: Writer, op: Operation) -> str:
-    """ConvTranspose of all that the windows reach, of which the stated size is kept.
+    """Write ConvTranspose, cropped to the requested output size.
 
-    The weights (O, C / groups, …) of the forward convolution are what ConvTranspose takes. Where sizes are known, pads
-    and output_padding say what is kept; else a Slice does.
+    ConvTranspose takes the weights (O, C / groups, ...) of the forward convolution as they are. Cropping uses pads and
+    output_padding if sizes are known, and a Slice node otherwise.
     """
     count = 3 if op.kind.startswith("convolution3d") else 2
     layout, weights_layout = _layout(op, count), str(op.attributes["weights_layout"])
@@ -109,13 +111,13 @@ def transposed(w: Writer, op: Operation) -> str:
     strides, dilations = ([int(v) for v in op.attributes[key]] for key in ("strides", "dilations"))
     kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
     if min(kernel) < 0:
-        raise Unsaid("the size of the weights' windows must be known")
+        raise Unsaid("the kernel size must be known")
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
     common = {"group": int(op.attributes["groups"]), "strides": strides, "dilations": dilations}
     style = op.attributes["padding_style"]
     if style not in _AUTO:
-        raise Unsaid(f"ONNX has no padding style like {style}")
+        raise Unsaid(f"ONNX has no equivalent of padding style {style}")
     before = [int(v) for v in op.attributes["padding"]][0::2] if style == "EXPLICIT" else [0] * count
     known_out = _known_sizes(op, source)
     known_in = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
@@ -156,7 +158,7 @@ def _known_sizes(op: Operation, source: list[int]) -> list[int]:
 
 @writes("max_pooling2d", "avg_pooling2d")
 def pooling2d(w: Writer, op: Operation) -> str:
-    """MaxPool and AveragePool."""
+    """Write MaxPool or AveragePool."""
     source = to_channels_first(_layout(op, 2))
     kernel = [int(v) for v in op.attributes["kernel"]]
     turned = w.transpose(w.name(op.inputs[0]), source)
@@ -165,9 +167,9 @@ def pooling2d(w: Writer, op: Operation) -> str:
 
 
 def _closed(op: Operation, axes: list[int], kernel: list[int], windows: dict[str, Any]) -> dict[str, Any]:
-    """Windows that ceil_mode rounds up, as padding that is stated, where sizes are known.
+    """Replace ceil_mode with explicit padding if sizes are known.
 
-    ONNX's own inference counts windows that begin in the padding; here there are none.
+    ONNX's shape inference counts windows that begin in the padding, whereas mpsgraph omits them.
     """
     sizes, results = ([required_shape(t)[axis] for axis in axes] for t in (op.inputs[0], op.outputs[0]))
     if not op.attributes["ceil_mode"] or windows.get("auto_pad") or min(*sizes, *results) < 1:
@@ -190,24 +192,26 @@ def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dic
         return w.add("MaxPool", source, **windows, **more)
     if w.opset < 19:
         if any(step != 1 for step in windows["dilations"]):
-            raise Unsaid("ONNX's AveragePool has dilations from opset 19 on")
+            raise Unsaid("ONNX's AveragePool supports dilations only from opset 19: pass a higher opset")
         windows = {**windows, "dilations": None}
     counted = int(op.attributes["include_zero_pad_to_average"]) or None
     if counted and op.attributes["ceil_mode"]:
-        raise Unsaid("padding that counts, and windows beyond it: ONNX's runtimes count them each in its own way")
+        raise Unsaid("ONNX runtimes disagree about average pooling with ceil_mode and padding included in the average")
     return w.add("AveragePool", source, **windows, **more, count_include_pad=counted)
 
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> str:
-    """MaxPool and AveragePool over three of the last four axes; the fourth, without windows, is that of channels."""
+    """Write MaxPool or AveragePool over three of the last four axes; the fourth becomes the channel axis."""
     rank = len(required_shape(op.inputs[0]))
     if rank not in (4, 5):
-        raise Unsaid(f"pools over four axes of rank {rank}; ONNX's pools have two axes in front")
+        raise Unsaid(
+            f"it pools over four axes of a tensor of rank {rank}, but ONNX's pooling needs a batch and a channel axis"
+        )
     a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "padding")}
     still = [i for i in range(4) if a["kernel"][i] == a["strides"][i] == 1 and not any(a["padding"][2 * i : 2 * i + 2])]
     if not still:
-        raise Unsaid("pools over four axes at once; ONNX's runtimes have at most three")
+        raise Unsaid("it pools over four axes at once, but ONNX runtimes support at most three")
     channel = still[-1]
     kept = [i for i in range(4) if i != channel]
     x = w.name(op.inputs[0])
@@ -223,11 +227,11 @@ def pooling4d(w: Writer, op: Operation) -> str:
 
 @writes("im_to_col")
 def im_to_col(w: Writer, op: Operation) -> str:
-    """Conv with weights that pick one element of the window each."""
+    """Write Conv with one-hot weights that each select one element of the window."""
     source = to_channels_first(_layout(op, 2))
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
-        raise Unsaid("the channels must be known, and of floating point")
+        raise Unsaid("the number of channels must be known, and the dtype must be float16, float32, or float64")
     kernel_y, kernel_x = (int(v) for v in op.attributes["kernel"])
     taps = kernel_y * kernel_x
     pick = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, kernel_y, kernel_x)
@@ -236,7 +240,7 @@ def im_to_col(w: Writer, op: Operation) -> str:
     windows = {key: [int(v) for v in op.attributes[key]] for key in ("strides", "dilations")}
     pads = padding[0::2] + padding[1::2]
     turned = w.transpose(w.name(op.inputs[0]), source)
-    columns = w.add("Conv", turned, weights, group=channels, pads=pads, **windows)  # n, (c, tap), y, x
+    columns = w.add("Conv", turned, weights, group=channels, pads=pads, **windows)  # Layout: n, (c, tap), y, x.
     columns = w.reshape(columns, [0, channels * taps, -1])
     if str(op.attributes["data_layout"]) == "NCHW":
         return columns
@@ -246,12 +250,14 @@ def im_to_col(w: Writer, op: Operation) -> str:
 
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> str:
-    """ConvTranspose with weights that put one element of the window each: the transpose of im_to_col."""
+    """Write the transpose of im_to_col: ConvTranspose with one-hot weights that each place one window element."""
     source = to_channels_first(_layout(op, 2))
     shape = required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
-        raise Unsaid("the images' size and channels must be known, and of floating point")
+        raise Unsaid(
+            "the size and channels of the images must be known, and the dtype must be float16, float32, or float64"
+        )
     kernel, strides, dilations, padding = (
         [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "dilations", "padding")
     )
@@ -259,9 +265,9 @@ def col_to_im(w: Writer, op: Operation) -> str:
     room = [n + b + a - (k - 1) * d - 1 for n, b, a, k, d in zip(size, before, after, kernel, dilations, strict=True)]
     places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
     columns = w.name(op.inputs[0])
-    if str(op.attributes["data_layout"]) != "NCHW":  # n, place, (tap, c)
+    if str(op.attributes["data_layout"]) != "NCHW":  # Layout: n, position, (tap, c).
         columns = w.transpose(w.reshape(columns, [0, 0, taps, channels]), [0, 3, 2, 1])
-    columns = w.reshape(columns, [-1, taps, *places])  # each channel an image of its own
+    columns = w.reshape(columns, [-1, taps, *places])  # Treat each channel as a separate image.
     weights = w.constant(np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, *kernel))
     outside = [n % stride for n, stride in zip(room, strides, strict=True)]
     windows = {"strides": strides, "dilations": dilations, "pads": before + after}

@@ -1,4 +1,4 @@
-"""Choosing boxes: non-maximum suppression."""
+"""Writer of non-maximum suppression for object detection."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ _LARGEST = 2**31 - 1
 
 @writes("non_maximum_suppression")
 def non_maximum_suppression(w: Writer, op: Operation) -> str:
-    """NonMaxSuppression, whose rows of image, class and box become the place of each among those that are kept.
+    """Write NonMaxSuppression and scatter the rank of each box it keeps; other entries are -1.
 
-    It compares boxes of one class; where all are compared, each pair of a box and a class is a box of its own.
+    ONNX compares only boxes of the same class. To compare all boxes, each pair of a box and a class becomes a separate
+    box.
     """
     a, (boxes, scores) = op.attributes, op.inputs[:2]
     single = not a["per_class_suppression"]
     if len(op.inputs) > 2 and not single:
-        raise Unsaid("compares boxes of the same class, of which each has one; ONNX's have a score for each class")
+        raise Unsaid(
+            "only boxes of the same class are compared, with one class per box; ONNX needs a score for each class"
+        )
     given, found = w.name(boxes), w.name(scores)
-    if single:  # (images, boxes classes, 4) and (images, 1, boxes classes)
+    if single:  # Shapes (images, boxes classes, 4) and (images, 1, boxes classes).
         wide = w.add("Unsqueeze", given, w.ints([2]))
         pairs = w.add("Expand", wide, w.sizes(1, 1, (scores, 2), 1))
         given = w.reshape(pairs, [0, -1, 4])

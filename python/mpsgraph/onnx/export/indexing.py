@@ -1,7 +1,7 @@
-"""Elements by index: gathered, scattered, one-hot vectors, places of what is not zero.
+"""Writers of gather, scatter, one-hot, and non-zero operations.
 
-ONNX counts negative indices from behind and has an error for those outside. What lies outside here is held inside first
-and its element put out afterwards ("zeros", "drop"), or held inside and kept ("clip").
+In ONNX, negative indices count from the end, and out-of-range indices are errors. Here, out-of-range indices are first
+clamped to the valid range. The elements found there are then masked ("zeros", "drop") or kept ("clip").
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ def _int64(w: Writer, tensor: Tensor) -> str:
 
 
 def _are_inside(indices: Tensor, size: int) -> bool:
-    """Is it known that all indices lie in an axis?"""
+    """Return whether all indices are known to be within an axis."""
     known = known_array(indices)
     return known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size))
 
 
 def _held(w: Writer, index: str, size: str) -> str:
-    """Indices, int64, held in 0 to size - 1."""
+    """Clamp indices to the range 0 to size - 1, as int64."""
     return w.add("Max", w.add("Min", index, w.add("Sub", size, w.ints(1))), w.ints(0))
 
 
 def _inside(w: Writer, index: str, size: str) -> str:
-    """Where int64 indices lie in 0 to size - 1."""
+    """Return where int64 indices are between 0 and size - 1."""
     return w.add("And", w.add("GreaterOrEqual", index, w.ints(0)), w.add("Less", index, size))
 
 
 def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
-    """Indices that lie inside, and which of them did; the latter is empty where all did, or none may be put out."""
+    """Return in-range indices and a mask of those that were in range originally.
+
+    The mask is an empty name if no element has to be masked.
+    """
     rule, indices = op.attributes["out_of_range"], op.inputs[1]
     if rule == "error" or _are_inside(indices, required_shape(op.inputs[0])[axis]):
         return w.name(indices), ""
@@ -48,7 +51,7 @@ def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
 
 
 def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: list[int]) -> str:
-    """Zeros where `inside` is false, which has axes of the result; `axes` are the others."""
+    """Replace elements with zeros where `inside` is false, after inserting `axes` into it for broadcasting."""
     if not inside:
         return found
     if axes:
@@ -60,7 +63,7 @@ def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: li
 
 @writes("gather")
 def gather(w: Writer, op: Operation) -> str:
-    """Gather; with batch dimensions GatherND, of which the axis stands right behind them."""
+    """Write Gather, or GatherND if there are batch dimensions, moving the axis right after them."""
     axis, batch = axis_of(op, place=9), int(op.attributes["batch_dimensions"])
     rank, count = len(required_shape(op.inputs[0])), len(required_shape(op.inputs[1]))
     index, inside = _looked_up(w, op, axis)
@@ -73,7 +76,7 @@ def gather(w: Writer, op: Operation) -> str:
     forth = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
     vectors = w.add("Unsqueeze", index, w.ints([-1]))
     found = w.add("GatherND", w.transpose(w.name(op.inputs[0]), forth), vectors, batch_dims=batch)
-    # batch, indices, axes before, axes behind: those before go in front of the indices
+    # Axes are batch, indices, before, after; those before the gathered axis move in front of the indices.
     back = [
         *range(batch),
         *range(count, count + axis - batch),
@@ -86,7 +89,7 @@ def gather(w: Writer, op: Operation) -> str:
 
 @writes("gather_along_axis")
 def gather_along_axis(w: Writer, op: Operation) -> str:
-    """GatherElements."""
+    """Write GatherElements."""
     axis = axis_of(op, place=2)
     index, inside = _looked_up(w, op, axis)
     found = w.add("GatherElements", w.name(op.inputs[0]), index, axis=axis)
@@ -95,7 +98,7 @@ def gather_along_axis(w: Writer, op: Operation) -> str:
 
 @writes("gather_nd")
 def gather_nd(w: Writer, op: Operation) -> str:
-    """GatherND."""
+    """Write GatherND."""
     batch, rule = int(op.attributes["batch_dimensions"]), op.attributes["out_of_range"]
     index, inside, every = _int64(w, op.inputs[1]), "", ""
     if rule != "error":
@@ -108,10 +111,10 @@ def gather_nd(w: Writer, op: Operation) -> str:
 
 
 def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tuple[str, str, str]:
-    """Vectors of indices into operand 0 held inside, which of their elements and which of the vectors are inside."""
+    """Clamp index vectors for operand 0. Return them, a mask of in-range components, and a mask of in-range vectors."""
     length = required_shape(indices)[-1]
     if length < 0:
-        raise Unsaid("the length of the vectors of indices must be known")
+        raise Unsaid("the length of the index vectors must be known")
     size = w.sizes(*((op.inputs[0], batch + i) for i in range(length)))
     index = _int64(w, indices)
     inside = _inside(w, index, size)
@@ -121,10 +124,13 @@ def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tu
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> str:
-    """1 where the class is, by comparison: classes outside get zeros, also -1, which OneHot counts from behind."""
+    """Write a comparison with the class numbers, which gives zeros for out-of-range classes.
+
+    ONNX's OneHot would count negative classes from the end.
+    """
     rule, depth = op.attributes["out_of_range"], int(op.attributes["depth"])
     if rule == "error" and not _are_inside(op.inputs[0], depth):
-        raise Unsaid("ONNX has no one-hot vectors with out_of_range='error'")
+        raise Unsaid("ONNX has no equivalent of a one-hot encoding with out_of_range='error'")
     rank = len(required_shape(op.outputs[0]))
     axis = int(op.attributes["axis"]) % rank
     number = op.inputs[0].dtype.numpy
@@ -141,33 +147,36 @@ def one_hot(w: Writer, op: Operation) -> str:
 
 @writes("non_zero_indices")
 def non_zero_indices(w: Writer, op: Operation) -> str:
-    """NonZero, which has the axes first, as int32."""
+    """Write NonZero, transposed because ONNX puts the axes first, as int32."""
     places = w.add("NonZero", w.name(op.inputs[0]))
-    if required_shape(op.inputs[0]) == ():  # which ONNX takes for a vector
+    if required_shape(op.inputs[0]) == ():  # ONNX treats a scalar as a vector.
         places = w.add("Slice", places, w.ints([0]), w.ints([0]), w.ints([0]))
     return w.cast(w.transpose(places, [1, 0]), op.outputs[0].dtype)
 
 
-# --- scattered --------------------------------------------------------------------------------------------------------
+# --- scatter ----------------------------------------------------------------------------------------------------------
 
 
 def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
-    """The updates and how ONNX combines them; less, and parts of, are added and multiplied by what undoes it."""
+    """Return the updates and the ONNX reduction mode.
+
+    Subtraction becomes addition of negated updates, and division multiplication by reciprocals.
+    """
     mode, updates = str(op.attributes["mode"]), op.inputs[1]
     name, dtype = w.name(updates), str(updates.dtype)
     if mode == "sub":
         name = w.add("Neg", name)
     if mode == "div":
         if "int" in dtype:
-            raise Unsaid("divides integers in turn; ONNX's scatters multiply")
+            raise Unsaid("it divides integers, but ONNX's scatter operators can only multiply")
         name = w.add("Reciprocal", name)
     if dtype == "bool" and mode != "set":
-        raise Unsaid(f"combines bools by '{mode}'")
+        raise Unsaid(f"ONNX's scatter operators do not support mode '{mode}' for bool")
     return name, _REDUCTIONS[mode]
 
 
 def _with_room(w: Writer, op: Operation, axis: int) -> str:
-    """Operand 0 with one place more along an axis, for what is dropped."""
+    """Pad operand 0 by one element along an axis as a target for dropped updates."""
     rank = len(required_shape(op.inputs[0]))
     pads = [0] * (2 * rank)
     pads[rank + axis] = 1
@@ -175,7 +184,7 @@ def _with_room(w: Writer, op: Operation, axis: int) -> str:
 
 
 def _scattered(w: Writer, op: Operation, axis: int, index: str) -> tuple[str, str, bool]:
-    """Data and int64 indices that stand for the rule of indices outside; whether the data has a place more."""
+    """Return the data and int64 indices that implement the out-of-range rule, and whether the data was padded."""
     data, indices, rule = op.inputs[0], op.inputs[2], op.attributes["out_of_range"]
     if rule == "error" or _are_inside(indices, required_shape(data)[axis]):
         return w.name(data), index, False
@@ -193,7 +202,7 @@ def _without_room(w: Writer, op: Operation, result: str, axis: int, room: bool) 
 
 @writes("scatter_along_axis")
 def scatter_along_axis(w: Writer, op: Operation) -> str:
-    """ScatterElements."""
+    """Write ScatterElements."""
     updates, reduction = _updates(w, op)
     axis = axis_of(op, place=3)
     data, index, room = _scattered(w, op, axis, _int64(w, op.inputs[2]))
@@ -203,7 +212,7 @@ def scatter_along_axis(w: Writer, op: Operation) -> str:
 
 @writes("scatter")
 def scatter(w: Writer, op: Operation) -> str:
-    """ScatterND of whole slices along the first axis, to which the axis is brought."""
+    """Write ScatterND with whole slices along the first axis, after moving the scattered axis there."""
     updates, reduction = _updates(w, op)
     axis, rank = axis_of(op, place=9), len(required_shape(op.inputs[0]))
     data, index, room = _scattered(w, op, axis, _int64(w, op.inputs[2]))
@@ -215,9 +224,9 @@ def scatter(w: Writer, op: Operation) -> str:
 
 @writes("scatter_nd")
 def scatter_nd(w: Writer, op: Operation) -> str:
-    """ScatterND; dropped vectors go to a place more along the first of their axes."""
+    """Write ScatterND, sending dropped vectors to an extra element of the first axis."""
     if op.attributes["batch_dimensions"]:
-        raise Unsaid("ONNX's ScatterND has no batch dimensions")
+        raise Unsaid("ONNX's ScatterND does not support batch dimensions")
     updates, reduction = _updates(w, op)
     rule, index = op.attributes["out_of_range"], _int64(w, op.inputs[2])
     if rule == "error" or required_shape(op.inputs[2])[-1] == 0:

@@ -1,4 +1,4 @@
-"""Matrix products, attention, bands, quantization."""
+"""Writers of matmul, attention, band_part, and quantization."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ._writer import Writer, writes
 
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> str:
-    """MatMul."""
+    """Write MatMul."""
     return w.add("MatMul", *w.inputs(op))
 
 
 @writes("integer_matrix_multiplication")
 def integer_matrix_multiplication(w: Writer, op: Operation) -> str:
-    """MatMulInteger."""
+    """Write MatMulInteger."""
     return w.add("MatMulInteger", *w.inputs(op))
 
 
 @writes("scaled_dot_product_attention")
 def attention(w: Writer, op: Operation) -> str:
-    """softmax(scale Q Kᵀ + mask) V, with zeros for a query without keys."""
+    """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
-        raise Unsaid("drops weights at random: export the model in inference mode")
+        raise Unsaid("it applies dropout to the attention weights: export the model in inference mode")
     query, key, value, *mask = op.inputs
     rank, dtype = len(required_shape(key)), query.dtype
     scale = op.attributes["scale"]
     if scale is None:
         width = required_shape(query)[-1]
         if width < 0:
-            raise Unsaid("the query's last size must be known, or a scale be given")
+            raise Unsaid("the last dimension of the query must be known, unless a scale is given")
         scale = 1 / math.sqrt(width)
     permutation = [*range(rank - 2), rank - 1, rank - 2]
     scaled = w.add("Mul", w.name(query), w.number(scale, dtype))
@@ -44,7 +44,7 @@ def attention(w: Writer, op: Operation) -> str:
     if mask:
         scores = w.add("Add", scores, w.name(mask[0]))
     weights = w.add("Softmax", scores, axis=-1)
-    if mask:  # where all scores are -infinity there is no soft-max
+    if mask:  # Softmax is NaN if all scores are -infinity.
         largest = w.add("ReduceMax", scores, w.ints([-1]), keepdims=1)
         none = w.add("Equal", largest, w.number(-math.inf, dtype))
         weights = w.add("Where", none, w.number(0, dtype), weights)
@@ -52,7 +52,7 @@ def attention(w: Writer, op: Operation) -> str:
 
 
 def _causal_mask(w: Writer, op: Operation) -> str:
-    """0 up to the query's own place, -infinity behind it."""
+    """Write a mask with 0 up to the query's own position and -infinity after it."""
     dtype = op.inputs[0].dtype
     places = []
     for tensor, axis in ((op.inputs[0], 1), (op.inputs[1], 0)):
@@ -65,7 +65,7 @@ def _causal_mask(w: Writer, op: Operation) -> str:
 
 @writes("band_part")
 def band_part(w: Writer, op: Operation) -> str:
-    """Trilu, once for each side that has an edge."""
+    """Write a Trilu node for each bounded side of the band."""
     lower, upper = (_edge(op, key, 1 + i) for i, key in enumerate(("num_lower", "num_upper")))
     result = w.name(op.inputs[0])
     if lower >= 0:
@@ -80,21 +80,21 @@ def _edge(op: Operation, key: str, place: int) -> int:
         return int(op.attributes[key])
     known = known_array(op.inputs[place])
     if known is None:
-        raise Unsaid(f"'{key}' is computed in the run")
+        raise Unsaid(f"'{key}' is computed at run time, but must be a constant")
     return int(known.reshape(-1)[0])
 
 
 @writes("quantize", "dequantize")
 def quantization(w: Writer, op: Operation) -> str:
-    """QuantizeLinear and DequantizeLinear of 8 bits."""
+    """Write QuantizeLinear or DequantizeLinear for 8-bit types."""
     if op.attributes["grouped"]:
-        raise Unsaid("scales for groups of elements")
+        raise Unsaid("scales per group of elements cannot be exported to ONNX")
     small = op.outputs[0].dtype if op.kind == "quantize" else op.inputs[0].dtype
     if str(small) not in ("int8", "uint8"):
-        raise Unsaid(f"ONNX quantizes to int8 and uint8, this is {small}")
+        raise Unsaid(f"the quantized type must be int8 or uint8, got {small}")
     kind = "QuantizeLinear" if op.kind == "quantize" else "DequantizeLinear"
     if len(op.inputs) > 2 and op.inputs[1].shape != op.inputs[2].shape:
-        raise Unsaid("ONNX wants as many zero points as scales")
+        raise Unsaid("ONNX needs one zero point per scale")
     operands = w.inputs(op)
     if len(operands) == 2:
         zero = np.zeros((), small.numpy)

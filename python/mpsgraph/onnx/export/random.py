@@ -1,6 +1,7 @@
-"""Random numbers, which a runtime draws by a generator of its own: of the same distributions, not the same numbers.
+"""Writers of random-number operations.
 
-The state that a graph keeps of its own generator has no place in the file.
+An ONNX runtime uses its own generator, so the numbers have the same distribution but differ from mpsgraph's. The state
+of mpsgraph's generator is not stored in the file.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from ._writer import Writer, type_number, writes
 
 @writes("random")
 def random(w: Writer, op: Operation) -> list[str]:
-    """RandomUniform and RandomNormal of a known shape, …Like of one that only a run knows."""
+    """Write RandomUniform or RandomNormal for a known shape, and RandomUniformLike or RandomNormalLike otherwise."""
     _refuse_uses_of_the_state(w, op)
     a, dtype = op.attributes, op.outputs[0].dtype
     if a["distribution"] == "truncated_normal":
-        raise Unsaid("ONNX has no normal numbers between bounds")
+        raise Unsaid("ONNX has no truncated normal distribution")
     if "float" not in str(dtype) or str(dtype) == "bfloat16":
-        raise Unsaid(f"ONNX draws floating point, this is {dtype}")
+        raise Unsaid(f"ONNX generates only float16, float32, and float64 random numbers, got {dtype}")
     normal = a["distribution"] == "normal"
     kind = "RandomNormal" if normal else "RandomUniform"
     numbers = {"mean": a["mean"], "scale": a["standard_deviation"]} if normal else {"low": a["min"], "high": a["max"]}
@@ -33,10 +34,10 @@ def random(w: Writer, op: Operation) -> list[str]:
 def _refuse_uses_of_the_state(w: Writer, op: Operation) -> None:
     state = op.outputs[1]
     if state in w.results or any(user.kind not in ("assign", "random") for user in w.users.get(state, [])):
-        raise Unsaid("gives the state of its random numbers, which a runtime keeps to itself")
+        raise Unsaid("the graph uses the generator state, which an ONNX runtime does not expose")
 
 
 @writes("print")
 def print_(w: Writer, op: Operation) -> str:
-    """The tensor that is printed, which a runtime does not print."""
+    """Return the operand; an ONNX runtime does not print it."""
     return w.identity(w.name(op.inputs[0]))

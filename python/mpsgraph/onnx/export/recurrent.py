@@ -1,8 +1,8 @@
-"""RNN, LSTM and GRU.
+"""Writers of RNN, LSTM, and GRU layers.
 
-ONNX keeps both directions apart, in an axis of their own, and has another order of gates: input, output, forget, cell,
-and update, reset, hidden. Weights keep their shape in the file, and nodes bring their gates into order. What these
-layers cannot say is written step by step (recurrent_steps.py).
+ONNX has a separate axis for directions and orders gates differently: input, output, forget, cell in LSTM, and update,
+reset, hidden in GRU. Weights keep their original shape in the file, and nodes reorder the gates. Layers that these ONNX
+operators cannot express are written step by step (recurrent_steps.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ACTIVATIONS = {
 
 
 class _Layer:
-    """The operands of a recurrent operation, as ONNX's takes them."""
+    """The operands of a recurrent operation, converted to ONNX's conventions."""
 
     def __init__(self, w: Writer, op: Operation, gates: int, order: list[int], optional: list[str]) -> None:
         self.w, self.op, self.order = w, op, order
@@ -38,17 +38,17 @@ class _Layer:
         if self.hidden < 0:
             raise Unsaid("the number of hidden units must be known")
         if a["training"]:
-            raise Unsaid("gives its gates for training: export the model in inference mode")
+            raise Unsaid("it returns its gates for training: export the model in inference mode")
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Direction and size."""
+        """Return the attributes for direction and hidden size."""
         a = self.op.attributes
         direction = "bidirectional" if a["bidirectional"] else "reverse" if a["reverse"] else "forward"
         return {"direction": direction, "hidden_size": self.hidden}
 
     def activations(self, *names: str) -> dict[str, object]:
-        """Each direction's activations; the numbers of those that have any stand in the same order."""
+        """Return the attributes for the activations of each direction and their alpha and beta parameters."""
         entries = [_ACTIVATIONS[name] for name in names] * self.directions
         numbers = [(alpha, beta) for name, alpha, beta in entries if name in ("HardSigmoid", "Affine")]
         result: dict[str, object] = {"activations": [name for name, _, _ in entries]}
@@ -58,7 +58,7 @@ class _Layer:
         return result
 
     def ordered(self, name: str) -> str:
-        """Gates, which stand in axis 1, in ONNX's order."""
+        """Reorder gates along axis 1 to ONNX's order."""
         if self.order == list(range(self.gates)):
             return name
         sizes = self.w.ints([self.hidden] * self.gates)
@@ -66,19 +66,19 @@ class _Layer:
         return self.w.add("Concat", *(parts[gate] for gate in self.order), axis=1)
 
     def weights(self) -> list[str]:
-        """Source, W and R."""
+        """Return the source and the weights W and R."""
         w, rows = self.w, self.gates * self.hidden
         recurrent = w.reshape(w.name(self.recurrent), [self.directions, rows, self.hidden])
         if "input_weight" in self.given:
             width = required_shape(self.given["input_weight"])[-1]
             source_weights = w.reshape(w.name(self.given["input_weight"]), [self.directions, rows, width])
-        else:  # the source has the products already
+        else:  # The source already contains the products with the input weights, so W is the identity.
             every = np.eye(self.directions * rows, dtype=self.source.dtype.numpy)
             source_weights = w.constant(every.reshape(self.directions, rows, -1))
         return [w.name(self.source), self.ordered(source_weights), self.ordered(recurrent)]
 
     def bias(self, recurrent: str | None = None) -> str:
-        """The biases of source and state; an empty name when there are none."""
+        """Return the concatenated input and recurrent biases, or an empty name if there are none."""
         w, rows = self.w, self.gates * self.hidden
         zeros = w.constant(np.zeros((self.directions, rows), self.source.dtype.numpy))
         if "bias" not in self.given and recurrent is None:
@@ -91,7 +91,7 @@ class _Layer:
         return w.add("Concat", own, recurrent or zeros, axis=1)
 
     def state(self, key: str) -> str:
-        """(batch, directions hidden) as (directions, batch, hidden); an empty name when it is not given."""
+        """Reshape a state from (batch, directions hidden) to (directions, batch, hidden), or return an empty name."""
         if key not in self.given:
             return ""
         w = self.w
@@ -100,19 +100,19 @@ class _Layer:
         return w.transpose(w.reshape(w.name(self.given[key]), [0, 2, self.hidden]), [1, 0, 2])
 
     def sequence(self, name: str) -> str:
-        """(steps, directions, batch, hidden) as (steps, batch, directions hidden)."""
+        """Reshape (steps, directions, batch, hidden) to (steps, batch, directions hidden)."""
         if self.directions == 1:
             return self.w.add("Squeeze", name, self.w.ints([1]))
         return self.w.reshape(self.w.transpose(name, [0, 2, 1, 3]), [0, 0, 2 * self.hidden])
 
     def by_steps(self) -> list[str]:
-        """The states of all steps, and an LSTM's cells, by Scan."""
+        """Write the layer with Scan; return the states of all steps and, for LSTM, the cells."""
         return by_steps(self.w, self.op, self.gates, self.given, self.hidden)
 
 
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> list[str]:
-    """RNN."""
+    """Write RNN."""
     layer = _Layer(w, op, 1, [0], ["input_weight", "bias", "initial_state", "mask"])
     if "mask" in layer.given:
         return layer.by_steps()
@@ -123,10 +123,11 @@ def rnn(w: Writer, op: Operation) -> list[str]:
 
 @writes("lstm")
 def lstm(w: Writer, op: Operation) -> list[str]:
-    """LSTM, of which ONNX has the state of each step and the cell of the last."""
+    """Write LSTM, which returns the states of all steps but the cell of the last step only."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
-    # ours: input, forget, cell, output, or input, cell, forget, output; ONNX's: input, output, forget, cell
+    # mpsgraph's order is input, forget, cell, output, or input, cell, forget, output; ONNX's is input, output, forget,
+    # cell.
     order = [0, 3, 2, 1] if a["forget_gate_last"] else [0, 3, 1, 2]
     layer = _Layer(w, op, 4, order, optional)
     lasts = _last_cells(w, op, layer) if a["produce_cell"] else {}
@@ -144,10 +145,11 @@ def lstm(w: Writer, op: Operation) -> list[str]:
 
 
 def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | None:
-    """The slices that take the last step of the cells, by their direction; None where other steps are needed, too.
+    """Return the slices that take the last step of the cells, by direction, or None if other steps are used too.
 
-    Those of both directions at once, of which one half is the last step each, have the direction -1: nothing else may
-    use them than slices of that half.
+    A slice of both directions at once, only one half of which is the last step of each, has direction -1; it may be
+    used
+    only by slices of that half.
     """
     cells, found = op.outputs[1], dict[Tensor, int]()
     if cells in w.results:
@@ -175,7 +177,7 @@ def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | 
 
 @writes("gru")
 def gru(w: Writer, op: Operation) -> list[str]:
-    """GRU, with the reset behind the product or in front of it."""
+    """Write GRU, with the reset gate applied after or before the matmul."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
     layer = _Layer(w, op, 3, [1, 0, 2] if a["reset_gate_first"] else [0, 1, 2], optional)

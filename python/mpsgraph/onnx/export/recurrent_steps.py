@@ -1,7 +1,7 @@
-"""Recurrent layers step by step, by Scan, for what ONNX's own layers cannot say.
+"""Writers of recurrent layers step by step with Scan, for layers that ONNX's recurrent operators cannot express.
 
-Those are states that a mask drops, cells of every step, peepholes, gates that are turned round, and gates with other
-activations than their neighbours. What does not depend on the step before is computed for all steps at once.
+These layers mask states between steps, return the cells of every step, have peepholes or a flipped update gate, or use
+different gate activations. Everything independent of the previous step is computed for all steps at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LSTM_GATES = ["input", "forget", "cell", "output"]
 
 
 def by_steps(w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hidden: int) -> list[str]:
-    """The states of all steps, and of an LSTM its cells, of all directions."""
+    """Write a layer with Scan; return the states of all steps and directions and, for LSTM, the cells."""
     ways = [True, False][: 2 if op.attributes["bidirectional"] else 1]
     flags = [not first for first in ways] if len(ways) == 2 else [bool(op.attributes["reverse"])]
     layers = _Steps(w, op, gates, given, hidden, len(ways))
@@ -26,7 +26,7 @@ def by_steps(w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hid
 
 
 class _Steps:
-    """The operands of a recurrent operation, parted for each direction."""
+    """The operands of a recurrent operation, split by direction."""
 
     def __init__(self, w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hidden: int, ways: int) -> None:
         self.w, self.op, self.gates, self.hidden, self.ways = w, op, gates, hidden, ways
@@ -49,7 +49,7 @@ class _Steps:
         if "mask" in given:
             sizes = w.sizes((source, 0), (source, 1), ways * hidden)
             self.mask = self._parts(w.add("Expand", w.name(given["mask"]), sizes), 2, hidden)
-        self.extra: list[str] | None = None  # the peephole, or what the candidate's state has added
+        self.extra: list[str] | None = None  # The peephole of an LSTM or the secondary bias of a GRU.
         for key, width in (("peephole", 4 * hidden), ("secondary_bias", hidden)):
             if key in given:
                 self.extra = self._parts(w.reshape(w.name(given[key]), [ways * width]), 0, width)
@@ -66,7 +66,7 @@ class _Steps:
         return [zeros] * self.ways
 
     def way(self, i: int, backwards: bool) -> list[str]:
-        """One direction."""
+        """Write one direction and return its results for all steps."""
         w, body = self.w, Writer(self.w.opset, self.w)
         before = [w.fresh("state") for _ in self.states]
         step, kept = w.fresh("step"), w.fresh("kept")

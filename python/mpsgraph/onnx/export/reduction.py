@@ -1,4 +1,4 @@
-"""Reductions, means and variances, normalizations, cumulative sums, order."""
+"""Writers of reductions, moments, normalizations, cumulative operations, and sorting."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CUMULATIVE = {"cumulative_product": "Mul", "cumulative_minimum": "Min", "cumula
 
 
 def _axes(w: Writer, op: Operation) -> str:
-    """The axes as an operand; all of them when there are none."""
+    """Return the axes operand, which lists all axes if none are given."""
     axes = [int(axis) for axis in op.attributes["axes"]]
     return w.ints(axes or list(range(len(required_shape(op.inputs[0])))))
 
 
 @writes(*_REDUCTIONS)
 def reduction(w: Writer, op: Operation) -> str:
-    """Reductions that keep their axes with size 1."""
+    """Write a reduction that keeps the reduced axes with size 1."""
     if op.inputs[0].shape == ():
         return w.add("Identity", w.name(op.inputs[0]))
     return w.add(_REDUCTIONS[op.kind], w.name(op.inputs[0]), _axes(w, op), keepdims=1)
@@ -38,18 +38,19 @@ def reduction(w: Writer, op: Operation) -> str:
 
 @writes("reduction_and", "reduction_or")
 def of_flags(w: Writer, op: Operation) -> str:
-    """All and any: extrema of integers."""
+    """Write all or any as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"ONNX's reductions have no bits; the operand is {op.inputs[0].dtype}")
+        raise Unsaid(f"ONNX has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.add("Cast", w.name(op.inputs[0]), to=6)  # int32
     kind = "ReduceMin" if op.kind == "reduction_and" else "ReduceMax"
-    extremum = w.add(kind, numbers, _axes(w, op), keepdims=1)  # of nothing the largest or the smallest int32
+    # The result of an empty reduction is the largest or smallest int32.
+    extremum = w.add(kind, numbers, _axes(w, op), keepdims=1)
     return w.add("Greater", extremum, w.constant(np.asarray(0, np.int32)))
 
 
 @writes("reduction_arg_maximum", "reduction_arg_minimum")
 def place_of_extremum(w: Writer, op: Operation) -> str:
-    """ArgMax and ArgMin, whose int64 becomes int32."""
+    """Write ArgMax or ArgMin, converting its int64 result to int32."""
     kind = "ArgMax" if op.kind == "reduction_arg_maximum" else "ArgMin"
     places = w.add(kind, w.name(op.inputs[0]), axis=int(op.attributes["axis"]), keepdims=1)
     return w.cast(places, op.outputs[0].dtype)
@@ -57,7 +58,7 @@ def place_of_extremum(w: Writer, op: Operation) -> str:
 
 @writes("variance")
 def variance(w: Writer, op: Operation) -> str:
-    """The mean of the squares of what lies between x and its mean."""
+    """Write the mean of (x - mean)^2."""
     x, axes = w.name(op.inputs[0]), _axes(w, op)
     mean = w.name(op.inputs[1]) if len(op.inputs) > 1 else w.add("ReduceMean", x, axes, keepdims=1)
     centred = w.add("Sub", x, mean)
@@ -66,7 +67,7 @@ def variance(w: Writer, op: Operation) -> str:
 
 @writes("normalization")
 def normalization(w: Writer, op: Operation) -> str:
-    """gamma (x - mean) / sqrt(variance + epsilon) + beta; BatchNormalization where it says the same."""
+    """Write gamma (x - mean) / sqrt(variance + epsilon) + beta, as BatchNormalization if possible."""
     x, mean, variance, *more = op.inputs
     gamma = more.pop(0) if op.attributes["has_gamma"] else None
     beta = more.pop(0) if op.attributes["has_beta"] else None
@@ -81,7 +82,7 @@ def normalization(w: Writer, op: Operation) -> str:
 
 
 def _batch_normalization(w: Writer, op: Operation, x: Tensor, *operands: Tensor | None) -> str | None:
-    """BatchNormalization, if all four are there with an element for each channel of the last axis."""
+    """Write BatchNormalization, or return None unless all operands have one element per channel of the last axis."""
     shape = required_shape(x)
     if len(shape) < 2 or any(t is None or t.shape != shape[-1:] or shape[-1] < 1 for t in operands):
         return None
@@ -96,14 +97,14 @@ def _batch_normalization(w: Writer, op: Operation, x: Tensor, *operands: Tensor 
 
 @writes("cumulative_sum")
 def cumulative_sum(w: Writer, op: Operation) -> str:
-    """CumSum."""
+    """Write CumSum."""
     flags = {key: int(op.attributes[key]) for key in ("exclusive", "reverse")}
     return w.add("CumSum", w.name(op.inputs[0]), w.ints(axis_of(op)), **flags)
 
 
 @writes("cumulative_product", "cumulative_minimum", "cumulative_maximum")
 def cumulative(w: Writer, op: Operation) -> str:
-    """Scan along the axis, from what is neutral."""
+    """Write Scan along the axis, starting from the neutral element."""
     x, dtype, axis, shape = op.inputs[0], op.inputs[0].dtype, axis_of(op), required_shape(op.inputs[0])
     backwards, kind = int(op.attributes["reverse"]), _CUMULATIVE[op.kind]
     if 0 in shape:
@@ -131,7 +132,7 @@ def cumulative(w: Writer, op: Operation) -> str:
 
 @writes("top_k", "bottom_k")
 def top_k(w: Writer, op: Operation) -> list[str]:
-    """TopK, whose int64 places become int32."""
+    """Write TopK, converting its int64 indices to int32."""
     if len(op.inputs) > 2 and known_array(op.inputs[2]) is None:
         k = w.reshape(w.shape_operand(op.inputs[2]), [1])
     else:
@@ -143,7 +144,7 @@ def top_k(w: Writer, op: Operation) -> list[str]:
 
 @writes("sort", "arg_sort")
 def sort(w: Writer, op: Operation) -> str:
-    """TopK of all there is."""
+    """Write TopK with k equal to the size of the axis."""
     x, axis = w.name(op.inputs[0]), axis_of(op)
     size = w.add("Slice", w.add("Shape", x), w.ints([axis]), w.ints([axis + 1]))
     largest = int(op.attributes["descending"])
@@ -153,7 +154,7 @@ def sort(w: Writer, op: Operation) -> str:
 
 @writes("softmax_cross_entropy")
 def softmax_cross_entropy(w: Writer, op: Operation) -> str:
-    """-sum of labels log(softmax), its sum or mean over the losses."""
+    """Write -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of the losses."""
     source, labels = w.inputs(op)
     axis = axis_of(op, place=2)
     product = w.add("Mul", labels, w.add("LogSoftmax", source, axis=axis))

@@ -1,4 +1,4 @@
-"""Shapes, axes, slices, borders, tiles, blocks, casts."""
+"""Writers of shapes, axes, padding, tiling, space-depth rearrangement, and casts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END = np.iinfo(np.int64).max
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> str:
-    """Reshape; a size of 0 is meant, not copied."""
+    """Write Reshape, with zeros in the shape taken literally rather than as sizes to copy."""
     return w.add("Reshape", w.name(op.inputs[0]), w.shape_operand(op.inputs[1]), allowzero=_allow_zero(op))
 
 
@@ -26,19 +26,19 @@ def _allow_zero(op: Operation) -> int | None:
 
 @writes("broadcast_to")
 def broadcast_to(w: Writer, op: Operation) -> str:
-    """Expand."""
+    """Write Expand."""
     return w.add("Expand", w.name(op.inputs[0]), w.shape_operand(op.inputs[1]))
 
 
 @writes("transpose")
 def transpose(w: Writer, op: Operation) -> str:
-    """Transpose; of a transposed tensor, one of both."""
+    """Write Transpose, merged with a preceding one."""
     return w.transpose(w.name(op.inputs[0]), [int(axis) for axis in op.attributes["permutation"]])
 
 
 @writes("expand_dims", "squeeze")
 def axes_of_one(w: Writer, op: Operation) -> str:
-    """Unsqueeze and Squeeze; the latter of all axes of size 1 when none is named."""
+    """Write Unsqueeze or Squeeze; Squeeze without axes removes all axes of size 1."""
     axes = attribute(op, "axes")
     x = w.name(op.inputs[0])
     if op.kind == "squeeze":
@@ -48,25 +48,25 @@ def axes_of_one(w: Writer, op: Operation) -> str:
 
 @writes("flatten2d")
 def flatten2d(w: Writer, op: Operation) -> str:
-    """Flatten."""
+    """Write Flatten."""
     return w.add("Flatten", w.name(op.inputs[0]), axis=axis_of(op))
 
 
 @writes("shape_of")
 def shape_of(w: Writer, op: Operation) -> str:
-    """Shape, as int32."""
+    """Write Shape, converted to int32."""
     return w.cast(w.add("Shape", w.name(op.inputs[0])), op.outputs[0].dtype)
 
 
 @writes("cast")
 def cast(w: Writer, op: Operation) -> str:
-    """Cast."""
+    """Write Cast."""
     return w.cast(w.name(op.inputs[0]), op.outputs[0].dtype)
 
 
 @writes("concat")
 def concat(w: Writer, op: Operation) -> str:
-    """Concat; interleaved, of an axis more that is folded in again."""
+    """Write Concat. To interleave, concatenate along a new axis and merge it with the original one."""
     axis = int(op.attributes["axis"])
     if not op.attributes["interleave"]:
         return w.add("Concat", *w.inputs(op), axis=axis)
@@ -80,7 +80,7 @@ def concat(w: Writer, op: Operation) -> str:
 
 @writes("stack")
 def stack(w: Writer, op: Operation) -> str:
-    """Concat of tensors with an axis more."""
+    """Write Concat of tensors with a new axis."""
     axis = int(op.attributes["axis"])
     axis = axis + len(required_shape(op.outputs[0])) if axis < 0 else axis
     return w.add("Concat", *(w.add("Unsqueeze", name, w.ints([axis])) for name in w.inputs(op)), axis=axis)
@@ -88,14 +88,14 @@ def stack(w: Writer, op: Operation) -> str:
 
 @writes("split")
 def split(w: Writer, op: Operation) -> list[str]:
-    """Split by sizes."""
+    """Write Split with explicit sizes."""
     sizes = w.shape_operand(op.inputs[1]) if len(op.inputs) > 1 else w.ints(list(op.attributes["sizes"]))
     return w.add_several("Split", [w.name(op.inputs[0]), sizes], len(op.outputs), axis=int(op.attributes["axis"]))
 
 
 @writes("reverse")
 def reverse(w: Writer, op: Operation) -> str:
-    """Slice with strides of -1."""
+    """Write Slice with strides of -1."""
     rank = len(required_shape(op.inputs[0]))
     every = op.attributes["all_axes"]
     axes = list(range(rank)) if every else [int(axis) % rank for axis in attribute(op, "axes")]
@@ -108,12 +108,12 @@ def reverse(w: Writer, op: Operation) -> str:
 
 @writes("pad")
 def pad(w: Writer, op: Operation) -> str:
-    """Pad, in the modes that ONNX has."""
+    """Write Pad, for the modes supported by ONNX."""
     mode = op.attributes["mode"]
     if mode not in _MODES:
-        raise Unsaid(f"ONNX's Pad has no mode like '{mode}'")
+        raise Unsaid(f"ONNX's Pad does not support mode '{mode}'")
     if mode == "periodic" and w.opset < 19:
-        raise Unsaid("ONNX's Pad has 'wrap' from opset 19 on")
+        raise Unsaid("ONNX's Pad supports periodic padding only from opset 19: pass a higher opset")
     sizes = [int(v) for side in ("left", "right") for v in op.attributes[side]]
     operands = [w.name(op.inputs[0]), w.ints(sizes)]
     if mode == "constant" and op.attributes["value"] != 0:
@@ -123,23 +123,22 @@ def pad(w: Writer, op: Operation) -> str:
 
 @writes("tile")
 def tile(w: Writer, op: Operation) -> str:
-    """Tile."""
+    """Write Tile."""
     return w.add("Tile", w.name(op.inputs[0]), w.ints([int(v) for v in op.attributes["multiplier"]]))
 
 
 @writes("depth_to_space2d", "space_to_depth2d")
 def blocks(w: Writer, op: Operation) -> str:
-    """Blocks of the plane in the depth: one axis becomes three, or three become one, by Reshape and Transpose.
-
-    DepthToSpace has the channels in front; so the axes are brought there, and back.
-    """
+    """Write DepthToSpace or SpaceToDepth, moving channels to the front and back."""
     rank = len(required_shape(op.inputs[0]))
     keys = ("width_axis", "height_axis", "depth_axis")
     width, height, depth = (axis_of(op, key, 1 + i) for i, key in enumerate(keys))
     block, shuffle = int(op.attributes["block_size"]), bool(op.attributes["use_pixel_shuffle_order"])
     others = [axis for axis in range(rank) if axis not in (width, height, depth)]
     if len(others) != 1:
-        raise Unsaid(f"ONNX's {'DepthToSpace' if op.kind.startswith('depth') else 'SpaceToDepth'} takes rank 4")
+        raise Unsaid(
+            f"ONNX's {'DepthToSpace' if op.kind.startswith('depth') else 'SpaceToDepth'} needs a tensor of rank 4"
+        )
     forth = [*others, depth, height, width]
     back = [forth.index(axis) for axis in range(rank)]
     x = w.transpose(w.name(op.inputs[0]), forth)
@@ -147,10 +146,10 @@ def blocks(w: Writer, op: Operation) -> str:
         turned = w.add("DepthToSpace", x, blocksize=block, mode="CRD" if shuffle else "DCR")
         return w.transpose(turned, back)
     turned = w.add("SpaceToDepth", x, blocksize=block)
-    if shuffle:  # ONNX has (block y, block x, depth); this one has the depth first
+    if shuffle:  # ONNX orders the result as (block y, block x, depth), pixel shuffle as (depth, block y, block x).
         channels = required_shape(op.inputs[0])[depth]
         if channels < 0:
-            raise Unsaid("the depth must be known")
+            raise Unsaid("the size of the depth axis must be known")
         order = [b * channels + c for c in range(channels) for b in range(block**2)]
         turned = w.add("Gather", turned, w.ints(order), axis=1)
     return w.transpose(turned, back)
@@ -158,7 +157,7 @@ def blocks(w: Writer, op: Operation) -> str:
 
 @writes("coordinate_along_axis")
 def coordinate_along_axis(w: Writer, op: Operation) -> str:
-    """Range along an axis, in the result's shape."""
+    """Write Range along an axis, broadcast to the result's shape."""
     shape = required_shape(op.outputs[0])
     axis = axis_of_shape(op, len(shape))
     along = [-1 if i == axis else 1 for i in range(len(shape))]
@@ -172,7 +171,7 @@ def coordinate_along_axis(w: Writer, op: Operation) -> str:
 
 
 def axis_of_shape(op: Operation, rank: int) -> int:
-    """The axis of an operation whose first operand is a shape."""
+    """Return the non-negative axis of an operation whose first operand is a shape."""
     axis = attribute(op, "axis")
     axis = int(axis[0] if isinstance(axis, list) else axis)
     return axis + rank if axis < 0 else axis

@@ -1,6 +1,7 @@
-"""Slices that are read and slices that are written, at places that may be data.
+"""Writers of slices and slice updates, with constant or computed bounds.
 
-A slice is written axis by axis: what stands before it, what is new, what stands behind it, side by side.
+An update is written one axis at a time, as a concatenation of the data before the slice, the update, and the data after
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _END = np.iinfo(np.int64).max
 
 @writes("slice")
 def slice_(w: Writer, op: Operation) -> str:
-    """Slice; with masks that mean whole ranges, and axes that disappear."""
+    """Write Slice for bounds with start, end, and squeeze masks."""
     rank = len(required_shape(op.inputs[0]))
     x, a = w.name(op.inputs[0]), op.attributes
     squeezed = [axis for axis in range(rank) if int(a["squeeze_mask"]) >> axis & 1]
@@ -48,7 +49,10 @@ def slice_(w: Writer, op: Operation) -> str:
 
 
 def _ranges(op: Operation, place: int, rank: int) -> tuple[list[int], list[int], list[int]]:
-    """Known starts, ends and strides, of operands from a place on; what masks leave open reaches to the end."""
+    """Return constant starts, ends, and strides, which are attributes or the operands from index `place` on.
+
+    Masked bounds extend to the end of the axis.
+    """
     starts, ends, strides = (
         [int(v) for v in attribute(op, key, place + i)] for i, key in enumerate(("starts", "ends", "strides"))
     )
@@ -67,7 +71,7 @@ def _whole_start(a: dict[str, object], axis: int, starts: list[int]) -> bool:
 
 
 def spans(op: Operation, axis: int, start: int, end: int) -> bool:
-    """Is it a slice of the elements from start to end of one axis, and of all others?"""
+    """Return whether an operation slices one axis from start to end and keeps all other axes whole."""
     if op.kind != "slice" or len(op.inputs) > 1 or int(op.attributes["squeeze_mask"]):
         return False
     shape = required_shape(op.inputs[0])
@@ -85,23 +89,25 @@ def spans(op: Operation, axis: int, start: int, end: int) -> bool:
 
 
 def ends_of(op: Operation, axis: int, at_end: bool) -> bool:
-    """Is it a slice of the last element of an axis, or of the first?"""
+    """Return whether an operation slices the last element of an axis (`at_end`) or the first one."""
     return spans(op, axis, -1, _END) if at_end else spans(op, axis, 0, 1)
 
 
 @writes("dynamic_slice")
 def dynamic_slice(w: Writer, op: Operation) -> str:
-    """Slice from starts that are data, of a stated size; what reaches outside is cut off in ONNX, and no error."""
+    """Write Slice from computed starts and with given sizes. ONNX clips out-of-range slices instead of raising an
+    error.
+    """
     rank = len(required_shape(op.inputs[0]))
     starts, ends, strides = _places(w, op, 1, rank)
     return w.add("Slice", w.name(op.inputs[0]), starts, ends, w.ints(list(range(rank))), w.ints(strides))
 
 
 def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, list[int]]:
-    """Starts, ends and strides of a slice of a stated size, starts and sizes from an operand on."""
+    """Return the starts, ends, and strides of a slice whose starts and sizes are the operands from index `place` on."""
     strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
     if min(strides) < 1:
-        raise Unsaid("slices of a stated size backwards")
+        raise Unsaid("dynamic_slice with negative strides cannot be exported to ONNX")
     starts = w.shape_operand(op.inputs[place])
     if len(op.inputs) > place + 1:
         sizes = w.shape_operand(op.inputs[place + 1])
@@ -112,7 +118,7 @@ def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, 
         sizes = w.add("Add", reach, w.ints(1))
     ends = w.add("Add", starts, sizes)
     known = known_array(op.inputs[place])
-    if known is None or (known < 0).any():  # -1 + 1 is the end, not the front
+    if known is None or (known < 0).any():  # An end of -1 + 1 = 0 would mean the beginning of the axis.
         from_behind = w.add("And", w.add("Less", starts, w.ints(0)), w.add("Equal", ends, w.ints(0)))
         ends = w.add("Where", from_behind, w.ints(_END), ends)
     return starts, ends, strides
@@ -120,11 +126,11 @@ def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, 
 
 @writes("dynamic_slice_update_data")
 def dynamic_update(w: Writer, op: Operation) -> str:
-    """What stands before and behind the slice, and the update between them."""
+    """Write a slice update at computed starts, as a Concat of the data around the slice with the update."""
     rank = len(required_shape(op.inputs[0]))
     starts, ends, strides = _places(w, op, 2, rank)
     if max(strides) > 1:
-        raise Unsaid("writes a slice of a stated size with strides")
+        raise Unsaid("dynamic_slice_update_data with strides cannot be exported to ONNX")
     partly = _partial_axes(op)
     if not partly:
         return w.identity(w.name(op.inputs[1]))
@@ -137,13 +143,13 @@ def dynamic_update(w: Writer, op: Operation) -> str:
 
 
 def _partial_axes(op: Operation) -> list[int]:
-    """Axes along which the update may be shorter than the data."""
+    """Return the axes along which the update may be shorter than the data."""
     data, update = required_shape(op.inputs[0]), required_shape(op.inputs[1])
     return [axis for axis, (a, b) in enumerate(zip(data, update, strict=True)) if a != b or a < 0]
 
 
 def _written(w: Writer, data: str, update: str, places: dict[int, tuple[str, str]]) -> str:
-    """data with the update between the places of some axes, one axis after the other."""
+    """Write `update` between the given (start, end) pairs of `data`, one axis at a time."""
     axis, *more = places
     (start, end), on = places[axis], w.ints([axis])
     before, behind = w.add("Slice", data, w.ints([0]), start, on), w.add("Slice", data, end, w.ints([_END]), on)
@@ -154,7 +160,7 @@ def _written(w: Writer, data: str, update: str, places: dict[int, tuple[str, str
 
 @writes("slice_update_data")
 def update(w: Writer, op: Operation) -> str:
-    """Known places: those between stay by Concat, with strides by ScatterND along one axis after the other."""
+    """Write a slice update at constant positions with ScatterND, one axis at a time."""
     shape, rank = required_shape(op.inputs[0]), len(required_shape(op.inputs[0]))
     starts, ends, strides = _ranges(op, 2, rank)
     new = w.name(op.inputs[1])
@@ -166,7 +172,7 @@ def update(w: Writer, op: Operation) -> str:
         if (starts[axis], strides[axis]) == (0, 1) and ends[axis] in (_END, shape[axis]) and axis not in squeezed:
             continue
         if shape[axis] < 0:
-            raise Unsaid("writes along an axis whose size must be known")
+            raise Unsaid("the size of every axis that the update covers only partly must be known")
         if axis in squeezed:
             spans[axis] = range(starts[axis] % shape[axis], starts[axis] % shape[axis] + 1)
             continue
@@ -179,7 +185,7 @@ def _given(bound: int) -> int | None:
 
 
 def _at_places(w: Writer, data: str, new: str, spans: dict[int, range], rank: int) -> str:
-    """data with what is new at ranges of some axes."""
+    """Write `new` at the given ranges of `data`, one axis at a time."""
     if not spans:
         return w.identity(new)
     axis, *more = spans

@@ -1,4 +1,4 @@
-"""The operators, one file a group. Importing this package enters them all in the registry's table."""
+"""Translations of ONNX operators, one file per group. Importing this package registers all of them."""
 
 from . import (  # noqa: F401
     activations,

@@ -1,4 +1,4 @@
-"""Small compositions that several groups of operators use."""
+"""Small compositions shared by several groups of operators."""
 
 from __future__ import annotations
 
@@ -13,54 +13,58 @@ from ...errors import ShapeError
 from .._registry import Node
 
 NARROW = ("float16", "bfloat16")
-MOST_WHILE_READ = 2**28  # of an array that is made while a file is read, from numbers in it
+MOST_WHILE_READ = 2**28  # Maximum size of an array whose size is determined by numbers in the file.
 
 
 def cast(node: Node, x: Tensor, dtype: DType) -> Tensor:
-    """x in another dtype, or itself."""
+    """Return x converted to a dtype, or x itself if it already has that dtype."""
     return x if x.dtype == dtype else node.g.cast(x, dtype)
 
 
 def in_float32(node: Node, x: Tensor) -> Tensor:
-    """Half types as float32; others as they are."""
+    """Convert float16 and bfloat16 to float32, and return other tensors unchanged."""
     return cast(node, x, float32) if str(x.dtype) in NARROW else x
 
 
 def widely(node: Node, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """function(x), of half types with everything in between in float32."""
+    """Apply a function, computing it in float32 for float16 and bfloat16 inputs."""
     return cast(node, function(in_float32(node, x)), x.dtype)
 
 
 def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """function(x) computed in another dtype, the result in x's own."""
+    """Apply a function in another dtype and convert the result back."""
     return cast(node, function(cast(node, x, dtype)), x.dtype)
 
 
 def folded(tensors: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """function over several operands, from the left."""
+    """Fold a binary function over operands from the left."""
     return reduce(function, tensors)
 
 
 def require_few(count: int) -> None:
-    """ShapeError when nobody can mean so many elements, before their memory is taken: some systems give it and end the
-    process that uses it."""
+    """Raise ShapeError if an array determined by the file would be unreasonably large.
+
+    Checking before allocation matters on systems that overcommit memory and later kill the process.
+    """
     if count > MOST_WHILE_READ:
-        raise ShapeError(f"{count} elements are computed while the file is read; at most {MOST_WHILE_READ} are taken")
+        raise ShapeError(
+            f"importing the file requires an array of {count} elements, but the maximum is {MOST_WHILE_READ}"
+        )
 
 
 def counted(count: int, dtype: Any = np.float64) -> np.ndarray:
-    """0 to count - 1, of a number in the file. Errors: ShapeError when it is too large."""
+    """Return the integers from 0 to count - 1, or raise ShapeError if count is unreasonably large."""
     require_few(count)
     return np.arange(count, dtype=dtype)
 
 
 def sizes(node: Node, x: Tensor) -> Tensor | list[int]:
-    """x's shape: as ints when it is known, else as an int64 tensor."""
+    """Return the shape of x, as a list if it is known and as an int64 tensor otherwise."""
     if x.shape is not None and min(x.shape, default=0) >= 0:
         return list(x.shape)
     return node.g.cast(node.g.shape_of(x), int64)
 
 
 def as_vectors(node: Node, *operands: Tensor) -> tuple[Tensor, ...]:
-    """Operands of rank 0 as vectors of one element, as torch takes them along an axis; others as they are."""
+    """Reshape operands of rank 0 to shape (1,), as torch does for operations along an axis."""
     return tuple(x if node.rank(x) else node.g.reshape(x, (1,)) for x in operands)

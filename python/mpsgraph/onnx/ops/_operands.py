@@ -1,4 +1,4 @@
-"""A node whose operands were changed before the function of another operator sees it."""
+"""A node with some operands replaced, for delegating to the translation of another operator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .._registry import Node
 
 
 class WithOperands(Node):
-    """The node with the first `count` operands, some of them replaced by tensors, as an operator of another name."""
+    """A view of a node with `count` operands, some replaced by tensors, and optionally another operator name."""
 
     def __init__(self, node: Node, given: Mapping[int, Tensor], count: int, op: str | None = None) -> None:
-        self.__dict__.update(node.__dict__)  # attributes that are asked for count for both
+        self.__dict__.update(node.__dict__)  # Shares the record of attributes that were read.
         self._given = dict(given)
         self.inputs = [*node.inputs, *[""] * count][:count]
         self.op = op or node.op

@@ -1,4 +1,4 @@
-"""What ai.onnx.ml's classifiers and regressors do with their scores: labels, a second class, transforms."""
+"""Score handling shared by ai.onnx.ml's classifiers and regressors: labels, binary scores, and transforms."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def transform_of(node: Node) -> str:
-    """The node's post_transform by name. GraphError for one that does not exist."""
+    """Return the name of the node's post_transform, or raise GraphError if it is invalid."""
     name: Any = node.attribute("post_transform", "NONE" if node.op != "TreeEnsemble" else 0)
     name = _TRANSFORMS[name] if isinstance(name, int) and 0 <= name < len(_TRANSFORMS) else name
     if name not in _TRANSFORMS:
-        raise GraphError(f"post_transform {name!r} must be one of {', '.join(_TRANSFORMS)}")
+        raise GraphError(f"post_transform must be one of {', '.join(_TRANSFORMS)}, got {name!r}")
     return str(name)
 
 
 def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
-    """Scores (n, classes) after a transform."""
+    """Apply a transform to scores of shape (n, classes)."""
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "NONE": lambda x: x,
         "SOFTMAX": lambda x: node.g.softmax(x, 1),
@@ -39,7 +39,7 @@ def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
 
 
 def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
-    """Softmax in which zeros stay: they count for nothing, but for the maximum that is taken off before e^x."""
+    """Softmax that leaves zeros out of the sum, and multiplies them by exp(-max) instead."""
     g = node.g
     top = g.reduction_maximum(x, 1)
     power = g.exponent(g.subtraction(x, top))
@@ -49,7 +49,10 @@ def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
 
 
 def _probit(node: Node, x: Tensor) -> Tensor:
-    """sqrt(2) erf^-1(2 x - 1) by Winitzki's formula, which ONNX Runtime and the reference use too: within 0.004."""
+    """Approximate sqrt(2) erfinv(2 x - 1) to within 0.004 by Winitzki's formula.
+
+    ONNX Runtime and the reference implementation use the same formula.
+    """
     g = node.g
     y = g.subtraction(g.multiplication(x, 2.0), 1.0)
     log = g.logarithm(g.multiplication(g.subtraction(1.0, y), g.addition(y, 1.0)))
@@ -60,27 +63,31 @@ def _probit(node: Node, x: Tensor) -> Tensor:
 
 
 def with_other_class(node: Node, score: Tensor, transform: str, complements: bool) -> Tensor:
-    """(n, 2) from the score (n, 1) of the second of two classes.
+    """Return scores (n, 2) from scores (n, 1) of the second of two classes.
 
-    Where scores are probabilities (`complements`) the first class has 1 - score, else its negative; softmaxes are not
-    taken of such a pair.
+    The first class gets 1 - score if scores are probabilities (`complements`), and -score otherwise. Softmax is not
+    applied
+    to such a pair.
     """
     g = node.g
     if transform == "LOGISTIC":
         return g.sigmoid(g.concat([g.negative(score), score], 1))
     if transform == "PROBIT":
-        raise UnsupportedError("post_transform PROBIT of one score for two classes, for which ONNX has no rule")
+        raise UnsupportedError("post_transform PROBIT is not supported for two classes with a single score")
     return g.concat([g.subtraction(1.0, score) if complements else g.negative(score), score], 1)
 
 
 def labels_of(node: Node, numbers: str) -> tuple[list[int] | None, list[str] | None]:
-    """The classes' labels as numbers or as names; None for those that are not given."""
+    """Return the class labels as numbers and as strings, with None for those not given."""
     return node.attribute(numbers, None), node.attribute("classlabels_strings", None)
 
 
 def labelled(node: Node, place: Tensor, numbers: Sequence[int] | None, names: Sequence[str] | None) -> Tensor:
-    """The labels of classes by their places (n): numbers; or, as there are no strings here, the places themselves,
-    whose names the model has in `classes`."""
+    """Return the labels for class indices of shape (n,).
+
+    Numeric labels are returned as numbers. String labels are returned as indices, and their names are recorded in the
+    model's `classes`.
+    """
     g = node.g
     if names:
         result = cast(node, place, int64)
@@ -92,9 +99,9 @@ def labelled(node: Node, place: Tensor, numbers: Sequence[int] | None, names: Se
 
 
 def rows_of(node: Node, i: int = 0) -> Tensor:
-    """Operand i as rows of features (n, features) of floating point; a vector is one row."""
+    """Return operand i as floating-point features of shape (n, features); a vector becomes a single row."""
     g, x = node.g, node.tensor(i)
     x = x if x.dtype.is_float else g.cast(x, "float32")
     if node.rank(x) > 2:
-        raise ShapeError(f"features must be a vector or rows, came {x.shape}")
+        raise ShapeError(f"features must have rank 1 or 2, got shape {x.shape}")
     return x if node.rank(x) == 2 else g.expand_dims(x, 0)

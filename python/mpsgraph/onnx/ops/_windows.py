@@ -1,7 +1,7 @@
-"""Windows over spatial axes: strides, dilations, paddings and result sizes, as Conv and the pools state them.
+"""Strides, dilations, padding, and output sizes of the windows in Conv and pooling operators.
 
-ONNX's layout is batch, channels, then any number of spatial axes. MPSGraph's windows have two or three, so a single
-axis gets a neighbour of size 1.
+ONNX's layout is batch, channels, then any number of spatial axes. MPSGraph's windows have two or three spatial axes, so
+an axis of size 1 is added to 1-D inputs.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ from .._registry import Node
 
 @dataclass
 class Window:
-    """One entry for each spatial axis."""
+    """Window parameters, one entry per spatial axis."""
 
     kernel: list[int]
     strides: list[int]
     dilations: list[int]
     before: list[int]
     after: list[int]
-    style: str | None = None  # TF_SAME or ONNX_SAME_LOWER while the sizes that decide the padding are not known
+    style: str | None = None  # TF_SAME or ONNX_SAME_LOWER if the padding depends on dynamic sizes.
 
     @property
     def reach(self) -> list[int]:
-        """How many elements a window spans."""
+        """The number of elements from the first to the last one in the window, per axis."""
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
     def sizes(self, inputs: Sequence[int], ceil_mode: bool = False) -> list[int]:
-        """The result's sizes. With ceil_mode a last window may stick out, but must begin before the padding behind."""
+        """Return the output sizes.
+
+        With ceil_mode, the last window may extend past the end, but must not begin in the trailing padding.
+        """
         result = []
         for n, r, s, b, a in zip(inputs, self.reach, self.strides, self.before, self.after, strict=True):
             room = n + b + a - r
@@ -40,23 +43,30 @@ class Window:
             if ceil_mode and (count - 1) * s >= n + b:
                 count -= 1
             if room < 0 and not (ceil_mode and count > 0):
-                raise ShapeError(f"a window of {r} does not fit into {n} elements with {b} and {a} of padding")
+                raise ShapeError(
+                    f"a window spanning {r} elements does not fit into {n} elements padded by {b} before and {a} after"
+                )
             result.append(count)
         return result
 
 
 def window_of(node: Node, x: Tensor, kernel: Sequence[int]) -> Window:
-    """The window that the node's attributes state. ShapeError when they do not fit."""
+    """Return the window specified by the node's attributes, or raise ShapeError if they are inconsistent."""
     count = node.rank(x) - 2
     if count < 1 or len(kernel) != count:
-        raise ShapeError(f"a kernel of {len(kernel)} axes for an operand {x.shape} with {count} spatial axes")
+        raise ShapeError(f"kernel must have {count} axes for an operand of shape {x.shape}, got {len(kernel)}")
     strides = node.attribute("strides", [1] * count)
     dilations = node.attribute("dilations", [1] * count)
     pads = node.attribute("pads", [0] * (2 * count))
     if len(strides) != count or len(dilations) != count or len(pads) != 2 * count:
-        raise ShapeError(f"strides {strides}, dilations {dilations} and pads {pads} do not fit {count} spatial axes")
+        raise ShapeError(
+            f"strides and dilations need {count} entries and pads {2 * count} for {count} spatial axes, got strides "
+            f"{strides}, dilations {dilations}, and pads {pads}"
+        )
     if min(*strides, *dilations, *kernel) < 1:
-        raise ShapeError(f"kernel {list(kernel)}, strides {strides} and dilations {dilations} must be positive")
+        raise ShapeError(
+            f"kernel, strides, and dilations must be positive, got {list(kernel)}, {strides}, and {dilations}"
+        )
     window = Window(list(kernel), list(strides), list(dilations), list(pads[:count]), list(pads[count:]))
     auto = node.attribute("auto_pad", "NOTSET")
     if auto == "VALID":
@@ -70,27 +80,27 @@ def window_of(node: Node, x: Tensor, kernel: Sequence[int]) -> Window:
             less, more = total // 2, total - total // 2
             window.before[i], window.after[i] = (less, more) if auto == "SAME_UPPER" else (more, less)
     elif auto != "NOTSET":
-        raise GraphError(f"auto_pad {auto!r}")
+        raise GraphError(f"auto_pad must be NOTSET, VALID, SAME_UPPER, or SAME_LOWER, got {auto!r}")
     return window
 
 
 def planar(node: Node, x: Tensor) -> Tensor:
-    """x with two spatial axes or more: a single one gets a neighbour before it."""
+    """Return x with at least two spatial axes, adding one of size 1 if there is only one."""
     return node.g.expand_dims(x, 2) if node.rank(x) == 3 else x
 
 
 def like_before(node: Node, y: Tensor, window: Window) -> Tensor:
-    """A result without the neighbour that `planar` gave."""
+    """Remove the axis that `planar` added."""
     return node.g.squeeze(y, [2]) if len(window.kernel) == 1 else y
 
 
 def pair(values: Sequence[int], missing: int) -> list[int]:
-    """Two entries or more: the neighbour's comes first."""
+    """Return values for at least two spatial axes, with `missing` in front for an added axis."""
     return [missing, *values] if len(values) == 1 else list(values)
 
 
 def padding_of(window: Window, leading: int = 0) -> Any:
-    """As the methods of Graph take it, with axes before the spatial ones that are not padded."""
+    """Return the padding argument for Graph methods, with `leading` unpadded axes in front."""
     if window.style:
         return window.style
     pairs = zip(pair(window.before, 0), pair(window.after, 0), strict=True)

@@ -1,4 +1,4 @@
-"""Activation functions, as compositions where MPSGraph has no operation for them."""
+"""Translations of activation functions, composed of several operations where MPSGraph has no equivalent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parametric_relu(node: Node) -> Results:
     g = node.g
     if node.version >= 7:
         x, slope = pair(node)
-    else:  # one slope a channel, which is axis 1
+    else:  # One slope per channel, along axis 1.
         x, slope = node.tensor(0), node.tensor(1)
         if node.rank(x) > 2 and slope.shape != (1,):
             slope = g.expand_dims(slope, list(range(1, node.rank(x) - 1)))
@@ -38,7 +38,10 @@ def parametric_relu(node: Node) -> Results:
 
 
 def elu_of(node: Node, x: Tensor, alpha: float) -> Tensor:
-    """x above 0, alpha (e^x - 1) below; NaN stays. The exponent sees no large x, so that no gradient is infinite."""
+    """Return x where x > 0 and alpha (exp(x) - 1) elsewhere; NaN propagates.
+
+    x is clamped to non-positive values before exponentiation so that gradients stay finite.
+    """
     g = node.g
     low = g.minimum_with_nan_propagation(x, 0.0)
     below = g.multiplication(g.subtraction(g.exponent(low), 1.0), alpha)
@@ -62,7 +65,7 @@ def selu(node: Node) -> Results:
 
 @operator("Celu", upto=28)
 def celu(node: Node) -> Results:
-    """x above 0, alpha (e^(x / alpha) - 1) below."""
+    """Translate Celu: x where x > 0, and alpha (exp(x / alpha) - 1) elsewhere."""
     g, alpha = node.g, node.attribute("alpha", 1.0)
 
     def of(x: Tensor) -> Tensor:
@@ -81,7 +84,7 @@ def gelu(node: Node) -> Results:
 def _gelu(node: Node, x: Tensor) -> Tensor:
     g, approximate = node.g, node.attribute("approximate", "none")
     if approximate not in ("none", "tanh"):
-        raise GraphError(f"approximate {approximate!r} must be none or tanh")
+        raise GraphError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
     if approximate == "tanh":
         cube = g.multiplication(g.square(x), x)
         inner = g.multiplication(g.addition(x, g.multiplication(cube, 0.044715)), math.sqrt(2 / math.pi))
@@ -92,7 +95,7 @@ def _gelu(node: Node, x: Tensor) -> Tensor:
 
 
 def hard_sigmoid_of(node: Node, x: Tensor, alpha: float, beta: float) -> Tensor:
-    """alpha x + beta, kept between 0 and 1."""
+    """Return alpha x + beta, clamped to the range 0 to 1."""
     g = node.g
     return g.clamp(g.addition(g.multiplication(x, alpha), beta), 0.0, 1.0)
 
@@ -109,7 +112,7 @@ def hard_swish(node: Node) -> Results:
 
 
 def softplus_of(node: Node, x: Tensor) -> Tensor:
-    """ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|), which does not overflow."""
+    """Return ln(1 + exp(x)) as max(x, 0) + ln(1 + exp(-|x|)), which does not overflow."""
     g = node.g
     return g.addition(g.relu(x), g.logarithm(g.addition(g.exponent(g.negative(g.absolute(x))), 1.0)))
 
@@ -143,10 +146,10 @@ def _swish(node: Node, x: Tensor) -> Tensor:
 
 @operator("SwiGLU", upto=28)
 def gated_swish(node: Node) -> Results:
-    """swish(a) b; the operands are not broadcast."""
+    """Translate SwiGLU: swish(a) * b, without broadcasting."""
     a, b = node.tensor(0), node.tensor(1)
     if node.rank(a) != node.rank(b):
-        raise ShapeError(f"operands {a.shape} and {b.shape} must have one shape")
+        raise ShapeError(f"operands must have the same shape, got {a.shape} and {b.shape}")
     product = node.g.multiplication(_swish(node, in_float32(node, a)), in_float32(node, b))
     return cast(node, product, a.dtype)
 
@@ -159,7 +162,7 @@ def thresholded_relu(node: Node) -> Results:
 
 @operator("Shrink", upto=9)
 def shrink(node: Node) -> Results:
-    """x + bias below -lambd, x - bias above lambd, else 0: also for NaN, which lies on neither side."""
+    """Translate Shrink: x + bias where x < -lambd, x - bias where x > lambd, and 0 elsewhere, including for NaN."""
     g, x = node.g, node.tensor(0)
     bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
     if not x.dtype.is_float:
@@ -168,9 +171,9 @@ def shrink(node: Node) -> Results:
     return g.select(g.less_than(x, -limit), g.addition(x, bias), outside)
 
 
-# --- over an axis ---------------------------------------------------------------------------------------------------
+# --- along an axis --------------------------------------------------------------------------------------------------
 def _over_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """A function over one axis; before version 13 over all axes from there on, taken as one."""
+    """Apply a function along one axis, or before version 13 along all axes from that one on, flattened."""
     g, x = node.g, node.tensor(0)
     if node.version >= 13:
         return function(x, node.axis(x, node.attribute("axis", -1)))

@@ -1,6 +1,7 @@
-"""Attention in its forms, and what goes with it: rotary positions, recurrences over keys and values, causal filters.
+"""Translations of attention operators, rotary embedding, linear attention, and causal convolution.
 
-Scores, weights and states of half types are kept in float32; a query that may look at no key gives zeros.
+Scores, weights, and states are kept in float32 for float16 and bfloat16 inputs. A query whose keys are all masked
+returns zeros.
 """
 
 from __future__ import annotations
@@ -15,34 +16,38 @@ from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
 
 PREVIEW = "ai.onnx.preview"
-MOST_STEPS = 4096  # of a recurrence
+MOST_STEPS = 4096  # Maximum number of steps to unroll a recurrence.
 
 
 # --- heads ----------------------------------------------------------------------------------------------------------
 def _of_heads(node: Node, x: Tensor, heads: int) -> Tensor:
-    """(batch, heads, steps, size) of (batch, steps, heads x size); one of four axes as it is."""
+    """Reshape (batch, steps, heads x size) to (batch, heads, steps, size); a tensor of rank 4 is returned unchanged."""
     if node.rank(x) == 4:
         return x
     if node.rank(x) != 3 or heads < 1 or node.size(x, 2) % heads:
-        raise ShapeError(f"{x.shape} is not (batch, steps, size) with a size for each of {heads} heads")
+        raise ShapeError(
+            f"the operand must have shape (batch, steps, size) with a size divisible by {heads} heads, got {x.shape}"
+        )
     parts = [node.dim(x, 0), node.dim(x, 1), heads, node.size(x, 2) // heads]
     return node.g.transpose(node.reshape(x, parts), [0, 2, 1, 3])
 
 
 def _side_by_side(node: Node, x: Tensor) -> Tensor:
-    """(batch, steps, heads x size) of (batch, heads, steps, size)."""
+    """Reshape (batch, heads, steps, size) to (batch, steps, heads x size)."""
     turned = node.g.transpose(x, [0, 2, 1, 3])
     sizes = [node.dim(turned, 0), node.dim(turned, 1), node.product([node.dim(turned, 2), node.dim(turned, 3)])]
     return node.reshape(turned, sizes)
 
 
 def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """a @ b for each head, where several heads of a in a row share one of b."""
+    """Return a @ b per head, where consecutive groups of heads in a share a head of b."""
     g, heads, shared = node.g, node.size(a, 1), node.size(b, 1)
     if heads == shared:
         return g.matrix_multiplication(a, b)
     if shared < 1 or heads % shared:
-        raise ShapeError(f"{heads} heads of queries cannot share {shared} of keys and values")
+        raise ShapeError(
+            f"the number of query heads must be a multiple of the number of key/value heads, got {heads} and {shared}"
+        )
     rows = node.dim(a, 2)
     together = node.reshape(a, [node.dim(a, 0), shared, node.product([heads // shared, rows]), node.dim(a, 3)])
     product = g.matrix_multiplication(together, b)
@@ -50,7 +55,7 @@ def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _weights(node: Node, scores: Tensor, masked: bool) -> Tensor:
-    """Softmax over keys; zeros where all scores are -inf."""
+    """Return the softmax over keys, with zeros where all scores are -inf."""
     g = node.g
     if not masked:
         return g.softmax(scores, 3)
@@ -59,13 +64,13 @@ def _weights(node: Node, scores: Tensor, masked: bool) -> Tensor:
 
 
 def _wide(node: Node, *tensors: Tensor) -> DType:
-    """The type of scores: at least float32, float64 where an operand or softmax_precision is that."""
+    """Return the dtype for scores: float64 if an operand or softmax_precision has it, and float32 otherwise."""
     stated = node.dtype_attribute("softmax_precision") if node.has_attribute("softmax_precision") else float32
     return float64 if float64 in (stated, *(x.dtype for x in tensors)) else float32
 
 
 def _scaled_product(node: Node, q: Tensor, k: Tensor) -> Tensor:
-    """q k^T times the scale, whose root each gets."""
+    """Return q k^T scaled, with the square root of the scale applied to each operand."""
     g, scale = node.g, node.attribute("scale", 0.0) or 1 / math.sqrt(node.size(q, 3))
     root = math.sqrt(abs(scale))
     left, right = g.multiplication(q, root), g.multiplication(k, math.copysign(root, scale))
@@ -75,32 +80,35 @@ def _scaled_product(node: Node, q: Tensor, k: Tensor) -> Tensor:
 # --- attention ------------------------------------------------------------------------------------------------------
 @operator("Attention", upto=25)
 def attention(node: Node) -> Results:
-    """softmax(cap(q k^T scale) + bias) v; results: y, all keys, all values, scores at the stage that is asked for."""
+    """Translate Attention: softmax(cap(q k^T scale) + bias) v.
+
+    Returns y, all keys, all values, and the scores at the requested stage.
+    """
     g = node.g
     given = [node.tensor(i) for i in range(3)]
     q_heads, kv_heads = node.attribute("q_num_heads", 0), node.attribute("kv_num_heads", 0)
     q, k, v = (_of_heads(node, x, h) for x, h in zip(given, (q_heads, kv_heads, kv_heads), strict=True))
     if node.has(4) != node.has(5):
-        raise GraphError("past_key and past_value are given together or not at all")
+        raise GraphError("past_key and past_value must be given together, but one of them is missing")
     if node.has(4):
         k, v = g.concat([node.tensor(4), k], 2), g.concat([node.tensor(5), v], 2)
     kind, wide = q.dtype, _wide(node, q, k)
     stages = [_scaled_product(node, cast(node, q, wide), cast(node, k, wide))]
     cap = node.attribute("softcap", 0.0)
     if cap < 0:
-        raise GraphError(f"softcap {cap} must not be negative")
+        raise GraphError(f"softcap must not be negative, got {cap}")
     stages.append(g.multiplication(g.tanh(g.division(stages[0], cap)), cap) if cap else stages[0])
     biased, masked = _biased(node, stages[1], q, k)
     stages += [biased, _weights(node, biased, masked)]
     y = cast(node, _product(node, stages[3], cast(node, v, wide)), kind)
     mode = node.attribute("qk_matmul_output_mode", 0)
     if mode not in range(4):
-        raise GraphError(f"qk_matmul_output_mode {mode} must be 0, 1, 2 or 3")
+        raise GraphError(f"qk_matmul_output_mode must be 0, 1, 2, or 3, got {mode}")
     return [y if node.rank(given[0]) == 4 else _side_by_side(node, y), k, v, cast(node, stages[mode], kind)]
 
 
 def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, bool]:
-    """Scores with the mask and the limits applied, -inf for keys that are not looked at; are there any?"""
+    """Apply masks and limits to scores, with -inf for excluded keys; also return whether any were applied."""
     g, masked = node.g, False
     if node.has(3):
         mask, masked = node.tensor(3), True
@@ -112,7 +120,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
     lengths = None
     if node.has(6):
         if node.has(4):
-            raise GraphError("nonpad_kv_seqlen is not given together with past_key")
+            raise GraphError("nonpad_kv_seqlen cannot be combined with past_key")
         lengths = g.reshape(g.cast(node.tensor(6), int64), [-1, 1, 1, 1])
     if not causal and left < 0 and right < 0 and lengths is None:
         return scores, masked
@@ -122,7 +130,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
     offset = _offset(node, lengths, rows)
     place = row if offset is None else g.addition(row, offset)
     seen: list[Tensor] = []
-    if causal or right >= 0:  # a causal query sees nothing behind itself, whatever the window
+    if causal or right >= 0:  # A causal query excludes all later keys regardless of the window.
         last = place if causal or right == 0 else g.addition(place, right)
         seen.append(g.less_than_or_equal_to(column, last))
     if left >= 0:
@@ -135,7 +143,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
 
 
 def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | None:
-    """How many keys there are before the first query; None when there are none."""
+    """Return the number of keys before the first query, or None if there are none."""
     g = node.g
     if lengths is not None:
         return g.subtraction(lengths, rows)
@@ -146,16 +154,18 @@ def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | 
 
 
 def _as_long(node: Node, mask: Tensor, k: Tensor) -> Tensor:
-    """A mask that is shorter than there are keys excludes those behind."""
+    """Extend a mask to the number of keys, excluding the keys past its end."""
     g, have, wanted = node.g, node.dims(mask)[-1] if node.rank(mask) else 1, node.dims(k)[2]
     if have == 1 or have == wanted:
         return mask
     if have < 0 or wanted < 0:
-        if not node.has(6):  # only caches that are written from outside have keys which no mask speaks of
+        if not node.has(6):  # Only externally managed caches can have keys past the end of the mask.
             return mask
         have, wanted = node.size(mask, -1), node.size(k, 2)
     if have > wanted:
-        raise ShapeError(f"a mask {mask.shape} for {wanted} keys")
+        raise ShapeError(
+            f"the last axis of the mask must have at most {wanted} elements, one per key, got {mask.shape}"
+        )
     behind = [0] * (node.rank(mask) - 1) + [wanted - have]
     if mask.dtype != bool_:
         return g.pad(mask, [0] * node.rank(mask), behind, "constant", -math.inf)
@@ -165,15 +175,18 @@ def _as_long(node: Node, mask: Tensor, k: Tensor) -> Tensor:
 
 @operator("FlexAttention", upto=1, domain=PREVIEW)
 def flex_attention(node: Node) -> Results:
-    """Attention whose scores and weights the model's own subgraphs change; a query without keys is theirs to mind."""
+    """Translate FlexAttention, whose subgraphs modify scores and weights.
+
+    The subgraphs themselves must handle queries whose keys are all masked.
+    """
     q, k, v = (node.tensor(i) for i in range(3))
     if any(node.rank(x) != 4 for x in (q, k, v)):
-        raise ShapeError(f"{q.shape}, {k.shape} and {v.shape} must have four axes")
+        raise ShapeError(f"query, key, and value must have rank 4, got {q.shape}, {k.shape}, and {v.shape}")
     wide = _wide(node, q, k, v)
     stated = node.dtype_attribute("softmax_precision") if node.has_attribute("softmax_precision") else wide
 
     def changed(name: str, x: Tensor) -> Tensor:
-        """A subgraph sees the type that the node states."""
+        """Apply a subgraph to x, converted to the node's softmax precision."""
         if not node.has_attribute(name):
             return x
         (result,) = node.importer.subgraph(node.attribute(name), [cast(node, x, stated)])
@@ -184,22 +197,25 @@ def flex_attention(node: Node) -> Results:
     return cast(node, _product(node, weights, cast(node, v, wide)), q.dtype)
 
 
-# --- positions ------------------------------------------------------------------------------------------------------
+# --- rotary embedding -----------------------------------------------------------------------------------------------
 @operator("RotaryEmbedding", upto=23)
 def rotary_embedding(node: Node) -> Results:
-    """Pairs of elements turned by the angle of their position."""
+    """Translate RotaryEmbedding, which rotates pairs of elements by position-dependent angles."""
     g, given = node.g, node.tensor(0)
     heads = node.attribute("num_heads", 0)
     x = in_float32(node, _of_heads(node, given, heads))
     size = node.size(x, 3)
     turning = node.attribute("rotary_embedding_dim", 0) or size
     if turning % 2 or not 0 < turning <= size:
-        raise ShapeError(f"rotary_embedding_dim {turning} must be even and at most the size of a head, {size}")
+        raise ShapeError(f"rotary_embedding_dim must be even and at most the head size {size}, got {turning}")
     caches = [in_float32(node, node.tensor(i)) for i in (1, 2)]
     if node.has(3):
         caches = [g.gather(cache, node.tensor(3), 0, out_of_range="error") for cache in caches]
     if any(node.size(cache, -1) != turning // 2 for cache in caches):
-        raise ShapeError(f"caches {caches[0].shape} and {caches[1].shape} for {turning // 2} angles")
+        raise ShapeError(
+            f"the last axis of cos_cache and sin_cache must have {turning // 2} elements, got {caches[0].shape} and "
+            f"{caches[1].shape}"
+        )
     cosine, sine = (g.expand_dims(cache, 1) for cache in caches)
     part, rest = (x, None) if turning == size else g.split(x, [turning, size - turning], 3)
     interleaved = node.attribute("interleaved", 0)
@@ -222,10 +238,13 @@ def rotary_embedding(node: Node) -> Results:
 # --- recurrences ----------------------------------------------------------------------------------------------------
 @operator("LinearAttention", upto=27)
 def linear_attention(node: Node) -> Results:
-    """A state of keys beside values, which each step decays, corrects and adds to, and each query reads."""
+    """Translate LinearAttention.
+
+    Each step decays, corrects, and adds to a state of keys times values, which the step's query then reads.
+    """
     g, rule = node.g, node.attribute("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise GraphError(f"update_rule {rule!r}")
+        raise GraphError(f"update_rule must be linear, gated, delta, or gated_delta, got {rule!r}")
     node.without_effect("chunk_size")
     q_heads, heads = node.attribute("q_num_heads"), node.attribute("kv_num_heads")
     q, k, v = (_of_heads(node, in_float32(node, node.tensor(i)), h) for i, h in enumerate((q_heads, heads, heads)))
@@ -233,7 +252,7 @@ def linear_attention(node: Node) -> Results:
     beta = _rates(node, heads) if "delta" in rule else None
     steps = node.size(q, 2)
     if steps > MOST_STEPS:
-        raise UnsupportedError(f"a recurrence of {steps} steps")
+        raise UnsupportedError(f"LinearAttention supports at most {MOST_STEPS} steps, got {steps}")
     if node.has(3):
         state, kept = in_float32(node, node.tensor(3)), node.tensor(3).dtype
     else:
@@ -256,24 +275,28 @@ def linear_attention(node: Node) -> Results:
 
 
 def _rates(node: Node, heads: int) -> Tensor:
-    """beta as (batch, heads or 1, steps, 1)."""
+    """Return beta with shape (batch, heads or 1, steps, 1)."""
     beta = in_float32(node, node.tensor(5))
     return _of_heads(node, beta, heads if node.size(beta, 2) == heads else 1)
 
 
 def _steps(node: Node, count: int) -> Callable[[Tensor | None], list[Any]]:
-    """A function that cuts (batch, heads, steps, size) into its steps."""
+    """Return a function that splits (batch, heads, steps, size) into steps."""
     return lambda x: [None] * count if x is None else node.g.split(x, [1] * count, 2)
 
 
 @operator("CausalConvWithState", upto=27)
 def causal_convolution(node: Node) -> Results:
-    """Each channel filtered by its own taps, of which the last lies on the element itself; what lies before the first
-    element is the state, or zero."""
+    """Translate CausalConvWithState, which filters each channel with its own kernel.
+
+    The last filter tap is applied to the current element. Elements before the first are the state, or zero.
+    """
     g, given, w = node.g, node.tensor(0), in_float32(node, node.tensor(1))
     x, taps, channels = in_float32(node, given), node.size(w, 2), node.size(w, 0)
     if node.rank(given) != 3 or node.shape(w)[1] != 1:
-        raise ShapeError(f"an operand {given.shape} and weights {w.shape}: (batch, channels, length), (channels, 1, k)")
+        raise ShapeError(
+            f"expected input (batch, channels, length) and weights (channels, 1, k), got {given.shape} and {w.shape}"
+        )
     if node.has(3):
         before = in_float32(node, node.tensor(3))
     else:
@@ -287,7 +310,7 @@ def causal_convolution(node: Node) -> Results:
         y = g.addition(y, g.reshape(in_float32(node, node.tensor(2)), [1, -1, 1]))
     activation = node.attribute("activation", "none")
     if activation not in ("none", "silu", "swish"):
-        raise GraphError(f"activation {activation!r}")
+        raise GraphError(f"activation must be none, silu, or swish, got {activation!r}")
     if activation != "none":
         y = g.multiplication(y, g.sigmoid(y))
     if taps > 1:

@@ -1,7 +1,7 @@
-"""If, Loop and Scan.
+"""Translations of If, Loop, and Scan.
 
-What is known while the graph is built is decided there: the branch that is taken, the iterations of a loop, one after
-another. Everything else becomes the graph's own `if` and `while`.
+Whatever is known while the graph is being built is decided then: a known condition selects its branch, and a loop with
+a known number of iterations is unrolled. Everything else becomes `if` and `while` operations in the graph.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .._registry import InNode, Node, Results, operator
 from ._compose import cast
 from .reductions import reversed_along
 
-MOST_REPEATED = 100_000  # nodes that the iterations of one loop may become
-MOST_ASKED = 300  # iterations of a loop whose condition has to be computed after each
+MOST_REPEATED = 100_000  # Maximum number of nodes in an unrolled loop.
+MOST_ASKED = 300  # Maximum number of iterations to unroll if the condition must be evaluated after each.
 
 
 @operator("If", upto=25)
@@ -43,8 +43,7 @@ def if_(node: Node) -> Results:
     try:
         return g.if_(g.reshape(condition, ()), lambda: branch(branches[0]), lambda: branch(branches[1]))
     except (ShapeError, InNode) as error:
-        # The branches give different shapes, or one makes no sense for those that came: then it must be known which
-        # one is taken.
+        # The branches have different shapes, or one is invalid for the operands, so the condition must be known.
         if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
             raise
         if _is_squeeze(node, branches[0], branches[1]):
@@ -55,7 +54,7 @@ def if_(node: Node) -> Results:
 
 
 def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
-    """Is it torch's squeeze of one axis: taken away where it has one element, and otherwise left?"""
+    """Return whether an If is torch's squeeze, which removes an axis if it has size 1 and keeps it otherwise."""
     *constants, first = then.node or [None]
     (last,) = otherwise.node if len(otherwise.node) == 1 else [None]
     if first is None or last is None or (first.op_type, last.op_type) != ("Squeeze", "Identity"):
@@ -78,7 +77,7 @@ def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
 
 
 def _is_of_condition(node: Node) -> bool:
-    """Is it the condition that is not known?"""
+    """Return whether the condition itself is unknown."""
     try:
         node.value(0)
     except (DataDependent, ValueOfLoop):
@@ -92,26 +91,29 @@ def loop(node: Node) -> Results:
     carried = [node.tensor(i) for i in range(2, len(node.inputs))]
     scans = len(body.output) - 1 - len(carried)
     if len(body.input) != 2 + len(carried) or scans < 0:
-        raise GraphError(f"a body of {len(body.input)} inputs and {len(body.output)} outputs for {len(carried)} values")
+        raise GraphError(
+            f"the body of a loop with {len(carried)} carried values must have {2 + len(carried)} inputs and at least "
+            f"{1 + len(carried)} outputs, got {len(body.input)} and {len(body.output)}"
+        )
     to_the_end = node.has(0) and _goes_on(node)
     known = to_the_end and node.known_ints(0) is not None
     if not known and (scans == 0 or to_the_end):
         try:
             return _counted_loop(node, carried) if to_the_end else _while(node, carried)
-        except (ShapeError, InNode) as error:  # values that grow: then it must be known how often
+        except (ShapeError, InNode) as error:  # If the values change shape, the number of iterations must be known.
             if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
                 raise
     return _unrolled(node, carried, scans, known)
 
 
 def _goes_on(node: Node) -> bool:
-    """Is the condition never looked at, or true and never changed?"""
+    """Return whether the loop condition is ignored, or is true initially and never changes."""
     body = node.attribute("body")
     begins = node.known_ints(1) if node.has(1) else [1]
     if begins is None:
         return False
     source = body.output[0].name
-    for inner in reversed(body.node):  # through identities, back to the condition that came in
+    for inner in reversed(body.node):  # Follow identities back to the condition passed in.
         if source in inner.output and inner.op_type == "Identity":
             source = inner.input[0]
     constants = {n.output[0]: a.t for n in body.node if n.op_type == "Constant" for a in n.attribute}
