@@ -66,7 +66,7 @@ def test_summarize(capsys):
     for wrong in (0, -2):
         with pytest.raises(mg.GraphError, match="summarize"):
             g.print(x, summarize=wrong)
-    with pytest.raises(mg.GraphError, match="which tensor"):
+    with pytest.raises(mg.GraphError, match="message requires a tensor"):
         g.print(message="nothing")
 
 
@@ -288,7 +288,7 @@ def test_the_first_check_that_fails_is_named_and_what_is_printed_behind_it_is_no
 def test_conditions_that_are_none():
     g = mg.Graph()
     x = g.placeholder((0,))
-    with pytest.raises(mg.DTypeError, match="a condition is bool"):
+    with pytest.raises(mg.DTypeError, match="the condition .* must be bool"):
         g.check(x, "x")
     y = g.check(x > 0, "of nothing all is true", on=x)
     assert g.run({x: np.zeros(0, np.float32)}, y).shape == (0,)

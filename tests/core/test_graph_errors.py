@@ -53,11 +53,11 @@ REFUSED = {
         "mask .* queries by keys",
     ),
     "scaled_dot_product_attention   ": (
-        S, lambda w: w.g.scaled_dot_product_attention(w.anything, w.x, w.x), "is not known: give scale"
+        S, lambda w: w.g.scaled_dot_product_attention(w.anything, w.x, w.x), "needs a static last axis of query.*pass scale"
     ),
     "relu_gradient": (S, lambda w: w.g.relu_gradient(w.x, w.g.constant(0.0, (4,))), "broadcast"),
     "softmax": (S, lambda w: w.g.softmax(w.x, axis=2), "axis 2"),
-    "softmax_gradient": (S, lambda w: w.g.softmax_gradient(w.x, w.g.constant(0.0, (3, 2))), "one shape"),
+    "softmax_gradient": (S, lambda w: w.g.softmax_gradient(w.x, w.g.constant(0.0, (3, 2))), "must have the same shape"),
     "softmax_cross_entropy": (
         S, lambda w: w.g.softmax_cross_entropy(w.x, w.g.constant(0.0, (2, 1))), "labels .* one_hot"
     ),
@@ -66,12 +66,12 @@ REFUSED = {
     "convolution2d": (
         S,
         lambda w: w.g.convolution2d(w.image, w.g.constant(0.0, (5, 5, 4, 16))),
-        r"weights have 4 input channels \(HWIO axis 2\), source has 3 \(NHWC axis 3\): "
+        r"weights have 4 input channels \(HWIO axis 2\), but source has 3 \(NHWC axis 3\): "
         r"source \(8,32,32,3\), weights \(5,5,4,16\)",
     ),
     "convolution2d ": (S, lambda w: w.g.convolution2d(w.x, w.g.constant(0.0, (5, 5, 4, 16))), "rank 4"),
     "convolution2d  ": (
-        S, lambda w: w.g.convolution2d(w.image, w.g.constant(0.0, (5, 5, 1, 16)), groups=3), "16 output channels .* 3"
+        S, lambda w: w.g.convolution2d(w.image, w.g.constant(0.0, (5, 5, 1, 16)), groups=3), "16 channels .* 3 groups"
     ),
     "convolution2d   ": (S, lambda w: w.g.convolution2d(w.image, w.g.constant(0.0, (33, 1, 3, 1))), "covers 33"),
     "convolution2d    ": (

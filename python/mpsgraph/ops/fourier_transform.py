@@ -1,8 +1,9 @@
-"""Discrete Fourier transforms over one to four axes: of complex tensors, and between real and Hermitean ones.
+"""Discrete Fourier transforms over one to four axes, of complex tensors and between real and Hermitian tensors.
 
-A real tensor's transform is Hermitean: along the last of the transformed axes (the highest-numbered one, wherever it
-stands in `axes`) the points beyond the middle are conjugates of those before it, and only n // 2 + 1 of n are kept.
-Direction and scale are independent: a transform and its inverse with scaling="size" give back what went in.
+The transform of a real tensor is Hermitian: along the last transformed axis (the one with the highest index, in
+whatever order `axes` lists them), the points beyond the middle are conjugates of those before it, so only n // 2 + 1 of
+n points are stored. Direction and scale are independent; a transform followed by its inverse with scaling="size"
+returns the input.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Scaling: TypeAlias = Literal["none", "size", "unitary"]
 
 
 class FourierTransform(Family):
-    """fast_fourier_transform, real_to_hermitean_fft, hermitean_to_real_fft."""
+    """Graph methods for discrete Fourier transforms."""
 
     def fast_fourier_transform(
         self,
@@ -27,24 +28,38 @@ class FourierTransform(Family):
         scaling: Scaling = "none",
         name: str | None = None,
     ) -> Tensor:
-        """Discrete Fourier transform along axes.
+        """Compute the discrete Fourier transform along one to four axes.
 
-        result[k] = scale * sum over j of exp(-2 pi i j k / n) * x[j] along each axis of n points; + with inverse.
+        result[k] = scale * sum over j of exp(-2 pi i j k / n) * x[j] along each axis of n points; the exponent is
+        positive with
+        inverse=True.
 
         Args:
-            x: complex64, or float32 for a tensor without imaginary part; complex128 and float64 on the CPU.
-            axes: an int, one to four ints, or a tensor of ints.
-            inverse: the other sign in the exponent; it does not change the scale.
-            scaling: "none": 1; "size": 1 / the number of points in all the axes; "unitary": 1 / its root.
-        Result: x's shape, complex. Errors: ShapeError for axes that lie outside, stand twice or are more than four,
-        DTypeError, GraphError for another scaling.
-        Gradient: incoming, transformed in the other direction with the same scale; the real part of that for a real x.
+            x: Tensor, complex64 or float32 (an imaginary part of 0); on the CPU also complex128 or float64.
+            axes: Axes to transform: an int, one to four ints, or an integer tensor.
+            inverse: Whether to compute the inverse transform; this does not change the scale. Defaults to False.
+            scaling: "none" (scale 1, the default), "size" (1 / the number of points along all axes), or "unitary" (1 /
+                its square root).
+            name: Name of the operation.
+
+        Returns:
+            A complex tensor with the shape of x.
+
+        Raises:
+            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four.
+            DTypeError: If the dtype of x is not supported.
+            GraphError: If scaling has an unknown value.
+
+        Gradient: the incoming gradient transformed in the opposite direction with the same scale; for a real x, its
+        real part.
+
         Source: MPSGraph fastFourierTransformWithTensor:axes:descriptor:name: (or axesTensor:).
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([1 + 0j, 0, 0, 0])
-        >>> g.run({}, g.fast_fourier_transform(x, 0)).tolist()
-        [(1+0j), (1+0j), (1+0j), (1+0j)]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([1 + 0j, 0, 0, 0])
+            >>> g.run({}, g.fast_fourier_transform(x, 0)).tolist()
+            [(1+0j), (1+0j), (1+0j), (1+0j)]
         """
         return self._fourier("fast_fourier_transform", x, axes, name, inverse=inverse, scaling=scaling)
 
@@ -57,19 +72,37 @@ class FourierTransform(Family):
         scaling: Scaling = "none",
         name: str | None = None,
     ) -> Tensor:
-        """Discrete Fourier transform of a real tensor, without what is known by symmetry.
+        """Compute the discrete Fourier transform of a real tensor, without the points that follow from symmetry.
 
-        As fast_fourier_transform, of which along the last of the axes the first n // 2 + 1 points are kept.
-        Args: x, float32 (on the CPU also float64), at least one point in the last of the axes; all others as in
-        fast_fourier_transform. Result: x's shape with n // 2 + 1 points in the last of the axes, complex64 for float32.
-        Errors: ShapeError, DTypeError, GraphError.
-        Gradient: hermitean_to_real_fft of incoming in the other direction, with half weight for the points that stand
-        for two.
+        This is fast_fourier_transform, of which only the first n // 2 + 1 points along the last axis are returned.
+
+        Args:
+            x: Tensor, float32 (on the CPU also float64), with at least one point along the last transformed axis.
+            axes: Axes to transform: an int, one to four ints, or an integer tensor.
+            inverse: Whether to compute the inverse transform; this does not change the scale. Defaults to False.
+            scaling: "none" (scale 1, the default), "size" (1 / the number of points along all axes), or "unitary" (1 /
+                its square root).
+            name: Name of the operation.
+
+        Returns:
+            A complex tensor (complex64 for float32) with the shape of x, except for n // 2 + 1 points along the last
+            transformed axis.
+
+        Raises:
+            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four.
+            DTypeError: If x is not float32 or float64.
+            GraphError: If scaling has an unknown value.
+
+        Gradient: hermitean_to_real_fft of the incoming gradient in the opposite direction, with a weight of one half
+        for the
+        points that represent two frequencies.
+
         Source: MPSGraph realToHermiteanFFTWithTensor:axes:descriptor:name: (or axesTensor:).
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.real_to_hermitean_fft(g.constant([1.0, 2.0, 3.0, 4.0]), 0)).tolist()
-        [(10+0j), (-2+2j), (-2+0j)]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.real_to_hermitean_fft(g.constant([1.0, 2.0, 3.0, 4.0]), 0)).tolist()
+            [(10+0j), (-2+2j), (-2+0j)]
         """
         return self._fourier("real_to_hermitean_fft", x, axes, name, inverse=inverse, scaling=scaling)
 
@@ -83,21 +116,42 @@ class FourierTransform(Family):
         round_to_odd_hermitean: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Discrete Fourier transform of a Hermitean tensor given by half of its points; the result is real.
+        """Compute the real discrete Fourier transform of a Hermitian tensor that is given by half of its points.
 
-        As fast_fourier_transform of the whole Hermitean tensor. Imaginary parts of points that are real in a Hermitean
-        tensor do not count.
-        Args: x, complex64 (on the CPU also complex128), m points in the last of the axes; round_to_odd_hermitean, 2m -
-        1 points in the result instead of 2m - 2; others as in fast_fourier_transform, with the result's sizes.
-        Result: x's shape with 2m - 2 or 2m - 1 points in the last of the axes, float32 for complex64.
-        Errors: ShapeError, DTypeError, GraphError.
-        Gradient: real_to_hermitean_fft of incoming in the other direction, doubled at the points that stand for two.
+        This is fast_fourier_transform of the whole Hermitian tensor. Imaginary parts of points that are real in a
+        Hermitian
+        tensor are ignored.
+
+        Args:
+            x: Tensor, complex64 (on the CPU also complex128), with m points along the last transformed axis.
+            axes: Axes to transform: an int, one to four ints, or an integer tensor.
+            inverse: Whether to compute the inverse transform; this does not change the scale. Defaults to False.
+            scaling: "none" (scale 1, the default), "size" (1 / the number of points of the result along all axes), or
+                "unitary" (1 / its square root).
+            round_to_odd_hermitean: Whether the last transformed axis of the result has 2m - 1 points instead of 2m - 2.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A real tensor (float32 for complex64) with the shape of x, except for 2m - 2 or 2m - 1 points along the last
+            transformed axis.
+
+        Raises:
+            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four.
+            DTypeError: If x is not complex.
+            GraphError: If scaling has an unknown value.
+
+        Gradient: real_to_hermitean_fft of the incoming gradient in the opposite direction, doubled at the points that
+        represent
+        two frequencies.
+
         Source: MPSGraph HermiteanToRealFFTWithTensor:axes:descriptor:name: (or axesTensor:).
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([10 + 0j, -2 + 2j, -2 + 0j])
-        >>> g.run({}, g.hermitean_to_real_fft(x, 0, inverse=True, scaling="size")).tolist()
-        [1.0, 2.0, 3.0, 4.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([10 + 0j, -2 + 2j, -2 + 0j])
+            >>> g.run({}, g.hermitean_to_real_fft(x, 0, inverse=True, scaling="size")).tolist()
+            [1.0, 2.0, 3.0, 4.0]
         """
         flags = {"inverse": inverse, "scaling": scaling, "round_to_odd_hermitean": round_to_odd_hermitean}
         return self._fourier("hermitean_to_real_fft", x, axes, name, **flags)

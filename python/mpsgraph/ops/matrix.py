@@ -1,6 +1,7 @@
-"""Matrix products, also of integers, attention, and distances between rows of bits.
+"""Matrix products of floating-point numbers and integers, attention, and distances between rows of bits.
 
-Batches broadcast as in numpy; there is no implicit transposition or vector case: reshape says what is meant.
+Batch axes broadcast as in numpy. Operands are never transposed implicitly and vectors are not treated as matrices:
+reshape or transpose them first.
 """
 
 from __future__ import annotations
@@ -11,23 +12,40 @@ from .random import Random
 
 
 class Matrix(Random):
-    """matrix_multiplication, integer_matrix_multiplication, scaled_dot_product_attention and hamming_distance."""
+    """Graph methods for matrix products, attention, and Hamming distances."""
 
     def matrix_multiplication(self, primary: Tensor, secondary: Tensor, name: str | None = None) -> Tensor:
-        """Matrix product of the last two axes, batched over the others.
+        """Multiply matrices over the last two axes, batched over the leading axes.
 
-        result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j], exact for integers, which wrap as
-        two's complement; of bools, whether any k has both. Args: primary (..., m, k), secondary (..., k, n), rank 2 or
-        more, leading axes that broadcast, one dtype. Result: (..., m, n) of that dtype. Errors: ShapeError when k
-        differs or the rank is below 2, DTypeError.
-        Gradient: incoming @ secondary^T to primary, primary^T @ incoming to secondary, complex operands conjugated,
-        summed over broadcast axes.
-        Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:, which multiplies real numbers;
-        there integers are composed of products of bytes.
+        result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j]. Integer results are exact and wrap
+        around
+        in two's complement; for bool operands, the result is whether both are True for any k.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.matrix_multiplication(g.constant([[1.0, 2.0]]), g.constant([[3.0], [4.0]]))).tolist()
-        [[11.0]]
+        Args:
+            primary: Tensor of shape (..., m, k) and rank 2 or higher.
+            secondary: Tensor of shape (..., k, n) and rank 2 or higher, with the dtype of primary and leading axes that
+                broadcast with it.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape (..., m, n) with the dtype of the operands.
+
+        Raises:
+            ShapeError: If an operand has a rank below 2, the sizes k differ, or the leading axes do not broadcast.
+            DTypeError: If the dtypes differ.
+
+        Gradient: incoming gradient @ secondary^T to primary and primary^T @ incoming gradient to secondary, with
+        complex
+        operands conjugated, summed over broadcast axes.
+
+        Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:, which multiplies real numbers; on
+        device
+        metal, integer products are composed of products of bytes.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.matrix_multiplication(g.constant([[1.0, 2.0]]), g.constant([[3.0], [4.0]]))).tolist()
+            [[11.0]]
         """
         return self._tensor("matrix_multiplication", [primary, secondary], name)
 
@@ -39,19 +57,36 @@ class Matrix(Random):
         secondary_zero_point: Tensor | int = 0,
         name: str | None = None,
     ) -> Tensor:
-        """Matrix product of 8-bit integers less their zero points, exact, in int32.
+        """Multiply matrices of 8-bit integers after subtracting their zero points, exactly, in int32.
 
         result[..., i, j] = sum over k of (primary[..., i, k] - primary_zero_point) * (secondary[..., k, j] -
-        secondary_zero_point). Args: primary (..., m, k), secondary (..., k, n), each int8 or uint8; zero points, a
-        number, or a tensor of its operand's dtype, of a shape that broadcasts to it and has 1 where it has k: () for
-        all, (m, 1) for each row of primary, (n,) for each column of secondary. Result: (..., m, n), int32, which wraps
-        as two's complement. Errors: ShapeError, DTypeError. Gradient: none, integers have none.
-        Source: ours, for ONNX's MatMulInteger and QLinearMatMul; MPSGraph has no product of integers.
+        secondary_zero_point).
 
-        >>> g = mg.Graph()
-        >>> a, b = g.constant([[130, 126]], dtype="uint8"), g.constant([[100], [-50]], dtype="int8")
-        >>> g.run({}, g.integer_matrix_multiplication(a, b, primary_zero_point=128)).tolist()
-        [[300]]
+        Args:
+            primary: Tensor of shape (..., m, k), int8 or uint8.
+            secondary: Tensor of shape (..., k, n), int8 or uint8.
+            primary_zero_point: An int or a tensor with the dtype of primary, of a shape that broadcasts to it and has
+                size 1 along k: () for one zero point, (m, 1) for one per row. Defaults to 0.
+            secondary_zero_point: An int or a tensor with the dtype of secondary, of a shape that broadcasts to it and
+                has size 1 along k: () for one zero point, (n,) for one per column. Defaults to 0.
+            name: Name of the operation.
+
+        Returns:
+            An int32 tensor of shape (..., m, n), which wraps around in two's complement.
+
+        Raises:
+            ShapeError: If the shapes of the matrices or of a zero point do not match.
+            DTypeError: If an operand is not int8 or uint8, or a zero point has a different dtype than its operand.
+
+        Gradient: none, because integers are not differentiable.
+
+        Source: this package, for ONNX's MatMulInteger and QLinearMatMul; MPSGraph has no integer matrix product.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> a, b = g.constant([[130, 126]], dtype="uint8"), g.constant([[100], [-50]], dtype="int8")
+            >>> g.run({}, g.integer_matrix_multiplication(a, b, primary_zero_point=128)).tolist()
+            [[300]]
         """
         kind = "integer_matrix_multiplication"
         zeros = [
@@ -73,31 +108,54 @@ class Matrix(Random):
         dropout: float = 0.0,
         state: Tensor | None = None,
     ) -> Tensor:
-        """What each query finds: the mean of the values, weighed by how well their keys fit it.
+        """Compute attention: for each query, the mean of the values, weighted by how well their keys match it.
 
-        result = softmax(scale * query @ key^T + mask) @ value, the soft-max along the keys. Args: query (..., n, e),
-        key (..., m, e), value (..., m, f), leading axes (batch, heads) that broadcast; mask, None or what is added to
-        the (..., n, m) scores, of a shape that broadcasts to theirs: 0 lets a key take part, -infinity keeps it out;
-        all of one floating-point dtype; scale, None for 1 / sqrt(e); causal, whether keys behind the query's own place
-        are kept out; dropout, the share of the weights that is dropped, as `dropout` does, by the numbers that random()
-        draws from state, int32[7], or from a key that the graph draws for each run. Result: (..., n, f); zeros,
-        through which nothing has a gradient, for a query from which all keys are kept out. NaN in a key or value that
-        only their order keeps out may reach a result, or not. Errors: ShapeError, DTypeError, GraphError. Gradient: to
-        all operands, that of the composition. On the CPU scores are in memory in tiles alone, also for the gradient,
-        unless operands are float64, few or the gradient of the mask is asked for. Source: MPSGraph
-        scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:; causal and dropout are
-        ours, so that no mask and no weights need be in memory.
+        result = softmax(scale * query @ key^T + mask) @ value, with the softmax along the keys. On the CPU, the scores
+        are only
+        held in memory in tiles, also for the gradient, unless the operands are float64 or small or the gradient of the
+        mask is
+        requested.
 
-        >>> g = mg.Graph()
-        >>> query, key = g.constant([[100.0, 0.0]]), g.constant([[1.0, 0.0], [0.0, 1.0]])
-        >>> g.run({}, g.scaled_dot_product_attention(query, key, g.constant([[5.0], [7.0]]))).tolist()
-        [[5.0]]
+        Args:
+            query: Floating-point tensor of shape (..., n, e); the leading axes, for example batch and heads, broadcast.
+            key: Tensor of shape (..., m, e), with the dtype of query.
+            value: Tensor of shape (..., m, f), with the dtype of query.
+            mask: Tensor added to the (..., n, m) scores, of a shape that broadcasts to theirs and the dtype of query: 0
+                includes a key, -infinity excludes it. None, the default, includes all.
+            scale: Factor for the scores. None, the default, means 1 / sqrt(e).
+            name: Name of the operation.
+            causal: Whether each query excludes the keys after its own position. Defaults to False.
+            dropout: Fraction of the weights to drop, as the operation dropout does. Defaults to 0.
+            state: State of random(), int32[7], that selects the dropped weights. None, the default, draws a new key for
+                each run.
+
+        Returns:
+            A tensor of shape (..., n, f). A query for which all keys are excluded gets zeros, which have no gradient.
+            NaN in a key or value that only `causal` excludes may or may not reach the result.
+
+        Raises:
+            ShapeError: If the shapes do not match, or scale is None and the last axis of query is dynamic.
+            DTypeError: If the dtypes differ or are not floating-point.
+            GraphError: If dropout is not in [0, 1), or state is not int32[7].
+
+        Gradient: to all floating-point operands, as for the composition of softmax and matrix products.
+
+        Source: MPSGraph scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:. The
+        arguments
+        causal and dropout are additions of this package that avoid holding the mask and the weights in memory.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> query, key = g.constant([[100.0, 0.0]]), g.constant([[1.0, 0.0], [0.0, 1.0]])
+            >>> g.run({}, g.scaled_dot_product_attention(query, key, g.constant([[5.0], [7.0]]))).tolist()
+            [[5.0]]
         """
         if scale is None:
             size = query.shape[-1] if query.shape else -1
             if size < 0:
                 raise ShapeError(
-                    f"[scaled_dot_product_attention] the last axis of query {query.shape} is not known: give scale"
+                    f"[scaled_dot_product_attention] the default scale needs a static last axis of query, got shape "
+                    f"{query.shape}: pass scale"
                 )
             scale = 1.0 / max(size, 1) ** 0.5
         operands = [query, key, value, *([] if mask is None else [mask])]
@@ -113,7 +171,7 @@ class Matrix(Random):
         )
 
     def _drawn_state(self) -> Tensor:
-        """A state of random() that begins at a key of its own in each run, whatever is drawn from it."""
+        """Return a random() state with a new key for each run, independent of how much is drawn from it."""
         key = self.random((2,), dtype=int32, min_integer=-(2**31), max_integer=2**31)
         counter = self._tensor("constant", [], value=constant_data([1, 0, 0, 0, 0], None, int32))
         return self._tensor("concat", [counter, key], axis=0)
@@ -121,15 +179,33 @@ class Matrix(Random):
     def hamming_distance(
         self, primary: Tensor, secondary: Tensor, result_dtype: DTypeLike = "uint32", name: str | None = None
     ) -> Tensor:
-        """In how many bits each row of one matrix differs from each row of another, batched over the leading axes.
+        """Count the bits that differ between each row of one matrix and each row of another.
 
-        result[..., i, j] = sum over k of the bits set in primary[..., i, k] xor secondary[..., j, k].
-        Args: primary (..., m, k), secondary (..., n, k), rank 2 or more, leading axes that broadcast, one integer
-        dtype; result_dtype, uint32 or uint16. Result: (..., m, n). Errors: ShapeError, DTypeError. Gradient: none, bits
-        have none. Source: MPSGraph HammingDistanceWithPrimaryTensor:secondaryTensor:resultDataType:name:.
+        result[..., i, j] = sum over k of the number of bits set in primary[..., i, k] xor secondary[..., j, k]. Leading
+        axes
+        are batch axes.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.hamming_distance(g.constant([[0b101, 0]]), g.constant([[0b100, 0b11], [0, 0]]))).tolist()
-        [[3, 2]]
+        Args:
+            primary: Integer tensor of shape (..., m, k) and rank 2 or higher.
+            secondary: Integer tensor of shape (..., n, k) and rank 2 or higher, with the dtype of primary and leading
+                axes that broadcast with it.
+            result_dtype: dtype of the result, uint32 (the default) or uint16.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape (..., m, n) with dtype result_dtype.
+
+        Raises:
+            ShapeError: If an operand has a rank below 2, the last axes differ, or the leading axes do not broadcast.
+            DTypeError: If the operands are not integers of one dtype, or result_dtype is not uint32 or uint16.
+
+        Gradient: none, because integers are not differentiable.
+
+        Source: MPSGraph HammingDistanceWithPrimaryTensor:secondaryTensor:resultDataType:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.hamming_distance(g.constant([[0b101, 0]]), g.constant([[0b100, 0b11], [0, 0]]))).tolist()
+            [[3, 2]]
         """
         return self._tensor("hamming_distance", [primary, secondary], name, dtype=as_dtype(result_dtype))

@@ -1,7 +1,7 @@
-"""Where values come from and stay: placeholders, constants, variables, and reading and assigning them.
+"""Placeholders, constants, and variables, and reading and assigning variables.
 
-A variable keeps its value from run to run, on the device. Passing it to an operation reads it; a read sees the assigns
-that were created before it and run with it, and no later one.
+A variable keeps its value on the device between runs. Passing it to an operation reads it. A read sees the assignments
+that were created before it and run with it, and none created later.
 """
 
 from __future__ import annotations
@@ -13,21 +13,34 @@ from ._family import DTypeLike, Family, Operation, ShapeError, Tensor, as_dtype,
 
 
 class Memory(Family):
-    """placeholder, constant, variable, variable_from_tensor, read, assign."""
+    """Graph methods for placeholders, constants, and variables."""
 
     _trainable: list[Tensor]
 
     def placeholder(self, shape: Sequence[int] | None, dtype: DTypeLike = "float32", name: str | None = None) -> Tensor:
-        """A value that is fed when the graph runs.
+        """Create a tensor whose value is fed when the graph runs.
 
-        Args: shape, ints of which any may be -1 (known when fed), or None for an unknown rank; dtype; name.
-        Errors: ShapeError for other negative numbers, DTypeError. Gradient: through it, to itself.
+        Args:
+            shape: Sizes of the axes, where -1 marks a dynamic dimension, or None for an unknown rank.
+            dtype: Element type. Defaults to float32.
+            name: Name of the placeholder.
+
+        Returns:
+            A tensor to use as a key of the feeds.
+
+        Raises:
+            ShapeError: If a size is negative and not -1.
+            DTypeError: If dtype is not supported.
+
+        Gradient: the incoming gradient, as the gradient with respect to the placeholder.
+
         Source: MPSGraph placeholderWithShape:dataType:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1, 2), mg.float32, name="x")
-        >>> g.run({x: np.ones((3, 2), np.float32)}, x * 2).shape
-        (3, 2)
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1, 2), mg.float32, name="x")
+            >>> g.run({x: np.ones((3, 2), np.float32)}, x * 2).shape
+            (3, 2)
         """
         known = None if shape is None else tuple(ints(shape, "[placeholder] shape"))
         return self._tensor("placeholder", [], name, type=(as_dtype(dtype), known))
@@ -35,38 +48,66 @@ class Memory(Family):
     def constant(
         self, value: Any, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, name: str | None = None
     ) -> Tensor:
-        """A value that is fixed when the graph is built.
+        """Create a tensor whose value is fixed when the graph is built.
 
-        Args: value, a number, an array or nested lists; shape, filled with the number `value`; dtype, by default the
-        array's own, and float32, int32, bool or complex64 for Python numbers and lists; name. Arrays are copied.
-        Errors: ShapeError for a size that is not a size, DTypeError for a dtype that numpy has and we have not.
-        Gradient: none. Source: MPSGraph constantWithData:shape:dataType:, constantWithScalar:shape:dataType:,
+        Args:
+            value: A number, an array, or nested lists. Arrays are copied.
+            shape: Shape to fill with the number `value`. None, the default, means the shape of value.
+            dtype: Element type. Defaults to the dtype of an array, and to float32, int32, bool, or complex64 for Python
+                numbers and lists.
+            name: Name of the constant.
+
+        Returns:
+            A tensor with the given value.
+
+        Raises:
+            ShapeError: If shape is negative or not made of ints.
+            DTypeError: If dtype is not supported, or value cannot be represented in it.
+
+        Gradient: none.
+
+        Source: MPSGraph constantWithData:shape:dataType:, constantWithScalar:shape:dataType:,
         constantWithScalar:dataType:, constantWithRealPart:imaginaryPart:shape:dataType: and its shorter forms.
 
-        >>> g = mg.Graph()
-        >>> g.constant(0.5, (2, 2)).dtype, g.constant([1, 2]).shape
-        (float32, (2,))
+        Example:
+            >>> g = mg.Graph()
+            >>> g.constant(0.5, (2, 2)).dtype, g.constant([1, 2]).shape
+            (float32, (2,))
         """
         known = None if shape is None else ints(shape, "[constant] shape")
         if known is not None and min(known, default=0) < 0:
-            raise ShapeError(f"[constant] a constant has a known shape, got {tuple(known)}")
+            raise ShapeError(f"[constant] shape must be static (no negative sizes), got {tuple(known)}")
         return self._tensor("constant", [], name, value=constant_data(value, known, dtype))
 
     def variable(
         self, value: Any, dtype: DTypeLike | None = None, name: str | None = None, trainable: bool = True
     ) -> Tensor:
-        """A value that stays from run to run until it is assigned.
+        """Create a variable, whose value persists between runs until it is assigned.
 
-        Args: value, the first value, an array, nested lists or a number; dtype as in constant; trainable, whether it
-        belongs to `trainable_variables` (only floats and complex numbers do). Result: the variable itself, not a read.
-        Errors: DTypeError. Gradient: through all of its reads.
+        Args:
+            value: Initial value: an array, nested lists, or a number.
+            dtype: Element type. Defaults to the dtype of an array, and to float32, int32, bool, or complex64 for Python
+                numbers and lists.
+            name: Name of the variable.
+            trainable: Whether the variable is listed in `trainable_variables`; only floating-point and complex
+                variables are. Defaults to True.
+
+        Returns:
+            The variable itself, not a read of it.
+
+        Raises:
+            DTypeError: If dtype is not supported, or value cannot be represented in it.
+
+        Gradient: the sum of the incoming gradients of all reads.
+
         Source: MPSGraph variableWithData:shape:dataType:name:.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable(np.zeros(2, np.float32))
-        >>> _ = g.run({}, [], [g.assign(v, v + 1)])
-        >>> g.variable_value(v).tolist()
-        [1.0, 1.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable(np.zeros(2, np.float32))
+            >>> _ = g.run({}, [], [g.assign(v, v + 1)])
+            >>> g.variable_value(v).tolist()
+            [1.0, 1.0]
         """
         tensor = self._tensor("variable", [], name, value=constant_data(value, None, dtype))
         if trainable and (tensor.dtype.is_float or tensor.dtype.is_complex):
@@ -74,18 +115,32 @@ class Memory(Family):
         return tensor
 
     def variable_from_tensor(self, x: Tensor, name: str | None = None, trainable: bool = True) -> Tensor:
-        """A variable whose first value is the one that a tensor has now.
+        """Create a variable whose initial value is the current value of a tensor.
 
-        Args: x, of a value that no feed decides: it is computed at once, on the default device, with the values that
-        the variables have there; trainable as in variable. Result: the variable itself, of x's shape and dtype.
-        Errors: GraphError when x needs a feed. Gradient: through the variable's reads, none to x.
+        The value is computed immediately, on the default device, with the current values of the variables there.
+
+        Args:
+            x: Tensor that does not depend on any feed.
+            name: Name of the variable.
+            trainable: Whether the variable is listed in `trainable_variables`; only floating-point and complex
+                variables are. Defaults to True.
+
+        Returns:
+            The variable itself, not a read of it, with the shape and dtype of x.
+
+        Raises:
+            GraphError: If x depends on a feed.
+
+        Gradient: the sum of the incoming gradients of all reads of the variable; none to x.
+
         Source: MPSGraph variableFromTensorWithTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable_from_tensor(g.square(g.constant([2.0, 3.0])))
-        >>> _ = g.run({}, [], [g.assign(v, v + 1)])
-        >>> g.variable_value(v).tolist()
-        [5.0, 10.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable_from_tensor(g.square(g.constant([2.0, 3.0])))
+            >>> _ = g.run({}, [], [g.assign(v, v + 1)])
+            >>> g.variable_value(v).tolist()
+            [5.0, 10.0]
         """
         graph: Any = self
         value = graph.run({}, x).numpy()
@@ -93,34 +148,62 @@ class Memory(Family):
 
     @property
     def trainable_variables(self) -> list[Tensor]:
-        """The variables that were made with trainable=True, in creation order."""
+        """The variables created with trainable=True, in order of creation."""
         return list(self._trainable)
 
     def read(self, variable: Tensor, name: str | None = None) -> Tensor:
-        """A variable's value at this point of the creation order.
+        """Read the value of a variable at this point in the order of creation.
 
-        Args: variable. Result: its shape and dtype. Errors: GraphError when it is no variable.
-        Gradient: incoming to the variable. Source: MPSGraph readVariable:name:.
+        Args:
+            variable: A variable of this graph.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0])
-        >>> before, _, after = g.read(v), g.assign(v, g.constant([5.0])), g.read(v)
-        >>> g.run({}, before).tolist()
-        [1.0]
+        Returns:
+            A tensor with the shape and dtype of the variable.
+
+        Raises:
+            GraphError: If variable is not a variable.
+
+        Gradient: the incoming gradient to the variable.
+
+        Source: MPSGraph readVariable:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0])
+            >>> before, _, after = g.read(v), g.assign(v, g.constant([5.0])), g.read(v)
+            >>> g.run({}, before).tolist()
+            [1.0]
         """
         return self._tensor("read", [variable], name)
 
     def assign(self, variable: Tensor, value: Tensor | float, name: str | None = None) -> Operation:
-        """Gives a variable a new value, when the operation is run as a target operation or depended on.
+        """Assign a new value to a variable when the operation runs.
 
-        Args: variable; value, its shape and dtype. Result: an operation. Errors: GraphError when it is no variable,
-        ShapeError, DTypeError. Gradient: none, it has no result.
+        The operation runs if it is a target operation or an operation in the run has a control dependency on it.
+
+        Args:
+            variable: A variable of this graph.
+            value: Tensor or number with the shape and dtype of the variable.
+            name: Name of the operation.
+
+        Returns:
+            The operation; it has no result.
+
+        Raises:
+            GraphError: If variable is not a variable.
+            ShapeError: If the shapes differ.
+            DTypeError: If the dtypes differ.
+
+        Gradient: none, because the operation has no result.
+
         Source: MPSGraph assignVariable:withValueOfTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0])
-        >>> _ = g.run({}, [], [g.assign(v, g.constant([5.0]))])
-        >>> g.variable_value(v).tolist()
-        [5.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0])
+            >>> _ = g.run({}, [], [g.assign(v, g.constant([5.0]))])
+            >>> g.variable_value(v).tolist()
+            [5.0]
         """
         return self._operation("assign", self._operands("assign", [variable, value]), None, name)

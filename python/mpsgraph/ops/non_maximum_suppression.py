@@ -1,4 +1,4 @@
-"""Which of many overlapping boxes are kept."""
+"""Non-maximum suppression: selecting the best of many overlapping boxes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .non_zero import NonZero
 
 
 class NonMaximumSuppression(NonZero, Family):
-    """non_maximum_suppression."""
+    """Graph methods for non-maximum suppression."""
 
     def non_maximum_suppression(
         self,
@@ -23,27 +23,48 @@ class NonMaximumSuppression(NonZero, Family):
         class_indices: Tensor | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """The pairs of a box and a class that are kept, by falling score, without what overlaps a better one.
+        """Select pairs of a box and a class by descending score, dropping boxes that overlap one selected before.
 
-        A pair with a score above score_threshold is taken unless its box and that of one taken before it have an
-        intersection over union above iou_threshold; with per_class_suppression only pairs of the same class count.
+        A pair with a score above score_threshold is selected unless the intersection over union of its box with that of
+        an
+        already selected pair is above iou_threshold. With per_class_suppression, only pairs of the same class are
+        compared.
 
         Args:
-            boxes: (images, boxes, 4), a float dtype. scores: its dtype, (images, boxes, classes).
-            class_indices: with one score for each box, the boxes' classes, integers (images, boxes).
-            coordinate_mode: "corners_height_first" (y, x, y, x of opposite corners), "corners_width_first",
-                "centers_height_first" (centre y, x, height, width) or "centers_width_first".
-        Result: int32 (kept, 3), rows of image, class and box; image by image, with per_class_suppression over several
-        scores class by class, then by falling score. The number of rows is known only when the graph runs.
-        Errors: ShapeError, DTypeError, GraphError. Gradient: none, indices are integers.
+            boxes: Floating-point tensor of shape (images, boxes, 4).
+            scores: Tensor of shape (images, boxes, classes), with the dtype of boxes.
+            iou_threshold: Intersection over union above which a box is dropped.
+            score_threshold: Score that a pair must exceed.
+            per_class_suppression: Whether boxes are dropped only in favor of boxes of the same class. Defaults to
+                False.
+            coordinate_mode: "corners_height_first" (y, x, y, x of opposite corners, the default),
+                "corners_width_first", "centers_height_first" (center y, center x, height, width), or
+                "centers_width_first".
+            class_indices: Integer tensor of shape (images, boxes) with the class of each box, if scores has one score
+                for each box. Defaults to None.
+            name: Name of the operation.
+
+        Returns:
+            An int32 tensor of shape (selected, 3) with rows of image, class, and box. Rows are ordered by image; within
+            an image by class if per_class_suppression is True and there are several scores for each box; then by
+            descending score. The number of rows is known only when the graph runs.
+
+        Raises:
+            ShapeError: If the shapes do not match.
+            DTypeError: If boxes and scores do not share one floating-point dtype, or class_indices are not integers.
+            GraphError: If coordinate_mode has an unknown value.
+
+        Gradient: none, because the result is a tensor of indices.
+
         Source: MPSGraph nonMaximumSuppressionWithBoxesTensor:scoresTensor:IOUThreshold:scoreThreshold:
         perClassSuppression:coordinateMode:name: and with classIndicesTensor:.
 
-        >>> g = mg.Graph()
-        >>> boxes = g.constant([[[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]]])
-        >>> scores = g.constant([[[0.8], [0.9], [0.3]]])
-        >>> g.run({}, g.non_maximum_suppression(boxes, scores, iou_threshold=0.5, score_threshold=0.1)).tolist()
-        [[0, 0, 1], [0, 0, 2]]
+        Example:
+            >>> g = mg.Graph()
+            >>> boxes = g.constant([[[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]]])
+            >>> scores = g.constant([[[0.8], [0.9], [0.3]]])
+            >>> g.run({}, g.non_maximum_suppression(boxes, scores, iou_threshold=0.5, score_threshold=0.1)).tolist()
+            [[0, 0, 1], [0, 0, 2]]
         """
         settings: dict[str, Any] = {
             "iou_threshold": float(iou_threshold),

@@ -1,4 +1,4 @@
-"""Where the elements are that are not zero: the first operation whose result has as many rows as the values say."""
+"""Indices of nonzero elements, a result whose number of rows depends on values."""
 
 from __future__ import annotations
 
@@ -6,20 +6,32 @@ from ._family import Family, Tensor, as_dtype
 
 
 class NonZero(Family):
-    """non_zero_indices."""
+    """Graph methods for the indices of nonzero elements."""
 
     def non_zero_indices(self, x: Tensor, name: str | None = None) -> Tensor:
-        """The indices of the elements that are not zero, in row-major order.
+        """Return the indices of the nonzero elements, in row-major order.
 
-        x[tuple(result[i])] != 0.
-        Args: x, any dtype; NaN is not zero. Result: int32 of shape (the number of such elements, rank of x), whose
-        first size is known only when the graph runs: what follows is compiled for it then.
-        Errors: ShapeError. Gradient: none, indices are integers.
+        x[tuple(result[i])] != 0. NaN counts as nonzero.
+
+        Args:
+            x: Tensor of any dtype.
+            name: Name of the operation.
+
+        Returns:
+            An int32 tensor of shape (number of nonzero elements, rank of x). The first size is known only when the
+            graph runs, and operations that use the result are compiled for it then.
+
+        Raises:
+            ShapeError: If an axis is too long for int32 indices.
+
+        Gradient: none, because indices are integers.
+
         Source: MPSGraph nonZeroIndicesOfTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.non_zero_indices(g.constant([[1, 0, 3], [0, 10, 0]]))).tolist()
-        [[0, 0], [0, 2], [1, 1]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.non_zero_indices(g.constant([[1, 0, 3], [0, 10, 0]]))).tolist()
+            [[0, 0], [0, 2], [1, 1]]
         """
         int32 = as_dtype("int32")
         found = x if x.dtype == as_dtype("bool") else self._tensor("not_equal", [x, 0])

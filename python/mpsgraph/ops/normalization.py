@@ -1,7 +1,7 @@
-"""Mean, variance and normalization over chosen axes: batch, instance and layer normalization are choices of axes.
+"""Mean, variance, and normalization over any axes; batch, instance, and layer normalization differ only in their axes.
 
-Reduced axes stay with size 1, so that means and variances broadcast back. Moving averages are not here: they are
-variables, and mpsgraph.nn.BatchNorm keeps them.
+Reduced axes stay with size 1, so that means and variances broadcast with the input. Moving averages are not part of
+these operations: mpsgraph.nn.BatchNorm keeps them in variables.
 """
 
 from __future__ import annotations
@@ -10,33 +10,64 @@ from ._family import Axes, Family, Tensor, axes_attribute
 
 
 class Normalization(Family):
-    """mean, variance, normalization and its gradients."""
+    """Graph methods for mean, variance, normalization, and the gradients of normalization."""
 
     def mean(self, x: Tensor, axes: Axes = None, name: str | None = None) -> Tensor:
-        """Mean over axes.
+        """Compute the mean over axes.
 
-        result = sum of x over `axes` / number of elements summed; the axes stay with size 1.
-        Args: x, a floating-point or complex dtype; axes, int, ints or None for all. Result: x's dtype.
-        Errors: ShapeError, DTypeError. Gradient: incoming / number of elements, broadcast.
+        result = sum of x over `axes` / number of elements summed. The reduced axes stay, with size 1.
+
+        Args:
+            x: Tensor, floating-point or complex.
+            axes: Axes to reduce: an int, a sequence of ints, or None (the default) for all; negative values count from
+                the end.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x, in which the reduced axes have size 1.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated, or axes is empty.
+            DTypeError: If x is not floating-point or complex.
+
+        Gradient: incoming gradient / number of elements summed, broadcast to the shape of x.
+
         Source: MPSGraph meanOfTensor:axes:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.mean(g.constant([[1.0, 3.0], [5.0, 7.0]]), axes=1)).tolist()
-        [[2.0], [6.0]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.mean(g.constant([[1.0, 3.0], [5.0, 7.0]]), axes=1)).tolist()
+            [[2.0], [6.0]]
         """
         return self._tensor("mean", [x], name, axes=axes_attribute(axes, "mean"))
 
     def variance(self, x: Tensor, mean: Tensor | None = None, axes: Axes = None, name: str | None = None) -> Tensor:
-        """Variance over axes, of the population (divided by n, not n - 1).
+        """Compute the population variance over axes (dividing by n, not n - 1).
 
-        result = mean of (x - mean)^2 over `axes`; the axes stay with size 1.
-        Args: x, a floating-point dtype; mean, computed when None; axes, an int, ints or None for all. Result: x's
-        dtype. Errors: ShapeError, DTypeError. Gradient: incoming * 2 (x - mean) / n to x, and to mean when given.
+        result = mean of (x - mean)^2 over `axes`. The reduced axes stay, with size 1.
+
+        Args:
+            x: Floating-point tensor.
+            mean: Mean of x over the same axes. None, the default, computes it.
+            axes: Axes to reduce: an int, a sequence of ints, or None (the default) for all; negative values count from
+                the end.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x, in which the reduced axes have size 1.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated, axes is empty, or mean does not broadcast to x.
+            DTypeError: If x is not floating-point, or mean has a different dtype.
+
+        Gradient: incoming gradient * 2 (x - mean) / n to x; to mean as well if it was given.
+
         Source: MPSGraph varianceOfTensor:meanTensor:axes:name: and varianceOfTensor:axes:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.variance(g.constant([[1.0, 3.0], [5.0, 9.0]]), axes=1)).tolist()
-        [[1.0], [4.0]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.variance(g.constant([[1.0, 3.0], [5.0, 9.0]]), axes=1)).tolist()
+            [[1.0], [4.0]]
         """
         inputs = [x] if mean is None else [x, mean]
         return self._tensor("variance", inputs, name, axes=axes_attribute(axes, "variance"))
@@ -51,18 +82,35 @@ class Normalization(Family):
         epsilon: float = 1e-5,
         name: str | None = None,
     ) -> Tensor:
-        """x, shifted and scaled to the given mean and variance.
+        """Normalize x with a given mean and variance, then scale and shift it.
 
         result = gamma * (x - mean) / sqrt(variance + epsilon) + beta.
-        Args: x, a floating-point dtype; mean, variance, gamma, beta, tensors of x's dtype that broadcast to x (gamma
-        None: 1, beta None: 0); epsilon, added to the variance. Result: x's shape and dtype. Errors: ShapeError,
-        DTypeError. Gradient: to all operands; batch statistics get theirs through `mean` and `variance`.
+
+        Args:
+            x: Floating-point tensor.
+            mean: Mean, with the dtype of x and a shape that broadcasts to it.
+            variance: Variance, with the dtype of x and a shape that broadcasts to it.
+            gamma: Scale, with the dtype of x and a shape that broadcasts to it. None, the default, means 1.
+            beta: Shift, with the dtype of x and a shape that broadcasts to it. None, the default, means 0.
+            epsilon: Number added to the variance. Defaults to 1e-5.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If an operand does not broadcast to x.
+            DTypeError: If x is not floating-point or the dtypes differ.
+
+        Gradient: to all operands. With batch statistics, gradients also reach x through `mean` and `variance`.
+
         Source: MPSGraph normalizationWithTensor:meanTensor:varianceTensor:gammaTensor:betaTensor:epsilon:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([1.0, 5.0])
-        >>> g.run({}, g.normalization(x, g.mean(x), g.variance(x), epsilon=0.0)).tolist()
-        [-1.0, 1.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([1.0, 5.0])
+            >>> g.run({}, g.normalization(x, g.mean(x), g.variance(x), epsilon=0.0)).tolist()
+            [-1.0, 1.0]
         """
         inputs = [t for t in (x, mean, variance, gamma, beta) if t is not None]
         has = {"has_gamma": gamma is not None, "has_beta": beta is not None}
@@ -81,20 +129,42 @@ class Normalization(Family):
         epsilon: float = 1e-5,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of a normalization with its own statistics, with respect to its source.
+        """Compute the gradient of a normalization by the source's own statistics, with respect to its source.
 
         result = gamma / sqrt(variance + epsilon) * (incoming - beta_gradient / n - (source - mean) /
-        sqrt(variance + epsilon) * gamma_gradient / n), where mean and variance are of source over `axes`, n elements.
-        Args: as given to normalization; gamma_gradient, beta_gradient, from the two operations below, computed when
-        None; axes, those of the statistics. Result: source's shape and dtype. Errors: ShapeError, DTypeError.
-        Gradient: by composition. Source: MPSGraph normalizationGradientWithIncomingGradientTensor:sourceTensor:
+        sqrt(variance + epsilon) * gamma_gradient / n), where mean and variance are those of source over `axes`, with n
+        elements.
+
+        Args:
+            incoming: Gradient with respect to the result of normalization, with the shape of that result.
+            source: The input of normalization.
+            mean: Mean of source over `axes`.
+            variance: Variance of source over `axes`.
+            gamma: The scale given to normalization. None, the default, means 1.
+            gamma_gradient: Result of normalization_gamma_gradient. None, the default, computes it.
+            beta_gradient: Result of normalization_beta_gradient. None, the default, computes it.
+            axes: Axes of the statistics: an int, a sequence of ints, or None (the default) for all.
+            epsilon: The epsilon given to normalization. Defaults to 1e-5.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of source.
+
+        Raises:
+            ShapeError: If the shapes do not match, or an axis is out of range.
+            DTypeError: If the dtypes differ or are not floating-point.
+
+        Gradient: that of the composition.
+
+        Source: MPSGraph normalizationGradientWithIncomingGradientTensor:sourceTensor:
         meanTensor:varianceTensor:gammaTensor:gammaGradientTensor:betaGradientTensor:reductionAxes:epsilon:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([1.0, 5.0])
-        >>> d = g.normalization_gradient(g.constant([1.0, 1.0]), x, g.mean(x), g.variance(x), axes=0, epsilon=0.0)
-        >>> g.run({}, d).tolist()
-        [0.0, 0.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([1.0, 5.0])
+            >>> d = g.normalization_gradient(g.constant([1.0, 1.0]), x, g.mean(x), g.variance(x), axes=0, epsilon=0.0)
+            >>> g.run({}, d).tolist()
+            [0.0, 0.0]
         """
         kind = "normalization_gradient"
         reduced = axes_attribute(axes, kind)
@@ -116,18 +186,38 @@ class Normalization(Family):
         epsilon: float = 1e-5,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of a normalization with respect to gamma.
+        """Compute the gradient of a normalization with respect to gamma.
 
-        result = sum over `axes` of incoming * (source - mean) / sqrt(variance + epsilon); the axes stay with size 1.
-        Args: as given to normalization; axes, those over which gamma is shared. Result: source's dtype.
-        Errors: ShapeError, DTypeError. Gradient: by composition. Source: MPSGraph normalizationGammaGradientWith
-        IncomingGradientTensor:sourceTensor:meanTensor:varianceTensor:reductionAxes:epsilon:name:.
+        result = sum over `axes` of incoming * (source - mean) / sqrt(variance + epsilon). The reduced axes stay, with
+        size 1.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([1.0, 5.0])
-        >>> d = g.normalization_gamma_gradient(g.constant([0.0, 3.0]), x, g.mean(x), g.variance(x), 0, epsilon=0.0)
-        >>> g.run({}, d).tolist()
-        [3.0]
+        Args:
+            incoming: Gradient with respect to the result of normalization, with the shape of that result.
+            source: The input of normalization.
+            mean: The mean given to normalization.
+            variance: The variance given to normalization.
+            axes: Axes over which gamma is shared: an int, a sequence of ints, or None (the default) for all.
+            epsilon: The epsilon given to normalization. Defaults to 1e-5.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of source, in which the reduced axes have size 1.
+
+        Raises:
+            ShapeError: If the shapes do not match, or an axis is out of range.
+            DTypeError: If the dtypes differ or are not floating-point.
+
+        Gradient: that of the composition.
+
+        Source: MPSGraph normalizationGammaGradientWithIncomingGradientTensor:sourceTensor:meanTensor:varianceTensor:
+        reductionAxes:epsilon:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([1.0, 5.0])
+            >>> d = g.normalization_gamma_gradient(g.constant([0.0, 3.0]), x, g.mean(x), g.variance(x), 0, epsilon=0.0)
+            >>> g.run({}, d).tolist()
+            [3.0]
         """
         kind, inputs = "normalization_gamma_gradient", [incoming, source, mean, variance]
         return self._tensor(kind, inputs, name, axes=axes_attribute(axes, kind), epsilon=float(epsilon))
@@ -135,17 +225,32 @@ class Normalization(Family):
     def normalization_beta_gradient(
         self, incoming: Tensor, source: Tensor, axes: Axes = None, name: str | None = None
     ) -> Tensor:
-        """Gradient of a normalization with respect to beta.
+        """Compute the gradient of a normalization with respect to beta.
 
         result = sum of incoming over `axes`, which stay with size 1.
-        Args: incoming, source, one shape and dtype; axes, those over which beta is shared. Errors: ShapeError,
-        DTypeError. Gradient: by composition.
+
+        Args:
+            incoming: Gradient with respect to the result of normalization, with the shape of that result.
+            source: The input of normalization, with the shape and dtype of incoming.
+            axes: Axes over which beta is shared: an int, a sequence of ints, or None (the default) for all.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of source, in which the reduced axes have size 1.
+
+        Raises:
+            ShapeError: If the shapes do not match, or an axis is out of range.
+            DTypeError: If the dtypes differ or are not floating-point.
+
+        Gradient: that of the composition.
+
         Source: MPSGraph normalizationBetaGradientWithIncomingGradientTensor:sourceTensor:reductionAxes:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([1.0, 5.0])
-        >>> g.run({}, g.normalization_beta_gradient(g.constant([2.0, 3.0]), x, 0)).tolist()
-        [5.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([1.0, 5.0])
+            >>> g.run({}, g.normalization_beta_gradient(g.constant([2.0, 3.0]), x, 0)).tolist()
+            [5.0]
         """
         kind = "normalization_beta_gradient"
         return self._tensor(kind, [incoming, source], name, axes=axes_attribute(axes, kind))

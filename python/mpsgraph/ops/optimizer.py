@@ -1,7 +1,7 @@
-"""Optimizer steps as operations: from values and gradients to new values. Nothing is stored here.
+"""Optimizer steps as operations, which compute new values from values and gradients and store nothing.
 
-`mpsgraph.optim` keeps momenta in variables, adds what MPSGraph does not have (momentum SGD, AdamW) as compositions, and
-assigns the results.
+`mpsgraph.optim` keeps momenta in variables, adds optimizers that MPSGraph lacks (momentum SGD, AdamW) as compositions,
+and assigns the results.
 """
 
 from __future__ import annotations
@@ -10,41 +10,71 @@ from ._family import Family, Operation, Tensor, TensorLike
 
 
 class Optimizer(Family):
-    """stochastic_gradient_descent, adam and their assigning forms."""
+    """Graph methods for stochastic gradient descent and Adam steps."""
 
     def stochastic_gradient_descent(
         self, learning_rate: TensorLike, values: Tensor, gradient: Tensor, name: str | None = None
     ) -> Tensor:
-        """One step of stochastic gradient descent.
+        """Compute one step of stochastic gradient descent.
 
         result = values - learning_rate * gradient.
-        Args: learning_rate, a number or a tensor of rank 0; values (a variable is read) and gradient, one shape and
-        floating-point or complex dtype. Result: the new values, to be assigned. Errors: ShapeError, DTypeError.
-        Gradient: by composition. Source: MPSGraph
+
+        Args:
+            learning_rate: A number or a tensor of rank 0.
+            values: Current values, floating-point or complex; a variable is read.
+            gradient: Gradient with respect to values, with their shape and dtype.
+            name: Name of the operation.
+
+        Returns:
+            The new values, to assign to the variable.
+
+        Raises:
+            ShapeError: If the shapes do not match.
+            DTypeError: If the dtypes differ or are not floating-point or complex.
+
+        Gradient: that of the composition.
+
+        Source: MPSGraph
         stochasticGradientDescentWithLearningRateTensor:valuesTensor:gradientTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.stochastic_gradient_descent(0.5, g.constant([1.0]), g.constant([4.0]))).tolist()
-        [-1.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.stochastic_gradient_descent(0.5, g.constant([1.0]), g.constant([4.0]))).tolist()
+            [-1.0]
         """
         return self._tensor("stochastic_gradient_descent", [learning_rate, values, gradient], name)
 
     def apply_stochastic_gradient_descent(
         self, learning_rate: TensorLike, variable: Tensor, gradient: Tensor, name: str | None = None
     ) -> Operation:
-        """One step of stochastic gradient descent, written back to the variable.
+        """Apply one step of stochastic gradient descent to a variable.
 
         variable <- variable - learning_rate * gradient.
-        Args: as stochastic_gradient_descent, with a variable for the values. Result: an operation, to be given to
-        `run` among the target_operations. Errors: ShapeError, DTypeError, GraphError when it is no variable.
-        Gradient: none, it has no result.
+
+        Args:
+            learning_rate: A number or a tensor of rank 0.
+            variable: Floating-point or complex variable to update.
+            gradient: Gradient with respect to the variable, with its shape and dtype.
+            name: Name of the operation.
+
+        Returns:
+            An operation, to pass to `run` in target_operations.
+
+        Raises:
+            ShapeError: If the shapes do not match.
+            DTypeError: If the dtypes differ or are not floating-point or complex.
+            GraphError: If variable is not a variable.
+
+        Gradient: none, because the operation has no result.
+
         Source: MPSGraph applyStochasticGradientDescentWithLearningRateTensor:variable:gradientTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0])
-        >>> _ = g.run({}, [], [g.apply_stochastic_gradient_descent(0.5, v, g.constant([4.0]))])
-        >>> g.variable_value(v).tolist()
-        [-1.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0])
+            >>> _ = g.run({}, [], [g.apply_stochastic_gradient_descent(0.5, v, g.constant([4.0]))])
+            >>> g.variable_value(v).tolist()
+            [-1.0]
         """
         values = self.stochastic_gradient_descent(learning_rate, variable, gradient)
         return self._operation("assign", [variable, values], None, name)
@@ -64,26 +94,49 @@ class Optimizer(Family):
         maximum_velocity: Tensor | None = None,
         name: str | None = None,
     ) -> list[Tensor]:
-        """One step of Adam; with maximum_velocity, of AMSGrad.
+        """Compute one step of Adam, or of AMSGrad if maximum_velocity is given.
 
-        rate = learning_rate * sqrt(1 - beta2_power) / (1 - beta1_power); momentum' = beta1 * momentum + (1 - beta1) *
-        gradient; velocity' = beta2 * velocity + (1 - beta2) * gradient^2; maximum' = max(maximum_velocity, velocity');
+        rate = learning_rate * sqrt(1 - beta2_power) / (1 - beta1_power);
+        momentum' = beta1 * momentum + (1 - beta1) * gradient;
+        velocity' = beta2 * velocity + (1 - beta2) * gradient^2;
+        maximum' = max(maximum_velocity, velocity');
         values' = values - rate * momentum' / (sqrt(velocity' or maximum') + epsilon).
 
         Args:
-            learning_rate, beta1, beta2, epsilon: numbers or tensors of rank 0.
-            beta1_power, beta2_power: beta1^t and beta2^t, t = 1 in the first step.
-            values, momentum, velocity, gradient, maximum_velocity: one shape and floating-point dtype.
-        Result: [values', momentum', velocity'], with AMSGrad also maximum'. Errors: ShapeError, DTypeError.
-        Gradient: by composition. Source: MPSGraph adamWithLearningRateTensor:beta1Tensor:beta2Tensor:epsilonTensor:
-        beta1PowerTensor:beta2PowerTensor:valuesTensor:momentumTensor:velocityTensor:maximumVelocityTensor:
-        gradientTensor:name:; Kingma and Ba, arXiv:1412.6980.
+            learning_rate: A number or a tensor of rank 0.
+            beta1: Decay rate of momentum, a number or a tensor of rank 0.
+            beta2: Decay rate of velocity, a number or a tensor of rank 0.
+            epsilon: Number added to the denominator, a number or a tensor of rank 0.
+            beta1_power: beta1^t, where t = 1 in the first step.
+            beta2_power: beta2^t, where t = 1 in the first step.
+            values: Current values, floating-point.
+            momentum: Moving average of the gradient, with the shape and dtype of values.
+            velocity: Moving average of the squared gradient, with the shape and dtype of values.
+            gradient: Gradient with respect to values, with their shape and dtype.
+            maximum_velocity: Maximum of all velocities so far, for AMSGrad, with the shape and dtype of values.
+                Defaults to None.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> zero, one = g.constant([0.0]), g.constant([1.0])
-        >>> values, momentum, velocity = g.adam(0.5, 0.5, 0.75, 0.0, 0.5, 0.75, one, zero, zero, g.constant([2.0]))
-        >>> g.run({}, values).tolist()
-        [0.5]
+        Returns:
+            [values', momentum', velocity'], followed by maximum' for AMSGrad.
+
+        Raises:
+            ShapeError: If the shapes do not match.
+            DTypeError: If the dtypes differ or are not floating-point.
+
+        Gradient: that of the composition.
+
+        Source: MPSGraph
+        adamWithLearningRateTensor:beta1Tensor:beta2Tensor:epsilonTensor:beta1PowerTensor:beta2PowerTensor:
+        valuesTensor:momentumTensor:velocityTensor:maximumVelocityTensor:gradientTensor:name:; Kingma and Ba,
+        arXiv:1412.6980.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> zero, one = g.constant([0.0]), g.constant([1.0])
+            >>> values, momentum, velocity = g.adam(0.5, 0.5, 0.75, 0.0, 0.5, 0.75, one, zero, zero, g.constant([2.0]))
+            >>> g.run({}, values).tolist()
+            [0.5]
         """
         scalars = (learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power)
         return self._adam("adam", scalars, values, momentum, velocity, gradient, maximum_velocity, name)
@@ -101,18 +154,42 @@ class Optimizer(Family):
         maximum_velocity: Tensor | None = None,
         name: str | None = None,
     ) -> list[Tensor]:
-        """One step of Adam with the bias correction already in the learning rate.
+        """Compute one step of Adam with a learning rate that already includes the bias correction.
 
-        As adam, with rate = current_learning_rate.
-        Args and result: as adam. Errors: as there. Gradient: by composition. Source: MPSGraph
+        The step is that of adam with rate = current_learning_rate.
+
+        Args:
+            current_learning_rate: Learning rate of this step, a number or a tensor of rank 0.
+            beta1: Decay rate of momentum, a number or a tensor of rank 0.
+            beta2: Decay rate of velocity, a number or a tensor of rank 0.
+            epsilon: Number added to the denominator, a number or a tensor of rank 0.
+            values: Current values, floating-point.
+            momentum: Moving average of the gradient, with the shape and dtype of values.
+            velocity: Moving average of the squared gradient, with the shape and dtype of values.
+            gradient: Gradient with respect to values, with their shape and dtype.
+            maximum_velocity: Maximum of all velocities so far, for AMSGrad, with the shape and dtype of values.
+                Defaults to None.
+            name: Name of the operation.
+
+        Returns:
+            [values', momentum', velocity'], followed by maximum' for AMSGrad.
+
+        Raises:
+            ShapeError: If the shapes do not match.
+            DTypeError: If the dtypes differ or are not floating-point.
+
+        Gradient: that of the composition.
+
+        Source: MPSGraph
         adamWithCurrentLearningRateTensor:beta1Tensor:beta2Tensor:epsilonTensor:valuesTensor:momentumTensor:
         velocityTensor:maximumVelocityTensor:gradientTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> zero, one = g.constant([0.0]), g.constant([1.0])
-        >>> step = g.adam_with_current_learning_rate(0.5, 0.5, 0.75, 0.0, one, zero, zero, g.constant([2.0]))
-        >>> g.run({}, step[0]).tolist()
-        [0.5]
+        Example:
+            >>> g = mg.Graph()
+            >>> zero, one = g.constant([0.0]), g.constant([1.0])
+            >>> step = g.adam_with_current_learning_rate(0.5, 0.5, 0.75, 0.0, one, zero, zero, g.constant([2.0]))
+            >>> g.run({}, step[0]).tolist()
+            [0.5]
         """
         scalars = (current_learning_rate, beta1, beta2, epsilon)
         kind = "adam_with_current_learning_rate"
