@@ -13,7 +13,9 @@ import mpsgraph as _mg  # noqa: E402
 import reference as _reference  # noqa: E402
 import stage as _stage  # noqa: E402
 
-_stage.stage(_stage.ROOT / "build" / "site" / "source", _reference.pages())
+_names = [name.path for name in _reference.public_names()]
+_names += [f"mpsgraph.Graph.{name}" for methods in _reference.families().values() for name, _ in methods]
+_stage.stage(_stage.ROOT / "build" / "site" / "source", _reference.pages(), _names)
 
 project = "mpsgraph"
 author = "the authors of mpsgraph"
@@ -40,6 +42,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
+    **_stage.repository(),
     "navigation_with_keys": True,
     "light_css_variables": {"color-brand-primary": "#2f6f4f", "color-brand-content": "#2f6f4f"},
     "dark_css_variables": {"color-brand-primary": "#7fc99b", "color-brand-content": "#7fc99b"},

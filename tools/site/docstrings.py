@@ -1,50 +1,80 @@
-"""Our docstrings as Markdown: what stands in the package, with its parts as a list of fields and its example as code.
+"""Convert the package's docstrings to Markdown for MyST.
 
-A docstring is a sentence, a formula, parts that begin with "Args:", "Result:", "Errors:", "Gradient:", "Source:", and
-an example of `>>>`. Parts come one behind the other in a paragraph, or with a line for each argument below "Args:";
-both are read. Names in backticks become references where the site knows them.
+A docstring is a summary line, prose, and sections in Google's style: `Args:`, `Attributes:`, `Returns:`, `Yields:`,
+`Raises:`, `Gradient:`, `Source:` and `Example:`. A section's body is indented below its name, or, where it is short,
+follows the name on the same line. Names in backticks become references where the site knows them.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 
-PARTS = {
+FIELDS = {
     "Args": "Arguments",
     "Attributes": "Attributes",
-    "Result": "Result",
-    "Results": "Result",
-    "Errors": "Errors",
+    "Returns": "Returns",
+    "Yields": "Yields",
+    "Raises": "Raises",
     "Gradient": "Gradient",
     "Source": "Source",
 }
-_PART = re.compile(rf"(?:^|(?<=[.;)`]\s)|(?<=\n))({'|'.join(PARTS)}): ?", re.MULTILINE)
-_ARGUMENT = re.compile(r"^ {4}([\w*]+(?:, [\w*]+)*): (.*)$")
+LISTS = ("Args", "Attributes", "Raises")
+EXAMPLES = ("Example", "Examples")
+_SECTION = re.compile(rf"^({'|'.join([*FIELDS, *EXAMPLES])}):(?: +(.*))?$")
+_ITEM = re.compile(r"^(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*): +(.*)$")
 _CODE = re.compile(r"(`[^`\n]+`)")
 
 
 def first_sentence(text: str) -> str:
-    """What stands in lists: up to the first full stop that ends a sentence."""
+    """Return the first sentence of a docstring, for tables of names."""
     line = " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
     return re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0]
 
 
 def has_example(text: str | None) -> bool:
-    """Does an example stand in it?"""
+    """Return whether a docstring has an example."""
     return bool(text) and ">>> " in str(text)
 
 
+def sections(text: str) -> list[tuple[str, str]]:
+    """Split a docstring into (section, body) pairs; the section of prose and of examples outside a section is ""."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for line in inspect.cleandoc(text).splitlines():
+        if match := _SECTION.match(line):
+            found.append((match[1], [match[2]] if match[2] else []))
+        elif found[-1][0] and line.strip() and not line.startswith(" ") and not _continues(found[-1][1]):
+            found.append(("", [line]))
+        else:
+            found[-1][1].append(line)
+    parts = [(name, _dedented(body)) for name, body in found]
+    return [(name, body) for name, body in parts if name or body.strip()]
+
+
+def arguments(text: str) -> list[str]:
+    """Return the names that a docstring's `Args` section describes."""
+    listed = [body for name, body in sections(text) if name == "Args"]
+    return [name.lstrip("*") for body in listed for names, _ in _items(body) if names for name in names.split(", ")]
+
+
 def markdown(text: str) -> str:
-    """A docstring as Markdown for MyST."""
+    """Convert a docstring to Markdown."""
     out: list[str] = []
-    for block in _blocks(inspect.cleandoc(text)):
-        out.append(f"```pycon\n{block}\n```" if block.startswith(">>>") else _prose(block))
-    return "\n\n".join(out)
+    fields: list[str] = []
+    for name, body in sections(text):
+        if name in FIELDS:
+            fields.append(f":{FIELDS[name]}:\n{textwrap.indent(_field(name, body), '  ')}")
+            continue
+        if fields:
+            out.append("\n".join(fields))
+            fields = []
+        out += [_block(block) for block in _blocks(body)]
+    return "\n\n".join([*out, "\n".join(fields)] if fields else out)
 
 
 def inline(text: str) -> str:
-    """A sentence, with what Markdown would read as marks made plain, and names in backticks as references."""
+    """Escape the Markdown in a sentence and turn names in backticks into references."""
     parts = _CODE.split(text)
     for i, part in enumerate(parts):
         if i % 2:
@@ -55,13 +85,25 @@ def inline(text: str) -> str:
     return "".join(parts)
 
 
+def _continues(body: list[str]) -> bool:
+    """Whether a flush-left line continues a section that began on the line of its name."""
+    return bool(body) and not body[0].startswith(" ") and all(line.strip() for line in body)
+
+
+def _dedented(body: list[str]) -> str:
+    """Join a section's lines; the first may follow the section's name and so have no indentation."""
+    if body and not body[0].startswith(" "):
+        return "\n".join([body[0], textwrap.dedent("\n".join(body[1:]))]).strip("\n")
+    return textwrap.dedent("\n".join(body)).strip("\n")
+
+
 def _blocks(text: str) -> list[str]:
-    """Paragraphs, and examples: an example goes to the next empty line."""
+    """Split a body into paragraphs and examples; examples that follow each other are one block."""
     found: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text):
         before, mark, example = paragraph.partition(">>> ")
         if before.strip():
-            found.append(before.rstrip())
+            found.append(before.strip("\n"))
         if mark:
             example = inspect.cleandoc(mark + example)
             if found and found[-1].startswith(">>>"):
@@ -71,39 +113,36 @@ def _blocks(text: str) -> list[str]:
     return found
 
 
-def _prose(paragraph: str) -> str:
-    """A paragraph whose parts, if it has some, become fields."""
-    pieces = _PART.split(paragraph)
-    out = [_lines(pieces[0])] if pieces[0].strip() else []
-    fields = [
-        f":{PARTS[name]}:\n{_indented(_arguments(body))}" for name, body in zip(pieces[1::2], pieces[2::2], strict=True)
-    ]
-    return "\n\n".join([*out, "\n".join(fields)] if fields else out)
+def _block(block: str) -> str:
+    return f"```pycon\n{block}\n```" if block.startswith(">>>") else _prose(block)
 
 
-def _lines(text: str) -> str:
-    """Running text; a list in it stays one."""
+def _prose(text: str) -> str:
+    """Convert a paragraph; lists keep their lines, and indented blocks (formulas) stay as they are."""
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
+    if all(line.startswith("    ") for line in lines):
+        return "```text\n" + textwrap.dedent("\n".join(lines)) + "\n```"
     if any(re.match(r"\s*- ", line) for line in lines):
         return "\n".join(map(inline, lines))
     return inline(" ".join(line.strip() for line in lines))
 
 
-def _arguments(body: str) -> str:
-    """What stands behind a part's name: a line for each argument, or running text."""
-    lines = body.strip("\n").splitlines()
-    if not any(_ARGUMENT.match(line) for line in lines):
-        return _lines(body)
+def _field(name: str, body: str) -> str:
+    """Convert a section's body: a list where it describes names, otherwise paragraphs."""
+    items = _items(body) if name in LISTS else []
+    if any(names for names, _ in items):
+        return "\n".join(f"- `{names}`: {inline(text)}" if names else f"- {inline(text)}" for names, text in items)
+    return "\n\n".join(map(_block, _blocks(body)))
+
+
+def _items(body: str) -> list[tuple[str, str]]:
+    """Return (names, description) pairs of a list section; continuation lines are indented."""
     items: list[tuple[str, str]] = []
-    for line in lines:
-        if match := _ARGUMENT.match(line):
+    for line in body.splitlines():
+        if match := _ITEM.match(line):
             items.append((match[1], match[2].strip()))
-        elif items:
+        elif items and line.strip():
             items[-1] = items[-1][0], f"{items[-1][1]} {line.strip()}"
-        else:
+        elif line.strip():
             items.append(("", line.strip()))
-    return "\n".join(f"- `{name}`: {inline(text)}" if name else f"- {inline(text)}" for name, text in items)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" if line else "" for line in text.splitlines())
+    return items

@@ -25,22 +25,9 @@ import mpsgraph as mg
 from docstrings import first_sentence, inline, markdown
 from signatures import signature
 from skeleton import skeleton, source_of
+from titles import CORE, FAMILIES, ROOMS, VALUES
 
 LARGE = 30  # names: a room of more has a page a group
-GROUPS = {  # of mpsgraph itself, most of whose names come from the core
-    "Graphs": ("Graph", "Tensor", "Operation", "parse"),
-    "Training": ("Trainer", "History", "StepResult"),
-    "Models in files": ("Model", "load", "save"),
-    "Arrays and element types": ("NDArray", "tensor_data", "asarray", "from_dlpack", "copy_count", "DType"),
-    "Devices and executables": (
-        *("Device", "DeviceGraph", "CompilationDescriptor", "Executable", "SerializedExecutable", "CacheStatistics"),
-        *("set_num_threads", "get_num_threads", "library_version"),
-    ),
-    "Queues and events": (
-        *("CommandQueue", "CommandBuffer", "ExecutionDescriptor", "Execution", "SharedEvent", "Semaphore"),
-    ),
-    "Precision": ("autocast",),
-}
 
 
 @dataclass(frozen=True)
@@ -189,27 +176,36 @@ def _room(
 
 
 def _groups(room: str, own: list[Public]) -> dict[str, tuple[str, str, list[Public]]]:
-    """Names by the file they come from: (title, what it says of itself, names)."""
-    found: dict[str, tuple[str, str, list[Public]]] = {}
+    """Group a room's names into sections: {slug: (title, introduction, names)}."""
+    titles = [*CORE, "Errors"] if room == "mpsgraph" else [*sorted(dict.fromkeys(ROOMS.get(room, {}).values())), VALUES]
+    found: dict[str, tuple[str, str, list[Public]]] = {_slug(title): (title, "", []) for title in titles}
     for each in own:
-        if room == "mpsgraph":
-            title = next((title for title, names in GROUPS.items() if each.name in names), None)
-            title = title or ("Errors" if _is_error(each.value) else "Arrays and element types")
-            key, about = title.lower().replace(" ", "_"), ""
-        else:
-            source = "" if each.is_value else str(getattr(each.value, "__module__", ""))
-            source = source if source.startswith(room + ".") else ""
-            key = source.removeprefix(room + ".").lstrip("_").replace(".", "_") or "more"
-            title = key.rpartition("nodes_")[2].replace("_", " ").capitalize()
-            about = inline(_about(sys.modules[source])) if source in sys.modules else ""
-        found.setdefault(key, (title, about, []))[2].append(each)
+        title, source = _section(room, each)
+        members = found.setdefault(_slug(title), (title, "", []))[2]
+        about = inline(_about(sys.modules[source])) if source in sys.modules and not members else ""
+        found[_slug(title)] = title, about or found[_slug(title)][1], [*members, each]
     if room == "mpsgraph":
-        order = [*(title.lower().replace(" ", "_") for title in GROUPS), "errors"]
-        place = [name for names in GROUPS.values() for name in names]
+        place = [name for names in CORE.values() for name in names]
         for _, _, members in found.values():
             members.sort(key=lambda each: place.index(each.name) if each.name in place else len(place))
-        return {key: found[key] for key in order if key in found}
-    return dict(sorted(found.items(), key=lambda item: (item[0] == "more", item[0])))
+    return {key: section for key, section in found.items() if section[2]}
+
+
+def _section(room: str, each: Public) -> tuple[str, str]:
+    """Return a name's section and the module that introduces the section, which may be empty."""
+    if room == "mpsgraph":
+        title = next((title for title, names in CORE.items() if each.name in names), None)
+        return title or ("Errors" if _is_error(each.value) else "Arrays and element types"), ""
+    if room not in ROOMS:
+        return room, ""
+    source = "" if each.is_value else str(getattr(each.value, "__module__", ""))
+    if not source.startswith(room + "."):
+        return VALUES, ""
+    return ROOMS[room][source.removeprefix(room + ".").replace("._", ".").lstrip("_")], source
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
 
 
 def _operations() -> dict[str, str]:
@@ -219,7 +215,7 @@ def _operations() -> dict[str, str]:
             "types, kernels and Apple's selectors."]  # fmt: skip
     for source, methods in families().items():
         stem = source.rpartition(".")[2]
-        title = stem.replace("_", " ").capitalize()
+        title = FAMILIES[stem]
         about = inline(_about(importlib.import_module(source)))
         entries = [_directive("method", f"Graph.{name}", method) for name, method in methods]
         body = [f"# {title}", about, "```{py:currentmodule} mpsgraph\n```", *entries]

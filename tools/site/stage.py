@@ -8,8 +8,12 @@ leaves the site for a place that may not be there. Sphinx makes HTML of the resu
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,15 +50,24 @@ PROJECT = {
 LANGUAGES = {".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".md": "markdown", ".mm": "objective-c"}
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 FENCE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1`*[ ]*$", re.MULTILINE | re.DOTALL)
+NAME = re.compile(
+    r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\([^)]*\)|\{[\w:]+\}`[^`\n]+`"  # links and roles, which stay as they are
+    r"|(?<!`)`(?:(?P<name>[A-Za-z_][\w.]*)|[^`\n]+)`(?!`)"
+)
+FOREIGN = re.compile(r"^from_")
+"""Pages whose tables have another library's names in the first column."""
 BESIDE = re.compile(r"<!-- beside: (\w+) -->\n+(```.*?^```)\n+(```.*?^```)\n+<!-- end -->", re.MULTILINE | re.DOTALL)
 
 
 class Site:
-    """Pages by their path in the site, as they are put together."""
+    """The pages by their path in the site."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = ()) -> None:
         self.pages: dict[str, str] = {}
         self.sources: set[Path] = set()
+        self.names = {alias: name for name in names for alias in _aliases(name)}
+        bare = Counter(name.rpartition(".")[2] for name in names)
+        self.names |= {own: name for name in names if bare[own := name.rpartition(".")[2]] == 1 and own[0].isupper()}
 
     def add(self, page: Path, to: str) -> None:
         """A page of the repository, with its links led to where things are on the site."""
@@ -68,9 +81,23 @@ class Site:
             target = (page.parent / match[2]).resolve()
             return match[1] + _between(to, self.place(page, target)) + (match[3] or "")
 
-        text = LINK.sub(led, FENCE.sub(kept, text))
+        text = self._referenced(LINK.sub(led, FENCE.sub(kept, text)), foreign=bool(FOREIGN.match(to)))
         text = re.sub("\0(\\d+)\0", lambda match: fences[int(match[1])], text)
         self.pages[to] = BESIDE.sub(_beside, text)
+
+    def _referenced(self, text: str, foreign: bool) -> str:
+        """Turn public names in backticks into references, except in headings and in the text of links."""
+
+        def referenced(match: re.Match[str]) -> str:
+            name = self.names.get(match["name"]) if match["name"] else None
+            return f"{{py:obj}}`{match['name']} <{name}>`" if name else match[0]
+
+        lines = text.split("\n")
+        for i, line in enumerate(lines):
+            start = line.find("|", 1) if foreign and line.startswith("|") else 0
+            if not line.startswith("#"):
+                lines[i] = line[:start] + NAME.sub(referenced, line[start:])
+        return "\n".join(lines)
 
     def place(self, page: Path, target: Path) -> str:
         """Where a file or folder of the repository is on the site; files that no page is made of become one."""
@@ -129,9 +156,15 @@ class Site:
             shutil.copy2(picture, to)
 
 
-def stage(into: Path, reference: dict[str, str]) -> None:
-    """Everything that Sphinx reads, in a folder."""
-    site = Site()
+def stage(into: Path, reference: dict[str, str], names: Collection[str] = ()) -> None:
+    """Write everything that Sphinx reads.
+
+    Args:
+        into: Folder to write to.
+        reference: Pages of the API reference, by path below reference/.
+        names: Public names that the reference describes, such as "mpsgraph.nn.Conv2d"; pages link to them.
+    """
+    site = Site(names)
     for page in sorted(DOCS.rglob("*.md")):
         site.add(page, page.relative_to(DOCS).as_posix())
     for name, to in PROJECT.items():
@@ -143,6 +176,27 @@ def stage(into: Path, reference: dict[str, str]) -> None:
     site.add_sources()
     site.add_navigation()
     site.write(into)
+
+
+def repository() -> dict[str, str]:
+    """Return Furo's options for links to the repository: from GitHub's environment, or from git's remote."""
+    url = f"{os.environ.get('GITHUB_SERVER_URL', '')}/{os.environ.get('GITHUB_REPOSITORY', '')}".strip("/")
+    if not url:
+        asked = subprocess.run(["git", "remote", "get-url", "origin"], cwd=ROOT, capture_output=True, text=True)
+        url = re.sub(r"^git@([\w.-]+):", r"https://\1/", asked.stdout.strip()).removesuffix(".git")
+    if not url.startswith("https://"):
+        return {}
+    return {"source_repository": url, "source_branch": "main", "source_directory": "docs/"}
+
+
+def _aliases(name: str) -> Iterator[str]:
+    """Return the ways in which pages write a public name: in full, with `mg`, and from its room on, as `nn.Linear`."""
+    yield name
+    yield name.replace("mpsgraph", "mg", 1)
+    room, _, own = name.rpartition(".")
+    if room != "mpsgraph":
+        yield name.removeprefix("mpsgraph.")
+        yield f"{room.rpartition('.')[2]}.{own}"
 
 
 def _between(here: str, there: str) -> str:
