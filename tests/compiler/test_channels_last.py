@@ -294,4 +294,4 @@ def test_integers():
     assert 0 < np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
     plan = quantized.graph.compile({quantized.inputs["x"]: IMAGES}, [quantized.outputs["y"]]).plan()
     if has_integer_kernels():
-        assert plan.count("integers, a product a tap") == 2, plan
+        assert plan.count("integers, one matmul per tap") == 2, plan

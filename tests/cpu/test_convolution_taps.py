@@ -81,7 +81,7 @@ def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
     (fast, plain), arrays = executables(size, bias, residual, relu)
     if "AVX" in mg.Device("cpu").description:
         few = SIZES[size][2] < 8  # of which the gradient with respect to the source is left to others
-        assert fast.plan().count("a product a tap") == 3 - few and "a product a tap" not in plain.plan()
+        assert fast.plan().count("one matmul per tap") == 3 - few and "one matmul per tap" not in plain.plan()
         assert fast.plan().count(f"taps, {'apart' if size in APART else 'added up'}") == few
         assert "tap by tap" in fast.plan() or size not in TAP_BY_TAP
     found, expected = ([a.numpy() for a in e.run([arrays[f] for f in e.feeds])] for e in (fast, plain))
@@ -96,7 +96,7 @@ def test_bfloat16_is_rounded_once(size):
     (fast, _), arrays = executables(size, True, True, True, mg.bfloat16)
     even = all(n % 2 == 0 for n in (SIZES[size][2], SIZES[size][4]))
     if "avx512_bf16" in Path("/proc/cpuinfo").read_text() and "AVX-512" in mg.Device("cpu").description:
-        assert fast.plan().count("a product a tap") == (3 if even else 0)
+        assert fast.plan().count("one matmul per tap") == (3 if even else 0)
     (_, plain), _ = executables(size, True, True, True)
     found = [a.numpy().astype(np.float32) for a in fast.run([arrays[f] for f in fast.feeds])]
     expected = [a.numpy() for a in plain.run([a.astype(np.float32) for a in arrays.values()])]

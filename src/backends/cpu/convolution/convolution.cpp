@@ -1,8 +1,9 @@
-// Convolutions over two and three axes, grouped and depthwise, and their gradients with respect to data and weights.
+// Convolutions over two and three axes, grouped and depthwise, and their gradients with respect to the input and the
+// weights: the portable im2col kernels.
 //
-// A tile of output pixels is unfolded to a matrix of patches (im2col), and all three operations become matrix
-// products with it: result = patches·weights, d_weights = patchesᵀ·incoming, d_patches = incoming·weightsᵀ
-// (folded back by adding). The halves unfold to float. The reference runs direct loops instead.
+// A tile of output pixels is unfolded into a matrix of patches (im2col), and all three operations become matmuls:
+// result = patches·weights, d_weights = patchesᵀ·incoming, d_patches = incoming·weightsᵀ (folded back by adding). Half
+// precision is unfolded to float. The reference kernels run direct loops instead.
 
 #include "backends/cpu/convolution/convolution.h"
 
@@ -14,28 +15,28 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// A convolution whose images are cut into tiles of output rows; a row is one of depth and height.
+// A convolution whose images are cut into tiles of output rows. In 3-D, a row is one position in depth and height.
 struct Plan : ConvolutionPlan {
   int64_t patch;        // taps * inputs: columns of the patch matrix, in that order
-  int64_t all_rows;     // of an image
-  int64_t rows, tiles;  // output rows of a tile, and tiles of an image
+  int64_t all_rows;     // rows per image
+  int64_t rows, tiles;  // output rows per tile, tiles per image
 
   explicit Plan(const ConvolutionPlan& plan) : ConvolutionPlan(plan) {
     patch = taps() * inputs;
     all_rows = y.size[0] * y.size[1];
-    // A tile's patches should stay in the second-level cache: about 64k elements.
+    // The patches of a tile should fit in L2: about 64k elements.
     rows = std::clamp<int64_t>(65536 / std::max<int64_t>(patch * width(), 1), 1, std::max<int64_t>(all_rows, 1));
     tiles = (all_rows + rows - 1) / rows;
   }
   int64_t width() const { return y.size[2]; }
-  int64_t tile_pixels() const { return rows * width(); }  // of a full tile
+  int64_t tile_pixels() const { return rows * width(); }  // pixels of a full tile
 };
 
 template <class T>
 using Compute = std::conditional_t<is_half_type<T>, float, T>;
 
-// Calls f(patch pixel, patch column, source offset) for each tap of output rows [row, end) that lies inside the source;
-// it takes as many columns as there are inputs. Padding is not visited.
+// Call f(patch pixel, patch column, source offset) for each tap of output rows [row, end) that lies inside the source;
+// each call covers as many columns as there are input channels. Padding is not visited.
 template <class F>
 void visit_taps(const Plan& p, int64_t row, int64_t end, const F& f) {
   const auto& [wd, wy, wx] = p.windows;
@@ -72,7 +73,7 @@ void unfold(const Plan& p, const T* x, int64_t row, int64_t end, Compute<T>* pat
   });
 }
 
-// The image's gradient in Compute<T>, with the strides of x.
+// Add patches back to the image gradient, in Compute<T>, with the strides of x.
 template <class C>
 void fold(const Plan& p, const C* patches, int64_t row, int64_t end, C* x) {
   visit_taps(p, row, end, [&](int64_t pixel, int64_t column, int64_t offset) {
@@ -86,7 +87,7 @@ void fold(const Plan& p, const C* patches, int64_t row, int64_t end, C* x) {
   });
 }
 
-// Weights as [groups][patch, outputs].
+// Reorder the weights to [groups][patch, outputs].
 template <class T>
 void pack_weights(const Plan& p, const T* weights, Compute<T>* packed) {
   parallel_for(p.groups * p.taps(), grain_for(p.inputs * p.outputs * 4), [&](int64_t begin, int64_t end) {
@@ -99,7 +100,8 @@ void pack_weights(const Plan& p, const T* weights, Compute<T>* packed) {
   });
 }
 
-// Each group's weights, or their transpose, as panels of products. In memory: weights, panels.
+// The weights of each group, plain or transposed, packed as GEMM panels. The memory holds the weights first and then
+// the panels.
 template <class C>
 struct PackedWeights {
   GemmPanels<C> panels;
@@ -132,14 +134,14 @@ struct PackedWeights {
   }
 };
 
-// The output pixels of a tile for one group as a matrix [pixels, outputs], in place when it can be.
+// View the output pixels of a tile for one group as a matrix [pixels, outputs], in place.
 template <class T>
 Matrix<T> pixels_of(const Plan& p, T* y, int64_t image, int64_t row, int64_t end, int64_t group) {
   return {y + image * p.y.sn + row * p.y.step[1] + group * p.outputs * p.y.sc, (end - row) * p.width(), p.outputs,
           p.y.step[2], p.y.sc};
 }
 
-// For the halves: the tile as floats, in `buffer`.
+// Return the pixels of a tile as floats; half precision is converted into `buffer`.
 template <class T>
 Matrix<const Compute<T>> read_pixels(const Matrix<const T>& m, [[maybe_unused]] Compute<T>* buffer) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
@@ -152,7 +154,7 @@ Matrix<const Compute<T>> read_pixels(const Matrix<const T>& m, [[maybe_unused]] 
   }
 }
 
-// Runs f(part, begin, end) over units in a fixed number of parts, each with memory of its own.
+// Runs f(part, begin, end) over units, split into a fixed number of parts with separate memory.
 struct Parts {
   int64_t units, parts;
   Parts(int64_t units, int64_t work_per_unit)
@@ -199,7 +201,7 @@ std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot
       "patches");
 }
 
-// Images are independent; tiles of an image are not, for their patches overlap.
+// Images are independent, but tiles of one image are not, because their patches overlap.
 template <class T>
 std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot incoming, Slot w, Slot x) {
   using C = Compute<T>;
@@ -244,7 +246,7 @@ std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot in
       "patches");
 }
 
-// Each part sums its tiles; the parts are added in order.
+// Each part sums its own tiles, and the parts are added in order.
 template <class T>
 std::unique_ptr<Kernel> convolve_weights(Lowering& lowering, const Plan& p, Slot incoming, Slot x, Slot w) {
   using C = Compute<T>;
@@ -288,7 +290,8 @@ std::unique_ptr<Kernel> zeros(const Operand& y) {
   return kernel([slot = y.slot, bytes = y.bytes()](Frame& f) { std::memset(f.at<std::byte>(slot), 0, bytes); });
 }
 
-// What the three lowerings share: two operands and a result, which play source, weights and result in different roles.
+// Shared body of the three lowerings. Each has two operands and a result, which take the roles of source, weights, and
+// result in a different order.
 template <class Direct, class Patches>
 std::unique_ptr<Kernel> lower(Lowering& lowering, const ConvolutionPlan& p, const Direct& direct,
                               const Patches& patches) {

@@ -1,7 +1,7 @@
-// Sizes and strides of one convolution, which all kernels of the family share, and its direct loops.
+// Sizes and strides of a convolution, shared by all convolution kernels, and its direct loops.
 //
-// Two axes are three of which the first has size 1. A convolution is one of groups of channels whatever its kind
-// (core/ops/convolution.h), so depthwise ones need no loops of their own.
+// A 2-D convolution is treated as 3-D with a first axis of size 1. Every convolution, depthwise ones included, is
+// expressed in groups of channels (core/ops/convolution.h), so depthwise convolutions need no loops of their own.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ inline constexpr ConvolutionKinds convolution_kinds[] = {
     {"depthwise_convolution3d", "depthwise_convolution3d_data_gradient", "depthwise_convolution3d_weights_gradient"},
 };
 
-// An image tensor in the order batch, channel, depth, height, width: sizes, and strides in elements.
+// Sizes and element strides of an image tensor, in the order batch, channel, depth, height, width.
 struct ConvolutionImage {
   int64_t n = 1, c = 1, sn = 0, sc = 0;
   std::array<int64_t, 3> size{1, 1, 1}, step{0, 0, 0};
@@ -29,28 +29,28 @@ struct ConvolutionImage {
   int64_t pixels() const { return size[0] * size[1] * size[2]; }
 };
 
-// Everything the three operations need to know: x is the source's shape, y the result's.
+// The geometry of a convolution and its gradients: x is the shape of the source, y that of the result.
 struct ConvolutionPlan {
   ConvolutionImage x, y;
-  std::array<int64_t, 3> kernel{1, 1, 1}, kernel_step{0, 0, 0};  // of the weights
+  std::array<int64_t, 3> kernel{1, 1, 1}, kernel_step{0, 0, 0};  // size and strides of the weights
   std::array<ops::Window, 3> windows{};
   ops::GroupedWeights weights;
-  int64_t groups, inputs, outputs;  // channels of one group
+  int64_t groups, inputs, outputs;  // channels per group
 
   ConvolutionPlan(const ops::Convolution& c, const Dims& source, const Dims& weights, const Dims& result);
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   bool empty() const { return y.n * y.c * y.pixels() == 0 || taps() * inputs == 0; }
-  // Are the pixels of a result one evenly spaced row? Not when channels lie between the windowed axes.
+  // Return whether the pixels of a result are evenly spaced. They are not if channels lie between the spatial axes.
   bool even() const {
     return y.step[1] == y.size[2] * y.step[2] && (y.size[0] == 1 || y.step[0] == y.size[1] * y.step[1]);
   }
-  int64_t tap_offset(int64_t tap) const {  // of the weights
+  int64_t tap_offset(int64_t tap) const {  // element offset in the weights
     return tap / (kernel[1] * kernel[2]) * kernel_step[0] + tap / kernel[2] % kernel[1] * kernel_step[1] +
            tap % kernel[2] * kernel_step[2];
   }
 };
 
-// Every sum in double, one element of the result after the other, for any strides.
+// Direct convolution for any strides: computes the result element by element, with each sum in double.
 template <class T>
 struct DirectConvolution {
   static void forward(const ConvolutionPlan& p, const T* x, const T* w, T* y);

@@ -1,11 +1,15 @@
-// Depthwise convolutions with channels last, and their gradients for the source without strides, and where taps lie
-// apart.
+// Depthwise convolutions with channels last, and their gradients with respect to the input if strides are 1 or taps are
+// dilated.
 //
-// Forward, a row of pixels is cut in those that see the same taps: most of it, and single ones at its edges. oneDNN
-// would write a kernel for each size at its first run, and run it on threads that are all waited for, or on one.
-// Without strides the gradient is such a convolution itself. With strides it is oneDNN's but where taps lie apart:
-// there its kernels give way to general ones, and from dilations of 16 on to products of matrices of one column.
-// Weights are brought into the order of taps: once where they are constants, else in each run.
+// In the forward pass, a row of pixels is split into ranges that see the same taps: one long range, and single pixels
+// at its edges. oneDNN would generate a kernel for each size on first use, and would run it either on its own threads,
+// all of which it waits for, or on a single one.
+//
+// With strides of 1, the gradient is itself such a convolution. Strided gradients are left to oneDNN, except for
+// dilated ones, for which oneDNN falls back to its general kernels and, from a dilation of 16 on, to matmuls with a
+// single column.
+//
+// Weights are reordered by tap: once if they are constant, otherwise in each run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>
@@ -21,9 +25,9 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
-constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;  // pixels of a row, where rows are few
+constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;  // minimum pixels of a piece, if rows are few
 
-// The gradient for the source where strides are 1: a convolution of the incoming one, which sees taps in the opposite
+// Return the input gradient, for strides of 1, as a convolution of the incoming gradient with the taps in reverse
 // order.
 ConvolutionPlan turned(ConvolutionPlan p) {
   std::swap(p.x, p.y);
@@ -45,7 +49,7 @@ bool taps_lie_apart(const ConvolutionPlan& p) {
   return dilation >= least_dilation;
 }
 
-// The weights in the order of taps, or in the opposite one: [tap][channel].
+// Depthwise weights reordered to [tap][channel], with the taps in forward or reverse order.
 class WeightsByTaps {
  public:
   WeightsByTaps(Lowering& lowering, const ConvolutionPlan& plan, bool turned)
@@ -118,7 +122,8 @@ class DepthwiseConvolution final : public Kernel {
   }
 
  private:
-  // Where source and result fit the outermost cache, both are read and written there faster.
+  // Return whether to use streaming stores. If source and result fit in the last-level cache, ordinary stores are
+  // faster.
   bool streaming(const Frame& frame) const {
     const auto pixel = static_cast<size_t>(p_.y.step[2]) * sizeof(float);
     const size_t bytes = static_cast<size_t>(p_.y.n * p_.y.pixels()) * pixel;
@@ -129,7 +134,7 @@ class DepthwiseConvolution final : public Kernel {
   struct Range {
     int64_t begin, end;
   };
-  // Of a unit of a plane: two rows where all their taps see pixels, else one.
+  // Return the rows of one work unit of a plane: two rows if all of their taps are inside the image, otherwise one.
   Range rows_of(int64_t unit) const {
     if (unit < before_pairs_) return {unit, unit + 1};
     const int64_t pair = unit - before_pairs_;
@@ -137,14 +142,14 @@ class DepthwiseConvolution final : public Kernel {
     return {unit + pair, unit + pair + 2};
   }
 
-  // Pixels of some rows of a plane.
+  // Compute a range of pixels in some rows of a plane.
   void compute(const Frame& frame, const float* weights, int64_t plane, Range lines, Range pixels, bool past) const {
     const auto& [wz, wy, wx] = p_.windows;
     const auto [begin, end] = pixels;
     const int64_t y = lines.begin, results = lines.end - y, z = plane % p_.y.size[0], image = plane / p_.y.size[0];
     const float* source = frame.at<const float>(source_) + image * p_.x.sn;
     const int64_t at = image * p_.y.sn + z * p_.y.step[0] + y * p_.y.step[1];
-    const float *rows[most_depthwise_taps], *of_rows[most_depthwise_taps];  // where their first taps would look
+    const float *rows[most_depthwise_taps], *of_rows[most_depthwise_taps];  // source rows of the taps, at column 0
     int64_t count = 0;
     for (int64_t kz = 0; kz < wz.kernel; ++kz)
       for (int64_t ky = 0; ky < wy.kernel; ++ky) {
@@ -185,13 +190,13 @@ class DepthwiseConvolution final : public Kernel {
         s.results = results;
         return depthwise_functions().strip(s);
       }
-      for (int64_t r = 0; r < results; ++r) {  // at the edges
+      for (int64_t r = 0; r < results; ++r) {  // at the edges, row by row
         depthwise_functions().strip(s);
         ++s.rows, s.to += s.to_row;
         if (s.residual) s.residual += s.to_row;
       }
     };
-    const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel: each sees others of its taps
+    const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel, as each sees different taps
       for (int64_t x = first; x < last; ++x) {
         int64_t first_tap = 0, end_tap = wx.kernel;
         while (first_tap < end_tap && wx.at(x, first_tap) < 0) ++first_tap;
@@ -208,10 +213,10 @@ class DepthwiseConvolution final : public Kernel {
   ProductEpilogue extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
-  int64_t before_pairs_ = 0, pairs_ = 0;  // rows of a plane before those that are computed two at a time
+  int64_t before_pairs_ = 0, pairs_ = 0;  // rows of a plane before the pairs, and the number of pairs
 };
 
-// A pixel of the source's gradient looks at the incoming ones whose taps saw it.
+// Gathers the input gradient: each source pixel sums over the incoming pixels whose taps read it.
 class DepthwiseDataGradient final : public Kernel {
  public:
   DepthwiseDataGradient(Lowering& lowering, const ConvolutionPlan& plan)
@@ -224,10 +229,10 @@ class DepthwiseDataGradient final : public Kernel {
       for (int64_t i = begin; i < end; ++i) pixel(frame, weights, i);
     });
   }
-  std::string description() const override { return "depthwise, a pixel at a time"; }
+  std::string description() const override { return "depthwise, one pixel at a time"; }
 
  private:
-  // Which incoming pixel has seen a pixel by a tap, along an axis; -1: none.
+  // Return the incoming pixel that reads position `at` of an axis through the given tap, or -1 if there is none.
   int64_t seen(int axis, int64_t at, int64_t tap) const {
     const ops::Window& w = p_.windows[static_cast<size_t>(axis)];
     const int64_t distance = at - w.at(0, tap), place = distance / w.stride;

@@ -1,4 +1,4 @@
-// Depthwise convolutions, each channel by itself; their loops stand in convolution_depthwise_loops.h.
+// Kernels for depthwise convolutions; their inner loops are in convolution_depthwise_loops.h.
 #pragma once
 
 #include <memory>
@@ -9,20 +9,21 @@
 
 namespace mpsgraph::cpu {
 
-// One filter for each channel, with channels last?
+// Return whether the convolution is depthwise, with one filter per channel and channels last.
 bool is_depthwise(const ConvolutionPlan& plan);
 
-// Source, operand 0, convolved with weights, operand 1, float32; null where the library's kernel is the one to take.
+// Build a float32 depthwise convolution of the source (operand 0) with the weights (operand 1), channels last. Return
+// null if the library's kernel should be used.
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& plan,
                                               const ProductEpilogue& extras);
-// The same with channels before rows and columns, where pixels of a row are read one after the other, and taps are
-// neighbours.
+// The same with channels first, where the pixels of a row are contiguous. Supports only taps without dilation.
 std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& plan,
                                          const ProductEpilogue& extras);
-// Of the incoming gradient, operand 0, and the weights, operand 1, likewise: without strides, or with dilations.
+// Build the gradient with respect to the input from the incoming gradient (operand 0) and the weights (operand 1), for
+// strides of 1 or dilated taps.
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& plan);
-// Of the incoming gradient, operand 0, and the source, operand 1, in float32; null where it is not depthwise with
-// channels last.
+// Build the float32 gradient with respect to the weights from the incoming gradient (operand 0) and the source (operand
+// 1). Return null if the convolution is not depthwise with channels last.
 std::unique_ptr<Kernel> depthwise_weights_gradient(Lowering& lowering, const ConvolutionPlan& plan);
 
 }  // namespace mpsgraph::cpu

@@ -1,10 +1,10 @@
-// The gradient of depthwise convolutions for their weights, with channels last.
+// Gradient of depthwise convolutions with respect to their weights, channels last.
 //
-// oneDNN's kernel for it takes no window that is larger than the image, no long ones and no dilations; then it makes a
-// product of matrices with one row for each channel of each image, 100 times as slow. Here an element of the result is
-// a sum over pairs of pixels, an incoming one and the one that the tap sees there, and vectors run along the channels.
-// Blocks of pixels stay in the caches for all taps. Parts of the pixels are summed by themselves, as many as the shape
-// says, so that the sums do not depend on who computes them.
+// oneDNN's kernel does not support windows that are large, larger than the image, or dilated, and falls back to a GEMM
+// with one row per channel and image, 100 times slower. Here, each weight is a sum over pairs of pixels, an incoming
+// one and the source pixel that the tap reads there, and vectors run along the channels. Blocks of pixels stay in cache
+// for all taps. The pixels are split into partial sums, whose number depends only on the shape, so the result does not
+// depend on which threads compute them.
 #include <algorithm>
 #include <numeric>
 
@@ -16,9 +16,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t most_pairs = 64;              // of pixels in a block
+constexpr int64_t most_pairs = 64;  // pixel pairs per block
 constexpr int64_t most_parts = 16;
-constexpr int64_t products_of_a_part = 1 << 18;  // some 50 microseconds: less is not shared out
+constexpr int64_t products_of_a_part = 1 << 18;  // about 50 microseconds; smaller parts are not worth sharing
 
 class DepthwiseWeightsGradient final : public Kernel {
  public:
@@ -45,13 +45,13 @@ class DepthwiseWeightsGradient final : public Kernel {
           finish_tap(frame, i);
     });
   }
-  std::string description() const override { return cat("depthwise, ", parts_, " parts of the pixels"); }
+  std::string description() const override { return cat("depthwise, pixels in ", parts_, " parts"); }
 
  private:
-  // Where a layout has each weight: it is shown the weights' own numbers.
+  // Find where a layout stores each weight, by converting an array that holds the index of each weight.
   void find_places(const Layout& layout) {
     const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
-    std::vector<float> numbers(count), laid(count);  // exact: a filter has fewer than 2^24 weights here
+    std::vector<float> numbers(count), laid(count);  // exact in float, as filters have fewer than 2^24 weights here
     std::iota(numbers.begin(), numbers.end(), 0.f);
     layout.from_row_major(numbers.data(), laid.data());
     places_.resize(count);
@@ -69,7 +69,7 @@ class DepthwiseWeightsGradient final : public Kernel {
         add_block(frame, row, std::min(end, row + rows_at_once_), tap, sums + tap * p_.groups);
   }
 
-  // The pairs of a tap in some rows of the result's pixels.
+  // Add the pixel pairs of one tap in some rows of the result.
   void add_block(const Frame& frame, int64_t begin, int64_t end, int64_t tap, float* sums) const {
     const auto& [depth, height, width] = p_.windows;
     const int64_t kx = tap % p_.kernel[2], ky = tap / p_.kernel[2] % p_.kernel[1],
@@ -114,7 +114,7 @@ class DepthwiseWeightsGradient final : public Kernel {
   ConvolutionPlan p_;
   int64_t rows_, rows_at_once_, parts_ = 1;
   Slot incoming_, source_, result_, sums_ = -1;
-  std::vector<int32_t> places_;  // empty: row-major
+  std::vector<int32_t> places_;  // empty for row-major weights
 };
 
 }  // namespace

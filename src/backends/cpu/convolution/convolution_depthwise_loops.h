@@ -1,12 +1,12 @@
-// The loops of depthwise convolutions, once per instruction set: with channels last vectors run along the channels of a
-// pixel, with planes of channels along the pixels of a row.
+// Inner loops of depthwise convolutions, compiled for each instruction set. With channels last, vectors run along the
+// channels of a pixel; with channels first, along the pixels of a row.
 #pragma once
 
 #include <cstdint>
 
 namespace mpsgraph::cpu {
 
-// Of a pixel: to[c] = before[c], if there is any, + sum over taps of rows[t][c] * weights[t][c].
+// One pixel: to[c] = (before ? before[c] : 0) + sum over taps of rows[t][c] * weights[t][c].
 struct DepthwisePixel {
   const float* const* rows;
   const float* const* weights;
@@ -15,27 +15,27 @@ struct DepthwisePixel {
   float* to;
 };
 
-// Of pixels side by side that see the same taps: rows of taps, and in a row taps that are evenly spaced. Steps are in
-// elements; a tap's weights are `channels` behind those of the tap before. Sums get bias and residual, where there are
-// any, and relu. Of two rows of results at once the second one's taps see what the first one's next rows of taps see,
-// so that `rows` has one more.
+// Adjacent pixels that see the same taps: rows of taps, with evenly spaced taps within a row. Steps are in elements,
+// and the weights of consecutive taps are `channels` apart. The epilogue adds bias and residual, if present, and
+// applies ReLU. Two result rows can be computed together; the second row's taps then read the rows below those of the
+// first, so `rows` has one more entry.
 struct DepthwiseStrip {
-  const float* const* rows;  // what the first tap of each row sees of the first pixel
+  const float* const* rows;  // what the first tap of each row reads for the first pixel
   const float* const* weights;
   int64_t tap_rows, taps_of_row, tap_step, pixels, pixel_step, channels;
   const float *bias, *residual;
   bool relu;
   float* to;
   int64_t to_step;
-  bool past;  // the caches, where channels fill vectors and `to` begins at one; a fence has to follow
-  const float* next;  // what the same pixels see that is read from memory next, to prefetch; null: nothing
-  int64_t results = 1, to_row = 0, next_row = 0;  // rows of results; from one to the next, of them and of `next`
+  bool past;  // use streaming stores; requires whole vectors of channels, an aligned `to`, and a fence
+  const float* next;  // what these pixels read next from memory, to prefetch, or null
+  int64_t results = 1, to_row = 0, next_row = 0;  // result rows, and distances between rows of `to` and `next`
 };
 
-// Of a row of a channel's plane: pixels side by side, of which each tap of a row sees neighbours, those behind what the
-// tap before sees. As many elements as a vector has may be read behind what the last pixel sees.
+// One row of a channel's plane: adjacent pixels, with adjacent taps in each row of taps. Up to one vector of elements
+// may be read past what the last pixel needs.
 struct DepthwiseRow {
-  const float* const* rows;  // what the first tap of each row of taps sees of the first pixel
+  const float* const* rows;  // what the first tap of each row of taps reads for the first pixel
   const float* const* weights;
   int64_t tap_rows, taps_of_row, pixels;
   float bias;
@@ -43,8 +43,8 @@ struct DepthwiseRow {
   float* to;
 };
 
-// Rows of a plane with zeros around them: `before` in front of each, and behind its `count` elements as many as fill
-// `pitch`, the distance of the copies. Up to a vector is written behind the last of them.
+// Copies rows of a plane with zero padding: `before` zeros precede each row, and zeros after its `count` elements fill
+// up `pitch`, the distance between copied rows. Up to one vector may be written past the last row.
 struct PaddedRows {
   const float* from;
   int64_t rows, step, count, before;
@@ -57,7 +57,7 @@ struct DepthwiseFunctions {
   void (*strip)(const DepthwiseStrip& strip);
   void (*row)(const DepthwiseRow& row);
   void (*pad)(const PaddedRows& rows);
-  bool two_rows;  // of results at once are of use, with three rows of three neighbours
+  bool two_rows;  // supports pairs of result rows, for 3 x 3 adjacent taps
 };
 namespace baseline {
 extern const DepthwiseFunctions depthwise_functions;
@@ -69,7 +69,7 @@ namespace avx512 {
 extern const DepthwiseFunctions depthwise_functions;
 }
 
-// For this processor.
+// Return the loops for this processor.
 const DepthwiseFunctions& depthwise_functions();
 
 }  // namespace mpsgraph::cpu

@@ -1,8 +1,7 @@
-// Depthwise convolutions with channels before rows and columns, where vectors run along a row.
+// Depthwise convolutions with channels first; vectors run along a row.
 //
 // A band of a channel's rows is copied with its padding, so that every pixel sees all taps of a row; rows of taps
-// beyond the image are left out. The copy stays in the first-level cache, and planes are read from memory in their
-// order.
+// outside the image are skipped. The copy stays in L1, and planes are read from memory in order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
@@ -14,7 +13,7 @@ namespace {
 
 constexpr int64_t most_taps = 128;
 constexpr int64_t widest_vector = 16;  // elements
-constexpr int64_t band_elements = 6 << 10;  // half of the smallest first-level cache
+constexpr int64_t band_elements = 6 << 10;  // half of the smallest L1 cache
 
 class DepthwisePlanes final : public Kernel {
  public:
@@ -43,7 +42,7 @@ class DepthwisePlanes final : public Kernel {
   std::string description() const override { return "depthwise, rows of planes"; }
 
  private:
-  // The rows of a plane from `first` on that are one band.
+  // Compute one band of a plane, the rows starting at `first`.
   void compute(const Frame& frame, int64_t plane, int64_t first, float* band) const {
     const ops::Window &wy = p_.windows[1], &wx = p_.windows[2];
     const int64_t image = plane / p_.groups, channel = plane % p_.groups, end = std::min(first + rows_, p_.y.size[1]);
@@ -76,8 +75,8 @@ class DepthwisePlanes final : public Kernel {
   ConvolutionPlan p_;
   ProductEpilogue extras_;
   Slot source_, weights_, result_, bands_memory_;
-  int64_t seen_, pitch_;  // elements of a padded row that pixels see, and from one row to the next
-  int64_t rows_, bands_, band_;  // of a result in a band, bands of a plane, elements of a band
+  int64_t seen_, pitch_;  // elements of a padded row that pixels read; distance between rows
+  int64_t rows_, bands_, band_;  // result rows per band, bands per plane, elements per band
 };
 
 }  // namespace
@@ -86,9 +85,8 @@ std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPl
   const bool planes = p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.step[2] == 1 && p.y.step[2] == 1;
   if (!planes || p.empty() || p.taps() > most_taps || p.kernel[0] > 1 || p.x.size[0] > 1) return nullptr;
   if (p.windows[2].stride > 1 || p.windows[2].begin < 0 || p.windows[1].begin < 0) return nullptr;
-  if (extras.residual >= 0) return nullptr;  // pass fuse gives one to channels last alone
-  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1)
-    return nullptr;  // bands would be read for few rows of them
+  if (extras.residual >= 0) return nullptr;  // the pass 'fuse' adds residuals only with channels last
+  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1) return nullptr;  // most rows of a band would not be used
   return std::make_unique<DepthwisePlanes>(lowering, p, extras);
 }
 

@@ -1,4 +1,4 @@
-// The direct loops of convolution and its gradients: the reference, and what runs where pixels are not evenly spaced.
+// Direct loops for convolution and its gradients: the reference kernels, also used if pixels are not evenly spaced.
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/parallel.h"
 
@@ -42,7 +42,7 @@ double wide(T value) {
   return static_cast<double>(static_cast<Value<T>>(value));
 }
 
-// Calls f(tap, element of the pixel that it reads, from the image's first) for the taps of an output pixel.
+// Call f(tap, offset) for each tap of an output pixel inside the image, with the offset of the pixel it reads.
 template <class F>
 void visit_inside(const ConvolutionPlan& p, int64_t od, int64_t oy, int64_t ox, const F& f) {
   const auto& [wd, wy, wx] = p.windows;
@@ -55,7 +55,7 @@ void visit_inside(const ConvolutionPlan& p, int64_t od, int64_t oy, int64_t ox, 
       }
 }
 
-// The position of the window whose tap `tap` reads element `i` of the axis; -1 when there is none.
+// Return the window position whose tap `tap` reads element `i` of the axis, or -1 if there is none.
 int64_t position_of(const ops::Window& w, int64_t i, int64_t tap) {
   const int64_t start = i + w.begin - tap * w.dilation;
   if (start < 0 || start % w.stride != 0 || start / w.stride >= w.output) return -1;

@@ -1,6 +1,6 @@
-// Convolutions of 8-bit integers with what follows them, which the pass `quantize` makes, as one kernel.
+// Convolutions of 8-bit integers with a fused epilogue, as created by the pass `quantize`.
 //
-// Their weights are constants, packed once. Sums are exact; they are scaled and rounded once, in float32.
+// The weights are constants, packed once. Sums are exact, and are scaled and rounded once, in float32.
 #include "backends/cpu/convolution/convolution_integers.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t cached_bytes = 1 << 19;  // bytes of weights that stay in a second-level cache beside the rows
+constexpr int64_t cached_bytes = 1 << 19;  // weight bytes that fit in L2 next to the rows
 constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
 
 bool multiplies_integers_in_registers() {
@@ -47,7 +47,7 @@ const IntegerTiles* integer_sum_tiles([[maybe_unused]] bool few_rows) {
 
 namespace {
 
-// A branch for each pair would be slower than looking at all of them.
+// Checking all pairs without branches is faster than leaving early.
 bool is_narrow(const int8_t* step) {
   constexpr int most = 128;
   int wide = 0;
@@ -67,7 +67,7 @@ std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* pane
     ++runs.back().steps;
     wide += !narrow;
   }
-  // Many short runs would be slower than one long one without narrow steps.
+  // Many short runs would be slower than one long run that is treated as wide throughout.
   constexpr double most_wide = 0.35;
   if (static_cast<double>(wide) > most_wide * static_cast<double>(steps)) return {{0, 0, steps}};
   return runs;
@@ -75,7 +75,7 @@ std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* pane
 
 namespace {
 
-// Weights as panels [step][columns][group], zero beyond the outputs.
+// Pack the weights into panels [step][columns][group], with zeros beyond the outputs.
 void pack(const ConvolutionPlan& p, const TapPlan& plan, const int8_t* weights, int64_t panel, int8_t* to) {
   const int64_t first = panel * columns, width = std::min<int64_t>(columns, plan.outputs - first);
   for (int64_t tap : plan.taps) {
@@ -104,12 +104,12 @@ class IntegerProduct final : public Kernel {
     for (TapPlan::Class& c : plan_.classes)
       for (TileRun& run : c.runs) run.panel /= group, run.steps /= group;
     prepare_epilogue(lowering);
-    // Weights that fit into the cache are read by every thread, for its share of the rows, if there are enough.
+    // If the weights fit in cache and there are enough rows, each thread reads all weights for its share of the rows.
     together_ = panels_ < threads_ || (panels_ * panel_ <= cached_bytes && plan_.rows() >= 2 * threads_ * tiles_.rows);
   }
 
   void run(Frame& frame) const override {
-    // A part for each thread, which reads the same weights in each run.
+    // One part per thread, so that each thread reads the same weights in every run.
     parallel_phases(threads_, {threads_}, [&](int64_t, Items& parts) {
       const TilesInUse use(tiles_);
       for (int64_t part : parts) {
@@ -126,8 +126,8 @@ class IntegerProduct final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("integers, a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels",
-               tiles_.begin ? ", with AMX" : "", ", packed weights");
+    return cat("8-bit integers, one matmul per tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(),
+               " classes of pixels", tiles_.begin ? ", with AMX" : "", ", packed weights");
   }
 
  private:
@@ -147,7 +147,8 @@ class IntegerProduct final : public Kernel {
                         });
   }
 
-  // In steps of the result: scales, the bias, and what zero points add to the sums of each class of pixels.
+  // Compute the epilogue in units of the result's scale: factors, bias, and what zero points contribute to the sums of
+  // each class of pixels.
   void prepare_epilogue(Lowering& lowering) {
     const Attributes& a = lowering.attributes();
     const DType dtype = a.dtype("dtype");
@@ -192,7 +193,7 @@ class IntegerProduct final : public Kernel {
     }
   }
 
-  // A share of all rows times panels [first, last).
+  // Multiply a share of all rows by panels [first, last).
   void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last) const {
     const auto* source = frame.at<const uint8_t>(source_);
     auto* result = frame.at<std::byte>(result_);
@@ -227,7 +228,7 @@ class IntegerProduct final : public Kernel {
   TapPlan plan_;
   const IntegerTiles& tiles_;
   Slot source_, result_, residual_ = -1;
-  size_t element_;  // bytes of the result's
+  size_t element_;  // bytes per result element
   bool turn_, together_ = false;
   int64_t panels_, panel_;
   int threads_;
@@ -241,8 +242,9 @@ std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
                           lowering.output().dims);
   if (!integer_tiles() || !lowering.constant(1))
-    throw UnsupportedError(cat("[quantized_convolution2d] there is no kernel for '", lowering.operation().name,
-                               "' here; disable the pass 'quantize'", lowering.operation().where()));
+    throw UnsupportedError(cat("[quantized_convolution2d] '", lowering.operation().name,
+                               "' needs constant weights and a processor with 8-bit dot products; ",
+                               "disable the compiler pass 'quantize'", lowering.operation().where()));
   return std::make_unique<IntegerProduct>(lowering, p);
 }
 

@@ -1,8 +1,8 @@
-// im_to_col and col_to_im: the windows of images as columns, and columns added back to images.
+// im_to_col and col_to_im: unfold the windows of images into columns, and fold columns back by adding.
 //
-// NCHW moves rows of positions for one channel and tap, NHWC the channels of one tap at one position. Adding back goes
-// over planes (NCHW) or channels of an image (NHWC) that belong to one thread, in a fixed order; the halves and
-// integers add in their accumulator.
+// With channels first, a row of positions is moved for one channel and tap; with channels last, the channels of one tap
+// at one position. When folding, each plane (channels first) or range of channels (channels last) belongs to one
+// thread, which adds in a fixed order. Half precision and integers are summed in their accumulator type.
 #include <cstring>
 
 #include "backends/cpu/convolution/convolution.h"
@@ -77,7 +77,7 @@ void pixels_to_columns(const Patches& p, const T* x, T* y) {
   });
 }
 
-// Adds the columns of one plane to it.
+// Add the columns of one plane to the plane.
 template <class T, class V>
 void add_to_plane(const Patches& p, const T* columns, V* plane) {
   for (int64_t tap = 0; tap < p.taps(); ++tap) {
@@ -94,7 +94,7 @@ void add_to_plane(const Patches& p, const T* columns, V* plane) {
   }
 }
 
-// Adds channels [begin, end) of the columns of one image to it.
+// Add channels [begin, end) of an image's columns to the image.
 template <class T, class V>
 void add_to_pixels(const Patches& p, const T* columns, int64_t begin, int64_t end, V* image) {
   for (int64_t oy = 0; oy < p.wy.output; ++oy)
@@ -110,9 +110,9 @@ void add_to_pixels(const Patches& p, const T* columns, int64_t begin, int64_t en
       }
 }
 
-// Images, or their planes, and blocks of channels where there are fewer images than threads.
+// Partition of the work: images or planes, and also blocks of channels if there are fewer images than threads.
 struct Work {
-  int64_t blocks, units, parts, size;  // size: elements of what a unit adds to
+  int64_t blocks, units, parts, size;  // size: elements that a unit accumulates
   Work(const Patches& p) {
     blocks = p.channels_last ? (p.n >= thread_count() ? 1 : std::clamp<int64_t>(p.c / 16, 1, thread_count())) : p.c;
     units = p.n * blocks;

@@ -1,4 +1,4 @@
-// The kernels of products by taps, for a convolution's three operations.
+// Kernels for the three operations of a convolution that run as one matmul per filter tap.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace mpsgraph::cpu {
 
-// Weights as a matrix [steps, outputs] of a plan, by taps.
+// Weights of a tap plan, viewed as a matrix [steps, outputs] tap by tap.
 struct TapWeights {
-  std::vector<int64_t> tap_offsets;  // by the order of panels
+  std::vector<int64_t> tap_offsets;  // in the order of panels
   int64_t inputs, outputs, input_stride, output_stride;
 
   TapWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient)
@@ -38,7 +38,7 @@ struct TapWeights {
       to += inputs * tiles.columns;
     }
   }
-  // Memory of a panel's elements, in cache lines, and prefetching some of them; 0 where elements are not contiguous.
+  // Cache lines of weights that a panel is packed from (0 if they are not contiguous), and prefetching of some of them.
   template <class S>
   int64_t lines(int columns) const {
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
@@ -58,7 +58,7 @@ struct TapWeights {
       __builtin_prefetch(from + tap_offsets[row / rows] + row % rows * row_stride + i % in_row * line);
     }
   }
-  // Sums of steps [begin, end) of a panel to where they belong.
+  // Store the sums of steps [begin, end) of a panel in the weights.
   template <class S, class F>
   void unpack(const ConvolutionTiles<S, F>& tiles, const float* from, int64_t panel, int64_t begin, int64_t end,
               S* weights) const {
@@ -74,13 +74,13 @@ struct TapWeights {
   }
 };
 
-// How many threads some multiply-adds are worth.
+// Return how many threads to use for this many multiply-adds.
 int threads_for(int64_t products);
 
-// "a product a tap, 9 taps, 9 classes of pixels"
+// "one matmul per tap, 9 taps, 9 classes of pixels"
 std::string text_of(const TapPlan& plan);
 
-// A source as factors: itself, or a widened copy that a team makes.
+// The source operand of the micro-kernels: the source itself, or a copy widened to float by the team.
 template <class S, class F>
 class TapSource {
  public:
@@ -103,8 +103,8 @@ class TapSource {
   int64_t elements_;
 };
 
-// f(element, factor): what bfloat16 is multiplied as depends on the processor, and on whether a product has so few rows
-// that it is bound by the memory of its weights.
+// Call f(element, factor) with the types in which to multiply. For bfloat16, the factor type depends on the processor,
+// and on whether a matmul has so few rows that it is bound by reading the weights.
 bool multiplies_pairs(bool waits_for_weights);
 template <class F>
 std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const F& f) {
@@ -113,17 +113,19 @@ std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const 
                                              : f(Type<BFloat16>{}, Type<float>{});
 }
 
-// Result = source x weights, operands 0 and 1, float32 or bfloat16.
+// Build the forward kernel: result = source (operand 0) x weights (operand 1), in float32 or bfloat16.
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                     const ProductEpilogue& extras);
 
-// Result, a source of few channels = incoming gradient x weights, operands 0 and 1, added up tap by tap, float32.
+// Build the float32 input gradient for a source with few channels: incoming gradient (operand 0) x weights (operand 1),
+// accumulated tap by tap.
 std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads);
-// Does each pixel of a source belong to one window, so that nothing is added up, as where a decoder doubles its image?
+// Return whether windows do not overlap, so that each source pixel belongs to one window and nothing is accumulated, as
+// in a decoder that doubles its image size.
 bool windows_lie_apart(const ConvolutionPlan& plan);
 
-// Result, the weights' gradient = source, operand 1, transposed, x incoming gradient, operand 0. `complete`: every
-// element of the result has a tap; the others become zero.
+// Build the weight gradient: source (operand 1) transposed x incoming gradient (operand 0). `complete` means that every
+// element of the result has a tap; otherwise the others are set to zero.
 std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                              bool complete);
 

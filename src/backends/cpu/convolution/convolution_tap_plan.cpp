@@ -1,4 +1,4 @@
-// Which taps a pixel sees: those that each axis lets it see, in all combinations.
+// Determines which taps each pixel sees: all combinations of the taps that each axis admits.
 #include "backends/cpu/convolution/convolution_tap_plan.h"
 
 #include <algorithm>
@@ -7,23 +7,23 @@
 namespace mpsgraph::cpu {
 namespace {
 
-using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
+using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, and offset of the pixel it reads
 
-int64_t rounded_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }  // a / b, for b > 0
+int64_t rounded_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }  // a / b rounded up, for b > 0
 
-// Where a position's taps lie inside: from `low` to before `high`, those that leave no rest. Positions where this is
-// equal see equal taps, equally far from each other.
+// The taps of a position that lie inside the axis: from `low` up to `high`, those with remainder `rest`. Positions with
+// equal values see the same taps with the same spacing.
 struct Visible {
   int64_t low, high, rest;
   auto operator<=>(const Visible&) const = default;
 };
 
-// The positions of one axis, sorted by which taps they see, and how far from each other these read. Of a long signal's
-// positions, which are as many as its samples, all but the first and last see the same: lists are made for one of them.
+// The positions of one axis, classified by which taps they see and by the spacing of what these read. Almost all
+// positions of a long signal belong to the same class, so tap lists are built once per class.
 class Axis {
  public:
-  // visible_from(position); seen_from(position): taps in the order in which pixels take them, of which offsets rise.
-  // reads(position, tap): such an offset.
+  // Takes visible_from(position); seen_from(position), which lists taps in the order in which pixels use them, with
+  // increasing offsets; and reads(position, tap), the offset that a tap reads.
   template <class VisibleFrom, class Seen, class Reads>
   Axis(int64_t size, const VisibleFrom& visible_from, const Seen& seen_from, const Reads& reads) {
     std::map<Visible, size_t> known;
@@ -44,7 +44,7 @@ class Axis {
   size_t class_count() const { return classes_.size(); }
   size_t class_of(int64_t position) const { return positions_[position].first; }
   const Taps& taps(int64_t position) const { return classes_[class_of(position)]; }
-  int64_t first(int64_t position) const { return positions_[position].second; }  // what its first tap reads
+  int64_t first(int64_t position) const { return positions_[position].second; }  // offset that the first tap reads
 
  private:
   std::vector<Taps> classes_;
@@ -54,7 +54,7 @@ class Axis {
 using Axes = std::array<Axis, 3>;
 using Place = std::array<int64_t, 3>;
 
-// All combinations of what a place's axes see, the last axis fastest.
+// Combine the taps that a position sees on each axis, with the last axis varying fastest.
 Taps combined(const Axes& axes, const Place& at, const std::array<int64_t, 3>& kernel) {
   Taps seen;
   for (const auto& [z, from_z] : axes[0].taps(at[0]))
@@ -64,7 +64,7 @@ Taps combined(const Axes& axes, const Place& at, const std::array<int64_t, 3>& k
   return seen;
 }
 
-// Sorts the pixels of `image` into classes. `order`: in which taps lie in panels.
+// Sort the pixels of `image` into classes. `order` is the order of the taps in a panel.
 void classify(TapPlan& plan, const Axes& axes, const ConvolutionImage& image, const std::array<int64_t, 3>& kernel,
               const std::vector<int64_t>& order) {
   struct Member {
@@ -74,7 +74,7 @@ void classify(TapPlan& plan, const Axes& axes, const ConvolutionImage& image, co
   std::vector<Member> members;
   const size_t count = axes[0].class_count() * axes[1].class_count() * axes[2].class_count();
   std::vector<int64_t> member_of(count, -1);
-  int64_t blind = -1;  // the member of pixels that see nothing
+  int64_t blind = -1;  // class of the pixels that see no tap
   std::vector<bool> sees(order.size(), false);
   Place at{};
   for (at[0] = 0; at[0] < image.size[0]; ++at[0])
@@ -147,8 +147,8 @@ TapPlan TapPlan::forward(const ConvolutionPlan& p) {
   return plan;
 }
 
-// A source pixel x takes result pixel y through tap k where x = y * stride + k * dilation - begin: a later tap reads an
-// earlier pixel.
+// Source pixel x receives result pixel y through tap k if x = y * stride + k * dilation - begin, so later taps read
+// earlier pixels.
 TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
   TapPlan plan{p.x.n, p.outputs, p.inputs, p.y.sn, p.x.sn, {}, {}};
   const auto axis = [&](int i) {
@@ -158,7 +158,7 @@ TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
       return (position + w.begin - tap * w.dilation) / w.stride * p.y.step[i];
     };
     const auto visible_from = [&](int64_t position) {
-      const int64_t distance = position + w.begin;  // of tap 0
+      const int64_t distance = position + w.begin;  // distance for tap 0
       return Visible{std::clamp<int64_t>(rounded_up(distance - size * w.stride + 1, w.dilation), 0, kernel),
                      std::clamp<int64_t>(rounded_up(distance + 1, w.dilation), 0, kernel),
                      (distance % w.stride + w.stride) % w.stride};

@@ -1,4 +1,4 @@
-// A convolution by its taps: pixels in classes that see the same of them (convolution_taps.h).
+// Tap plan of a convolution: pixels grouped into classes that see the same taps (convolution_taps.h).
 #pragma once
 
 #include "backends/cpu/convolution/convolution.h"
@@ -6,23 +6,23 @@
 
 namespace mpsgraph::cpu {
 
-// Which pixels of one image a convolution adds up for each pixel of another. The same for the derivative with respect
-// to the source, whose pixels take those of the incoming gradient.
+// For each pixel of one image, the pixels of another image that a convolution sums over. The plan also describes the
+// input gradient, whose pixels sum over those of the incoming gradient.
 struct TapPlan {
   struct Pixel {
-    int64_t from, to;  // elements from an image's beginning: what the first tap reads, and where the sum belongs
+    int64_t from, to;  // image offsets: what the first tap reads, and the result
   };
   struct Class {
-    std::vector<TileRun> runs;  // steps that follow each other in both memories are one run
+    std::vector<TileRun> runs;  // steps contiguous in both operands form one run
     std::vector<Pixel> pixels;
   };
   struct Tap {
-    int64_t panel;                    // where its weights begin, in steps
-    std::vector<int64_t> rows, from;  // which pixels of all images see it, and where they read
+    int64_t panel;                    // first step of its weights
+    std::vector<int64_t> rows, from;  // pixels of all images that see it, and what they read
   };
-  int64_t images, inputs, outputs;      // channels that are summed over, and of the result
-  int64_t from_image, to_image;         // elements of an image
-  std::vector<int64_t> taps;            // those that some pixel sees, in the order of their panels' steps
+  int64_t images, inputs, outputs;      // channels of the source and of the result
+  int64_t from_image, to_image;         // elements per image
+  std::vector<int64_t> taps;            // taps that some pixel sees, in panel order
   std::vector<Class> classes;
 
   static TapPlan forward(const ConvolutionPlan& p);
@@ -31,12 +31,13 @@ struct TapPlan {
   int64_t steps() const { return static_cast<int64_t>(taps.size()) * inputs; }
   int64_t rows() const;  // pixels of all images
   int64_t products() const;  // multiply-adds
-  // The other order: tap after tap, with the pixels that see it. Rows are counted class by class, image by image.
+  // The plan reorganized tap by tap, each with the pixels that see it. Rows are numbered class by class, image by
+  // image.
   std::vector<Tap> by_tap() const;
 };
 
-// The rows of a class, image after image, taking `group` images together: row r is pixel r % pixels of the images from
-// r / pixels * group on. Calls f(number of the row, first image, where it reads, where it belongs).
+// Call f(row - begin, first image, source offset, result offset) for rows [begin, end) of a class. Rows run image by
+// image, with `group` images taken together: row r is pixel r % pixels of the images starting at r / pixels * group.
 template <class F>
 void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, int64_t group, const F& f) {
   const auto pixels = static_cast<int64_t>(c.pixels.size());

@@ -1,9 +1,9 @@
-// A product by taps: forward, and the gradient with respect to the source.
+// Convolution as one matmul per filter tap: the forward pass and the gradient with respect to the input.
 //
-// Weights are packed into panels of a tile's columns in each run, because training changes them in each. If all panels
-// fit into the second-level cache together, and rows are many, threads pack them all and then take some rows after
-// others through all of them; otherwise a thread takes all rows through one panel after the other. Where classes have
-// few pixels, as in inference of one image, taps are taken one after the other instead, so that weights are read once.
+// Weights are packed into panels in each run, because training changes them every time. If all panels fit in L2
+// together and there are many rows, the threads first pack all panels and then take blocks of rows through all of them.
+// Otherwise, each thread takes all rows through one panel after another. If classes have few pixels, as in single-image
+// inference, the taps are processed one by one instead, so that weights are read only once.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
@@ -13,11 +13,11 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t cached_panels = 1 << 20;  // bytes that stay in a second-level cache beside the rows
-constexpr int64_t products_of_read = 8;  // in the time in which one weight comes from an outer cache
-constexpr int64_t least_steps = 1 << 14;  // of rows that are worth taking by themselves: some microseconds
-constexpr int64_t waiting_rows = 16;  // multiplied faster than constant float32 weights come from an outer cache
-constexpr int64_t least_inputs = 32;  // for which sums may be put away between taps
+constexpr int64_t cached_panels = 1 << 20;  // panel bytes that fit in L2 next to the rows
+constexpr int64_t products_of_read = 8;  // multiply-adds per weight read from an outer cache
+constexpr int64_t least_steps = 1 << 14;  // minimum work per piece, a few microseconds
+constexpr int64_t waiting_rows = 16;  // rows that multiply faster than constant weights arrive from an outer cache
+constexpr int64_t least_inputs = 32;  // minimum for which spilling sums between taps pays off
 
 template <class S, class F>
 class TapProduct final : public Kernel {
@@ -38,7 +38,7 @@ class TapProduct final : public Kernel {
     const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs;
     if (classes > 1 && few && panels_ >= threads_) take_tap_by_tap(lowering);
     const ConstantWeights constant = lowering.constant(1);
-    // A panel that another core packed just now comes slowly: worth it for many rows.
+    // Panels just packed by another core are slow to read, so sharing them pays off only for many rows.
     const bool cached = panels_ * panel_ * bytes <= cached_panels,
                worth_it = constant.value || plan_.rows() > plan_.outputs * static_cast<int64_t>(plan_.taps.size());
     together_ = by_tap_.empty() && ((cached && worth_it) || panels_ < 2 * threads_);
@@ -51,7 +51,7 @@ class TapProduct final : public Kernel {
     cut(threads_);
     int64_t tiles = 0;
     for (const Piece& piece : pieces_) tiles += (piece.end - piece.begin + tiles_.rows - 1) / tiles_.rows;
-    // The last panel of few columns has fewer lines.
+    // The last panel has fewer cache lines if it is narrow.
     if (plan_.outputs % tiles_.columns == 0) lines_ = weights_.template lines<S>(tiles_.columns);
     lines_per_tile_ = (lines_ + tiles - 1) / std::max<int64_t>(tiles, 1);
   }
@@ -60,7 +60,7 @@ class TapProduct final : public Kernel {
     if (packed_) return run_packed(frame);
     const S* weights = frame.at<const S>(weights_slot_);
     F* panels = frame.at<F>(panels_slot_);
-    // Panels are packed beside the source, or each just before its products.
+    // Panels are either packed along with widening the source, or packed individually right before they are used.
     const int64_t widened = source_.pieces(), pieces = static_cast<int64_t>(pieces_.size());
     parallel_phases(threads_, {widened + (together_ ? panels_ : 0), together_ ? pieces : panels_},
                     [&](int64_t phase, Items& items) {
@@ -90,14 +90,14 @@ class TapProduct final : public Kernel {
   }
 
  private:
-  // Rows of a class times some panels.
+  // A work item: rows of one class times some panels.
   struct Piece {
     size_t of_class;
     int64_t begin, end, first_panel, last_panel;
   };
 
-  // What is prefetched of the weights' next panel while this one is multiplied, so that packing does not wait for
-  // memory.
+  // Prefetch state for the weights of the next panel while the current one is multiplied, so that packing does not wait
+  // for memory.
   struct Ahead {
     const S* weights;
     int64_t panel, left, per_tile;
@@ -108,7 +108,7 @@ class TapProduct final : public Kernel {
     ahead.left -= count;
   }
 
-  // Pieces of about the same work, some for each thread; panels of few rows are shared out too.
+  // Split the rows into pieces of similar work, several per thread; if there are few rows, panels are split as well.
   void cut(int64_t threads) {
     const int64_t wanted = threads > 1 ? threads * items_per_thread : 1;
     const int64_t most = std::max(plan_.products() / plan_.outputs / wanted, least_steps);
@@ -146,7 +146,8 @@ class TapProduct final : public Kernel {
                               weights_.pack(tiles_, from, p, reinterpret_cast<F*>(to) + p * panel_);
                           });
                         });
-    // Few rows are not worth sharing: a thread reads its own weights only, the same in each run.
+    // Sharing does not pay off for few rows: instead, each thread reads only its own weights, the same ones in every
+    // run.
     if (panels_ >= threads_ && plan_.rows() < 2 * threads_ * tiles_.rows) together_ = false;
   }
   void run_packed(Frame& frame) const {
@@ -159,7 +160,7 @@ class TapProduct final : public Kernel {
       } else if (together_) {
         for (int64_t i : items) multiply(frame, pieces_[i], panels);
       } else {
-        // As many panels at a time as stay in a cache while all rows pass by.
+        // Take as many panels at a time as stay in cache while all rows pass.
         const int64_t most = std::max<int64_t>(1, cached_panels / 2 / (panel_ * static_cast<int64_t>(sizeof(F))));
         for (int64_t part : items) {
           const int64_t end = panels_ * (part + 1) / threads_;
@@ -183,7 +184,7 @@ class TapProduct final : public Kernel {
       multiply_tap_by_tap(frame, member, first, last, panels);
   }
 
-  // All rows times panels [first, last), tap after tap, with sums of a member's own.
+  // Multiply all rows by panels [first, last), tap by tap, accumulating in this member's own sums.
   void multiply_tap_by_tap(Frame& frame, int64_t member, int64_t first, int64_t last, const F* panels) const {
     const F* source = source_.factors(frame);
     S* result = frame.at<S>(result_);
@@ -253,9 +254,9 @@ class TapProduct final : public Kernel {
   Slot weights_slot_, result_, panels_slot_ = -1;
   ProductEpilogue extras_;
   std::vector<Piece> pieces_;
-  PackedPtr packed_;  // of weights that are a constant
-  std::vector<TapPlan::Tap> by_tap_;  // empty: class by class
-  std::vector<int64_t> to_;  // where each row's sum belongs
+  PackedPtr packed_;  // packed constant weights
+  std::vector<TapPlan::Tap> by_tap_;  // empty if computed class by class
+  std::vector<int64_t> to_;  // result offset of each row
   Slot sums_ = -1;
   bool together_;
   int64_t panels_, panel_, lines_ = 0, lines_per_tile_ = 0;
@@ -275,7 +276,7 @@ int threads_for(int64_t products) {
 }
 
 std::string text_of(const TapPlan& plan) {
-  return cat("a product a tap, ", plan.taps.size(), " taps, ", plan.classes.size(), " classes of pixels");
+  return cat("one matmul per tap, ", plan.taps.size(), " taps, ", plan.classes.size(), " classes of pixels");
 }
 
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,

@@ -1,9 +1,10 @@
-// The gradient of a convolution with respect to a source of few channels: what a decoder's last layer computes, too.
+// Gradient of a convolution with respect to a source with few channels, which is also what the last layer of a decoder
+// computes.
 //
-// A panel of a tap would be mostly empty, so the columns of one product are the channels of all taps. A pixel of the
-// incoming gradient times the weights gives what it adds to each pixel that it sees, and an image belongs to one
-// thread, which adds this up in the order of the incoming pixels. Where windows do not overlap there is nothing to add
-// up: each row of pixels is written where it belongs.
+// A panel per tap would be mostly empty, so a single matmul has the channels of all taps as its columns. It multiplies
+// each pixel of the incoming gradient by the weights, which gives its contribution to each pixel it sees. Each image
+// belongs to one thread, which accumulates the contributions in the order of the incoming pixels. If windows do not
+// overlap, there is nothing to accumulate, and each row of pixels is written directly.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
@@ -12,7 +13,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t scattered_rows = 96;  // whose products stay in the first- or second-level cache until they are added
+constexpr int64_t scattered_rows = 96;  // products that stay in L1 or L2 until they are accumulated
 
 class TapScatter final : public Kernel {
  public:
@@ -27,7 +28,7 @@ class TapScatter final : public Kernel {
     const int64_t used = plan_.taps() * plan_.inputs;
     panels_ = (used + tiles_.columns - 1) / tiles_.columns;
     columns_ = panels_ * tiles_.columns;
-    const int half = tiles_.columns / 2;  // of which a vector is: stored whole
+    const int half = tiles_.columns / 2;  // of columns; a vector is always stored whole
     last_width_ = used - (panels_ - 1) * tiles_.columns <= half ? half : tiles_.columns;
     packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
     products_ = lowering.scratch(static_cast<size_t>(threads_ * scattered_rows * columns_) * sizeof(float));
@@ -35,7 +36,7 @@ class TapScatter final : public Kernel {
 
   void run(Frame& frame) const override {
     parallel_for(plan_.outputs, grain_for(columns_ * 16), [&](int64_t begin, int64_t end) { pack(frame, begin, end); });
-    const int64_t rows = apart_ ? plan_.y.size[1] : 1;  // of an image
+    const int64_t rows = apart_ ? plan_.y.size[1] : 1;  // work items per image
     parallel_phases(threads_, {plan_.x.n * rows}, [&](int64_t, Items& items) {
       float* products = frame.at<float>(products_) + items.member() * scattered_rows * columns_;
       for (int64_t item : items)
@@ -46,11 +47,11 @@ class TapScatter final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("a product of all ", plan_.taps(), " taps, ", apart_ ? "apart" : "added up");
+    return cat("one matmul for all ", plan_.taps(), " taps, ", apart_ ? "without overlap" : "accumulated");
   }
 
  private:
-  // Rows of the weights' matrix [outputs][taps, channels], in panels.
+  // Pack rows of the weight matrix [outputs][taps, channels] into panels.
   void pack(Frame& frame, int64_t begin, int64_t end) const {
     const float* weights = frame.at<const float>(weights_);
     float* packed = frame.at<float>(packed_);
@@ -66,7 +67,8 @@ class TapScatter final : public Kernel {
       }
   }
 
-  // A pixel of the incoming gradient. Counted on, since divisions would take longer than what a pixel adds.
+  // A pixel of the incoming gradient, advanced incrementally because divisions would take longer than accumulating a
+  // pixel.
   struct Place {
     int64_t z = 0, y = 0, x = 0;
     void next(const ConvolutionImage& image) {
@@ -108,10 +110,10 @@ class TapScatter final : public Kernel {
     }
   }
 
-  // A row of pixels of the incoming gradient, to as many rows of the image as windows are high.
+  // Write the contributions of one row of incoming pixels to the image rows of its windows.
   void write_row(Frame& frame, int64_t image, int64_t y, float* products) const {
     const auto& [wz, wy, wx] = plan_.windows;
-    const int64_t width = wx.kernel * plan_.inputs, step = plan_.x.step[1];  // contiguous elements of a window's row
+    const int64_t width = wx.kernel * plan_.inputs, step = plan_.x.step[1];  // contiguous elements of a window row
     float* to = frame.at<float>(result_) + image * plan_.x.sn + y * wy.kernel * step;
     Place place{0, y, 0};
     for (int64_t x = 0; x < plan_.y.size[2]; x += scattered_rows) {
@@ -126,7 +128,7 @@ class TapScatter final : public Kernel {
     }
   }
 
-  // What one pixel adds to an image.
+  // Add the contributions of one incoming pixel to an image.
   void add(const float* products, const Place& place, float* image) const {
     const auto& [wz, wy, wx] = plan_.windows;
     const int64_t channels = plan_.inputs;

@@ -1,7 +1,8 @@
-// Which convolutions run by taps, and their lowering. The kernels: convolution_tap_kernels.h.
+// Selects which convolutions run as one matmul per filter tap, and lowers them.
 //
-// Which taps a pixel sees: convolution_tap_plan.h; inner loops: convolution_tiles.h. In bfloat16 a step is a pair: of
-// channels, or, where pixels are summed over, of images.
+// The kernels are in convolution_tap_kernels.h, the taps each pixel sees in convolution_tap_plan.h, and the inner loops
+// in convolution_tiles.h. In bfloat16, a step is a pair of channels, or a pair of images if the matmul sums over
+// pixels.
 #include "backends/cpu/convolution/convolution_taps.h"
 
 #include "backends/cpu/amx.h"
@@ -65,9 +66,10 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
   return nullptr;
 }
 
-// Not where there is no instruction for it. Intel's vectors take four times as long for that as for one of float32
-// (measured on a fifth generation Xeon): half the rate, and worth it only where weights of half the size come in half
-// the time. Elsewhere, and in AMX's registers, pairs are what such instructions are for.
+// Whether to multiply pairs of bfloat16 directly instead of widening them to float32. Intel's vector instruction for
+// pairs takes four times as long as a float32 one (measured on a fifth-generation Xeon), which is half the rate; it
+// pays off only when half-size weights arrive in half the time. On other processors, and in AMX registers, pairs are
+// always faster.
 bool multiplies_pairs(bool waits_for_weights) {
   const std::string_view wish = wanted_products();
   if (!has_bfloat16() || wish == "float32") return false;
@@ -86,9 +88,9 @@ bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
 
 namespace {
 
-constexpr int64_t few_channels = 8;  // of a source: a tap's panel of its gradient would be mostly empty
+constexpr int64_t few_channels = 8;  // of the source; a panel per tap of its gradient would be mostly empty
 
-// What the taps are no use for: oneDNN's kernel, or the patches.
+// Return the fallback for convolutions that do not run by taps: oneDNN's kernel or im2col.
 std::unique_ptr<Kernel> another(Lowering& lowering) {
   return find_kernel(lowering.operation().kind(), Precedence::library)(lowering);
 }
@@ -97,7 +99,7 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
 }
 
-// Weights that are constants are widened once.
+// Return whether to compute in float32 on widened operands; constant weights are then widened once.
 bool is_widened(const Lowering& lowering) {
   return multiplies_in_float32(lowering.output().dtype) && !lowering.reference_only();
 }
@@ -142,7 +144,7 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
   if (!usable(lowering, p, weights)) return another(lowering);
   if (p.inputs < few_channels) {
     const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
-    const bool enough = p.x.n >= threads || windows_lie_apart(p);  // else an image belongs to one thread
+    const bool enough = p.x.n >= threads || windows_lie_apart(p);  // otherwise each image belongs to one thread
     const bool scatters = weights.dtype == DType::float32 && enough;
     return scatters ? tap_scatter(lowering, p, threads) : another(lowering);
   }

@@ -1,9 +1,9 @@
-// Convolutions as sums of matrix products, one per kernel tap, without im2col: rows of pixels are found by pointers
-// (Dukhan, "The Indirect Convolution Algorithm", arXiv:1907.02129), for channels last and one group.
+// Convolutions computed as one matmul per filter tap, without im2col: rows of pixels are addressed through pointers
+// (Dukhan, "The Indirect Convolution Algorithm", arXiv:1907.02129). Requires channels last and a single group.
 //
-// Pixels are sorted into classes that see the same taps, so that taps that only see padding cost nothing: of a 3x3
-// kernel on 2x2 pixels 16 of 36 products are computed, on one pixel one of nine. A 1x1 kernel is one product, and one
-// with a stride needs no copy of the pixels it takes.
+// Pixels are sorted into classes that see the same taps, so taps that read only padding cost nothing: a 3x3 kernel
+// computes 16 of 36 products on 2x2 pixels, and one of nine on a single pixel. A 1x1 kernel is a single matmul, and a
+// strided one does not need to copy the pixels it reads.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace mpsgraph::cpu {
 
-// Should this convolution, or its gradient, run so? The answer is the same for all three.
+// Return whether this convolution and its gradients should run by taps. The answer is the same for all three.
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype);
 
-// Does the processor multiply integers of 8 bits?
+// Return whether the processor has 8-bit integer dot products.
 bool multiplies_integers();
 
 }  // namespace mpsgraph::cpu

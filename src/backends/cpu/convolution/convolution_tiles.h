@@ -1,10 +1,11 @@
-// The micro-kernels of a convolution that runs as one matrix product per tap (convolution_taps.h), for each vector set.
+// Micro-kernels of convolutions that run as one matmul per filter tap (convolution_taps.h), compiled for each
+// instruction set.
 //
 // A tile is a few rows by `columns` columns of a result, held in float32 registers while all taps are summed. Rows are
-// found by pointers, so that there is no im2col; the other factor is packed into panels [step][columns][group]. A step
-// is four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies and
-// adds. Where that instruction is slower than two of float32, bfloat16 is widened on its way to the factors. AMX's
-// registers hold tiles of 32 rows (amx_products.inc).
+// addressed through pointers, so there is no im2col; the other operand is packed into panels [step][columns][group]. A
+// step is four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies
+// and accumulates. If that instruction is slower than two float32 ones, bfloat16 is widened when it is loaded. With
+// AMX, a tile has 32 rows (amx_products.inc).
 #pragma once
 
 #include <algorithm>
@@ -15,38 +16,40 @@
 
 namespace mpsgraph::cpu {
 
-// Steps that are contiguous in a row, from `delta` elements behind its pointer on, and in a panel. Of bytes they are
-// narrow when the magnitudes of a column's first two weights in a step, and of its last two, are 128 together at most.
+// A run of steps that are contiguous in a panel and in a row, starting `delta` elements after the row's pointer. For
+// bytes, a step is narrow if, for each column, the magnitudes of its first two weights sum to at most 128, and those of
+// its last two as well.
 struct TileRun {
   int64_t delta, panel, steps;
   bool narrow = false;
 };
 
-// The epilogue: what happens to a sum before it is stored.
+// The epilogue applied to a sum before it is stored.
 template <class S>
 struct TileEpilogue {
-  const S* bias = nullptr;  // of these columns
-  ptrdiff_t residual = 0;  // from a result's element to what is added to it, in bytes; 0: nothing
+  const S* bias = nullptr;  // for these columns
+  ptrdiff_t residual = 0;  // byte offset from a result to its residual; 0: none
   bool relu = false;
 };
 
-// What tiles of any element have.
+// The part of the micro-kernel interface that does not depend on the element type.
 struct TileRows {
-  int rows;  // of a tile, at most
-  int whole_rows = 1;  // as many take as long as one
-  // What a thread calls before and after products; null: nothing.
+  int rows;  // maximum rows per tile
+  int whole_rows = 1;  // granularity of rows; smaller counts take just as long
+  // Called by each thread before and after multiplying; may be null.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
 
-  // How many of the rows that are left the next tile takes: all it can, and the last two about as many as each other.
+  // Return how many of the remaining rows the next tile takes: as many as possible, but the last two tiles are
+  // balanced.
   int next_rows(int64_t left) const {
-    if (left >= 2 * rows) return rows;  // divisions would take as long as a short product
+    if (left >= 2 * rows) return rows;  // avoids divisions, which take as long as a short matmul
     const int64_t tiles = (left + rows - 1) / rows, even = (left + tiles - 1) / tiles;
     return static_cast<int>(std::min(left, (even + whole_rows - 1) / whole_rows * whole_rows));
   }
 };
 
-// While it lives its thread may multiply.
+// Allows its thread to use the micro-kernels during its lifetime.
 class TilesInUse {
  public:
   explicit TilesInUse(const TileRows& tiles) : end_(tiles.end) {
@@ -62,49 +65,49 @@ class TilesInUse {
   void (*end_)();
 };
 
-// S: elements in memory; F: factors, the same or float.
+// S is the element type in memory; F is the type of the factors, either S or float.
 template <class S, class F>
 struct ConvolutionTiles : TileRows {
   static constexpr int most_rows = 32;
   static constexpr int group = 4 / static_cast<int>(sizeof(F));
-  int columns;  // of a tile
+  int columns;  // per tile
 
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
   void (*multiply)(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
                    S* const* out, int width, const TileEpilogue<S>& epilogue);
-  // The same in two: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
+  // The same in two stages: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
   void (*add)(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums);
   void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
-  // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], a matrix that is not
-  // packed (float32 only, else null). `first`: nothing has read it before.
+  // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], with an unpacked matrix
+  // (float32 only, otherwise null). `first` means that the matrix has not been read yet.
   void (*multiply_plain)(int count, const F* rows, int64_t row_stride, int64_t steps, const F* matrix,
                          int64_t matrix_stride, bool first, float* sums);
-  // out[0, columns) = epilogue(the sum of `parts` vectors of sums, `stride` apart).
+  // out[0, columns) = epilogue(sum of `parts` partial sums, `stride` apart).
   void (*finish_parts)(const float* sums, int64_t parts, int64_t stride, S* out, const TileEpilogue<S>& epilogue);
-  // For `count` rows i: sums[i] (zero, if `fresh`) + sum over r of step rows[r][(first + i) * group] * panel[r], stored
-  // to sums[i], or, if there is an `out`, to out[i * out_stride]. Without `sums` it is `out` that is added to.
+  // For `count` rows i, compute sums[i] (zero if `fresh`) + sum over r of step rows[r][(first + i) * group] * panel[r].
+  // Store it in sums[i], or in out[i * out_stride] if there is an `out`. Without `sums`, accumulate into `out`.
   void (*multiply_transposed)(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel,
                               float* sums, bool fresh, S* out, int64_t out_stride);
   // panel[k / group][c][k % group] = matrix[k * row_stride + c * column_stride], zero beyond `width` and `rows`.
   void (*pack)(const S* matrix, int64_t row_stride, int64_t column_stride, int64_t rows, int width, F* panel);
-  // The panel of multiply_transposed: panel[r][c][g] = rows[r][g * row_stride + c], g < valid[r], else zero; for AMX
-  // panel[r / 16][c][r % 16][g], zero behind the last row of sixteen.
+  // Pack the panel of multiply_transposed: panel[r][c][g] = rows[r][g * row_stride + c] for g < valid[r], otherwise
+  // zero. For AMX, the order is panel[r / 16][c][r % 16][g], with zeros after the last row of sixteen.
   void (*gather)(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel);
-  // to[i] = from[i], where factors are wider.
+  // to[i] = from[i], for factors that are wider than elements.
   void (*widen)(const S* from, int64_t n, float* to);
   // matrix[k * row_stride + c * column_stride] = sums[k][c].
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
 };
 
-// Prefetches every cache line of a step of a panel that is used, some steps ahead. With few rows steps are short,
-// and the weights come as fast as an outer cache or memory can give them.
+// Prefetch every used cache line of a panel's step, several steps ahead. With few rows, steps are short, and the kernel
+// is bound by how fast weights arrive from an outer cache or memory.
 template <int rows, int64_t step, int64_t used = step, class F>
 [[gnu::always_inline]] inline void ask_for_step(const F* panel) {
   constexpr int64_t ahead = rows <= 4 ? 32 : 8, line = 64 / sizeof(F);
   for (int64_t i = 0; i < used; i += line) __builtin_prefetch(panel + ahead * step + i);
 }
 
-// Null where vectors are too short for it to be of use, or cannot multiply such elements.
+// Return the micro-kernels, or null if vectors are too short to be useful or cannot multiply such elements.
 template <class S, class F>
 const ConvolutionTiles<S, F>* convolution_tiles();
 template <>

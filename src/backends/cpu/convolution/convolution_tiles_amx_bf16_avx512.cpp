@@ -1,4 +1,4 @@
-// Tiles of convolutions in bfloat16 in AMX's registers. Packing, and what happens to sums, is that of vectors.
+// bfloat16 convolution micro-kernels in AMX tile registers. Packing and the epilogue use the vector code.
 #define MPSGRAPH_ISA amx_bf16
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_BF16_PRODUCTS
@@ -47,10 +47,11 @@ void add_in_registers(int count, const F* const* rows, int64_t steps, const F* p
     for (int i : {0, lanes}) store(load(sums[r] + i) + load(products + r * columns + i), sums[r] + i);
 }
 
-// ---- rows that are summed over ----
+// ---- transposed rows ----
 
-// Sums are of columns times steps here: so rows are registers 6 and 7 without a copy, and the panel, which serves many
-// of them, is transposed once: sixteen rows' words of a column contiguous, zero beyond the last row.
+// Here, sums are indexed by columns and steps. Rows are therefore loaded into registers 6 and 7 without a copy, and the
+// panel, which is used for many of them, is transposed once: sixteen rows' words of a column become contiguous, with
+// zeros beyond the last row.
 void gather_columns(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel) {
   for (int64_t r = 0; r < count; r += side, panel += side * columns * group) {
     const auto there = static_cast<int>(std::min<int64_t>(side, count - r));

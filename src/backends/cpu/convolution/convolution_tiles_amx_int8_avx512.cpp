@@ -1,4 +1,4 @@
-// Tiles of convolutions of 8-bit integers in AMX's registers, which multiply signed rows, too.
+// 8-bit integer convolution micro-kernels in AMX tile registers, which also multiply signed rows.
 #include <immintrin.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tiles of convolutions in float32 with AVX2.
+// float32 convolution micro-kernels with AVX2.
 #define MPSGRAPH_ISA avx2
 #define MPSGRAPH_VECTOR_BYTES 32
 #define MPSGRAPH_ELEMENT float

@@ -1,4 +1,4 @@
-// Tiles of convolutions in float32 with AVX-512.
+// float32 convolution micro-kernels with AVX-512.
 #define MPSGRAPH_ISA avx512
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_ELEMENT float

@@ -1,4 +1,4 @@
-// Tiles of convolutions in bfloat16 with the instructions that some AVX-512 processors have for it.
+// bfloat16 convolution micro-kernels for AVX-512 processors with bfloat16 dot products.
 #define MPSGRAPH_ISA avx512_bf16
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_BF16_PRODUCTS

@@ -1,6 +1,6 @@
-// Tiles of convolutions of 8-bit integers with AVX-512's instructions for them (VNNI).
+// 8-bit integer convolution micro-kernels with AVX-512 VNNI.
 //
-// As in convolution_tiles.inc, two vectors make a tile's columns, and every row and column has a register of its own.
+// As in convolution_tiles.inc, a tile is two vectors wide, and each of its vectors of sums has its own register.
 #include <immintrin.h>
 
 #include <array>

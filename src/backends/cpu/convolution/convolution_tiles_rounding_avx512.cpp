@@ -1,4 +1,5 @@
-// Tiles of convolutions in bfloat16 with products in float32, where the processor has no instruction that rounds to it.
+// bfloat16 convolution micro-kernels that multiply in float32, for processors without an instruction that rounds to
+// bfloat16.
 #define MPSGRAPH_ISA avx512_rounding
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_ELEMENT BFloat16

@@ -1,11 +1,11 @@
-// A product in tiles: forward, and the gradient with respect to the source.
+// Winograd convolution: the forward pass and the gradient with respect to the input.
 //
-// Threads transform the weights once in each run, because training changes them, and then take blocks of tiles: a
-// block's source is transformed, each of its points multiplied with the weights', and the sums transformed to results,
-// all within the second-level cache.
+// The threads first transform the weights, in each run because training changes them every time, and then take blocks
+// of tiles. For each block, the source is transformed, each of its points is multiplied by those of the weights, and
+// the sums are transformed into results, all within L2.
 //
-// Transforms round, so that sums of zeros are only nearly zero in a tile where other pixels are not: the derivative of
-// a ReLU behind it would count them. They are made zeros.
+// The transforms round, so a sum of zeros is only approximately zero if other pixels of the tile are nonzero, and the
+// gradient of a ReLU that follows would treat it as active. Such sums are set to exactly zero.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -15,10 +15,10 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_elements = 1 << 18;  // of a block's points, before and behind the product
-constexpr int64_t cached_weights = 1 << 18;  // elements that stay in a second-level cache beside a block
-constexpr int64_t least_rows = 4;            // row tiles of a block for which weights may come from an outer cache
-constexpr int64_t chunk = 16;  // inputs whose weights are transformed at once
+constexpr int64_t block_elements = 1 << 18;  // points per block, before and after the multiplication
+constexpr int64_t cached_weights = 1 << 18;  // elements that fit in L2 next to a block
+constexpr int64_t least_rows = 4;            // row tiles per block if weights come from an outer cache
+constexpr int64_t chunk = 16;  // inputs whose weights are transformed together
 
 class WinogradProduct final : public Kernel {
  public:
@@ -83,7 +83,7 @@ class WinogradProduct final : public Kernel {
   std::string description() const override { return plan_.text() + (constant_ ? ", packed weights" : ""); }
 
  private:
-  static constexpr int64_t line = 16;  // so that points do not fall on the same lines of a cache
+  static constexpr int64_t line = 16;  // padding, so that points do not map to the same cache sets
 
   static Slot floats(Lowering& lowering, int64_t count) {
     return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
@@ -92,7 +92,8 @@ class WinogradProduct final : public Kernel {
   int64_t of_chunk() const { return static_cast<int64_t>(weights_.tap_offsets.size()) * chunk * tiles_.columns; }
   int64_t weight_chunks() const { return phase_panels_ * chunks_; }
 
-  // Weights of some inputs to some outputs, in all phases: taps as panels, then points [point][panel][input][column].
+  // Pack the weights from some inputs to some outputs, in all phases: taps into panels, then points as
+  // [point][panel][input][column].
   void pack(const float* weights, int64_t which, float* taps, float* to) const {
     const int64_t p = which / chunks_, first = which % chunks_ * chunk,
                   count = std::min(chunk, plan_.source.channels - first), column = p * tiles_.columns;
@@ -132,7 +133,7 @@ class WinogradProduct final : public Kernel {
     const uint64_t all = (uint64_t{1} << transforms_.all_points()) - 1;
     plan_.for_each_tile(begin, end, [&](int64_t i, const WinogradTile& tile) {
       const float* at[most_winograd_points * most_winograd_points];
-      uint64_t found = 0;  // pixels that are not zero
+      uint64_t found = 0;  // nonzero pixels
       for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
         side.find(tile, phase, images, outside_.data(), at);
         if (found != all) found |= transforms_.not_zero(at, outside_.data(), side.channels);
@@ -142,7 +143,7 @@ class WinogradProduct final : public Kernel {
       of_zeros[i] = found == all ? 0 : results_of_zeros(found);
     });
   }
-  // The results of a tile whose taps meet no pixel that was found.
+  // Return the results of a tile whose taps read only zeros.
   uint32_t results_of_zeros(uint64_t found) const {
     uint32_t of_zeros = 0;
     const int size = transforms_.results, points = transforms_.points();
@@ -194,10 +195,10 @@ class WinogradProduct final : public Kernel {
   Slot source_, weights_slot_, result_, block_ = -1, of_zeros_ = -1, packed_slot_ = -1, taps_ = -1;
   ProductEpilogue extras_;
   std::vector<float> outside_;  // zeros
-  int64_t inputs_, phase_panels_, panels_, outputs_;  // rows of points and sums
-  uint64_t window_ = 0;  // the pixels of a tile that its first result takes
+  int64_t inputs_, phase_panels_, panels_, outputs_;  // channels of points and sums, over all phases
+  uint64_t window_ = 0;  // pixels of a tile that its first result reads
   int64_t chunks_, blocks_ = 1, largest_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;
-  PackedPtr constant_;  // points of weights that are a constant
+  PackedPtr constant_;  // transformed constant weights
   int threads_;
 };
 

@@ -1,14 +1,14 @@
-// Convolutions with fewer multiply-adds: in tiles, by Winograd's minimal filtering (winograd_transforms.h).
+// Convolutions with fewer multiply-adds, in tiles, by Winograd's minimal filtering (winograd_transforms.h).
 //
-// A tile of m x m results is computed from t x t sums of products, t = m + r - 1, where r x r taps one by one would
-// take m² r²: 49 instead of 225 for 3 x 3 results of 5 x 5 taps. With a stride of s, the source is s² images of every
-// s-th pixel, its phases, and the weights are as many kernels; phases are like further channels. For the derivative
-// with respect to the source it is the result that has phases. What tiles lie beyond the image is computed and not
-// used. Of a convolution in three dimensions each slice of the result is an image, and the slices that it takes through
-// the taps of the first axis are like further channels, too.
+// A tile of m x m results needs t x t sums of products, t = m + r - 1, instead of the m² r² of a direct r x r filter:
+// 49 instead of 225 for 3 x 3 results with 5 x 5 taps. With a stride of s, the source is split into s² images of every
+// s-th pixel, its phases, and the weights into as many filters; phases act like additional channels. In the gradient
+// with respect to the input, it is the result that has phases. Parts of tiles beyond the image are computed and
+// discarded. In 3-D, each slice of the result is an image, and the slices it reads through the taps of the first axis
+// also act like additional channels.
 //
-// Transforms round, so that errors are up to four times as large as those of products by taps,
-// and an infinity makes NaN of its whole tile.
+// The transforms round, so errors are up to four times larger than those of per-tap matmuls, and an infinity turns its
+// whole tile into NaN.
 #pragma once
 
 #include <optional>
@@ -22,19 +22,19 @@ struct WinogradTile {
   int64_t image, slice, y, x;
 };
 
-// Pixels of the images that tiles read, or write.
+// Geometry of the images that tiles read or write.
 struct WinogradSide {
-  int64_t size;  // of a tile, on either axis
-  int64_t phases;  // on either axis
+  int64_t size;  // of a tile, along each axis
+  int64_t phases;  // along each axis
   int64_t channels;
-  int64_t image;  // elements
-  int64_t depth_taps;  // slices that one of the result takes; 1 where the result is
-  std::vector<int64_t> slices;  // [slice of the result][tap], in elements; -1: outside
-  std::array<std::vector<int64_t>, 2> offsets;  // of an axis: [tile][phase][pixel], likewise
+  int64_t image;  // elements per image
+  int64_t depth_taps;  // slices that one result slice reads; 1 for the result itself
+  std::vector<int64_t> slices;  // [result slice][tap], element offsets; -1: outside
+  std::array<std::vector<int64_t>, 2> offsets;  // per axis: [tile][phase][pixel], element offsets; -1: outside
 
   int64_t phases_of_slice() const { return phases * phases; }
   int64_t all_phases() const { return depth_taps * phases_of_slice(); }
-  // Where the size x size pixels of a tile in a phase lie.
+  // Find the addresses of a tile's size x size pixels in one phase.
   template <class T>
   void find(const WinogradTile& tile, int64_t phase, T* images, T* outside, T** at) const {
     const int64_t slice = slices[tile.slice * depth_taps + phase / phases_of_slice()],
@@ -51,7 +51,7 @@ struct WinogradSide {
 struct WinogradPlan {
   const WinogradTransforms* transforms;
   int64_t images, slices;  // of the result
-  std::array<int64_t, 2> tiles;  // of a slice
+  std::array<int64_t, 2> tiles;  // per slice
   WinogradSide source, result;
   int64_t kernel_rows, row_taps;
 
@@ -60,16 +60,16 @@ struct WinogradPlan {
   int64_t inputs() const { return source.all_phases() * source.channels; }
   int64_t outputs() const { return result.all_phases() * result.channels; }
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
-  int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the sums
-  // The taps from a phase of the source to one of the result, in the order of TapPlan: taps x taps of them. One of the
-  // sides has one phase in each slice.
+  int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the pointwise products
+  // Return the tap index, in TapPlan order, of filter element (i, j) from a source phase to a result phase. Within each
+  // slice, one of the two sides has only one phase.
   int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
     const int64_t phases = std::max(source.phases, result.phases);
     const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;
     return (of_source / source.phases_of_slice() * kernel_rows + i * phases + phase / phases) * row_taps + j * phases +
            phase % phases;
   }
-  // f(number, tile) for tiles [begin, end) of all images.
+  // Call f(number, tile) for tiles [begin, end) of all images.
   template <class F>
   void for_each_tile(int64_t begin, int64_t end, const F& f) const {
     for (int64_t i = begin; i < end; ++i) {
@@ -82,15 +82,15 @@ struct WinogradPlan {
 
 enum class ConvolutionPart { forward, data_gradient, weights_gradient };
 
-// How this convolution, or one of its gradients, runs in tiles, if it can, and takes less time so than the products of
-// `taps`, which is its plan by taps.
+// Return a Winograd plan for this convolution or one of its gradients. Return nullopt if it is not possible, or not
+// faster than the per-tap matmuls of `taps`.
 std::optional<WinogradPlan> winograd_plan(const ConvolutionPlan& p, const TapPlan& taps, ConvolutionPart part);
 
-// Result = source x weights, operands 0 and 1, float32.
+// Build the float32 kernel for result = source (operand 0) x weights (operand 1).
 std::unique_ptr<Kernel> winograd_product(Lowering& lowering, WinogradPlan plan, TapWeights weights,
                                          const ProductEpilogue& extras);
 
-// Result, the weights' gradient, of the source, operand 1, and the incoming gradient, operand 0, float32.
+// Build the float32 weight gradient from the source (operand 1) and the incoming gradient (operand 0).
 std::unique_ptr<Kernel> winograd_weights_gradient(Lowering& lowering, WinogradPlan plan, TapWeights weights);
 
 }  // namespace mpsgraph::cpu

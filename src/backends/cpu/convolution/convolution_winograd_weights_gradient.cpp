@@ -1,7 +1,7 @@
-// The gradient of a product in tiles with respect to the weights.
+// Winograd gradient with respect to the weights.
 //
-// Images are cut into parts, by sizes alone. A thread adds up the points of a part, block of tiles after block, and
-// transforms the sums to taps, of which there are fewer; parts are added in order.
+// The images are split into parts, by size alone. A thread accumulates the points of a part, one block of tiles after
+// another, and transforms the sums into taps, which are fewer. The parts are then added in order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -10,11 +10,11 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t gradient_block_elements = 1 << 18;  // of a block's points, beside the sums
-constexpr int64_t cached_sums = 1 << 18;     // elements that stay in a second-level cache beside a block
-constexpr int64_t least_block = 12, most_block = 128;  // tiles; as many as can be where sums come from an outer cache
+constexpr int64_t gradient_block_elements = 1 << 18;  // points per block, next to the sums
+constexpr int64_t cached_sums = 1 << 18;     // elements that fit in L2 next to a block
+constexpr int64_t least_block = 12, most_block = 128;  // tiles; the maximum if sums come from an outer cache
 constexpr int64_t parts_per_thread = 4;
-constexpr int64_t least_part = 24;  // tiles that are worth sums of their own
+constexpr int64_t least_part = 24;  // minimum tiles for separate sums
 
 class WinogradWeightsGradient final : public Kernel {
  public:
@@ -58,12 +58,12 @@ class WinogradWeightsGradient final : public Kernel {
   std::string description() const override { return plan_.text(); }
 
  private:
-  static constexpr int64_t line = 16;  // so that points do not fall on the same lines of a cache
+  static constexpr int64_t line = 16;  // padding, so that points do not map to the same cache sets
 
   static Slot floats(Lowering& lowering, int64_t count) {
     return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
   }
-  int64_t panel() const { return inputs_ * tiles_.columns; }  // of sums
+  int64_t panel() const { return inputs_ * tiles_.columns; }  // elements of a panel of sums
   int64_t all_taps() const { return static_cast<int64_t>(weights_.tap_offsets.size()); }
   int64_t of_tap() const { return plan_.source.channels * tiles_.columns; }
   int64_t of_panel() const { return all_taps() * of_tap(); }
@@ -115,7 +115,7 @@ class WinogradWeightsGradient final : public Kernel {
     }
   }
 
-  // Sums [point][panel][input][column] to taps [panel][tap][channel][column].
+  // Transform sums [point][panel][input][column] into taps [panel][tap][channel][column].
   void transform(const float* sums, float* taps) const {
     for (int64_t p = 0; p < panels_; ++p, taps += of_panel())
       for (int64_t phase = 0; phase < plan_.source.all_phases(); ++phase) {

@@ -1,12 +1,12 @@
-// Tiles of products of 8-bit integers with AVX2, whose instruction for them keeps the sum of two products in sixteen
-// bits and saturates. Sums are int32 results, and exact.
+// 8-bit integer micro-kernels with AVX2, whose multiply instruction adds two products in 16 bits and saturates. The
+// results are exact int32 sums.
 //
-// Where the magnitudes of the two weights are 128 together at most, nothing saturates: 255 times that fits. Those steps
-// are marked in their runs. In longer runs of others both factors are widened to sixteen bits, the rows once for all
-// columns and the weights while they are read; a vector then holds four columns, each as two sums, of the first two
-// products of a step and of its last two, which become one at the end. That takes as many multiplications as narrow
-// steps do. In short runs, which would not pay for it, a byte of a row is taken in two parts, its highest bit and the
-// rest, whose products fit, whatever the weights are.
+// If the magnitudes of two adjacent weights sum to at most 128, nothing saturates, because 255 * 128 fits in 16 bits.
+// Such narrow steps are marked in their runs. Longer runs of wide steps are computed with both operands widened to 16
+// bits, the rows once for all columns, and the weights as they are read. A vector then holds four columns, each as two
+// sums, one for the first two products of a step and one for the last two, which are combined at the end. This takes as
+// many multiplications as narrow steps do. Short wide runs, where widening would not pay off, split each byte of a row
+// into its highest bit and the rest, whose products never saturate.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ __m256i four_of_row(const uint8_t* from) {
 
 __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 
-// sums + four products for each lane, of bytes of a row that are below 128 or weights that are narrow.
+// sums + four products per lane; the row's bytes must be below 128, or the weights narrow.
 __m256i add_products(__m256i sums, __m256i row, __m256i weights) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(row, weights), _mm256_set1_epi16(1)));
 }
@@ -64,14 +64,15 @@ template <int R, int V, bool Turn, bool Narrow>
 
 // ---- wide steps
 
-constexpr int64_t least_steps = 16;  // of a run that is worth it
+constexpr int64_t least_steps = 16;  // for which widening pays off
 
 bool is_widened(const TileRun& run) { return !run.narrow && run.steps >= least_steps; }
 
-constexpr int64_t steps_of_chunk = 256;  // whose widened rows are in the first-level cache
-constexpr int64_t wide_row = steps_of_chunk * group + 32;  // not a multiple of a page, so that rows do not share sets
+constexpr int64_t steps_of_chunk = 256;  // whose widened rows fit in L1
+// not a multiple of a page, so that rows do not share cache sets
+constexpr int64_t wide_row = steps_of_chunk * group + 32;
 
-// Some wide steps: parts of runs, behind one another in the widened rows.
+// A batch of wide steps: parts of runs, stored consecutively in the widened rows.
 struct Chunk {
   static constexpr int most_parts = 32;
   struct Part {
@@ -94,7 +95,7 @@ void widen(const uint8_t* from, int64_t bytes, int16_t* to) {
   for (; i < bytes; ++i) to[i] = static_cast<int16_t>(Turn ? from[i] ^ 0x80 : from[i]);
 }
 
-// sums[r][at + ...] += the chunk's products, for V vectors of columns.
+// sums[r][at + ...] += products of the chunk, for V vectors of columns.
 template <int R, int V>
 [[gnu::always_inline]] inline void add_chunk(const int16_t (&rows)[R][wide_row], const Chunk& chunk,
                                              const int8_t* panel, int at, int32_t (&sums)[R][columns]) {
@@ -126,7 +127,7 @@ template <int R, int V>
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      constexpr int in_order = 0b11'01'10'00;  // a quarter of the sum has two columns of each half
+      constexpr int in_order = 0b11'01'10'00;  // hadd interleaves the two halves in units of two columns
       const __m256i both =
           _mm256_permute4x64_epi64(_mm256_hadd_epi32(halves[r][2 * v], halves[r][2 * v + 1]), in_order);
       int32_t* to = sums[r] + at + v * lanes;
@@ -134,11 +135,11 @@ template <int R, int V>
     }
 }
 
-// sums += the products of all runs that are widened.
+// sums += products of all widened runs.
 template <int R, bool Turn>
 [[gnu::noinline]] void add_wide(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
                                 int width, int32_t (&sums)[R][columns]) {
-  constexpr int V = R == 1 ? columns / lanes : R == 2 ? 2 : 1;  // vectors of columns at once, as registers hold them
+  constexpr int V = R == 1 ? columns / lanes : R == 2 ? 2 : 1;  // vectors of columns that fit in registers
   alignas(32) int16_t wide[R][wide_row];
   Chunk chunk;
   const auto multiply = [&] {
@@ -160,7 +161,7 @@ template <int R, bool Turn>
 template <int R, bool Turn>
 void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
                    std::byte* const* out, int width, const IntegerEpilogue& e) {
-  constexpr int V = R <= 2 ? columns / lanes : R <= 4 ? 2 : 1;  // vectors at once, as registers hold them
+  constexpr int V = R <= 2 ? columns / lanes : R <= 4 ? 2 : 1;  // vectors that fit in registers
   alignas(32) int32_t begin[R][columns];
   for (int r = 0; r < R; ++r)
     for (int c = 0; c < columns; c += lanes)

@@ -1,9 +1,8 @@
-// Convolution and its gradients on oneDNN, in the layout that the data has.
+// Convolution and its gradients with oneDNN, in the layout of the data.
 //
-// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1
-// kernels are fast so (they are matrix products); for others data is reordered into the layout that oneDNN chooses, and
-// back. Weights are reordered into the layout that the primitive wants: once, when they are a variable that has its
-// home in that layout, else before each run.
+// Data with channels last keeps the user's layout. With channels first, only 1x1 convolutions are fast, because they
+// are matmuls; for others, the data is reordered into the layout oneDNN chooses, and back. Weights are reordered into
+// the layout of the primitive: once if they are a variable stored in that layout, otherwise before each run.
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/onednn_kernel.h"
@@ -17,7 +16,7 @@ using Forward = dnnl::convolution_forward::primitive_desc;
 using DataGradient = dnnl::convolution_backward_data::primitive_desc;
 using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
 
-// What oneDNN cannot do goes to the plain kernels, which take all kinds of convolutions.
+// Use the plain kernels, which support all kinds of convolutions, for what oneDNN does not support.
 std::unique_ptr<Kernel> plain(std::string_view kind, Lowering& lowering) {
   return find_kernel(kind, Precedence::plain)(lowering);
 }
@@ -27,7 +26,7 @@ struct Geometry {
   ops::Convolution c;
   memory::data_type type;
   memory::desc source, weights, any_weights, result;
-  memory::desc asked_source, asked_result;  // what primitives are asked for
+  memory::desc asked_source, asked_result;  // layouts requested from primitives
   memory::dims strides, dilations, begin, end;
 
   Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r,
@@ -67,15 +66,16 @@ struct Geometry {
       dims.push_back(ops::size_at(d, c.spatial[i]));
       steps.push_back(ops::size_at(s, c.spatial[i]));
     }
-    for (size_t i = 1; i < dims.size(); ++i) steps[0] *= dims[i];  // everything in front of an image is batch
+    for (size_t i = 1; i < dims.size(); ++i) steps[0] *= dims[i];  // all axes before an image are batch axes
     dims[0] = element_count(d) / steps[0];
     return memory::desc(dims, type, steps);
   }
 };
 
-// Small ones on one thread, which waits for nobody. oneDNN cuts the others for its own threads.
+// Return the number of threads. Small convolutions run on one thread, which waits for no other; oneDNN partitions
+// larger ones over its own threads.
 int threads_for(const Geometry& g) {
-  constexpr int64_t least_products = 4 << 20;  // some 100 microseconds, twice what waking a thread costs
+  constexpr int64_t least_products = 4 << 20;  // about 100 microseconds, twice the cost of waking a thread
   int64_t products = 1;
   for (const int64_t size : g.result.get_dims()) products *= size;
   const memory::dims weights = g.weights.get_dims();
@@ -100,7 +100,7 @@ class WeightsLayout final : public Layout {
   memory::desc row_major_, home_;
 };
 
-// The layout of an operand's weights.
+// Return the layout of an operand's weights.
 memory::desc described(const Operand& weights, const memory::desc& row_major) {
   return weights.layout ? static_cast<const WeightsLayout*>(weights.layout)->home() : row_major;
 }
@@ -112,7 +112,8 @@ bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
   return true;
 }
 
-// An operand in the primitive's layout: its own memory, or a copy made before it runs.
+// Return the slot of an operand in the primitive's layout: the operand itself, or a copy made before the primitive
+// runs.
 Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot, const memory::desc& want) {
   if (have == want) return slot;
   const Slot copy = lowering.scratch(want.get_size());
@@ -120,7 +121,7 @@ Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have,
   return copy;
 }
 
-// The primitive with its result in `made`, which is then reordered to where it belongs.
+// Add a primitive that writes its result in layout `made`, followed by a reorder to the wanted layout if they differ.
 void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primitive& primitive,
                      std::vector<OnednnKernel::Argument> arguments, int id, const memory::desc& made,
                      const memory::desc& wanted, Slot result) {
@@ -167,14 +168,15 @@ std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
   return kernel;
 }
 
-// The forward primitive that the backward ones want to know.
+// Return the forward primitive that the backward primitives need as a hint.
 std::optional<Forward> forward_hint(const Geometry& g, bool take_reference = false) {
   return try_primitive<Forward>(take_reference, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
                                 g.asked_source, g.any_weights, g.asked_result, g.strides, g.dilations, g.begin, g.end,
                                 scratchpad_attributes());
 }
 
-// A gradient's primitive; the slow reference one only where the plain kernels cannot read the weights' layout.
+// Return a gradient primitive. The slow reference implementation is allowed only if the plain kernels cannot read the
+// weights' layout.
 template <class Description>
 std::optional<Description> try_gradient(const Geometry& g, bool take_reference) {
   const auto hint = forward_hint(g, take_reference);
@@ -208,7 +210,7 @@ std::unique_ptr<Kernel> lower_onednn_data_gradient(Lowering& lowering) {
   return kernel;
 }
 
-// Not one of the general kernels?
+// Return whether oneDNN's implementation is specialized for depthwise convolutions.
 bool is_for_depthwise(std::string_view implementation) { return implementation.find("dw") != implementation.npos; }
 
 std::unique_ptr<Kernel> lower_onednn_weights_gradient(Lowering& lowering) {
@@ -247,7 +249,7 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   const auto description = forward_hint(g);
   if (!description || !try_gradient<DataGradient>(g, false) || !try_gradient<WeightsGradient>(g, false)) return nullptr;
   const memory::desc home = description->weights_desc();
-  const bool padded = home.get_size() != g.weights.get_size();  // element-wise kernels would fill the padding
+  const bool padded = home.get_size() != g.weights.get_size();  // element-wise kernels would write to the padding
   return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
 }
 

@@ -1,7 +1,8 @@
-// The matrices of F(m, r), made while compiling from the points at which polynomials are evaluated (Toom and Cook).
+// The Winograd matrices of F(m, r), computed at compile time from the points at which polynomials are evaluated (Toom
+// and Cook).
 //
-// Source and weights are taken for polynomials that are multiplied point by point; the last point is infinity. Points
-// are fractions of few bits, in the order of what they cost in accuracy (Barabasz, Anderson, Soodhalter and Gregg,
+// Source and weights are treated as polynomials that are multiplied point by point; the last point is infinity. The
+// points are short binary fractions, ordered by their cost in accuracy (Barabasz, Anderson, Soodhalter and Gregg,
 // arXiv:1803.10986).
 #pragma once
 
@@ -23,8 +24,8 @@ struct WinogradMatrix {
 
 inline constexpr double winograd_points[] = {0, -1, 1, 0.5, -2, 2};
 
-// [1, p, p², ...] for each point p, at infinity the highest power; divided by the products of its distances from the
-// other points, if that is wanted.
+// Row [1, p, p², ...] for each point p, and the highest power for infinity; optionally divided by the product of the
+// point's distances to the other points.
 template <int Points, int Powers>
 constexpr WinogradMatrix<Points, Powers> winograd_evaluation(bool divided) {
   WinogradMatrix<Points, Powers> made;
@@ -38,7 +39,7 @@ constexpr WinogradMatrix<Points, Powers> winograd_evaluation(bool divided) {
   return made;
 }
 
-// Coefficients of the product of (x - q) over all finite points q but the row's own.
+// Coefficients of the product of (x - q) over all finite points q except the row's own.
 template <int Points>
 constexpr WinogradMatrix<Points, Points> winograd_interpolation() {
   WinogradMatrix<Points, Points> made;
@@ -53,7 +54,7 @@ constexpr WinogradMatrix<Points, Points> winograd_interpolation() {
   return made;
 }
 
-// By the names of arXiv:1509.09308.
+// Named as in arXiv:1509.09308.
 template <int Results, int Taps>
 struct WinogradMatrices {
   static constexpr int points = Results + Taps - 1;
