@@ -1,15 +1,14 @@
-// Functions of float64 in vectors, once per vector set that has fused multiply-adds; elsewhere they are the C
-// library's.
+// Vectorized float64 functions for instruction sets with fused multiply-add; the others use the C library.
 #pragma once
 
 #include "backends/cpu/elementwise/tile_functions.h"
 
 namespace mpsgraph::cpu {
 
-struct DoubleFunctions {  // null: none
+struct DoubleFunctions {  // null if not vectorized
   TileFunction exponent = nullptr, logarithm = nullptr, tanh = nullptr, sigmoid = nullptr;
   TileFunction sin = nullptr, cos = nullptr, erf = nullptr;
-  TileFunction power[4] = {};  // by what operand is a single number, as ScalarMask has it
+  TileFunction power[4] = {};  // by which operands are scalars, as in ScalarMask
 };
 
 namespace baseline {

@@ -1,9 +1,10 @@
-// The functions of float64 that vectors compute: one text for the tile functions, which are compiled, and for the code
-// that jit/ generates, as vector_math.h is for float32.
+// Vectorized float64 functions, shared by the compiled tile functions and the code that jit/ generates (vector_math.h
+// is the float32 counterpart).
 //
-// P says how a vector set with fused multiply-adds does the elementary steps. The polynomials interpolate at Chebyshev
-// nodes, made for this file. Errors in ulp stand beside the functions, measured against the C library's long double. An
-// element's bits depend on its value alone, wherever in a vector it stands.
+// P provides the elementary operations of an instruction set with fused multiply-add. The polynomials interpolate at
+// Chebyshev nodes and were computed for this file. The errors stated with each function are in ulp, measured against
+// the C library's long double. The bits of a result depend only on the element's value, not on its position in a
+// vector.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct DoubleMath {
   using V = typename P::V;
   using I = typename P::I;
 
-  // e^x, 2^x and 10^x, 2 ulp each: x = n ln 2 + r, |r| <= ln 2 / 2; with tables e^x by n / 16 and |r| <= ln 2 / 32.
+  // e^x, 2^x, and 10^x, at most 2 ulp each: x = n ln 2 + r, |r| <= ln 2 / 2; with tables, e^x uses n / 16 and |r| <= ln
+  // 2 / 32.
   static V exp(V x) {
     const V c = P::clamped(-746., x, 710.);
     if (P::has_tables()) return exp_by_table(c);
@@ -35,7 +37,7 @@ struct DoubleMath {
     return P::times_power_of_two(rest_of_exp(r * 0x1.26bb1bbb55516p+1) + 1., n);
   }
 
-  // ln x, 1 ulp; log2 x and log10 x, 2 ulp.
+  // ln x, at most 1 ulp; log2 x and log10 x, at most 2 ulp.
   static V log(V x) {
     const Reduced y = reduced(x);
     const V low = y.n * ln_2_rest;
@@ -50,23 +52,23 @@ struct DoubleMath {
     return P::logarithm(x, (small_log(y) * 0x1.bcb7b1526e50ep-2 + y.n * log10_of_2_rest) + y.n * log10_of_2);
   }
 
-  // tanh x, 3 ulp: t / (2 - t) with t = 1 - e^-2|x|, which loses nothing near 0.
+  // tanh x, at most 3 ulp: t / (2 - t) with t = 1 - e^-2|x|, computed without cancellation near 0.
   static V tanh(V x) {
-    const V c = P::clamped(0., P::absolute(x), 20.);  // beyond it is 1
+    const V c = P::clamped(0., P::absolute(x), 20.);  // tanh is 1 beyond
     const Exponential e = exponential(c * -2.);
     const V scale = power_of_two(e.n), t = (P::splat(1.) - scale) - scale * e.rest;
     return P::with_sign_of(t / (P::splat(2.) - t), x);
   }
 
-  // 1 / (1 + e^-x), 3 ulp.
+  // 1 / (1 + e^-x), at most 3 ulp.
   static V sigmoid(V x) { return P::splat(1.) / (exp(-x) + 1.); }
   static V sigmoid_gradient(V incoming, V x) {
     const V s = sigmoid(x);
     return incoming * s * (P::splat(1.) - s);
   }
 
-  // erf x, 2 ulp: with tables a polynomial of the distance to the nearest of sixteen numbers. Without, one below 1, and
-  // from there 1 - e^(-x^2) of one of (|x| - 3) / (|x| + 3).
+  // erf x, at most 2 ulp. With tables, it is a polynomial of the distance to the nearest of sixteen nodes. Without
+  // tables, it is a polynomial below 1, and above that 1 - e^(-x^2) times a polynomial of (|x| - 3) / (|x| + 3).
   static V erf(V x) {
     const V a = P::absolute(x);
     if (P::has_tables()) return P::with_sign_of(erf_by_table(P::clamped(0., a, 15.25 * erf_spacing)), x);
@@ -84,7 +86,8 @@ struct DoubleMath {
     return P::with_sign_of(P::choose(P::less(a, P::splat(1.)), a + a * p, far), x);
   }
 
-  // sinh x and cosh x, 4 ulp: by e^|x| / 2, which overflows only where they do; near 0 sinh is a polynomial.
+  // sinh x and cosh x, at most 4 ulp: from e^|x| / 2, which overflows only if the result does; near 0, sinh is a
+  // polynomial.
   static V sinh(V x) {
     const V a = P::absolute(x), z = x * x, e = half_exp(a);
     const V p = polynomial(z, 7.746178593018827e-13, 1.6057679623801638e-10, 2.5052117695907823e-08,
@@ -96,7 +99,7 @@ struct DoubleMath {
     return e + P::splat(0.25) / e;
   }
 
-  // arctan x, 2 ulp: the argument goes to |t| <= tan(pi / 8).
+  // arctan x, at most 2 ulp: the argument is reduced to |t| <= tan(pi / 8).
   static V atan(V x) {
     const V a = P::absolute(x);
     const auto large = P::less(P::splat(tan_of_3_eighths), a), middle = P::less(P::splat(tan_of_eighth), a);
@@ -108,7 +111,7 @@ struct DoubleMath {
     return P::with_sign_of(base + (small_atan(upper / lower) + rest), x);
   }
 
-  // arcsin x and arccos x, 3 ulp; beyond 1 the root makes NaN.
+  // arcsin x and arccos x, at most 3 ulp; beyond 1, the square root gives NaN.
   static V asin(V x) {
     const ReducedAsin y = reduced_asin(P::absolute(x));
     return P::with_sign_of(P::choose(y.large, P::splat(half_pi) - ((y.p + y.p) - half_pi_rest), y.p), x);
@@ -121,11 +124,11 @@ struct DoubleMath {
     return P::choose(y.large, far, near);
   }
 
-  // x^y, 2 ulp, of positive normal numbers x where the result is one, too: by ln x in two parts, of which the second
-  // has what the first has lost. s = f / (2 + f) as in reduced, and s^3 are in two parts each; of ln(1 + f) =
-  // 2 s + 2/3 s^3 + s^5 q(s^2) they leave nothing that a power could make large.
+  // x^y, at most 2 ulp, for positive normal x with a normal result. ln x is computed in two parts, the second of which
+  // holds the rounding error of the first. With s = f / (2 + f) as in Reduced, ln(1 + f) = 2 s + 2/3 s^3 + s^5 q(s^2);
+  // s and s^3 also have two parts each, so no error remains that a large exponent could amplify.
   struct Power {
-    V value, exponent;  // e^exponent, the latter rounded
+    V value, exponent;  // e^exponent, with the exponent rounded
   };
   static Power power(V x, V y) {
     constexpr double two_thirds = 0x1.5555555555555p-1, two_thirds_rest = 0x1.5555555555555p-55;
@@ -150,17 +153,17 @@ struct DoubleMath {
     return {P::times_power_of_two((rest_of_exp(r) + ((most - r) + p_low)) + 1., n), exponent};
   }
 
-  // The highest power comes first.
+  // Evaluate a polynomial; coefficients are listed from the highest power down.
   template <class... Lower>
   static V polynomial(V x, double highest, Lower... lower) {
     V sum = P::splat(highest);
     ((sum = sum * x + lower), ...);
     return sum;
   }
-  static V nearest(V x) { return (x + whole) - whole; }  // below 2^51
+  static V nearest(V x) { return (x + whole) - whole; }  // valid below 2^51
 
-  // What P::times_power_of_two and P::logarithm are where the processor has no instructions for them; n reaches beyond
-  // what one factor can be. ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
+  // Default implementations of P::times_power_of_two and P::logarithm for processors without such instructions; n may
+  // exceed the range of a single factor. ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
   static V times_power_of_two(V p, V n) {
     const V half = nearest(n * 0.5);
     return p * power_of_two(half) * power_of_two(n - half);
@@ -171,14 +174,14 @@ struct DoubleMath {
     return P::choose(P::less_or_equal(P::splat(0.), x), r, P::splat(std::numeric_limits<double>::quiet_NaN()));
   }
 
-  static constexpr double whole =
-      6755399441055744.;  // 2^52 + 2^51: what is added to it becomes whole, in its last bits
+  static constexpr double whole = 6755399441055744.;  // 2^52 + 2^51: adding it rounds to an integer in the low bits
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   static constexpr double ln_2 = 0x1.62e42fefap-1, ln_2_rest = 0x1.cf79abc9e3b3ap-40;
   static constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_rest = 0x1.1a62633145c07p-54;
-  static constexpr double tan_of_eighth = 0x1.a827999fcef32p-2, tan_of_3_eighths = 0x1.3504f333f9de6p+1;  // of pi
+  // in units of pi
+  static constexpr double tan_of_eighth = 0x1.a827999fcef32p-2, tan_of_3_eighths = 0x1.3504f333f9de6p+1;
   static constexpr double log10_of_2 = 0x1.34413509f79ffp-2, log10_of_2_rest = -0x1.9dc1da994fd21p-59;
 
   struct Exponential {
@@ -189,12 +192,13 @@ struct DoubleMath {
     return {n, rest_of_exp(P::minus_product(P::minus_product(x, n, P::splat(ln_2)), n, P::splat(ln_2_rest)))};
   }
   static V exp_by_table(V x) {
-    const V near = x * 0x1.71547652b82fep+4 + whole, n = near - whole;  // the last four bits are the place in the table
+    const V near = x * 0x1.71547652b82fep+4 + whole, n = near - whole;  // the last four bits are the table index
     const V r = P::minus_product(P::minus_product(x, n, P::splat(ln_2 / 16)), n, P::splat(ln_2_rest / 16));
     const V q = polynomial(r, 0.00019841463826261545, 0.001388906347556763, 0.008333333332991954, 0.04166666666359425,
                            0.16666666666666669, 0.5000000000000001);
     const V power = P::look_up(power_table, near);
-    return P::times_power_of_two(power * (r + r * r * q) + power, n * (1. / 16));  // which takes the whole part of it
+    // uses only the integer part of n / 16
+    return P::times_power_of_two(power * (r + r * r * q) + power, n * (1. / 16));
   }
   static V rest_of_exp(V r) {  // e^r - 1
     const V q = polynomial(r, 2.5100424157005067e-08, 2.7620138719733994e-07, 2.7557268378684192e-06,
@@ -203,7 +207,7 @@ struct DoubleMath {
     return r + r * r * q;
   }
   static V erf_by_table(V a) {
-    const V near = a * (1 / erf_spacing) + whole;  // whose last bits are the place in the table
+    const V near = a * (1 / erf_spacing) + whole;  // whose last bits are the table index
     const V d = P::minus_product(a, near - whole, P::splat(erf_spacing));
     V sum = P::look_up(erf_table[erf_powers - 1], near);
     for (int power = erf_powers - 1; power-- > 0;) sum = sum * d + P::look_up(erf_table[power], near);
@@ -220,7 +224,7 @@ struct DoubleMath {
                            -0.14285714284666534, 0.1999999999999552, -0.3333333333333333);
     return p * z * t + t;
   }
-  // Of a >= 0: is it above 1/2, and arcsin of a, or there of sqrt((1 - a) / 2).
+  // For a >= 0: whether a is above 1/2, and the arcsine of a, or, if above, of sqrt((1 - a) / 2).
   struct ReducedAsin {
     typename P::M large;
     V p;
@@ -244,7 +248,7 @@ struct DoubleMath {
     V n, f, s, half_square, r;
   };
   static Reduced reduced(V x) {
-    constexpr int64_t root = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
+    constexpr int64_t root = 0x3fe6a09e667f3bcd;  // bit pattern of sqrt(1/2)
     const auto tiny = P::less(x, P::splat(0x1p-1022));
     const I from_root = P::add(P::bits(P::choose(tiny, x * 0x1p54, x)), -root);
     const I above = P::shift_right(P::add(from_root, int64_t{1023} << 52), 52);  // n + 1023

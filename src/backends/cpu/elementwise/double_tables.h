@@ -1,10 +1,11 @@
-// Tables of functions of float64, which AVX-512 looks up in registers (double_math.h).
+// Tables for float64 functions, small enough for AVX-512 to look up in registers (double_math.h).
 #pragma once
 
 namespace mpsgraph::cpu {
 
-// erf(k h + d), |d| <= h / 2, k < 16, as a polynomial of d: [power][k]. Interpolated at Chebyshev nodes, that of k = 0
-// as an odd function divided by d, so that it keeps its digits near 0; made for this file. From 15.2 h on erf is 1.
+// erf(k h + d), |d| <= h / 2, k < 16, as polynomials of d, indexed by [power][k]. The polynomials interpolate at
+// Chebyshev nodes and were computed for this file. The one for k = 0 fits an odd function divided by d, so that it
+// stays accurate near 0. From 15.2 h on, erf is 1.
 inline constexpr double erf_spacing = 0.390625;
 inline constexpr int erf_powers = 14;
 alignas(64) inline constexpr double erf_table[erf_powers][16] = {

@@ -1,4 +1,4 @@
-// Runs a TileProgram: tiles over threads, registers over memory, reductions over chunks.
+// Executes a TileProgram: distributes tiles over threads, maps registers to memory, and combines reductions of chunks.
 #include "backends/cpu/elementwise/fused_kernel.h"
 
 #include <algorithm>
@@ -26,12 +26,12 @@ float identity_of(Reduction kind) {
     case Reduction::maximum_propagate_nan: return -INFINITY;
     case Reduction::minimum_propagate_nan: return INFINITY;
     case Reduction::maximum:
-    case Reduction::minimum: return NAN;  // the other operand wins over NaN
+    case Reduction::minimum: return NAN;  // NaN yields to the other operand
   }
   return 0.f;
 }
 
-// n times the same element, mostly few.
+// Write one element n times, where n is usually small.
 template <class T>
 void repeat(T* to, T value, int64_t n) {
   typedef uint8_t V __attribute__((vector_size(16), aligned(1), may_alias));
@@ -49,7 +49,7 @@ void repeat(T* to, T value, int64_t n) {
   *reinterpret_cast<V*>(to + n - lanes) = v;
 }
 
-// Elements [flat, flat + n) of `dims`, which lie `strides` apart.
+// Gather elements [flat, flat + n) of a tensor with the given `dims` and `strides`.
 template <class T>
 void gather(T* to, const T* from, const Dims& dims, const Dims& strides, int64_t flat, int64_t n) {
   if (n <= 0) return;
@@ -71,7 +71,7 @@ void gather(T* to, const T* from, const Dims& dims, const Dims& strides, int64_t
       for (int64_t i = 0; i < run; i++) to[i] = p[i * step];
     to += run, n -= run;
     if (n == 0) return;
-    offset -= at[last] * step, at[last] = 0;  // on to the next row
+    offset -= at[last] * step, at[last] = 0;  // move to the next row
     for (int axis = last - 1; axis >= 0; --axis) {
       offset += strides[axis];
       if (++at[axis] < dims[axis]) break;
@@ -95,15 +95,15 @@ void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims,
   }
 }
 
-constexpr int64_t serial_work = 1 << 15;  // below, a fork costs more than it gives
+constexpr int64_t serial_work = 1 << 15;  // below this, starting threads costs more than it saves
 
-// The walk over one region.
+// The traversal of one fused kernel's elements.
 struct Walk {
   const TileProgram& p_;
   const int64_t tiles_per_row_;
   Frame& frame;
 
-  // Units (rows, or flat tiles) [begin, end), with the accumulators of one chunk.
+  // Process units (rows, or flat tiles) [begin, end), using the accumulators of one chunk.
   void walk(int64_t begin, int64_t end, int64_t chunk) const {
     std::byte* registers[max_registers];
     std::byte* scratch = frame.at<std::byte>(p_.scratch) + p_.temporary_bytes * p_.temporaries.size() * thread_number();
@@ -167,12 +167,12 @@ struct Walk {
       if (r.accumulator < 0) reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
   }
 
-  // One call of the region's code over a tile.
+  // Run the generated code on one tile.
   void generated(std::byte** registers, int64_t n, int64_t chunk) const {
     static const int64_t vector_bytes = instruction_set() == "AVX2" ? 32 : 64;
     const int64_t lanes = vector_bytes / p_.lane_bytes;
     alignas(64) static constexpr int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    alignas(64) float sums[8][16] = {};  // a vector of each accumulator
+    alignas(64) float sums[8][16] = {};  // one vector per accumulator
     const int64_t rest = n % lanes;
     const uint64_t tail = rest == 0            ? 0
                           : vector_bytes == 32 ? reinterpret_cast<uint64_t>(signs + 8 - rest * p_.lane_bytes / 4)
@@ -191,10 +191,10 @@ struct Walk {
       if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
   }
 
-  // The last elements, where AVX2's code reads and writes whole vectors of those that are narrow: copies of them.
+  // Process the last elements of a tile on copies, because AVX2 code reads and writes whole vectors of narrow elements.
   void narrow_tail(jit::Function code, std::byte** registers, int64_t begin, int64_t rest, uint64_t tail,
                    float* sums) const {
-    constexpr size_t narrow_vector = 16;  // of elements half as wide as a lane
+    constexpr size_t narrow_vector = 16;  // bytes; elements are half as wide as a lane
     const auto lane = static_cast<size_t>(p_.lane_bytes);
     std::byte* streams[max_registers];
     std::byte copies[max_registers][narrow_vector];
@@ -272,7 +272,8 @@ struct Walk {
     }
   }
 
-  // Loads and arithmetic of a tile are separate instructions, so only this lets memory work during the arithmetic.
+  // Prefetch the next tile's operands. Tile functions load and compute in separate passes, so only prefetching keeps
+  // memory busy during the arithmetic.
   void prefetch(int64_t flat) const {
     const int64_t n = std::min(p_.tile, p_.total - flat);
     for (const TileInput& in : p_.inputs) {
@@ -310,8 +311,8 @@ bool TileProgram::has_narrow_streams() const {
 
 FusedElementwiseKernel::FusedElementwiseKernel(TileProgram program) {
   if (program.registers > max_registers)
-    throw UnsupportedError(cat("a fused element-wise kernel needs ", program.registers, " registers, at most ",
-                               max_registers, " are there"));
+    throw UnsupportedError(cat("a fused element-wise kernel needs ", program.registers, " registers, but at most ",
+                               max_registers, " are supported; disable the compiler pass 'fuse_elementwise'"));
   Part part{std::move(program)};
   const TileProgram& p = part.program;
   part.tiles_per_row = p.rows_mode && p.inner ? (p.inner + p.tile - 1) / p.tile : 1;
@@ -339,8 +340,8 @@ bool FusedElementwiseKernel::take_blocks(Slot operand) {
       !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
       std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
     return false;
-  // A block is short: its prefetches fetch mostly another block's operands, and evict what the hardware prefetcher
-  // has fetched.
+  // Blocks are short, so prefetches would mostly fetch the operands of another block and evict what the hardware
+  // prefetcher has loaded.
   if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
   return true;
 }
@@ -392,7 +393,7 @@ void FusedElementwiseKernel::run(Frame& frame) const {
     walk.combine_chunks();
     return;
   }
-  // Equal shares of the work, in order, cut at units.
+  // Divide the work, in order, into equal shares at unit boundaries.
   const int64_t shares =
       threads == 1 ? 1 : std::clamp(work_ / serial_work * threads, threads, threads * items_per_thread);
   const auto share = [&](int64_t which) {

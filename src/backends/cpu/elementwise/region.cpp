@@ -1,4 +1,5 @@
-// From a block of element-wise operations to a TileProgram: registers, access modes, machine code or instructions.
+// Compiles a block of element-wise operations into a TileProgram: registers, access modes, and machine code or
+// instructions.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -14,11 +15,11 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile;
-constexpr int64_t repeated_threshold = 2048; // and shorter ones than these beside rows that only repeat
-constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in the second-level cache anyway
-constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
-constexpr int max_accumulators = 8;          // sums that generated code keeps; more are reduced after each tile
+constexpr int64_t row_threshold = 512;       // shorter rows are processed flat, several per tile
+constexpr int64_t repeated_threshold = 2048; // the same, if inputs only repeat their rows
+constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in L2 anyway
+constexpr size_t temporaries_budget = 16384; // bytes of scratch registers per thread, a third of a small L1
+constexpr int max_accumulators = 8;          // sums kept by generated code; others are reduced after each tile
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 DType computed_in(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
@@ -37,14 +38,14 @@ std::optional<Reduction> reduction_kind(const Operation& operation) {
 struct RegionBuilder {
   Lowering& lowering;
   TileProgram program;
-  Dims space;                                   // the region's shape
-  std::vector<const Operation*> operations;     // in order, reductions last where they stand
-  std::unordered_map<const Tensor*, size_t> input_of;   // region argument (or operand) -> input
+  Dims space;                                   // shape of the iteration space
+  std::vector<const Operation*> operations;     // in order, with reductions after their operands
+  std::unordered_map<const Tensor*, size_t> input_of;   // block argument (or operand) -> input
   std::unordered_map<const Tensor*, int> register_of;
   std::unordered_map<const Tensor*, int> uses;
   std::unordered_map<const Operation*, size_t> reduction_of;          // -> program.reductions
   std::unordered_map<const Tensor*, std::vector<int>> stores;         // value -> output registers
-  std::unordered_map<const Tensor*, bool> deferred;  // values that wait for the operation they are paired with
+  std::unordered_map<const Tensor*, bool> deferred;  // values computed by the instruction of their user
   std::vector<int> free_temporaries;
   std::vector<int> pinned;  // temporaries that are never reused
 
@@ -101,7 +102,7 @@ struct RegionBuilder {
     space = operations.back()->output()->type.shape.dims();
   }
 
-  // Merges neighbouring dimensions that every input walks as one, and chooses how tiles lie.
+  // Merge adjacent dimensions that all inputs traverse as one, and choose between flat tiles and tiles within rows.
   void collapse() {
     const int rank = static_cast<int>(space.size());
     std::vector<bool> reduced(rank, false);
@@ -142,7 +143,7 @@ struct RegionBuilder {
       dims.push_back(1);
       for (auto& s : collapsed) s.push_back(0);
     }
-    // A reduction needs its rows whole, whatever the inputs allow.
+    // A reduction needs complete rows, no matter how the inputs were collapsed.
     program.dims = dims;
     program.total = element_count(space);
     program.inner = dims.back();
@@ -192,7 +193,8 @@ struct RegionBuilder {
     return is_repeated_row(strides) ? Access::periodic : Access::strided;
   }
 
-  // The processor's set, when code may be made for it. The reference is interpreted.
+  // Return the instruction set to generate code for, or nullopt if none is supported or the reference kernel is
+  // requested.
   std::optional<jit::VectorSet> vector_set() const {
     if (lowering.reference_only()) return std::nullopt;
     if (instruction_set() == "AVX-512") return jit::VectorSet::avx512;
@@ -209,8 +211,8 @@ struct RegionBuilder {
     });
   }
 
-  // Machine code for the whole region, each value in a vector register from its first use to its last. False, and
-  // nothing changed but registers of inputs, when some operation or type has none.
+  // Generate machine code for all operations, with each value in a vector register from its first use to its last.
+  // Return false if an operation or type is not supported; only input registers have been assigned then.
   bool generate(const std::vector<const Tensor*>& results) {
     const auto set = vector_set();
     if (!set) return false;
@@ -244,7 +246,7 @@ struct RegionBuilder {
       if (!value) return false;
       values[op->output()] = *value;
     }
-    // Stores stand last: a result may take the memory of any input that is walked alike.
+    // Stores come last, so a result may take the memory of any input that is traversed in the same order.
     std::vector<TileOutput> outputs;
     std::vector<TileReduction> reductions;
     std::vector<int> streamed, reduced_temporaries;
@@ -284,7 +286,7 @@ struct RegionBuilder {
       const auto code = jit::CodeMemory::make(jit::generate(recorder.code({}, ahead)));
       const auto aligned =
           streamed.empty() ? nullptr : jit::CodeMemory::make(jit::generate(recorder.code(streamed, ahead)));
-      if (!code || (!streamed.empty() && !aligned)) return false;  // this system lets no process make code
+      if (!code || (!streamed.empty() && !aligned)) return false;  // the system does not allow executable memory
       of.code = code;
       of.aligned_code = aligned;
       return true;
@@ -299,7 +301,8 @@ struct RegionBuilder {
     return true;
   }
 
-  // The halves of a row whose sum is all that a reduction wants, as they lie in memory; else null.
+  // If a sum reduces rows of a half-precision input that is only cast, return that input, whose elements can be summed
+  // directly from memory; otherwise return null.
   const TileInput* summed_halves(const Operation& reduction) const {
     const Operation& cast = *reduction.input(0)->operation;
     if (*reduction_kind(reduction) != Reduction::sum || program.reduction_shape != ReductionShape::rows ||
@@ -332,7 +335,7 @@ struct RegionBuilder {
     }
   }
 
-  // The register that holds a value in its computing type, and whether it is one element.
+  // Return the register that holds a value in its compute type, and whether it is a single element.
   std::pair<int, bool> operand(const Tensor* value) {
     const auto input = input_of.find(value);
     if (input == input_of.end()) return {register_of.at(value), false};
@@ -341,7 +344,7 @@ struct RegionBuilder {
     assign_register(in);
     if (!is_half(value->type.dtype)) return {in.reg, scalar};
     const auto [converted, first_use] = register_of.try_emplace(value, -1);
-    if (first_use) {  // to float32 once a tile, for all its uses
+    if (first_use) {  // converted to float32 once per tile, for all uses
       converted->second = pinned_temporary();
       program.instructions.push_back(
           {cast_function(value->type.dtype, DType::float32), converted->second, repeat(in.reg), scalar});
@@ -372,11 +375,12 @@ struct RegionBuilder {
 
   [[noreturn]] void unsupported(const Operation& op, DType dtype) const {
     throw UnsupportedError(
-        cat("[", op.kind(), "] is not defined for ", dtype, "; cast the operands first", op.where()));
+        cat("[", op.kind(), "] does not support dtype ", dtype, "; cast the inputs to a supported dtype", op.where()));
   }
 
-  // What one instruction does with an operation and the one that made its operand `side`, when that value has no other
-  // use; null when they do not pair. a * b + c is better rounded than two instructions; (a + b) * c is the same.
+  // Return the single instruction for an operation and the producer of its operand `side`, or null if they cannot be
+  // combined. The value in between must have no other use. a * b + c is rounded more accurately than by two
+  // instructions; (a + b) * c gives the same result.
   static const char* paired(const Operation& user, size_t side, const Operation& maker) {
     if (user.is("addition") && maker.is("multiplication")) return "multiply_add";
     if (user.is("subtraction") && maker.is("multiplication") && side == 1) return "subtract_product";
@@ -410,14 +414,15 @@ struct RegionBuilder {
     return false;
   }
 
-  // Is this value used once, by an operation of this region that can do both at once?
+  // Return whether this value has a single use, by an operation here that can be combined with the one that produces
+  // it.
   bool can_defer(size_t i) const {
     const Operation& op = *operations[i];
     const Tensor* value = op.output();
     if (value->type.dtype != DType::float32 || op.inputs.size() != 2 || stores.count(value) || uses.at(value) != 1)
       return false;
     for (const Tensor* in : op.inputs)
-      if (deferred.count(in)) return false;  // it is one half of a pair itself
+      if (deferred.count(in)) return false;  // already half of a combined pair
     for (size_t j = i + 1; j < operations.size(); j++)
       for (size_t k = 0; k < operations[j]->inputs.size(); k++)
         if (operations[j]->inputs[k] == value) {
@@ -427,7 +432,7 @@ struct RegionBuilder {
     return false;
   }
 
-  // A cast from halves in memory, or to halves in memory, that nothing else in the region looks at: one instruction.
+  // Emit one instruction for a cast from or to half precision in memory, if nothing else uses the half-precision value.
   bool emit_half_cast(const Operation& op) {
     if (!op.is("cast")) return false;
     const Tensor *source = op.input(0), *value = op.output();
@@ -476,7 +481,7 @@ struct RegionBuilder {
       function = computed_in(from) == computed_in(to)
                      ? (is_half(to) ? round_function(to) : tile_function("identity", computed_in(from), mask))
                      : cast_function(computed_in(from), computed_in(to));
-      if (is_half(to) && computed_in(from) != DType::float32) {  // first to float32, then rounded in place
+      if (is_half(to) && computed_in(from) != DType::float32) {  // convert to float32 first, then round in place
         const int reg = take_temporary();
         program.instructions.push_back({function, reg, in});
         in = repeat(reg);
@@ -491,7 +496,7 @@ struct RegionBuilder {
     for (const Tensor* value : op.inputs) release(value);
   }
 
-  // Appends the instruction with the right target: output memory where it can be written directly, else scratch.
+  // Append the instruction with its target: the output memory if it can be written directly, otherwise scratch.
   void finish_value(const Operation& op, TileFunction function, std::array<int, 3> in) {
     const Tensor* value = op.output();
     const auto stored = stores.find(value);
@@ -521,7 +526,8 @@ struct RegionBuilder {
     const size_t count = std::max<size_t>(program.temporaries.size(), 1);
     int64_t tile = static_cast<int64_t>(temporaries_budget / (count * widest)) / 64 * 64;
     tile = std::clamp<int64_t>(tile, 128, 2048);
-    // Generated code needs no scratch of its own; then a tile is as long as balance and precision of sums allow.
+    // Generated code without temporaries needs no scratch memory, so tiles can be as long as load balancing and the
+    // accuracy of sums allow.
     if (program.code && program.temporaries.empty())
       tile = std::clamp<int64_t>(program.total / 16 / 64 * 64, 2048, program.reductions.empty() ? 1 << 16 : 1 << 14);
     const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(),
@@ -540,7 +546,7 @@ struct RegionBuilder {
     else if (program.reduction_shape == ReductionShape::columns)
       program.chunks = std::clamp<int64_t>(program.total / program.inner / 64, 1, 32);
     else
-      program.chunks = 0;  // any number: chosen per run
+      program.chunks = 0;  // not fixed; chosen in each run
     for (TileReduction& reduction : program.reductions) {
       const int64_t results = program.reduction_shape == ReductionShape::columns ? program.inner : 1;
       if (program.chunks)
@@ -561,8 +567,8 @@ struct RegionBuilder {
     return program.inner ? program.total / program.inner * ((program.inner + program.tile - 1) / program.tile) : 0;
   }
 
-  // An output may take the memory of an input that is walked alike, if no instruction after the one that
-  // writes the output reads that input.
+  // Let an output share the memory of an input that is traversed in the same order, if no instruction after the one
+  // that writes the output reads that input.
   void offer_sharing() {
     for (size_t o = 0; o < program.outputs.size(); o++) {
       size_t written = 0;

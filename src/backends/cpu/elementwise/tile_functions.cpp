@@ -1,5 +1,5 @@
-// Tile functions for float64, integers and bool, casts between all types, and the choice of the float32 set. Plain
-// loops, but for functions of float64 that vectors compute (double_functions.h). Complex numbers are in
+// Tile functions for float64, integers, and bool, casts between all types, and selection of the float32 functions. They
+// are plain loops, except for the vectorized float64 functions (double_functions.h). Complex numbers are in
 // tile_functions_complex.cpp.
 #include "backends/cpu/elementwise/tile_functions.h"
 
@@ -20,7 +20,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// The upper bound wins where the bounds cross; NaN stays.
+// Clamp x to [low, high]. The upper bound wins if the bounds cross; NaN is preserved.
 template <class T>
 T clamp(T x, T low, T high) {
   const T raised = x < low ? low : x;
@@ -38,7 +38,7 @@ TileFunction order(std::string_view k, ScalarMask m) {
   return nullptr;
 }
 
-// Subnormal operands are 0 to the processor, and may be anything to a C library that takes their bits apart.
+// Replace subnormals by 0. The processor already treats them as 0, but a C library that inspects their bits may not.
 double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }
 double power(double a, double b) { return std::pow(flushed(a), flushed(b)); }
 double modulo(double a, double b) { return std::fmod(flushed(a), flushed(b)); }
@@ -48,7 +48,7 @@ double floor_modulo(double a, double b) {
 }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Null where there is none in vectors.
+// Return the vectorized float64 function, or null if there is none.
 TileFunction double_function(std::string_view k, ScalarMask m) {
   static const DoubleFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(double_functions);
   return k == "exponent"    ? functions.exponent
@@ -145,7 +145,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   return order<T>(k, m);
 }
 
-// Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
+// Integer division and remainder never trap: dividing by zero gives 0, and the smallest integer divided by -1 wraps.
 template <class T>
 T quotient(T a, T b) {
   if (b == 0) return 0;
@@ -175,10 +175,10 @@ T integer_power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
-// What has the same bits whether integers are signed or not, for the unsigned ones.
+// Functions whose result has the same bits for signed and unsigned integers, compiled for unsigned ones.
 template <class T>
 TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // not promoted to int, which would overflow
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // avoids promotion to int, which would overflow
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
 #define BINARY(KIND, EXPR) \
@@ -241,7 +241,7 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   return order<T>(k, m);
 }
 
-// Without `&&` and `||`, whose second operand would have to wait for the first: no vectors.
+// Written without `&&` and `||`, whose short-circuiting would prevent vectorization.
 TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   using T = uint8_t;
   if (k == "identity") return unary<T, T>([](T x) { return x; });
@@ -300,7 +300,7 @@ R convert(T x) {
   else if constexpr (std::is_same_v<R, Bool>)
     return Bool{wide != 0};
   else if constexpr (std::is_integral_v<R> && std::is_floating_point_v<decltype(wide)>) {
-    // Saturates, and NaN gives 0: the plain conversion would be undefined there.
+    // Saturate, and convert NaN to 0; a plain conversion would be undefined behavior.
     if (!(wide == wide)) return 0;
     if (wide >= static_cast<decltype(wide)>(std::numeric_limits<R>::max())) return std::numeric_limits<R>::max();
     if (wide <= static_cast<decltype(wide)>(std::numeric_limits<R>::min())) return std::numeric_limits<R>::min();
@@ -314,7 +314,7 @@ void cast_loop(void* out, const void* const* in, int64_t n) {
   R* y = static_cast<R*>(out);
   for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
 }
-// By way of a third type, with which the second step would begin anyhow.
+// Cast in two steps through a third type, which the second step would start from anyway.
 void in_two_steps(DType from, DType middle, DType to, void* out, const void* in, int64_t n) {
   constexpr int64_t piece = 512;
   alignas(64) std::byte between[piece * 16];
@@ -357,7 +357,8 @@ STORED(complex128, std::complex<double>)
 
 constexpr bool is_half_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// What a cast of halves goes by, which are floats that are rounded; `to` itself for a loop of its own.
+// Return the intermediate type of a cast. Casts involving half precision go through float32 and round at the end; a
+// cast with a loop of its own returns `to`.
 constexpr DType way(DType from, DType to) {
   return from != to && (is_half_dtype(from) || is_half_dtype(to)) ? DType::float32 : to;
 }
@@ -367,7 +368,7 @@ constexpr TileFunction cast_of() {
   using T = typename Stored<from>::type;
   constexpr DType middle = way(from, to);
   if constexpr (middle != to && middle != from) return by_way_of<from, middle, to>;
-  // Between integers: the sign of the result's type does not matter, and that of the source only where bits are added.
+  // Between integers, the signedness of the result does not matter, and that of the source only if the cast widens.
   else if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
     return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;
   else if constexpr (std::is_same_v<R, Bool> && std::is_integral_v<T>)
@@ -402,7 +403,7 @@ TileFunction cast_from(DType to) {
   return nullptr;
 }
 
-// To the half type and back, a piece at a time.
+// Round to half precision and back to float32, piece by piece.
 template <DType half>
 void round_loop(void* out, const void* const* in, int64_t n) {
   constexpr int64_t room = 512;

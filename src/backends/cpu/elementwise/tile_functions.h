@@ -1,8 +1,8 @@
-// Tile functions: the vectorised inner loops of fused element-wise kernels.
+// Tile functions: the vectorized inner loops of fused element-wise kernels.
 //
-// One function does one operation on n consecutive elements. float32 is compiled three times
-// (baseline, AVX2, AVX-512) from tile_functions_float.inc and chosen at run time; the other types
-// are plain loops. Half types are computed in float32 between a load and a store.
+// Each function applies one operation to n consecutive elements. The float32 functions are compiled three times from
+// tile_functions_float.inc (baseline, AVX2, AVX-512) and selected at run time; other types use plain loops. Half
+// precision is computed in float32 between a load and a store.
 #pragma once
 
 #include <cstdint>
@@ -12,44 +12,44 @@
 
 namespace mpsgraph::cpu {
 
-// `out` may be one of the inputs, at the same position; otherwise nothing overlaps.
+// `out` may be one of the inputs at the same position; otherwise, buffers must not overlap.
 using TileFunction = void (*)(void* out, const void* const* in, int64_t n);
 
-// Bit i set: input i is one element that stands for all n.
+// If bit i is set, input i is a single element used for all n results.
 using ScalarMask = unsigned;
 
-// The function for an operation kind on operands of `dtype`; null when there is none.
+// Return the function for an operation on operands of `dtype`, or null if there is none.
 TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars);
-// The same for complex operands, and for complex_tensor, whose operands are floats (tile_functions_complex.cpp).
+// The same for complex operands, and for complex_tensor, whose operands are real (tile_functions_complex.cpp).
 TileFunction complex_tile(std::string_view kind, DType dtype, ScalarMask scalars);
-// From any dtype to any other, rounding as C++ does; to bool is x != 0, from complex to real the real part. Half types
-// included.
+// Return a cast between any two dtypes, including half precision, with C++ rounding. A cast to bool tests x != 0; a
+// cast from complex to real takes the real part.
 TileFunction cast_function(DType from, DType to);
-// float32 -> float32 rounded to the given half type.
+// Return a function that rounds float32 to the given half-precision type, with float32 results.
 TileFunction round_function(DType half);
 
 enum class Reduction { sum, product, maximum, minimum, maximum_propagate_nan, minimum_propagate_nan };
-// Accumulates n elements of float32 into *accumulator.
+// Reduces n float32 elements into *accumulator.
 using ReduceFunction = void (*)(float* accumulator, const float* in, int64_t n);
-// accumulator[i] takes in rows of in[i], `stride` apart, i < n.
+// Reduces rows, `stride` apart, into accumulator[i] for each column i < n.
 using CombineFunction = void (*)(float* accumulator, const float* in, int64_t stride, int64_t rows, int64_t n);
 
-struct FloatFunctions {  // what one instruction set brings
+struct FloatFunctions {  // functions of one instruction set
   TileFunction (*tile)(std::string_view kind, ScalarMask scalars);
   ReduceFunction (*reduce)(Reduction);
   void (*sum_halves)(float* accumulator, const void* in, DType half, int64_t n);
   CombineFunction (*combine)(Reduction);
-  TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, small integers, bool, int32
-  float (*dot)(const float* a, const float* b, int64_t n);  // the sum of products
+  TileFunction (*cast)(DType from, DType to);  // fast casts: float32 <-> half precision, small integers, bool, int32
+  float (*dot)(const float* a, const float* b, int64_t n);  // dot product
   // sums[j] = sum over i < count of factors[i] * rows[i * stride + j], j < n.
   void (*weighted_sum)(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n);
-  // Copies past the caches, for results too large to be found there again: saves reading what is overwritten.
+  // Copies with streaming stores, which avoid reading the destination, for results too large to stay in cache.
   void (*stream)(void* to, const void* from, size_t bytes);
-  TileFunction complex_product, complex_conjugate;  // of complex64
-  // Repeats a pattern of 16 bytes; `bytes` may end within one.
+  TileFunction complex_product, complex_conjugate;  // for complex64
+  // Repeats a 16-byte pattern; `bytes` need not be a multiple of 16.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };
-const FloatFunctions& float_functions();  // of the best instruction set here
+const FloatFunctions& float_functions();  // for the best available instruction set
 
 namespace baseline {
 const FloatFunctions& functions();

@@ -1,8 +1,8 @@
 // Tile functions for complex numbers.
 //
-// Products are the schoolbook's, without the detours around infinities that C's operators take. complex64 divides and
-// takes absolute values in double, where nothing overflows; complex128 scales. The transcendental ones are the
-// library's. The commonest ones of complex64 run in the widest vectors there are.
+// Products use the textbook formula, without the special cases for infinities of C's operators. complex64 computes
+// quotients and absolute values in double, where nothing overflows; complex128 scales its operands. Transcendental
+// functions call the C++ library. The most common complex64 operations use the widest available vectors.
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -34,7 +34,7 @@ C reciprocal_root(C x) {
   return quotient(C(1), std::sqrt(x));
 }
 
-// 0 to a power with a positive real part is 0, to the power 0 it is 1.
+// 0 to a power with positive real part is 0; 0 to the power 0 is 1.
 template <class C>
 C power(C base, C exponent) {
   if (base == C(0)) return exponent == C(0) ? C(1) : exponent.real() > 0 ? C(0) : std::exp(exponent * std::log(base));
@@ -108,7 +108,8 @@ TileFunction of_parts(ScalarMask m) {
   return binary<std::complex<R>, R>([](R a, R b) { return std::complex<R>(a, b); }, m);
 }
 
-// Of complex64 without scalars, in vectors: what goes by parts as floats.
+// complex64 operations that act on each part separately, run as vectorized float operations if there are no scalar
+// operands.
 template <const char* kind>
 void by_parts(void* out, const void* const* in, int64_t n) {
   static const TileFunction of_floats = float_functions().tile(kind, 0);

@@ -1,4 +1,4 @@
-// What the loops of tile functions share whatever they compute: results that are all one, operands written out.
+// Type-independent parts of tile function loops: filling a result with one element, and expanding scalar operands.
 #include "backends/cpu/elementwise/tile_loops.h"
 
 #include <algorithm>

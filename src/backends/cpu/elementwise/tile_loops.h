@@ -1,9 +1,9 @@
-// Plain loops around a function of one element, for tile functions: one, two or three operands of which any may be one
-// element that stands for all. The compiler vectorises what it can.
+// Plain loops around a function of one element, for tile functions with one, two, or three operands, any of which may
+// be a single element. The compiler vectorizes what it can.
 //
-// Each loop is compiled for each operation and type, so that there are few: operands that commute take turns instead of
-// having a loop for either, what takes long has one loop for all masks, and masks that programs hardly have are spread
-// into a buffer.
+// Every loop is compiled for each operation and type, so the number of loops is kept small: commuting operands are
+// swapped instead of getting two loops, slow operations have one loop for all scalar masks, and scalars in rare
+// combinations are expanded into a buffer.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@
 
 namespace mpsgraph::cpu {
 
-// ---- what other masks are made of; none of them depends on a type
+// ---- building blocks for other masks, independent of type
 
-// The first two operands of `loop` the other way round.
+// Call `loop` with its first two operands swapped.
 template <TileFunction loop, int operands = 2>
 void turned(void* out, const void* const* in, int64_t n) {
   const void* other[3] = {in[1], in[0], operands > 2 ? in[2] : nullptr};
   loop(out, other, n);
 }
 
-void fill_up(void* out, size_t bytes, int64_t n);  // with the first element
-// All operands are single elements, hence all results are one.
+void fill_up(void* out, size_t bytes, int64_t n);  // repeats the first element
+// If all operands are single elements, compute one result and repeat it.
 template <TileFunction loop, size_t bytes>
 void single(void* out, const void* const* in, int64_t n) {
   if (n == 0) return;
@@ -32,8 +32,8 @@ void single(void* out, const void* const* in, int64_t n) {
   fill_up(out, bytes, n);
 }
 
-// Calls loop piece by piece, with the first operand, a single element, written out for it. `step`: bytes from one
-// element of an operand to the next, 0 where the loop takes a single one.
+// Call `loop` piece by piece, with a scalar first operand expanded into a buffer. `step` holds the distance in bytes
+// between elements of each operand, 0 where the loop takes a single element.
 struct Steps {
   size_t first, second, third, result;
 };
@@ -43,7 +43,7 @@ void spread(void* out, const void* const* in, int64_t n) {
   spread_out(loop, {first, second, third, result}, out, in, n);
 }
 
-// ---- the loops
+// ---- loops
 
 template <class R, class T, class F>
 struct Loop {
@@ -87,7 +87,7 @@ TileFunction binary(F, ScalarMask m) {
                                    single<L::template binary<0, 0>, sizeof(R)>};
   return all[m & 3];
 }
-// f(a, b) is f(b, a).
+// For functions with f(a, b) = f(b, a).
 template <class R, class T, class F>
 TileFunction commutative(F, ScalarMask m) {
   using L = Loop<R, T, F>;
@@ -104,7 +104,7 @@ TileFunction opposite(F, ScalarMask m) {
                                    single<turned<L::template binary<0, 0>>, sizeof(R)>};
   return all[m & 3];
 }
-// One that takes so long that it does not matter where its operands come from.
+// For functions so slow that the access pattern of their operands does not matter.
 template <class R, class T, class F>
 TileFunction long_binary(F, ScalarMask m) {
   using L = Loop<R, T, F>;

@@ -1,11 +1,10 @@
-// The functions of float32 that vectors compute: one text for the tile functions, which are compiled, and for the code
-// that jit/ generates.
+// Vectorized float32 functions, shared by the compiled tile functions and the code that jit/ generates.
 //
-// P says how a vector set does the elementary steps: types V (floats), I (integers) and M (masks) with arithmetic
-// operators between V and V or float, and the static functions used below. near_quotient(x, y) may be 1 ulp further off
-// than x / y, where 2^-126 <= |y| < 2^126: by a reciprocal where the processor has_reciprocals(). The polynomials are
-// least-squares fits at Chebyshev nodes, made for this file; errors in ulp stand beside them (measured against double
-// over the whole range).
+// P provides the elementary operations of an instruction set: types V (floats), I (integers), and M (masks), arithmetic
+// operators between V and V or float, and the static functions used below. near_quotient(x, y) may have 1 ulp more
+// error than x / y for 2^-126 <= |y| < 2^126; it uses a reciprocal if the processor has_reciprocals(). The polynomials
+// are least-squares fits at Chebyshev nodes, computed for this file. The errors stated with each function are in ulp,
+// measured against double over the whole range.
 #pragma once
 
 #include <cmath>
@@ -20,7 +19,7 @@ struct VectorMath {
 
   // e^x, at most 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2.
   static V exp(V x) {
-    const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));  // NaN passes
+    const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));  // preserves NaN
     const V n = P::nearest(c * 1.44269504f);
     const V r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
     return P::times_power_of_two(small_exp(r), n);
@@ -64,17 +63,17 @@ struct VectorMath {
     const Reduced y = reduced(x);
     return P::logarithm(x, (small_log(y) * 0.4342944819032518f + y.n * 4.6050390e-6f) + y.n * 0.30102539f);
   }
-  // ln(1 + x), at most 4 ulp: what 1 + x has lost is put back.
+  // ln(1 + x), at most 4 ulp; the rounding error of 1 + x is added back.
   static V log1p(V x) {
     const V w = x + 1.f;
     const V lost = P::choose(P::less(w, P::splat(infinity)), ((w - 1.f) - x) / w, P::splat(0.f));
     return log(w) - lost;
   }
 
-  // erf x, at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2), |x| <= 3.93. Beyond, P / Q stays 1 / 3.93, and x P / Q grows
-  // out of [-1, 1]. A reciprocal costs less than the six multiply-adds that a polynomial alone takes more.
+  // erf x, at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2) for |x| <= 3.93. Beyond that, P / Q stays 1 / 3.93, so x P / Q
+  // leaves [-1, 1] and is clamped. A reciprocal costs less than the six extra multiply-adds of a pure polynomial.
   static V erf(V x) {
-    const V t = P::least(P::splat(15.4449f), x * x);  // NaN passes
+    const V t = P::least(P::splat(15.4449f), x * x);  // preserves NaN
     V p = t * 2.041949983322411e-06f + 0.00028480842593126f;
     p = p * t + 0.0037796497344970703f;
     p = p * t + 0.05279042199254036f;
@@ -88,11 +87,11 @@ struct VectorMath {
     return P::greatest(P::splat(-1.f), P::least(P::splat(1.f), P::near_quotient(x * p, q)));
   }
 
-  // tanh x, at most 3 ulp: h / (h + 1) with h = (e^2x - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and
-  // q = (e^2r - 1) / 2, which loses nothing near 0. Beyond 9.1 it is 1.
+  // tanh x, at most 3 ulp: h / (h + 1) with h = (e^2x - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and q
+  // = (e^2r - 1) / 2, which does not cancel near 0. Beyond 9.1, tanh is 1.
   static V tanh(V x) {
-    const V c = P::least(P::splat(9.1f), P::absolute(x));  // NaN passes
-    constexpr float shift = 12582912.f + 127.f;  // what is added to it becomes whole, in its lowest bits
+    const V c = P::least(P::splat(9.1f), P::absolute(x));  // preserves NaN
+    constexpr float shift = 12582912.f + 127.f;  // adding it rounds to an integer in the low bits
     const V shifted = c * 2.88539008f + shift, n = shifted - shift;
     const V r = (c - n * 0.3466796875f) + n * 1.06097221e-4f;
     V p = r * 0.04442404583096504f + 0.13386476039886475f;
@@ -104,7 +103,7 @@ struct VectorMath {
     return P::with_sign_of(P::least(P::splat(1.f), P::near_quotient(h, h + 1.f)), x);
   }
 
-  // sinh x, at most 4 ulp; cosh x, at most 4 ulp.
+  // sinh x and cosh x, at most 4 ulp each.
   static V sinh(V x) {
     const V a = P::absolute(x), t = x * x;
     V p = t * 2.8063514037057757e-06f + 0.00019838090520352125f;
@@ -118,7 +117,7 @@ struct VectorMath {
     return e + P::splat(0.25f) / e;
   }
 
-  // arctan x, at most 3 ulp: the argument goes to |t| <= tan(pi / 8).
+  // arctan x, at most 3 ulp: the argument is reduced to |t| <= tan(pi / 8).
   static V atan(V x) {
     const V a = P::absolute(x);
     const auto large = P::less(P::splat(2.41421356f), a), middle = P::less(P::splat(0.41421356f), a);
@@ -132,7 +131,7 @@ struct VectorMath {
     const V ay = P::absolute(y), ax = P::absolute(x);
     const auto steep = P::less(ax, ay);
     const V least = P::choose(steep, ax, ay), most = P::choose(steep, ay, ax);
-    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);  // also of two infinities
+    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);  // includes two infinities
     t = P::choose(P::equal(most, P::splat(0.f)), P::splat(0.f), t);
     const auto middle = P::less(P::splat(0.41421356f), t);
     V r = small_atan(P::choose(middle, (t - 1.f) / (t + 1.f), t)) +
@@ -142,7 +141,7 @@ struct VectorMath {
     return P::choose(P::ordered(x, y), P::with_sign_of(r, y), x + y);
   }
 
-  // arcsin x and arccos x, at most 3 ulp; beyond 1 the root makes NaN.
+  // arcsin x and arccos x, at most 3 ulp; beyond 1, the square root gives NaN.
   static V asin(V x) {
     const auto [large, p] = reduced_asin(P::absolute(x));
     return P::with_sign_of(P::choose(large, (P::splat(half_pi) - (p + p)) + half_pi_rest, p), x);
@@ -155,7 +154,7 @@ struct VectorMath {
     return P::choose(large, far, near);
   }
 
-  // arsinh x, arcosh x and artanh x, at most 5 ulp.
+  // arsinh x, arcosh x, and artanh x, at most 5 ulp.
   static V asinh(V x) {
     const V a = P::absolute(x), square = a * a;
     const V usual = log1p(a + square / (P::sqrt(square + 1.f) + 1.f));
@@ -172,8 +171,9 @@ struct VectorMath {
     return P::with_sign_of(log1p((a + a) / (P::splat(1.f) - a)) * 0.5f, x);
   }
 
-  // What P::parts and P::logarithm are where the processor has no instructions for them: x = 2^n m, m in [3/4, 3/2);
-  // and a logarithm r of x where x is no positive number: ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
+  // Default implementations of P::parts and P::logarithm for processors without such instructions. parts: x = 2^n m, m
+  // in [3/4, 3/2). logarithm: a result r, corrected where x is not positive: ln 0 = -inf, ln inf = inf; negative
+  // numbers and NaN give NaN.
   struct Parts {
     V n, mantissa;
   };
@@ -189,7 +189,7 @@ struct VectorMath {
     return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
   }
 
-  // 1 / (1 + e^-x), at most 3 ulp; for near quotients of |x|, so that the divisor is in [1, 2].
+  // 1 / (1 + e^-x), at most 3 ulp; near_quotient is used with |x|, so that the divisor is in [1, 2].
   static V sigmoid(V x) {
     if (!P::has_reciprocals()) return P::splat(1.f) / (exp(-x) + 1.f);
     const V e = exp(-P::absolute(x));
@@ -202,7 +202,7 @@ struct VectorMath {
 
  private:
   static constexpr float infinity = std::numeric_limits<float>::infinity();
-  static constexpr int32_t three_quarters = 0x3f400000;  // its bits
+  static constexpr int32_t three_quarters = 0x3f400000;  // bit pattern
   static constexpr float half_pi = 1.5707963705062866f, half_pi_rest = -4.371138828673793e-08f;
 
   static V small_exp(V r) {  // |r| <= ln 2 / 2
@@ -212,7 +212,7 @@ struct VectorMath {
     p = p * r + 0.4999999701976776f;
     return p * (r * r) + r + 1.f;
   }
-  // e^a / 2 in a way that overflows only where the result does.
+  // e^a / 2, computed such that it overflows only if the result does.
   static V half_exp(V a) {
     const V h = exp(a * 0.5f);
     return h * 0.5f * h;
@@ -247,7 +247,7 @@ struct VectorMath {
     return p * z * t + t;
   }
 
-  // Of a >= 0: is it above 1/2, and arcsin of a, or there of sqrt((1 - a) / 2).
+  // For a >= 0: whether a is above 1/2, and the arcsine of a, or, if above, of sqrt((1 - a) / 2).
   struct ReducedAsin {
     typename P::M large;
     V p;
