@@ -183,8 +183,7 @@ class Activation(Family):
         """Normalize values along an axis into positive weights that sum to 1.
 
         result = e^(x - m) / sum(e^(x - m)), where m = max(x). The sum and the maximum are along `axis`; subtracting m
-        prevents
-        overflow.
+        prevents overflow.
 
         Args:
             x: Floating-point tensor of rank 1 or higher.

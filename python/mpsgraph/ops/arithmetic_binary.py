@@ -874,8 +874,7 @@ class BinaryArithmetic(Family):
         """Choose between two tensors element-wise.
 
         result = predicate ? when_true : when_false. Both operands are computed, but a NaN in the operand that is not
-        chosen
-        does not reach the result.
+        chosen does not reach the result.
 
         Args:
             predicate: Bool tensor that selects when_true where it is True.

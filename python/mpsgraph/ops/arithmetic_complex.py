@@ -176,8 +176,7 @@ class ComplexArithmetic(Family):
         """Lay out the real and imaginary parts of x next to each other along the last axis.
 
         result[..., i] = real(x[..., i]) and result[..., n + i] = imaginary(x[..., i]), where n is the size of the last
-        axis
-        of x. A real x is returned unchanged.
+        axis of x. A real x is returned unchanged.
 
         Args:
             x: Tensor of any dtype; a complex tensor must have rank 1 or higher.

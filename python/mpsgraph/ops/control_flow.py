@@ -112,8 +112,7 @@ class ControlFlow(Family):
         """Repeat a block while a condition holds.
 
         Starting with values = initial, each iteration computes condition, results = before(*values). If condition is
-        False,
-        the loop returns results; otherwise it continues with values = after(*results).
+        False, the loop returns results; otherwise it continues with values = after(*results).
 
         Args:
             initial: Tensors that the first iteration starts with.
@@ -130,9 +129,8 @@ class ControlFlow(Family):
             DTypeError: If the condition is not bool, or a value changes its dtype.
 
         Gradient: backward through the iterations that ran, to initial and to every outer tensor that the blocks use. On
-        device
-        metal, a gradient that needs values of the iterations raises UnsupportedError, because their number is not
-        known.
+        device metal, a gradient that needs values of the iterations raises UnsupportedError, because their number is
+        not known.
 
         Source: MPSGraph whileWithInitialInputs:before:after:name:.
 
@@ -189,9 +187,10 @@ class ControlFlow(Family):
     ) -> list[Tensor]:
         """Repeat a block a fixed number of times.
 
-        Called as `for_(lower, upper, step, initial, body)` or `for_(count, initial=..., body=...)`. It computes values
-        =
-        initial; for index in range(lower, upper, step): values = body(index, *values).
+        Call it as `for_(lower, upper, step, initial, body)` or `for_(count, initial=..., body=...)`. Starting with
+        values = initial, it computes values = body(index, *values) for each index in range(lower, upper, step). If step
+        is a tensor that turns out to be 0 when the graph runs, the CPU raises an error, and device metal makes no
+        iterations.
 
         Args:
             lower: First index, or the number of iterations if upper is None: an int or an int32 tensor of rank 0.
@@ -211,12 +210,7 @@ class ControlFlow(Family):
             DTypeError: If a bound is not int32, or a value changes its dtype.
 
         Gradient: backward through the iterations, to initial and to every outer tensor that body uses. On device metal,
-        a
-        gradient that needs values of the iterations raises UnsupportedError unless the bounds are constants.
-
-        On the CPU, a step tensor that turns out to be 0 when the graph runs is an error; on device metal the loop then
-        makes
-        no iterations.
+        a gradient that needs values of the iterations raises UnsupportedError unless the bounds are constants.
 
         Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:body:name: and
         forLoopWithNumberOfIterations:initialBodyArguments:body:name:.

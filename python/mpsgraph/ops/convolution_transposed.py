@@ -94,8 +94,7 @@ class TransposedConvolution(Family):
         Gradient: convolution_transpose2d_data_gradient to source, convolution_transpose2d_weights_gradient to weights.
 
         Source: MPSGraph convolutionTranspose2DWithSourceTensor:weightsTensor:outputShape:descriptor:name: and its
-        variant with
-        outputShapeTensor:.
+        variant with outputShapeTensor:.
 
         Example:
             >>> g = mg.Graph()

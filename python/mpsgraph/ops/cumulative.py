@@ -109,8 +109,7 @@ class Cumulative(Family):
         """Compute the cumulative minimum along an axis; it stays NaN from the first NaN on.
 
         result_i = min(x_0, ..., x_i); with `exclusive`, min(x_0, ..., x_(i-1)), starting with infinity or the largest
-        integer
-        of the dtype.
+        integer of the dtype.
 
         Args:
             x: Tensor, floating-point or integer.
@@ -150,8 +149,7 @@ class Cumulative(Family):
         """Compute the cumulative maximum along an axis; it stays NaN from the first NaN on.
 
         result_i = max(x_0, ..., x_i); with `exclusive`, max(x_0, ..., x_(i-1)), starting with -infinity or the lowest
-        integer
-        of the dtype.
+        integer of the dtype.
 
         Args:
             x: Tensor, floating-point or integer.

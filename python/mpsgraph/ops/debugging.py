@@ -37,12 +37,9 @@ class Debugging(Family):
         """Print the value of a tensor whenever a run computes it; without a tensor, print the graph immediately.
 
         result = tensor. The text goes to sys.stdout and consists of the message, the type, and the elements. On the CPU
-        it
-        appears while the run computes; on device metal it appears at the end of the run, in the order of creation. A
-        print
-        outside of control flow runs if its result is needed or its `.operation` is a target operation; a print in a
-        block of
-        control flow runs whenever the block does, and device metal keeps only the last 32 values of each.
+        it appears while the run computes; on device metal it appears at the end of the run, in the order of creation. A
+        print outside of control flow runs if its result is needed or its `.operation` is a target operation; a print in
+        a block of control flow runs whenever the block does, and device metal keeps only the last 32 values of each.
 
         Args:
             tensor: Tensor of any dtype and shape; None, the default, prints the graph.
@@ -92,10 +89,8 @@ class Debugging(Family):
         """Abort the run with a CheckError if any element of a condition is false.
 
         Variables keep their values when a check fails, unless the condition depends on what the run assigns, the check
-        is in
-        a loop that assigns, or shapes depended on values before it (docs/decisions/0025). A check in a block of control
-        flow
-        runs whenever the block does.
+        is in a loop that assigns, or shapes depended on values before it (docs/decisions/0025). A check in a block of
+        control flow runs whenever the block does.
 
         Args:
             condition: Bool tensor of any shape.

@@ -31,8 +31,7 @@ class FourierTransform(Family):
         """Compute the discrete Fourier transform along one to four axes.
 
         result[k] = scale * sum over j of exp(-2 pi i j k / n) * x[j] along each axis of n points; the exponent is
-        positive with
-        inverse=True.
+        positive with inverse=True.
 
         Args:
             x: Tensor, complex64 or float32 (an imaginary part of 0); on the CPU also complex128 or float64.
@@ -94,8 +93,7 @@ class FourierTransform(Family):
             GraphError: If scaling has an unknown value.
 
         Gradient: hermitean_to_real_fft of the incoming gradient in the opposite direction, with a weight of one half
-        for the
-        points that represent two frequencies.
+        for the points that represent two frequencies.
 
         Source: MPSGraph realToHermiteanFFTWithTensor:axes:descriptor:name: (or axesTensor:).
 
@@ -119,8 +117,7 @@ class FourierTransform(Family):
         """Compute the real discrete Fourier transform of a Hermitian tensor that is given by half of its points.
 
         This is fast_fourier_transform of the whole Hermitian tensor. Imaginary parts of points that are real in a
-        Hermitian
-        tensor are ignored.
+        Hermitian tensor are ignored.
 
         Args:
             x: Tensor, complex64 (on the CPU also complex128), with m points along the last transformed axis.
@@ -142,8 +139,7 @@ class FourierTransform(Family):
             GraphError: If scaling has an unknown value.
 
         Gradient: real_to_hermitean_fft of the incoming gradient in the opposite direction, doubled at the points that
-        represent
-        two frequencies.
+        represent two frequencies.
 
         Source: MPSGraph HermiteanToRealFFTWithTensor:axes:descriptor:name: (or axesTensor:).
 

@@ -18,8 +18,7 @@ class Matrix(Random):
         """Multiply matrices over the last two axes, batched over the leading axes.
 
         result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j]. Integer results are exact and wrap
-        around
-        in two's complement; for bool operands, the result is whether both are True for any k.
+        around in two's complement; for bool operands, the result is whether both are True for any k.
 
         Args:
             primary: Tensor of shape (..., m, k) and rank 2 or higher.
@@ -35,12 +34,10 @@ class Matrix(Random):
             DTypeError: If the dtypes differ.
 
         Gradient: incoming gradient @ secondary^T to primary and primary^T @ incoming gradient to secondary, with
-        complex
-        operands conjugated, summed over broadcast axes.
+        complex operands conjugated, summed over broadcast axes.
 
         Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:, which multiplies real numbers; on
-        device
-        metal, integer products are composed of products of bytes.
+        device metal, integer products are composed of products of bytes.
 
         Example:
             >>> g = mg.Graph()
@@ -111,10 +108,8 @@ class Matrix(Random):
         """Compute attention: for each query, the mean of the values, weighted by how well their keys match it.
 
         result = softmax(scale * query @ key^T + mask) @ value, with the softmax along the keys. On the CPU, the scores
-        are only
-        held in memory in tiles, also for the gradient, unless the operands are float64 or small or the gradient of the
-        mask is
-        requested.
+        are only held in memory in tiles, also for the gradient, unless the operands are float64 or small or the
+        gradient of the mask is requested.
 
         Args:
             query: Floating-point tensor of shape (..., n, e); the leading axes, for example batch and heads, broadcast.
@@ -141,8 +136,8 @@ class Matrix(Random):
         Gradient: to all floating-point operands, as for the composition of softmax and matrix products.
 
         Source: MPSGraph scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:. The
-        arguments
-        causal and dropout are additions of this package that avoid holding the mask and the weights in memory.
+        arguments causal and dropout are additions of this package that avoid holding the mask and the weights in
+        memory.
 
         Example:
             >>> g = mg.Graph()
@@ -182,8 +177,7 @@ class Matrix(Random):
         """Count the bits that differ between each row of one matrix and each row of another.
 
         result[..., i, j] = sum over k of the number of bits set in primary[..., i, k] xor secondary[..., j, k]. Leading
-        axes
-        are batch axes.
+        axes are batch axes.
 
         Args:
             primary: Integer tensor of shape (..., m, k) and rank 2 or higher.

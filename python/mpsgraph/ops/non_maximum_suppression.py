@@ -26,8 +26,7 @@ class NonMaximumSuppression(NonZero, Family):
         """Select pairs of a box and a class by descending score, dropping boxes that overlap one selected before.
 
         A pair with a score above score_threshold is selected unless the intersection over union of its box with that of
-        an
-        already selected pair is above iou_threshold. With per_class_suppression, only pairs of the same class are
+        an already selected pair is above iou_threshold. With per_class_suppression, only pairs of the same class are
         compared.
 
         Args:

@@ -1,6 +1,7 @@
-"""Maximum and average pooling of images, with their gradients; four axes and indices have files of their own.
+"""Maximum and average pooling of images, with their gradients; pooling over four axes and with indices has its own
+files.
 
-Windows, strides and padding are (y, x) in pixels; strides default to the window, as in Keras. Minimum pooling is
+Windows, strides, and padding are (y, x) in pixels. Strides default to the window, as in Keras. Minimum pooling is
 `-max_pooling2d(-x)`.
 """
 
@@ -23,7 +24,7 @@ def pooling_attributes(
     ceil_mode: bool,
     **others: Any,
 ) -> dict[str, Any]:
-    """What all poolings share, by windowed axis."""
+    """Return the attributes common to all pooling operations, validated for the number of windowed axes."""
     window = ints(kernel, f"[{kind}] kernel", axes)
     return {
         "kernel": window,
@@ -48,7 +49,7 @@ def _attributes(
 
 
 class Pooling(Family):
-    """max_pooling2d, avg_pooling2d and their gradients."""
+    """Graph methods for max_pooling2d, avg_pooling2d, and their gradients."""
 
     def max_pooling2d(
         self,
@@ -62,23 +63,40 @@ class Pooling(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Largest element of each window.
+        """Compute the maximum of each window of an image.
 
-        result[n, y, x, c] = max over i, j of source[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c];
-        padding never wins.
+        result[n, y, x, c] = max over i, j of source[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c].
+        Padding is never the maximum.
 
         Args:
-            source: (N, H, W, C), or (N, C, H, W) with data_layout="NCHW"; a floating-point dtype.
-            kernel, strides, dilations: one int, or (y, x), in pixels; strides None: as kernel.
-            padding: "TF_VALID", "TF_SAME", "ONNX_SAME_LOWER" or ((top, bottom), (left, right)) in pixels.
-            ceil_mode: round the output's size up, so that the last window may reach beyond the padding.
-        Result: (N, out_h, out_w, C), or (N, C, out_h, out_w). Errors: ShapeError, DTypeError.
-        Gradient: max_pooling2d_gradient. Source: MPSGraph maxPooling2DWithSourceTensor:descriptor:name:.
+            source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
+                pixels.
+            dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
+            data_layout: "NHWC" (the default) or "NCHW".
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
-        >>> g.run({}, g.max_pooling2d(x, 2)).tolist()
-        [[[[4.0]]]]
+        Returns:
+            A tensor of shape (N, out_h, out_w, C), or (N, C, out_h, out_w) with data_layout="NCHW".
+
+        Raises:
+            ShapeError: If source does not have rank 4, or the kernel, strides, dilations, or padding are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: max_pooling2d_gradient.
+
+        Source: MPSGraph maxPooling2DWithSourceTensor:descriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
+            >>> g.run({}, g.max_pooling2d(x, 2)).tolist()
+            [[[[4.0]]]]
         """
         attributes = _attributes("max_pooling2d", kernel, strides, dilations, padding, data_layout, ceil_mode)
         return self._tensor("max_pooling2d", [source], name, **attributes)
@@ -96,17 +114,41 @@ class Pooling(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of max_pooling2d with respect to its source.
+        """Compute the gradient of max_pooling2d with respect to its source.
 
-        result = each incoming element, added at the first maximum of its window.
-        Args: incoming, shaped as the pooling's result; source and the rest as given to max_pooling2d. Result: source's
-        shape and dtype. Errors: ShapeError, DTypeError. Gradient: to incoming, the elements at the maxima.
+        result = each element of incoming, added at the first maximum of its window.
+
+        Args:
+            incoming: Gradient with respect to the result of max_pooling2d, with the shape of that result.
+            source: The source given to max_pooling2d.
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
+                pixels.
+            dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
+            data_layout: "NHWC" (the default) or "NCHW".
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of source.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the kernel, strides, dilations, or padding
+                are invalid.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: to incoming, the elements of the incoming gradient at the maxima; to source, zero.
+
         Source: MPSGraph maxPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
-        >>> g.run({}, g.max_pooling2d_gradient(g.constant(5.0, (1, 1, 1, 1)), x, 2)).tolist()
-        [[[[0.0], [0.0]], [[0.0], [5.0]]]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
+            >>> g.run({}, g.max_pooling2d_gradient(g.constant(5.0, (1, 1, 1, 1)), x, 2)).tolist()
+            [[[[0.0], [0.0]], [[0.0], [5.0]]]]
         """
         kind = "max_pooling2d_gradient"
         attributes = _attributes(kind, kernel, strides, dilations, padding, data_layout, ceil_mode)
@@ -125,18 +167,42 @@ class Pooling(Family):
         include_zero_pad_to_average: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Mean of each window.
+        """Compute the mean of each window of an image.
 
-        result[n, y, x, c] = the mean over the window of source; padding counts as zeros with
-        include_zero_pad_to_average, else the mean is over the pixels inside.
+        result[n, y, x, c] = mean of source over the window. Padding counts as zeros with include_zero_pad_to_average;
+        otherwise the mean is taken over the pixels inside the image.
 
-        Args: as max_pooling2d. Result: (N, out_h, out_w, C), or (N, C, out_h, out_w). Errors: ShapeError, DTypeError.
-        Gradient: avg_pooling2d_gradient. Source: MPSGraph avgPooling2DWithSourceTensor:descriptor:name:.
+        Args:
+            source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
+                pixels.
+            dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
+            data_layout: "NHWC" (the default) or "NCHW".
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
+                averages only over elements inside.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
-        >>> g.run({}, g.avg_pooling2d(x, 2)).tolist()
-        [[[[2.5]]]]
+        Returns:
+            A tensor of shape (N, out_h, out_w, C), or (N, C, out_h, out_w) with data_layout="NCHW".
+
+        Raises:
+            ShapeError: If source does not have rank 4, or the kernel, strides, dilations, or padding are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a layout or padding style is not supported.
+
+        Gradient: avg_pooling2d_gradient.
+
+        Source: MPSGraph avgPooling2DWithSourceTensor:descriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
+            >>> g.run({}, g.avg_pooling2d(x, 2)).tolist()
+            [[[[2.5]]]]
         """
         attributes = _attributes("avg_pooling2d", kernel, strides, dilations, padding, data_layout, ceil_mode)
         attributes["include_zero_pad_to_average"] = include_zero_pad_to_average
@@ -156,18 +222,44 @@ class Pooling(Family):
         include_zero_pad_to_average: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of avg_pooling2d with respect to its source.
+        """Compute the gradient of avg_pooling2d with respect to its source.
 
-        result = each incoming element, divided equally over its window.
-        Args: incoming, shaped as the pooling's result; input_shape, the source's shape, ints or an int tensor of rank
-        1; the rest as given to avg_pooling2d. Result: input_shape, incoming's dtype. Errors: ShapeError, DTypeError.
+        result = each element of incoming, divided equally among the elements of its window.
+
+        Args:
+            incoming: Gradient with respect to the result of avg_pooling2d, with the shape of that result.
+            input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
+                pixels.
+            dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
+            data_layout: "NHWC" (the default) or "NCHW".
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
+                averages only over elements inside.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape input_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the kernel, strides, dilations, or padding
+                are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a layout or padding style is not supported.
+
         Gradient: avg_pooling2d to incoming.
-        Source: MPSGraph avgPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
-        for its shape.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.avg_pooling2d_gradient(g.constant(4.0, (1, 1, 1, 1)), (1, 2, 2, 1), 2)).tolist()
-        [[[[1.0], [1.0]], [[1.0], [1.0]]]]
+        Source: MPSGraph avgPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
+        instead of
+        its shape.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.avg_pooling2d_gradient(g.constant(4.0, (1, 1, 1, 1)), (1, 2, 2, 1), 2)).tolist()
+            [[[[1.0], [1.0]], [[1.0], [1.0]]]]
         """
         kind = "avg_pooling2d_gradient"
         attributes = _attributes(kind, kernel, strides, dilations, padding, data_layout, ceil_mode)

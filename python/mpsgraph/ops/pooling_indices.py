@@ -1,6 +1,6 @@
-"""Maximum pooling that also tells where the maxima are, and the gradient that goes there.
+"""Maximum pooling that also returns the positions of the maxima, and its gradient.
 
-Reusing the indices of the forward pass is faster than finding the maxima again, as max_pooling2d_gradient does.
+Reusing the indices of the forward pass is faster than searching for the maxima again, as max_pooling2d_gradient does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .pooling import pooling_attributes
 
 
 class PoolingWithIndices(Family):
-    """max_pooling2d_return_indices, max_pooling2d_gradient_from_indices, and both for max_pooling4d."""
+    """Graph methods for maximum pooling with indices, over two and four axes, and the gradients from these indices."""
 
     def max_pooling2d_return_indices(
         self,
@@ -28,28 +28,49 @@ class PoolingWithIndices(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Largest element of each window, and where it is first.
+        """Compute the maximum of each window of an image, and the index of its first occurrence.
 
-        values = max_pooling2d(source); indices[n, y, x, c] = the place of the maximum: its coordinates in the source,
-        or in the window, over the last k axes as one number, the last axis running fastest.
+        values = max_pooling2d(source); indices[n, y, x, c] = the position of the maximum: its coordinates in the
+        source, or in the window, over the last k axes, as one number with the last axis varying fastest.
 
         Args:
-            source, kernel, strides, padding, dilations, data_layout, ceil_mode: as for max_pooling2d.
-            return_indices_mode: "global_flatten_<k>d" counts elements of the source over its last k axes (2 with NCHW
-                is y * W + x, as torch counts, 3 with NHWC is (y * W + x) * C + c, as TensorFlow counts; 4 counts all);
-                "local_flatten_<k>d" counts places in the window, padding included, in the same way; k from 1 to 4.
-            name: the operation's name.
-        Result: values, of source's dtype, and indices, int32, both (N, out_h, out_w, C) or (N, C, out_h, out_w). Of
-        several maxima the first counts, and NaN above all; a window that sees no pixel has index -1.
-        Errors: ShapeError, also for more places than int32 counts; GraphError for another mode; DTypeError.
-        Gradient: max_pooling2d_gradient_from_indices where the mode tells the place, else max_pooling2d_gradient.
+            source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
+            return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
+                axes: 2 with NCHW is y * W + x, as PyTorch counts, 3 with NHWC is (y * W + x) * C + c, as TensorFlow
+                counts, and 4 (the default) counts all elements. "local_flatten_<k>d" counts positions in the window,
+                including padding, in the same way.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
+                pixels.
+            dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
+            data_layout: "NHWC" (the default) or "NCHW".
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            The pair (values, indices), with the dtype of source and int32, both of shape (N, out_h, out_w, C), or (N,
+            C, out_h, out_w). The first of several equal maxima counts, and NaN is greater than any number; a window
+            that covers no pixel has index -1.
+
+        Raises:
+            ShapeError: If source does not have rank 4, the window is invalid, or there are more positions than int32
+                can count.
+            DTypeError: If source is not floating-point.
+            GraphError: If return_indices_mode, data_layout, or the padding style is not supported.
+
+        Gradient: max_pooling2d_gradient_from_indices if the indices identify the position, otherwise
+        max_pooling2d_gradient.
+
         Source: MPSGraph maxPooling2DReturnIndicesWithSourceTensor:descriptor:name:; its mode none is max_pooling2d.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 4.0, 3.0]), (1, 1, 2, 2))
-        >>> values, indices = g.max_pooling2d_return_indices(x, 2, data_layout="NCHW")
-        >>> g.run({}, values).item(), g.run({}, indices).item()
-        (4.0, 2)
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 4.0, 3.0]), (1, 1, 2, 2))
+            >>> values, indices = g.max_pooling2d_return_indices(x, 2, data_layout="NCHW")
+            >>> g.run({}, values).item(), g.run({}, indices).item()
+            (4.0, 2)
         """
         kind = "max_pooling2d_return_indices"
         layout = {"data_layout": data_layout, "return_indices_mode": return_indices_mode}
@@ -72,22 +93,45 @@ class PoolingWithIndices(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of max_pooling2d with respect to its source, by the indices that the forward pass returned.
+        """Compute the gradient of max_pooling2d with respect to its source, from the indices of the forward pass.
 
-        result = each incoming element, added where its index points.
-        Args: incoming, shaped as the pooling's result; indices, integers of the same shape, from
-        max_pooling2d_return_indices; output_shape, the source's shape, ints or an int tensor of rank 1; the rest as
-        given to max_pooling2d_return_indices. Result: output_shape, incoming's dtype. Indices that point out of the
-        image, or with NCHW out of the channel, are skipped. Errors: ShapeError, DTypeError; GraphError for a mode that
-        does not tell the place: windows must not reach over axes that the indices do not count.
-        Gradient: to incoming, the elements where the indices point.
-        Source: MPSGraph maxPooling2DGradientWithGradientTensor:indicesTensor:outputShape:descriptor:name: and
-        outputShapeTensor:.
+        result = each element of incoming, added at the position that its index points to. Indices that point outside
+        the image, or with NCHW outside the channel, are skipped.
 
-        >>> g = mg.Graph()
-        >>> d, indices = g.constant(5.0, (1, 1, 1, 1)), g.constant(2, (1, 1, 1, 1), mg.int32)
-        >>> g.run({}, g.max_pooling2d_gradient_from_indices(d, indices, (1, 2, 2, 1), 2)).numpy().ravel().tolist()
-        [0.0, 0.0, 5.0, 0.0]
+        Args:
+            incoming: Gradient with respect to the result of the pooling, with the shape of that result.
+            indices: Integer indices of the same shape, from max_pooling2d_return_indices.
+            output_shape: Shape of the source, as ints or as an integer tensor of rank 1.
+            kernel: Height and width of the window in pixels; an int means a square.
+            strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
+            return_indices_mode: The mode given to max_pooling2d_return_indices. Defaults to "global_flatten_4d".
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
+                pixels.
+            dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
+            data_layout: "NHWC" (the default) or "NCHW".
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the window is invalid.
+            DTypeError: If incoming is not floating-point, or indices are not integers.
+            GraphError: If the indices do not identify the position, because windows extend over axes that they do not
+                count.
+
+        Gradient: to incoming, the elements of the incoming gradient that the indices point to.
+
+        Source: MPSGraph maxPooling2DGradientWithGradientTensor:indicesTensor:outputShape:descriptor:name: and its
+        variant with outputShapeTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d, indices = g.constant(5.0, (1, 1, 1, 1)), g.constant(2, (1, 1, 1, 1), mg.int32)
+            >>> g.run({}, g.max_pooling2d_gradient_from_indices(d, indices, (1, 2, 2, 1), 2)).numpy().ravel().tolist()
+            [0.0, 0.0, 5.0, 0.0]
         """
         kind = "max_pooling2d_gradient_from_indices"
         layout = {"data_layout": data_layout, "return_indices_mode": return_indices_mode}
@@ -106,21 +150,44 @@ class PoolingWithIndices(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Largest element of each window over the last four axes, and where it is first.
+        """Compute the maximum of each window over the last four axes, and the index of its first occurrence.
 
-        values = max_pooling4d(source); indices = the place of each maximum, as max_pooling2d_return_indices counts it.
+        values = max_pooling4d(source); indices = the position of each maximum, counted as by
+        max_pooling2d_return_indices.
 
-        Args: source, kernel, strides, padding, dilations, ceil_mode, as for max_pooling4d; return_indices_mode, as for
-        max_pooling2d_return_indices. Result: values, of source's dtype, and indices, int32, of one shape.
-        Errors: ShapeError, also for more places than int32 counts; GraphError for another mode; DTypeError.
-        Gradient: max_pooling4d_gradient_from_indices where the mode tells the place, else max_pooling4d_gradient.
+        Args:
+            source: Floating-point tensor of rank 4 or higher.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
+                axes; "local_flatten_<k>d" counts positions in the window, including padding. Defaults to
+                "global_flatten_4d".
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            The pair (values, indices), with the dtype of source and int32, both of the same shape.
+
+        Raises:
+            ShapeError: If source has a rank below 4, the window is invalid, or there are more positions than int32 can
+                count.
+            DTypeError: If source is not floating-point.
+            GraphError: If return_indices_mode or the padding style is not supported.
+
+        Gradient: max_pooling4d_gradient_from_indices if the indices identify the position, otherwise
+        max_pooling4d_gradient.
+
         Source: MPSGraph maxPooling4DReturnIndicesWithSourceTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 4.0, 3.0]), (1, 2, 1, 2))
-        >>> values, indices = g.max_pooling4d_return_indices(x, (1, 2, 1, 2))
-        >>> g.run({}, values).item(), g.run({}, indices).item()
-        (4.0, 2)
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 4.0, 3.0]), (1, 2, 1, 2))
+            >>> values, indices = g.max_pooling4d_return_indices(x, (1, 2, 1, 2))
+            >>> g.run({}, values).item(), g.run({}, indices).item()
+            (4.0, 2)
         """
         kind = "max_pooling4d_return_indices"
         attributes = pooling_attributes(
@@ -143,22 +210,44 @@ class PoolingWithIndices(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of max_pooling4d with respect to its source, by the indices that the forward pass returned.
+        """Compute the gradient of max_pooling4d with respect to its source, from the indices of the forward pass.
 
-        result = each incoming element, added where its index points.
-        Args: incoming, shaped as the pooling's result; indices, integers of the same shape; output_shape, the source's
-        shape, ints or an int tensor of rank 1; the rest as given to max_pooling4d_return_indices. Result:
-        output_shape, incoming's dtype; indices that point elsewhere are skipped, and Errors: raised, as in
-        max_pooling2d_gradient_from_indices.
-        Gradient: to incoming, the elements where the indices point.
-        Source: MPSGraph maxPooling4DGradientWithGradientTensor:indicesTensor:outputShape:descriptor:name: and
-        outputShapeTensor:.
+        result = each element of incoming, added at the position that its index points to. Indices that point outside
+        the window axes are skipped.
 
-        >>> g = mg.Graph()
-        >>> d, indices = g.constant(5.0, (1, 1, 1, 1)), g.constant(2, (1, 1, 1, 1), mg.int32)
-        >>> y = g.max_pooling4d_gradient_from_indices(d, indices, (1, 2, 2, 1), (1, 2, 2, 1))
-        >>> g.run({}, y).numpy().ravel().tolist()
-        [0.0, 0.0, 5.0, 0.0]
+        Args:
+            incoming: Gradient with respect to the result of the pooling, with the shape of that result.
+            indices: Integer indices of the same shape, from max_pooling4d_return_indices.
+            output_shape: Shape of the source, as ints or as an integer tensor of rank 1.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            return_indices_mode: The mode given to max_pooling4d_return_indices. Defaults to "global_flatten_4d".
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape output_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the window is invalid.
+            DTypeError: If incoming is not floating-point, or indices are not integers.
+            GraphError: If the indices do not identify the position, because windows extend over axes that they do not
+                count.
+
+        Gradient: to incoming, the elements of the incoming gradient that the indices point to.
+
+        Source: MPSGraph maxPooling4DGradientWithGradientTensor:indicesTensor:outputShape:descriptor:name: and its
+        variant with outputShapeTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d, indices = g.constant(5.0, (1, 1, 1, 1)), g.constant(2, (1, 1, 1, 1), mg.int32)
+            >>> y = g.max_pooling4d_gradient_from_indices(d, indices, (1, 2, 2, 1), (1, 2, 2, 1))
+            >>> g.run({}, y).numpy().ravel().tolist()
+            [0.0, 0.0, 5.0, 0.0]
         """
         kind = "max_pooling4d_gradient_from_indices"
         attributes = pooling_attributes(

@@ -1,7 +1,7 @@
-"""Pooling with windows over the last four axes, whatever they mean: maximum, average, L2 norm, and their gradients.
+"""Pooling with windows over the last four axes: maximum, average, L2 norm, and their gradients.
 
-With a kernel of 1 for what is no space it pools volumes: (1, d, h, w) for (N, C, D, H, W), (d, h, w, 1) for
-(N, D, H, W, C).
+With a kernel size of 1 along axes that are not spatial, it pools volumes: (1, d, h, w) for (N, C, D, H, W) and
+(d, h, w, 1) for (N, D, H, W, C).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .pooling import pooling_attributes
 
 
 class Pooling4D(Family):
-    """max_pooling4d, avg_pooling4d, l2_norm_pooling4d and their gradients."""
+    """Graph methods for max_pooling4d, avg_pooling4d, l2_norm_pooling4d, and their gradients."""
 
     def max_pooling4d(
         self,
@@ -27,23 +27,38 @@ class Pooling4D(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Largest element of each window over the last four axes.
+        """Compute the maximum of each window over the last four axes.
 
-        result[..., a, b, y, x] = max over the window of source[..., a * stride_a + i * dilation_a - before_a, ...];
-        padding never wins.
+        result[..., a, b, y, x] = max over the window of source[..., a * stride_a + i * dilation_a - before_a, ...].
+        Padding is never the maximum.
 
         Args:
-            source: of rank 4 or more; a floating-point dtype.
-            kernel, strides, dilations: one int, or four, for the last four axes; strides None: as kernel.
-            padding: "TF_VALID", "TF_SAME", "ONNX_SAME_LOWER" or four pairs (before, after).
-            ceil_mode: round the output's size up, so that the last window may reach beyond the padding.
-        Result: source's shape with other sizes at the last four axes. Errors: ShapeError, DTypeError.
-        Gradient: max_pooling4d_gradient. Source: MPSGraph maxPooling4DWithSourceTensor:descriptor:name:.
+            source: Floating-point tensor of rank 4 or higher.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> volumes = g.placeholder((-1, 3, 8, 32, 32))
-        >>> g.max_pooling4d(volumes, (1, 2, 2, 2)).shape
-        (-1, 3, 4, 16, 16)
+        Returns:
+            A tensor with the shape of source except for the sizes of the last four axes.
+
+        Raises:
+            ShapeError: If source has a rank below 4, or the kernel, strides, dilations, or padding are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a padding style is not supported.
+
+        Gradient: max_pooling4d_gradient.
+
+        Source: MPSGraph maxPooling4DWithSourceTensor:descriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> volumes = g.placeholder((-1, 3, 8, 32, 32))
+            >>> g.max_pooling4d(volumes, (1, 2, 2, 2)).shape
+            (-1, 3, 4, 16, 16)
         """
         attributes = pooling_attributes("max_pooling4d", 4, kernel, strides, dilations, padding, ceil_mode)
         return self._tensor("max_pooling4d", [source], name, **attributes)
@@ -60,17 +75,40 @@ class Pooling4D(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of max_pooling4d with respect to its source.
+        """Compute the gradient of max_pooling4d with respect to its source.
 
-        result = each incoming element, added at the first maximum of its window.
-        Args: incoming, shaped as the pooling's result; source and the rest as given to max_pooling4d. Result: source's
-        shape and dtype. Errors: ShapeError, DTypeError. Gradient: to incoming, the elements at the maxima.
+        result = each element of incoming, added at the first maximum of its window.
+
+        Args:
+            incoming: Gradient with respect to the result of max_pooling4d, with the shape of that result.
+            source: The source given to max_pooling4d.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of source.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the kernel, strides, dilations, or padding
+                are invalid.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a padding style is not supported.
+
+        Gradient: to incoming, the elements of the incoming gradient at the maxima; to source, zero.
+
         Source: MPSGraph maxPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (2, 1, 2, 1))
-        >>> g.run({}, g.max_pooling4d_gradient(g.constant(5.0, (1, 1, 1, 1)), x, (2, 1, 2, 1))).numpy().ravel().tolist()
-        [0.0, 0.0, 0.0, 5.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (2, 1, 2, 1))
+            >>> y = g.max_pooling4d_gradient(g.constant(5.0, (1, 1, 1, 1)), x, (2, 1, 2, 1))
+            >>> g.run({}, y).numpy().ravel().tolist()
+            [0.0, 0.0, 0.0, 5.0]
         """
         kind = "max_pooling4d_gradient"
         attributes = pooling_attributes(kind, 4, kernel, strides, dilations, padding, ceil_mode)
@@ -88,18 +126,40 @@ class Pooling4D(Family):
         include_zero_pad_to_average: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Mean of each window over the last four axes.
+        """Compute the mean of each window over the last four axes.
 
-        result = the mean over the window of source; padding counts as zeros with include_zero_pad_to_average, else the
-        mean is over the elements inside.
+        result = mean of source over the window. Padding counts as zeros with include_zero_pad_to_average; otherwise the
+        mean is taken over the elements inside the source.
 
-        Args: as max_pooling4d. Result: source's shape with other sizes at the last four axes. Errors: ShapeError,
-        DTypeError. Gradient: avg_pooling4d_gradient. Source: MPSGraph avgPooling4DWithSourceTensor:descriptor:name:.
+        Args:
+            source: Floating-point tensor of rank 4 or higher.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
+                averages only over elements inside.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (2, 1, 2, 1))
-        >>> g.run({}, g.avg_pooling4d(x, (2, 1, 2, 1))).item()
-        2.5
+        Returns:
+            A tensor with the shape of source except for the sizes of the last four axes.
+
+        Raises:
+            ShapeError: If source has a rank below 4, or the kernel, strides, dilations, or padding are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a padding style is not supported.
+
+        Gradient: avg_pooling4d_gradient.
+
+        Source: MPSGraph avgPooling4DWithSourceTensor:descriptor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (2, 1, 2, 1))
+            >>> g.run({}, g.avg_pooling4d(x, (2, 1, 2, 1))).item()
+            2.5
         """
         include = {"include_zero_pad_to_average": include_zero_pad_to_average}
         attributes = pooling_attributes("avg_pooling4d", 4, kernel, strides, dilations, padding, ceil_mode, **include)
@@ -118,19 +178,43 @@ class Pooling4D(Family):
         include_zero_pad_to_average: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of avg_pooling4d with respect to its source.
+        """Compute the gradient of avg_pooling4d with respect to its source.
 
-        result = each incoming element, divided equally over its window.
-        Args: incoming, shaped as the pooling's result; input_shape, the source's shape, ints or an int tensor of rank
-        1; the rest as given to avg_pooling4d. Result: input_shape, incoming's dtype. Errors: ShapeError, DTypeError.
+        result = each element of incoming, divided equally among the elements of its window.
+
+        Args:
+            incoming: Gradient with respect to the result of avg_pooling4d, with the shape of that result.
+            input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
+                averages only over elements inside.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape input_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the kernel, strides, dilations, or padding
+                are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a padding style is not supported.
+
         Gradient: avg_pooling4d to incoming.
-        Source: MPSGraph avgPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
-        for its shape.
 
-        >>> g = mg.Graph()
-        >>> d = g.constant(4.0, (1, 1, 1, 1))
-        >>> g.run({}, g.avg_pooling4d_gradient(d, (2, 1, 2, 1), (2, 1, 2, 1))).numpy().ravel().tolist()
-        [1.0, 1.0, 1.0, 1.0]
+        Source: MPSGraph avgPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
+        instead of
+        its shape.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d = g.constant(4.0, (1, 1, 1, 1))
+            >>> g.run({}, g.avg_pooling4d_gradient(d, (2, 1, 2, 1), (2, 1, 2, 1))).numpy().ravel().tolist()
+            [1.0, 1.0, 1.0, 1.0]
         """
         kind = "avg_pooling4d_gradient"
         include = {"include_zero_pad_to_average": include_zero_pad_to_average}
@@ -148,18 +232,37 @@ class Pooling4D(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Euclidean norm of each window over the last four axes.
+        """Compute the Euclidean norm of each window over the last four axes.
 
-        result = sqrt(sum over the window of source * source); padding counts as zeros.
+        result = sqrt(sum over the window of source * source). Padding counts as zeros.
 
-        Args: as max_pooling4d. Result: source's shape with other sizes at the last four axes. Errors: ShapeError,
-        DTypeError. Gradient: l2_norm_pooling4d_gradient.
+        Args:
+            source: Floating-point tensor of rank 4 or higher.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape of source except for the sizes of the last four axes.
+
+        Raises:
+            ShapeError: If source has a rank below 4, or the kernel, strides, dilations, or padding are invalid.
+            DTypeError: If the operands are not floating-point.
+            GraphError: If a padding style is not supported.
+
+        Gradient: l2_norm_pooling4d_gradient.
+
         Source: MPSGraph L2NormPooling4DWithSourceTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([3.0, 4.0]), (1, 1, 2, 1))
-        >>> g.run({}, g.l2_norm_pooling4d(x, (1, 1, 2, 1))).item()
-        5.0
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([3.0, 4.0]), (1, 1, 2, 1))
+            >>> g.run({}, g.l2_norm_pooling4d(x, (1, 1, 2, 1))).item()
+            5.0
         """
         attributes = pooling_attributes("l2_norm_pooling4d", 4, kernel, strides, dilations, padding, ceil_mode)
         return self._tensor("l2_norm_pooling4d", [source], name, **attributes)
@@ -176,17 +279,40 @@ class Pooling4D(Family):
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of l2_norm_pooling4d with respect to its source.
+        """Compute the gradient of l2_norm_pooling4d with respect to its source.
 
-        result = source * the sum over its windows of incoming / norm; a window of zeros gives 0.
-        Args: incoming, shaped as the pooling's result; source and the rest as given to l2_norm_pooling4d. Result:
-        source's shape and dtype. Errors: ShapeError, DTypeError. Gradient: that of its composition.
+        result = source * the sum of incoming / norm over the windows that contain the element; a window of zeros
+        contributes 0.
+
+        Args:
+            incoming: Gradient with respect to the result of l2_norm_pooling4d, with the shape of that result.
+            source: The source given to l2_norm_pooling4d.
+            kernel: Size of the window along the last four axes; an int applies to all of them.
+            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of source.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the kernel, strides, dilations, or padding
+                are invalid.
+            DTypeError: If the operands are not floating-point or their dtypes differ.
+            GraphError: If a padding style is not supported.
+
+        Gradient: that of the composition.
+
         Source: MPSGraph L2NormPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x, d = g.reshape(g.constant([3.0, 4.0]), (1, 1, 2, 1)), g.constant(10.0, (1, 1, 1, 1))
-        >>> g.run({}, g.l2_norm_pooling4d_gradient(d, x, (1, 1, 2, 1))).numpy().ravel().tolist()
-        [6.0, 8.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x, d = g.reshape(g.constant([3.0, 4.0]), (1, 1, 2, 1)), g.constant(10.0, (1, 1, 1, 1))
+            >>> g.run({}, g.l2_norm_pooling4d_gradient(d, x, (1, 1, 2, 1))).numpy().ravel().tolist()
+            [6.0, 8.0]
         """
         kind = "l2_norm_pooling4d_gradient"
         attributes = pooling_attributes(kind, 4, kernel, strides, dilations, padding, ceil_mode)

@@ -1,8 +1,8 @@
-"""Quantization: floats to small integers and back, by scale and zero point or by tables of values.
+"""Quantization: converting floats to small integers and back, by scale and zero point or by lookup tables.
 
-Scale and zero point are one number for the whole tensor, rank-1 tensors with an element for each index of `axis`, or,
-without an axis, tensors of the same rank whose axes divide the tensor's: each element counts for a block of it. There
-is no element type of four bits: numbers of four bits stand in int8 or uint8, one a byte.
+Scale and zero point are one number for the whole tensor; rank-1 tensors with one element for each index of `axis`; or,
+without an axis, tensors of the same rank as the operand, where each element applies to a block of it, so that their
+sizes must divide the operand's. There is no 4-bit dtype: 4-bit values are stored in int8 or uint8, one per byte.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ._family import DTypeLike, Family, GraphError, Tensor, TensorLike, as_dtype
 
 
 class Quantization(Family):
-    """quantize, dequantize, dequantize_lookup_table, straight_through, fake_quantize."""
+    """Graph methods for quantization, dequantization, and quantization-aware training."""
 
     def quantize(
         self,
@@ -24,23 +24,35 @@ class Quantization(Family):
         axis: int | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Integers that stand for numbers: steps of a scale, counted from a zero point.
+        """Quantize floating-point numbers to integers, with a step of `scale` and the zero at `zero_point`.
 
-        result = saturate(round(x / scale) + zero_point), halves to even; NaN gives 0.
+        result = saturate(round(x / scale) + zero_point), with ties rounded to even. NaN becomes 0.
 
         Args:
-            x: a floating-point tensor. float16 and bfloat16 are computed in float32.
-            scale: a number or a tensor of x's dtype; zero_point: an int or a tensor of the result's dtype.
-            dtype: of the result, an integer one; what lies outside its range becomes its nearest end.
-            axis: of which scale and zero_point have an element for each index; None: see above.
-        Result: x's shape, dtype. Errors: DTypeError, ShapeError.
-        Gradient: none, the result is an integer; fake_quantize passes one straight through.
+            x: Floating-point tensor. float16 and bfloat16 are computed in float32.
+            scale: A number or a tensor with the dtype of x: of rank 0, with one element for each index of axis, or with
+                one element for each block of x.
+            zero_point: An int or a tensor with the dtype of the result, shaped like scale. Defaults to 0.
+            dtype: Integer dtype of the result; values outside its range are saturated. Defaults to int8.
+            axis: Axis that scale and zero_point apply to. Defaults to None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape of x and the given dtype.
+
+        Raises:
+            ShapeError: If scale or zero_point does not match x, or axis is out of range.
+            DTypeError: If x is not floating-point, dtype is not integer, or scale or zero_point has the wrong dtype.
+
+        Gradient: none, because the result is an integer; fake_quantize passes a gradient straight through.
+
         Source: MPSGraph quantizeTensor:scale:zeroPoint:dataType:name:,
         quantizeTensor:scaleTensor:zeroPointTensor:dataType:axis:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.quantize(g.constant([-1.0, 0.26, 100.0]), 0.1, 3)).tolist()
-        [-7, 6, 127]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.quantize(g.constant([-1.0, 0.26, 100.0]), 0.1, 3)).tolist()
+            [-7, 6, 127]
         """
         wanted = as_dtype(dtype)
         operands, attributes = self._parameters("quantize", x, scale, zero_point, x.dtype, wanted, axis)
@@ -56,24 +68,37 @@ class Quantization(Family):
         axis: int | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Numbers that integers stand for.
+        """Convert quantized integers back to floating-point numbers.
 
         result = (x - zero_point) * scale.
 
         Args:
-            x: an integer tensor.
-            scale: a number or a tensor of the result's dtype; zero_point: an int or a tensor of x's dtype.
-            dtype: of the result, a floating-point one; default: the scale's, or float32.
-            axis: as in quantize.
-        Result: x's shape, dtype. Errors: DTypeError, ShapeError.
-        Gradient: incoming * (x - zero_point), summed over what an element of scale counts for, to scale.
+            x: Integer tensor.
+            scale: A number or a tensor with the dtype of the result: of rank 0, with one element for each index of
+                axis, or with one element for each block of x.
+            zero_point: An int or a tensor with the dtype of x, shaped like scale. Defaults to 0.
+            dtype: Floating-point dtype of the result. None, the default, means the dtype of scale, or float32 if scale
+                is a number.
+            axis: Axis that scale and zero_point apply to. Defaults to None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape of x and the given dtype.
+
+        Raises:
+            ShapeError: If scale or zero_point does not match x, or axis is out of range.
+            DTypeError: If x is not integer, dtype is not floating-point, or scale or zero_point has the wrong dtype.
+
+        Gradient: to scale, incoming gradient * (x - zero_point), summed over the elements that each scale applies to.
+
         Source: MPSGraph dequantizeTensor:scale:zeroPoint:dataType:name:,
         dequantizeTensor:scaleTensor:zeroPointTensor:dataType:axis:name:,
         dequantizeTensor:scaleTensor:zeroPointTensor:dataType:name:, dequantizeTensor:scaleTensor:dataType:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.dequantize(g.constant(np.array([-7, 6], np.int8)), 0.5, 3)).tolist()
-        [-5.0, 1.5]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.dequantize(g.constant(np.array([-7, 6], np.int8)), 0.5, 3)).tolist()
+            [-5.0, 1.5]
         """
         wanted = as_dtype(dtype) if dtype is not None else scale.dtype if isinstance(scale, Tensor) else None
         wanted = as_dtype("float32") if wanted is None else wanted
@@ -83,41 +108,67 @@ class Quantization(Family):
     def dequantize_lookup_table(
         self, x: Tensor, table: Tensor, axis: int | None = None, name: str | None = None
     ) -> Tensor:
-        """Numbers, or vectors of numbers, that indices into a table stand for.
+        """Replace indices by the numbers, or vectors of numbers, that they select from a table.
 
-        result[i...] = table[group of i..., x[i...]]; with an axis, along which each index becomes v numbers,
-        result[..., v j + k, ...] = table[group..., x[..., j, ...], k], k < v.
-        Args: x, an integer tensor, in MPSGraph uint8; table, (entries) for all of x, or (groups of each axis of x,
-        entries), each count of groups dividing the axis; with an axis (..., entries, v); axis, where vectors go, or
-        None. An index without an entry gives 0.
-        Result: x's shape, the axis v times as long; table's dtype. Errors: ShapeError, DTypeError.
-        Gradient: incoming, added up where the same entry was looked up, to table.
+        result[i...] = table[group of i..., x[i...]]. With an axis, each index is replaced by v numbers along it:
+        result[..., v j + k, ...] = table[group..., x[..., j, ...], k] for k < v.
+
+        Args:
+            x: Integer tensor of indices; MPSGraph requires uint8. An index without an entry gives 0.
+            table: Tensor of shape (entries) for all of x, or (groups of each axis of x, entries), where the number of
+                groups divides the size of the axis. With an axis, the shape is (..., entries, v).
+            axis: Axis along which vectors are placed. None, the default, for a table of numbers.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of table and the shape of x, with `axis` v times as long.
+
+        Raises:
+            ShapeError: If the shape of table does not match x, or axis is out of range.
+            DTypeError: If x is not integer, or table is not floating-point.
+
+        Gradient: to table, the sum of the incoming gradients of all elements that selected the same entry.
+
         Source: MPSGraph dequantizeTensor:LUTTensor:name:, dequantizeTensor:LUTTensor:axis:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant(np.array([0, 1, 1], np.uint8))
-        >>> g.run({}, g.dequantize_lookup_table(x, g.constant([0.5, -2.0]))).tolist()
-        [0.5, -2.0, -2.0]
-        >>> g.run({}, g.dequantize_lookup_table(x, g.constant([[0.5, 1.0], [2.0, 3.0]]), axis=0)).tolist()
-        [0.5, 1.0, 2.0, 3.0, 2.0, 3.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant(np.array([0, 1, 1], np.uint8))
+            >>> g.run({}, g.dequantize_lookup_table(x, g.constant([0.5, -2.0]))).tolist()
+            [0.5, -2.0, -2.0]
+            >>> g.run({}, g.dequantize_lookup_table(x, g.constant([[0.5, 1.0], [2.0, 3.0]]), axis=0)).tolist()
+            [0.5, 1.0, 2.0, 3.0, 2.0, 3.0]
         """
         attributes = {} if axis is None else {"vectors": True, "axis": axis}
         return self._tensor("dequantize_lookup_table", [x, table], name, **attributes)
 
     def straight_through(self, value: Tensor, source: Tensor, name: str | None = None) -> Tensor:
-        """A value whose gradient goes to another tensor, as if it had been that.
+        """Return a value whose gradient goes to another tensor (the straight-through estimator).
 
         result = value.
-        Args: value, source, one shape and floating-point or complex dtype. Result: their shape and dtype.
-        Errors: ShapeError, DTypeError.
-        Gradient: incoming to source, none to value.
-        Source: what rounding needs to be trained through; Bengio et al., arXiv:1308.3432.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([0.4, 1.7])
-        >>> y = g.straight_through(g.rint(x), x) * 3
-        >>> [g.run({}, t).tolist() for t in (y, g.gradients(y, [x])[x])]
-        [[0.0, 6.0], [3.0, 3.0]]
+        Args:
+            value: Floating-point or complex tensor to return.
+            source: Tensor with the shape and dtype of value that receives the gradient.
+            name: Name of the operation.
+
+        Returns:
+            A tensor equal to value.
+
+        Raises:
+            ShapeError: If the shapes differ.
+            DTypeError: If the dtypes differ or are not floating-point or complex.
+
+        Gradient: the incoming gradient to source; none to value.
+
+        Source: this package, for training through rounding; Bengio et al., arXiv:1308.3432.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([0.4, 1.7])
+            >>> y = g.straight_through(g.rint(x), x) * 3
+            >>> [g.run({}, t).tolist() for t in (y, g.gradients(y, [x])[x])]
+            [[0.0, 6.0], [3.0, 3.0]]
         """
         return self._tensor("straight_through", [value, source], name)
 
@@ -131,25 +182,42 @@ class Quantization(Family):
         axis: int | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """What dequantizing the quantized tensor gives, with a gradient that passes straight through the rounding.
+        """Quantize and dequantize x, with a gradient that passes straight through the rounding.
 
         result = (clamp(round(x / scale) + zero_point) - zero_point) * scale, clamped to the range of dtype.
-        Args: x, floating-point; scale, zero_point (whole), numbers, or tensors of x's dtype, of rank 0 or an element
-        for each index of axis; dtype, the integer type whose range counts; axis.
-        Result: x's shape and dtype. Errors: ShapeError, DTypeError, GraphError.
-        Gradient: incoming to x where it was not clamped; to scale and zero_point as the formula says with the rounding
-        left out, so that both can be learned (for scale: the rounding error and the clamped end).
-        Source: a composition; Esser et al., arXiv:1902.08153.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([0.26, 100.0])
-        >>> y = g.fake_quantize(x, 0.5)
-        >>> [g.run({}, t).tolist() for t in (y, g.gradients(y, [x])[x])]
-        [[0.5, 63.5], [1.0, 0.0]]
+        Args:
+            x: Floating-point tensor.
+            scale: A number or a tensor with the dtype of x, of rank 0 or with one element for each index of axis.
+            zero_point: A whole number, or a tensor of whole numbers with the dtype of x, shaped like scale. Defaults to
+                0.
+            dtype: Integer dtype that defines the range. Defaults to int8.
+            axis: Axis that scale and zero_point apply to. Defaults to None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If scale or zero_point does not match x, or axis is out of range.
+            DTypeError: If x is not floating-point, or scale or zero_point has a different dtype.
+            GraphError: If dtype is not an integer dtype, or axis is given and the rank of x is unknown.
+
+        Gradient: the incoming gradient to x where it was not clamped. Gradients to scale and zero_point follow from the
+        formula without the rounding, so that both can be learned (for scale: the rounding error and the clamped ends).
+
+        Source: this package, as a composition; Esser et al., arXiv:1902.08153.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([0.26, 100.0])
+            >>> y = g.fake_quantize(x, 0.5)
+            >>> [g.run({}, t).tolist() for t in (y, g.gradients(y, [x])[x])]
+            [[0.5, 63.5], [1.0, 0.0]]
         """
         integer = as_dtype(dtype)
         if not integer.is_integer:
-            raise GraphError(f"[fake_quantize] dtype says the range of integers, got {integer}")
+            raise GraphError(f"[fake_quantize] dtype must be an integer dtype, which defines the range, got {integer}")
         count = 2 ** (8 * integer.itemsize)
         lowest = -(count // 2) if integer.is_signed else 0
         step, zero = (self._along("fake_quantize", p, x, axis) for p in (scale, zero_point))
@@ -160,13 +228,15 @@ class Quantization(Family):
         return self._tensor("multiplication", [self._tensor("subtraction", [clamped, zero]), step], name)
 
     def _along(self, kind: str, parameter: TensorLike, x: Tensor, axis: int | None) -> Tensor:
-        """A parameter that broadcasts against x: of rank 0, or along an axis."""
+        """Return a parameter as a tensor that broadcasts with x: of rank 0, or along an axis."""
         if not isinstance(parameter, Tensor):
             return self._number(kind, parameter, x.dtype)
         if axis is None:
             return parameter
         if x.shape is None:
-            raise GraphError(f"[{kind}] the rank of '{x.name}' must be known to place a parameter along axis {axis}")
+            raise GraphError(
+                f"[{kind}] axis={axis} requires a tensor of known rank, but the rank of '{x.name}' is unknown"
+            )
         shape = [-1 if a == axis % len(x.shape) else 1 for a in range(len(x.shape))]
         return self._tensor("reshape", [parameter, self._shape_operand(shape, kind)])
 
@@ -174,7 +244,7 @@ class Quantization(Family):
         self, kind: str, x: Tensor, scale: TensorLike, zero_point: Tensor | int, real: DType, whole: DType,
         axis: int | None,
     ) -> tuple[list[Tensor], dict[str, object]]:  # fmt: skip
-        """Scale and zero point as operands, and how they lie."""
+        """Return scale and zero point as operands, and the attributes that describe how they apply to x."""
         operands = [scale if isinstance(scale, Tensor) else self._number(kind, scale, real)]
         if isinstance(zero_point, Tensor):
             operands.append(zero_point)

@@ -1,10 +1,10 @@
-"""Random tensors on Philox 4x32-10, and dropout.
+"""Random tensors from the Philox 4x32-10 generator, and dropout.
 
-With a state tensor the caller carries the state: (values, new_state). Without one the graph owns a hidden variable that
-advances with every run, made of the seed that was given, or of the graph's seed and the operation's number; checkpoints
-carry it like any other variable. Integers and uniform numbers are the same bits on every machine, and those of
-TensorFlow for the same key and counter; on the CPU so are normal ones of float32. States are made by mpsgraph.random
-and `random_philox_state`.
+With a state tensor, the caller manages the state and gets (values, new_state). Without one, the graph owns a hidden
+variable that advances with every run; it is seeded by the `seed` argument, or by the graph's seed and the number of the
+operation, and checkpoints include it like any other variable. Integers and uniform numbers are bit-identical on every
+machine and match TensorFlow's for the same key and counter; on the CPU, so do normally distributed float32 numbers.
+States are created by mpsgraph.random and `random_philox_state`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._family import DTypeLike, Family, GraphError, ShapeLike, Tensor, as_dtype,
 
 
 class Random(Family):
-    """random and its short forms, random_philox_state, dropout."""
+    """Graph methods for random numbers, their states, and dropout."""
 
     seed: int
     _random_count: int
@@ -33,15 +33,31 @@ class Random(Family):
         key: int = 0,
         name: str | None = None,
     ) -> Tensor:
-        """A state for `random`: constant int32[7] = [1, four counter words, two key words], low words first.
+        """Create a state for `random` from a seed, or from a counter and a key.
 
-        Args: seed, the key, with counter 0; or counter_low, counter_high and key, of 64 bits each.
-        Errors: ShapeError for a number that is not of 64 bits. Gradient: none.
+        The result is the constant int32[7] = [1, four counter words, two key words], low words first.
+
+        Args:
+            seed: 64-bit key, with the counter at 0. Defaults to None, which uses key.
+            counter_low: Lower 64 bits of the counter. Defaults to 0.
+            counter_high: Upper 64 bits of the counter. Defaults to 0.
+            key: 64-bit key, used if seed is None. Defaults to 0.
+            name: Name of the operation.
+
+        Returns:
+            An int32 tensor of shape (7,).
+
+        Raises:
+            ShapeError: If a number is not an integer of 64 bits.
+
+        Gradient: none.
+
         Source: MPSGraph randomPhiloxStateTensorWithSeed:name:, randomPhiloxStateTensorWithCounterLow:counterHigh:key:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.random_philox_state(counter_low=2, counter_high=3, key=1)).tolist()
-        [1, 2, 0, 3, 0, 1, 0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.random_philox_state(counter_low=2, counter_high=3, key=1)).tolist()
+            [1, 2, 0, 3, 0, 1, 0]
         """
         state = philox_state(key if seed is None else seed, counter_low, counter_high)
         return self._tensor("constant", [], name, value=constant_data(state, None, None))
@@ -71,26 +87,49 @@ class Random(Family):
         seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Random numbers by a full description.
+        """Draw random numbers from any of the supported distributions.
 
         Args:
-            shape: ints, or an int tensor of rank 1. state: int32[7]; None: the graph keeps one, whose first value is
-                that of random_philox_state(seed), or if there is no seed made of the graph's.
-            distribution: "uniform" in [min, max), by default [0, 1), for integers in [min_integer, max_integer), or
-                with inclusive, as MPSGraph has it, up to and with max_integer; "normal" with mean and
-                standard_deviation; "truncated_normal", the same between min and max, by default two standard
-                deviations to each side.
-            dtype: the result's. sampling_method: "box_muller", TensorFlow's, which draws again what lies outside of
-                bounds, or "inverse_cdf", MPSGraph's default.
-            advance: how far a draw of n moves the counter, "tensorflow" (256 n blocks) or "blocks" (those used).
-        Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError, GraphError.
-        Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name: and its family; Salmon et
-        al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+            shape: Shape of the result, as ints or as an integer tensor of rank 1.
+            state: State to draw from, int32[7]. None, the default, draws from a state that the graph keeps.
+            distribution: "uniform" (the default): in [min, max), or for integers in [min_integer, max_integer);
+                "normal": with mean and standard_deviation; or "truncated_normal": normal numbers between min and max.
+            dtype: dtype of the result. Defaults to float32.
+            min: Lower bound. Defaults to 0 for uniform, and to two standard deviations below the mean for truncated
+                normal.
+            max: Upper bound. Defaults to 1 for uniform, and to two standard deviations above the mean for truncated
+                normal.
+            min_integer: Lower bound of integers. Defaults to 0.
+            max_integer: Upper bound of integers, exclusive. Defaults to 2^31 - 1.
+            inclusive: Whether max_integer is included, as in MPSGraph. Defaults to False.
+            mean: Mean of normal numbers. Defaults to 0.
+            standard_deviation: Standard deviation of normal numbers. Defaults to 1.
+            sampling_method: "box_muller" (the default), which TensorFlow uses and which draws again what falls outside
+                the bounds, or "inverse_cdf", the default of MPSGraph.
+            advance: How far drawing n numbers moves the counter: "tensorflow" (256 n blocks, the default) or "blocks"
+                (the number of blocks used).
+            seed: Seed of the state that the graph keeps, as in random_philox_state. None, the default, derives it from
+                the graph's seed.
+            name: Name of the operation.
 
-        >>> g = mg.Graph(seed=1)
-        >>> dice = g.random((1000,), dtype=mg.int32, min_integer=1, max_integer=6, inclusive=True)
-        >>> set(g.run({}, dice).tolist()) == {1, 2, 3, 4, 5, 6}
-        True
+        Returns:
+            A tensor of random numbers or, if state was given, the pair (values, new_state).
+
+        Raises:
+            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            DTypeError: If the distribution does not support dtype, or state is not int32.
+            GraphError: If both state and seed are given, a name is unknown, or the bounds are empty.
+
+        Gradient: none.
+
+        Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name: and its variants; Salmon et al., "Parallel
+        random numbers: as easy as 1, 2, 3", 2011.
+
+        Example:
+            >>> g = mg.Graph(seed=1)
+            >>> dice = g.random((1000,), dtype=mg.int32, min_integer=1, max_integer=6, inclusive=True)
+            >>> set(g.run({}, dice).tolist()) == {1, 2, 3, 4, 5, 6}
+            True
         """
         attributes: dict[str, Any] = {
             "distribution": distribution,
@@ -106,13 +145,15 @@ class Random(Family):
         operand = self._shape_operand(shape, "random")
         if state is not None:
             if seed is not None:
-                raise GraphError("[random] a state and a seed were given: the state says already what comes")
+                raise GraphError(
+                    "[random] state and seed are mutually exclusive, because the state determines the numbers: pass one"
+                )
             values, new_state = self._tensors("random", [operand, state], name, **attributes)
             return values, new_state
         return self._random_of_own_state(operand, attributes, seed, name)
 
     def _own_state(self, seed: int | None) -> Tensor:
-        """A variable for a state; where a part of the graph is built a second time, that of the first time."""
+        """Return a variable for a new state, or the original one when part of the graph is built a second time."""
         if self._repeated_states:
             return self._repeated_states.pop(0)
         if seed is None:
@@ -127,7 +168,7 @@ class Random(Family):
     def _random_of_own_state(
         self, shape: Tensor, attributes: dict[str, Any], seed: int | None, name: str | None
     ) -> Tensor:
-        """The values only exist together with the step of their state: an identity after the assign."""
+        """Return the values, tied to the update of their state: an identity that runs after the assignment."""
         state = self._own_state(seed)
         values, new_state = self._tensors("random", [shape, state], None, **attributes)
         update = self._operation("assign", [state, new_state])
@@ -173,19 +214,38 @@ class Random(Family):
         seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Uniform numbers in [minimum, maximum).
+        """Draw uniformly distributed numbers in [minimum, maximum).
 
-        Args: shape, ints or an int tensor of rank 1; dtype, floating point, or an integer dtype with integer bounds;
-        state, seed as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
-        Gradient: none. Source: MPSGraph randomUniformTensorWithShape:stateTensor:name: and its family.
-        Integers are TensorFlow's numbers: 32 or 64 random bits modulo maximum - minimum. Over a range that is a large
-        part of all of them, the lower numbers come more often: of int32 in [0, 3 * 2^29), those below 2^30 three times
-        to the others' two.
+        Integers match TensorFlow's: 32 or 64 random bits modulo maximum - minimum. If the range is a large part of all
+        such integers, lower numbers are more likely: for int32 in [0, 3 * 2^29), a number below 2^30 is 1.5 times as
+        likely as a larger one.
 
-        >>> g = mg.Graph()
-        >>> values, state = g.random_uniform((2,), state=g.random_philox_state(0))
-        >>> [round(v, 4) for v in g.run({}, values).tolist()]
-        [0.3118, 0.8263]
+        Args:
+            shape: Shape of the result, as ints or as an integer tensor of rank 1.
+            minimum: Lower bound. Defaults to 0.
+            maximum: Upper bound, exclusive. Defaults to 1.
+            dtype: dtype of the result, floating-point or, with integer bounds, integer. Defaults to float32.
+            state: State to draw from, int32[7]. None, the default, draws from a state that the graph keeps.
+            seed: Seed of the state that the graph keeps. None, the default, derives it from the graph's seed.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of random numbers or, if state was given, the pair (values, new_state).
+
+        Raises:
+            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            DTypeError: If dtype is neither floating-point nor integer, or state is not int32.
+            GraphError: If both state and seed are given, or the bounds are empty.
+
+        Gradient: none.
+
+        Source: MPSGraph randomUniformTensorWithShape:stateTensor:name: and its variants.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> values, state = g.random_uniform((2,), state=g.random_philox_state(0))
+            >>> [round(v, 4) for v in g.run({}, values).tolist()]
+            [0.3118, 0.8263]
         """
         kind = as_dtype(dtype)
         bounds: dict[str, Any] = {"min": minimum, "max": maximum}
@@ -232,16 +292,34 @@ class Random(Family):
         seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Normally distributed numbers, by Box and Muller's method or by inverting the distribution.
+        """Draw normally distributed numbers.
 
-        Args: shape, ints or an int tensor of rank 1; mean, standard_deviation, in the result's units; dtype, floating
-        point; state, seed, sampling_method as in random. Result: values, with a state (values, new_state). Errors:
-        ShapeError, DTypeError, GraphError.
-        Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution normal.
+        Args:
+            shape: Shape of the result, as ints or as an integer tensor of rank 1.
+            mean: Mean of the distribution. Defaults to 0.
+            standard_deviation: Standard deviation of the distribution. Defaults to 1.
+            dtype: Floating-point dtype of the result. Defaults to float32.
+            sampling_method: "box_muller" (the default) or "inverse_cdf", which inverts the distribution function.
+            state: State to draw from, int32[7]. None, the default, draws from a state that the graph keeps.
+            seed: Seed of the state that the graph keeps. None, the default, derives it from the graph's seed.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> bool(abs(g.run({}, g.random_normal((10000,))).numpy().std() - 1) < 0.05)
-        True
+        Returns:
+            A tensor of random numbers or, if state was given, the pair (values, new_state).
+
+        Raises:
+            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            DTypeError: If dtype is not floating-point, or state is not int32.
+            GraphError: If both state and seed are given, sampling_method is unknown, or standard_deviation is negative.
+
+        Gradient: none.
+
+        Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution normal.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> bool(abs(g.run({}, g.random_normal((10000,))).numpy().std() - 1) < 0.05)
+            True
         """
         arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
         arguments |= {"sampling_method": sampling_method, "seed": seed}
@@ -292,16 +370,38 @@ class Random(Family):
         seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Normally distributed numbers between two bounds.
+        """Draw normally distributed numbers between two bounds.
 
-        Args: minimum, maximum, in the result's units, None for two standard deviations from the mean; the others and
-        the result as random_normal. Errors: as there, GraphError when the bounds are empty, or hold so few numbers
-        that sampling_method must be "inverse_cdf". Gradient: none.
+        Args:
+            shape: Shape of the result, as ints or as an integer tensor of rank 1.
+            mean: Mean of the distribution before truncation. Defaults to 0.
+            standard_deviation: Standard deviation of the distribution before truncation. Defaults to 1.
+            dtype: Floating-point dtype of the result. Defaults to float32.
+            minimum: Lower bound. None, the default, means two standard deviations below the mean.
+            maximum: Upper bound. None, the default, means two standard deviations above the mean.
+            sampling_method: "box_muller" (the default), which draws again what falls outside the bounds, or
+                "inverse_cdf".
+            state: State to draw from, int32[7]. None, the default, draws from a state that the graph keeps.
+            seed: Seed of the state that the graph keeps. None, the default, derives it from the graph's seed.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of random numbers or, if state was given, the pair (values, new_state).
+
+        Raises:
+            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            DTypeError: If dtype is not floating-point, or state is not int32.
+            GraphError: If both state and seed are given, the bounds are empty, or so few numbers lie within them that
+                sampling_method must be "inverse_cdf".
+
+        Gradient: none.
+
         Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution truncatedNormal.
 
-        >>> g = mg.Graph()
-        >>> bool(abs(g.run({}, g.random_truncated_normal((10000,))).numpy()).max() < 2)
-        True
+        Example:
+            >>> g = mg.Graph()
+            >>> bool(abs(g.run({}, g.random_truncated_normal((10000,))).numpy()).max() < 2)
+            True
         """
         arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
         arguments |= {"sampling_method": sampling_method, "seed": seed, "min": minimum, "max": maximum}
@@ -318,22 +418,36 @@ class Random(Family):
     def dropout(
         self, x: Tensor, rate: Tensor | float, *, state: Tensor | None = None, name: str | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """x with elements dropped at random, the others raised so that the expectation stays.
+        """Set random elements of x to zero and scale up the others so that the expected value is unchanged.
 
-        result = u >= rate ? x / (1 - rate) : 0, u uniform in [0, 1).
-        Args: x, a floating-point dtype; rate, the share that is dropped, a number or tensor of rank 0 in [0, 1); state
-        as in random. Result: x's shape and dtype, with a state (values, new_state). Errors: DTypeError.
-        Gradient: incoming through the same mask. Source: MPSGraph dropoutTensor:rate:name:, dropoutTensor:rateTensor:.
+        result = u >= rate ? x / (1 - rate) : 0, where u is uniform in [0, 1).
 
-        >>> g = mg.Graph()
-        >>> sorted(set(g.run({}, g.dropout(g.constant(1.0, (100,)), 0.5)).tolist()))
-        [0.0, 2.0]
+        Args:
+            x: Floating-point tensor.
+            rate: Fraction of elements to drop, a number or a tensor of rank 0 in [0, 1).
+            state: State of random() to draw from, int32[7]. None, the default, draws from a state that the graph keeps.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x or, if state was given, the pair (values, new_state).
+
+        Raises:
+            ShapeError: If state is not int32[7].
+            DTypeError: If x is not floating-point, or state is not int32.
+            GraphError: If rate is a number outside [0, 1).
+
+        Gradient: the incoming gradient through the same mask.
+
+        Source: MPSGraph dropoutTensor:rate:name: and dropoutTensor:rateTensor:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> sorted(set(g.run({}, g.dropout(g.constant(1.0, (100,)), 0.5)).tolist()))
+            [0.0, 2.0]
         """
         if not isinstance(rate, Tensor) and not 0 <= float(rate) < 1:
-            raise GraphError(
-                f"[dropout] rate is the share that is dropped, from 0 up to but not including 1, got {rate}"
-            )
-        # The halves know too few numbers between 0 and 1 to drop the right share.
+            raise GraphError(f"[dropout] rate must be at least 0 and less than 1 (the fraction dropped), got {rate}")
+        # float16 and bfloat16 have too few values between 0 and 1 to drop exactly the requested fraction.
         precise = float32 if x.dtype in (float16, bfloat16) else x.dtype
         drawn = self.random(self._dropout_shape(x), state, dtype=precise)
         uniform, new_state = (drawn, None) if isinstance(drawn, Tensor) else drawn
@@ -355,11 +469,11 @@ class Random(Family):
 def _bounds(
     distribution: str, minimum: float | None, maximum: float | None, mean: float, deviation: float
 ) -> dict[str, float]:
-    """The bounds as the operation has them: of truncated normals in standard deviations from the mean."""
+    """Return the bounds as the operation expects them: for truncated normals, in standard deviations from the mean."""
     given = {key: float(v) for key, v in (("min", minimum), ("max", maximum)) if v is not None}
     if distribution != "truncated_normal":
         return given
     if given and not deviation > 0:
-        raise GraphError(f"[random] min and max need a standard_deviation above 0, it is {deviation}")
+        raise GraphError(f"[random] standard_deviation must be positive if min or max is given, got {deviation}")
     names = {"min": "lower", "max": "upper"}
     return {names[key]: (v - mean) / deviation for key, v in given.items()}

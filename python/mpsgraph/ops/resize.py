@@ -1,9 +1,11 @@
-"""Images in another size, by the nearest element or by linear interpolation, and the gradients of that.
+"""Resizing of images by nearest-neighbor or bilinear interpolation, and the gradients of resizing.
 
-With a layout (NHWC, NCHW, HWC, CHW, HW) the plane is resized and `size` is (height, width); without one every axis is,
-and `size` has an entry for each. An element i of the result shows the place p of the input: p = i · input / result;
-with center_result p = (i + 1/2) · input / result - 1/2; with align_corners p = i · (input - 1) / (result - 1); with
-scale and offset i = p · scale + offset. Places beyond an edge are at the edge.
+With a layout (NHWC, NCHW, HWC, CHW, HW), the height and width are resized and `size` is (height, width); without one,
+every axis is resized and `size` has an entry for each. Element i of the result is taken from position p of the input:
+p = i * input / result;
+p = (i + 1/2) * input / result - 1/2 with center_result;
+p = i * (input - 1) / (result - 1) with align_corners;
+and i = p * scale + offset with scale and offset. Positions beyond an edge are moved to the edge.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ Numbers: TypeAlias = Tensor | Sequence[float]
 
 
 class Resize(Family):
-    """resize, resize_nearest, resize_bilinear and their gradients."""
+    """Graph methods for resize, resize_nearest, resize_bilinear, and their gradients."""
 
     def resize(
         self,
@@ -34,20 +36,40 @@ class Resize(Family):
         scale_offset: Numbers | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Images in another size.
+        """Resize images by nearest-neighbor or bilinear interpolation.
 
-        Args: images, a float dtype, with mode "nearest" any but complex; size, ints or an int tensor; mode, "nearest"
-        (which rounds places up from one half on) or "bilinear"; center_result, align_corners, how places belong
-        together; layout, None for all axes; scale and offset, numbers for each resized axis, or scale_offset, with a
-        layout (scale y, scale x, offset y, offset x). Result: images' dtype. Errors: ShapeError, DTypeError,
-        GraphError.
-        Gradient: resize_gradient to images; none to scale and offset (UnsupportedError).
-        Source: MPSGraph resizeTensor:size:mode:centerResult:alignCorners:layout:name:, …sizeTensor:…, without layout,
-        and with scaleOffsetTensor: or scaleTensor:offsetTensor:.
+        Args:
+            images: Floating-point tensor; with mode "nearest", any dtype that is not complex.
+            size: New size, as ints or as an integer tensor: (height, width) with a layout, otherwise one entry for each
+                axis.
+            mode: "bilinear" (the default) or "nearest", which rounds positions with a fraction of one half up.
+            center_result: Whether to align the centers of the images instead of their corners. Defaults to True.
+            align_corners: Whether to align the corner elements of both images. Defaults to False.
+            layout: "NHWC", "NCHW", "HWC", "CHW", or "HW", to resize height and width only. None, the default, resizes
+                all axes.
+            scale: Scale of positions along each resized axis; requires offset. Defaults to None.
+            offset: Offset of positions along each resized axis; requires scale. Defaults to None.
+            scale_offset: With a layout, (scale y, scale x, offset y, offset x) instead of scale and offset. Defaults to
+                None.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.resize(g.constant([[0.0, 4.0]]), (1, 4), layout="HW")).tolist()
-        [[0.0, 1.0, 3.0, 4.0]]
+        Returns:
+            A tensor of the new size, with the dtype of images.
+
+        Raises:
+            ShapeError: If size or layout does not match images, or scale and offset are not given as required.
+            DTypeError: If the dtype of images is not supported.
+            GraphError: If mode has an unknown value.
+
+        Gradient: resize_gradient to images; differentiating with respect to scale and offset raises UnsupportedError.
+
+        Source: MPSGraph resizeTensor:size:mode:centerResult:alignCorners:layout:name:, …sizeTensor:…, and its variants
+        without layout, with scaleOffsetTensor:, and with scaleTensor:offsetTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.resize(g.constant([[0.0, 4.0]]), (1, 4), layout="HW")).tolist()
+            [[0.0, 1.0, 3.0, 4.0]]
         """
         method = self.resize_nearest if mode == "nearest" else self.resize_bilinear
         _check_mode("resize", mode)
@@ -70,19 +92,42 @@ class Resize(Family):
         scale_offset: Numbers | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Images in another size, each element the one that is nearest to its place.
+        """Resize images, taking each element from the nearest position.
 
-        Args: images, any dtype but complex; nearest_rounding_mode, which index a place between two has:
-        "round_prefer_ceil", "round_prefer_floor", "ceil", "floor", "round_to_even" or "round_to_odd"; the rest as
-        resize.
-        Result: images' dtype. Errors: ShapeError, DTypeError, GraphError. Gradient: resize_nearest_gradient.
+        Args:
+            images: Tensor of any dtype that is not complex.
+            size: New size, as ints or as an integer tensor: (height, width) with a layout, otherwise one entry for each
+                axis.
+            nearest_rounding_mode: Rounding of positions between two elements: "round_prefer_ceil" (the default),
+                "round_prefer_floor", "ceil", "floor", "round_to_even", or "round_to_odd".
+            center_result: Whether to align the centers of the images instead of their corners. Defaults to True.
+            align_corners: Whether to align the corner elements of both images. Defaults to False.
+            layout: "NHWC", "NCHW", "HWC", "CHW", or "HW", to resize height and width only. None, the default, resizes
+                all axes.
+            scale: Scale of positions along each resized axis; requires offset. Defaults to None.
+            offset: Offset of positions along each resized axis; requires scale. Defaults to None.
+            scale_offset: With a layout, (scale y, scale x, offset y, offset x) instead of scale and offset. Defaults to
+                None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of the new size, with the dtype of images.
+
+        Raises:
+            ShapeError: If size or layout does not match images, or scale and offset are not given as required.
+            DTypeError: If images are complex.
+            GraphError: If nearest_rounding_mode has an unknown value.
+
+        Gradient: resize_nearest_gradient.
+
         Source: MPSGraph resizeNearestWithTensor:sizeTensor:nearestRoundingMode:centerResult:alignCorners:layout:name:,
-        without layout, and with scaleOffsetTensor: or scaleTensor:offsetTensor:.
+        and its variants without layout, with scaleOffsetTensor:, and with scaleTensor:offsetTensor:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([[1, 2]])
-        >>> g.run({}, g.resize_nearest(x, (1, 4), "floor", center_result=False, layout="HW")).tolist()
-        [[1, 1, 2, 2]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([[1, 2]])
+            >>> g.run({}, g.resize_nearest(x, (1, 4), "floor", center_result=False, layout="HW")).tolist()
+            [[1, 1, 2, 2]]
         """
         kind = "resize_nearest"
         how = {"nearest_rounding_mode": nearest_rounding_mode}
@@ -103,16 +148,38 @@ class Resize(Family):
         scale_offset: Numbers | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Images in another size, interpolated between neighbours along each axis.
+        """Resize images, interpolating linearly between neighbors along each axis.
 
-        Args: images, a float dtype; the rest as resize. Result: images' dtype. Errors: ShapeError, DTypeError.
+        Args:
+            images: Floating-point tensor.
+            size: New size, as ints or as an integer tensor: (height, width) with a layout, otherwise one entry for each
+                axis.
+            center_result: Whether to align the centers of the images instead of their corners. Defaults to True.
+            align_corners: Whether to align the corner elements of both images. Defaults to False.
+            layout: "NHWC", "NCHW", "HWC", "CHW", or "HW", to resize height and width only. None, the default, resizes
+                all axes.
+            scale: Scale of positions along each resized axis; requires offset. Defaults to None.
+            offset: Offset of positions along each resized axis; requires scale. Defaults to None.
+            scale_offset: With a layout, (scale y, scale x, offset y, offset x) instead of scale and offset. Defaults to
+                None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of the new size, with the dtype of images.
+
+        Raises:
+            ShapeError: If size or layout does not match images, or scale and offset are not given as required.
+            DTypeError: If images are not floating-point.
+
         Gradient: resize_bilinear_gradient.
-        Source: MPSGraph resizeBilinearWithTensor:sizeTensor:centerResult:alignCorners:layout:name:, without layout, and
-        with scaleOffsetTensor: or scaleTensor:offsetTensor:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.resize_bilinear(g.constant([[0.0, 4.0]]), (1, 3), align_corners=True, layout="HW")).tolist()
-        [[0.0, 2.0, 4.0]]
+        Source: MPSGraph resizeBilinearWithTensor:sizeTensor:centerResult:alignCorners:layout:name:, and its variants
+        without layout, with scaleOffsetTensor:, and with scaleTensor:offsetTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.resize_bilinear(g.constant([[0.0, 4.0]]), (1, 3), align_corners=True, layout="HW")).tolist()
+            [[0.0, 2.0, 4.0]]
         """
         kind = "resize_bilinear"
         place = self._placement(kind, layout, scale, offset, scale_offset)
@@ -133,17 +200,41 @@ class Resize(Family):
         scale_offset: Numbers | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of resize: what came for each element, back where it was shown from.
+        """Compute the gradient of resize with respect to its images.
 
-        Args: incoming, shaped as the result; input_shape, the images', ints or an int tensor; the rest as given to
-        resize.
-        Result: input_shape, incoming's dtype. Errors: ShapeError, DTypeError, GraphError. Gradient: resize.
-        Source: MPSGraph resizeWithGradientTensor:input:mode:centerResult:alignCorners:layout:name:, and with
-        scaleOffsetTensor: or scaleTensor:offsetTensor:.
+        result = each element of incoming, added at the positions that resize took it from.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.resize_gradient(g.constant([[1.0, 1.0, 1.0, 1.0]]), (1, 2), layout="HW")).tolist()
-        [[2.0, 2.0]]
+        Args:
+            incoming: Gradient with respect to the result of resize, with the shape of that result.
+            input_shape: Shape of the images, as ints or as an integer tensor of rank 1.
+            mode: The mode given to resize. Defaults to "bilinear".
+            center_result: Whether to align the centers of the images instead of their corners. Defaults to True.
+            align_corners: Whether to align the corner elements of both images. Defaults to False.
+            layout: "NHWC", "NCHW", "HWC", "CHW", or "HW", to resize height and width only. None, the default, resizes
+                all axes.
+            scale: Scale of positions along each resized axis; requires offset. Defaults to None.
+            offset: Offset of positions along each resized axis; requires scale. Defaults to None.
+            scale_offset: With a layout, (scale y, scale x, offset y, offset x) instead of scale and offset. Defaults to
+                None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape input_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
+            DTypeError: If the dtype of incoming is not supported.
+            GraphError: If mode has an unknown value.
+
+        Gradient: resize.
+
+        Source: MPSGraph resizeWithGradientTensor:input:mode:centerResult:alignCorners:layout:name:, and its variants
+        with scaleOffsetTensor: and with scaleTensor:offsetTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.resize_gradient(g.constant([[1.0, 1.0, 1.0, 1.0]]), (1, 2), layout="HW")).tolist()
+            [[2.0, 2.0]]
         """
         method = self.resize_nearest_gradient if mode == "nearest" else self.resize_bilinear_gradient
         _check_mode("resize_gradient", mode)
@@ -166,18 +257,43 @@ class Resize(Family):
         scale_offset: Numbers | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of resize_nearest: the sum of what came for the elements that show each one.
+        """Compute the gradient of resize_nearest with respect to its images.
 
-        Args: incoming, shaped as the result; input_shape, the images', ints or an int tensor; the rest as given to
-        resize_nearest. Result: input_shape, incoming's dtype. Errors: ShapeError, DTypeError, GraphError.
+        result = for each element of the images, the sum of incoming over the elements that were taken from it.
+
+        Args:
+            incoming: Gradient with respect to the result of resize_nearest, with the shape of that result.
+            input_shape: Shape of the images, as ints or as an integer tensor of rank 1.
+            nearest_rounding_mode: Rounding of positions between two elements: "round_prefer_ceil" (the default),
+                "round_prefer_floor", "ceil", "floor", "round_to_even", or "round_to_odd".
+            center_result: Whether to align the centers of the images instead of their corners. Defaults to True.
+            align_corners: Whether to align the corner elements of both images. Defaults to False.
+            layout: "NHWC", "NCHW", "HWC", "CHW", or "HW", to resize height and width only. None, the default, resizes
+                all axes.
+            scale: Scale of positions along each resized axis; requires offset. Defaults to None.
+            offset: Offset of positions along each resized axis; requires scale. Defaults to None.
+            scale_offset: With a layout, (scale y, scale x, offset y, offset x) instead of scale and offset. Defaults to
+                None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape input_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
+            DTypeError: If incoming is bool or complex.
+            GraphError: If nearest_rounding_mode has an unknown value.
+
         Gradient: resize_nearest.
-        Source: MPSGraph
-        resizeNearestWithGradientTensor:input:nearestRoundingMode:centerResult:alignCorners:layout:name:, and with
-        scaleOffsetTensor: or scaleTensor:offsetTensor:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.resize_nearest_gradient(g.constant([[1.0, 2.0, 3.0, 4.0]]), (1, 2), layout="HW")).tolist()
-        [[3.0, 7.0]]
+        Source: MPSGraph
+        resizeNearestWithGradientTensor:input:nearestRoundingMode:centerResult:alignCorners:layout:name:, and
+        its variants with scaleOffsetTensor: and with scaleTensor:offsetTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.resize_nearest_gradient(g.constant([[1.0, 2.0, 3.0, 4.0]]), (1, 2), layout="HW")).tolist()
+            [[3.0, 7.0]]
         """
         kind = "resize_nearest_gradient"
         how = {"nearest_rounding_mode": nearest_rounding_mode}
@@ -198,18 +314,41 @@ class Resize(Family):
         scale_offset: Numbers | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Gradient of resize_bilinear: what came for each element, shared between its neighbours as they were.
+        """Compute the gradient of resize_bilinear with respect to its images.
 
-        Args: incoming, shaped as the result; input_shape, the images', ints or an int tensor; the rest as given to
-        resize_bilinear. Result: input_shape, incoming's dtype. Errors: ShapeError, DTypeError. Gradient:
-        resize_bilinear.
-        Source: MPSGraph resizeBilinearWithGradientTensor:input:centerResult:alignCorners:layout:name:, and with
-        scaleOffsetTensor: or scaleTensor:offsetTensor:.
+        result = each element of incoming, distributed over the neighbors it was interpolated from, with the same
+        weights.
 
-        >>> g = mg.Graph()
-        >>> d = g.constant([[1.0, 2.0, 3.0]])
-        >>> g.run({}, g.resize_bilinear_gradient(d, (1, 2), align_corners=True, layout="HW")).tolist()
-        [[2.0, 4.0]]
+        Args:
+            incoming: Gradient with respect to the result of resize_bilinear, with the shape of that result.
+            input_shape: Shape of the images, as ints or as an integer tensor of rank 1.
+            center_result: Whether to align the centers of the images instead of their corners. Defaults to True.
+            align_corners: Whether to align the corner elements of both images. Defaults to False.
+            layout: "NHWC", "NCHW", "HWC", "CHW", or "HW", to resize height and width only. None, the default, resizes
+                all axes.
+            scale: Scale of positions along each resized axis; requires offset. Defaults to None.
+            offset: Offset of positions along each resized axis; requires scale. Defaults to None.
+            scale_offset: With a layout, (scale y, scale x, offset y, offset x) instead of scale and offset. Defaults to
+                None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of shape input_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
+            DTypeError: If incoming is not floating-point.
+
+        Gradient: resize_bilinear.
+
+        Source: MPSGraph resizeBilinearWithGradientTensor:input:centerResult:alignCorners:layout:name:, and its variants
+        with scaleOffsetTensor: and with scaleTensor:offsetTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> d = g.constant([[1.0, 2.0, 3.0]])
+            >>> g.run({}, g.resize_bilinear_gradient(d, (1, 2), align_corners=True, layout="HW")).tolist()
+            [[2.0, 4.0]]
         """
         kind = "resize_bilinear_gradient"
         place = self._placement(kind, layout, scale, offset, scale_offset)
@@ -224,13 +363,15 @@ class Resize(Family):
         offset: Numbers | None,
         both: Numbers | None,
     ) -> list[Tensor]:
-        """The operands scale and offset, if they are given."""
+        """Return the operands scale and offset, or no operands if neither is given."""
         if both is not None:
             if scale is not None or offset is not None or layout is None:
-                raise ShapeError(f"[{kind}] scale_offset stands alone, beside a layout")
+                raise ShapeError(
+                    f"[{kind}] scale_offset requires a layout and excludes scale and offset: pass one form of scaling"
+                )
             return self._tensors("split", [self._floats(kind, both)], sizes=[2, 2], axis=0)
         if (scale is None) != (offset is None):
-            raise ShapeError(f"[{kind}] takes scale and offset together")
+            raise ShapeError(f"[{kind}] scale and offset must be given together, got only one of them")
         return [] if scale is None or offset is None else [self._floats(kind, scale), self._floats(kind, offset)]
 
     def _floats(self, kind: str, numbers: Numbers) -> Tensor:
