@@ -225,10 +225,10 @@ def test_sequences_are_lists_while_the_graph_is_built():
     ("op", "inputs", "message"),
     [
         ("Abs", ["parts"], "'parts' is a sequence of tensors"),
-        ("SequenceAt", ["x", "far"], "'x', is a tensor and no sequence"),
-        ("SequenceAt", ["parts", "far"], "no place 9 in a sequence of 3"),
-        ("SequenceInsert", ["parts", "x", "far"], "no place 9 to insert at"),
-        ("ConcatFromSequence", ["none"], "empty sequence"),
+        ("SequenceAt", ["x", "far"], "'x', must be a sequence"),
+        ("SequenceAt", ["parts", "far"], "index 9 is out of range for a sequence of length 3"),
+        ("SequenceInsert", ["parts", "x", "far"], "insertion index 9 is out of range"),
+        ("ConcatFromSequence", ["none"], "got an empty one"),
     ],
 )
 def test_sequences_that_make_no_sense(op, inputs, message):

@@ -121,7 +121,7 @@ def test_convolutions_with_what_stands_behind_them(activation, given, function):
 
 
 def test_an_activation_that_is_not_known():
-    with pytest.raises(mg.UnsupportedError, match="FusedConv 'the_node'.*activation 'Cube': known are Relu"):
+    with pytest.raises(mg.UnsupportedError, match="FusedConv 'the_node'.*activation must be one of Relu.*got 'Cube'"):
         run("FusedConv", {"x": numbers(1, 2, 4, 4)}, {"w": numbers(1, 2, 1, 1)}, activation="Cube")
 
 

@@ -262,9 +262,9 @@ def test_operators_of_a_newer_set_are_missing():
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([node("Abs", ["z"], ["y"])], r"Abs 'the_abs': 'z' is used and is neither"),
-        ([node("Abs", ["y"], ["y"])], r"'y' is used and is neither"),
-        ([node("Abs", ["x"], ["x"]), node("Neg", ["x"], ["y"])], r"the name 'x' is given twice"),
+        ([node("Abs", ["z"], ["y"])], r"Abs 'the_abs': 'z' is neither an input"),
+        ([node("Abs", ["y"], ["y"])], r"'y' is neither an input"),
+        ([node("Abs", ["x"], ["x"]), node("Neg", ["x"], ["y"])], r"must be unique, got 'x' twice"),
         ([node("Abs", [], ["y"])], r"operand 0 is missing"),
         ([node("Transpose", ["x"], ["y"], perm=[5, 5])], r"the_transpose"),
         ([node("Transpose", ["x"], ["y"], perm="oops")], r"the_transpose"),

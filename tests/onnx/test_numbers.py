@@ -45,7 +45,7 @@ def test_products_of_integers_that_are_written_down():
     assert computed("MatMul", np.int64([[2**53 + 1]]), np.int64([[1]])).tolist() == [[2**53 + 1]]
     assert computed("MatMul", np.int32([[2]]), np.int32([[2**30]])).tolist() == [[-(2**31)]]
     assert computed("Einsum", np.int8([100, 100]), np.int8([1, 1]), equation="i,i->").tolist() == -56
-    with pytest.raises(mg.UnsupportedError, match="factor of 0.5 for integers"):
+    with pytest.raises(mg.UnsupportedError, match="must be integers .* got 0.5"):
         computed("Gemm", np.int32([[2]]), np.int32([[3]]), alpha=0.5)
 
 
@@ -373,7 +373,7 @@ def test_one_index_takes_one_slice(known):
 
 def test_a_known_index_is_named_when_the_model_is_loaded():
     model, _ = one_node("Gather", [DATA, np.int64([[0, 1], [-4, 0]])], known=[1], axis=1)
-    with pytest.raises(mg.OutOfRangeError, match=r"Gather 'the_gather': index -4 at \(1, 0\) must lie in -3\.\.2"):
+    with pytest.raises(mg.OutOfRangeError, match=r"Gather 'the_gather': index -4 at \(1, 0\) must be between -3 and 2"):
         mg.onnx.load(model)
 
 

@@ -124,10 +124,10 @@ def _goes_on(node: Node) -> bool:
 
 
 def _counted_loop(node: Node, carried: list[Tensor]) -> Results:
-    """A loop that ends by its count, which only a run knows."""
+    """Build a loop that ends after a count known only at run time."""
     g, importer = node.g, node.importer
     count = g.maximum(g.reshape(cast(node, node.tensor(0), int64), (1,)), 0)
-    if node.has(1):  # false at first: not once
+    if node.has(1):  # An initially false condition means no iterations.
         count = g.multiplication(count, g.cast(g.reshape(node.tensor(1), (1,)), int64))
 
     def iteration(number: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
@@ -140,18 +140,23 @@ def _counted_loop(node: Node, carried: list[Tensor]) -> Results:
 def _kept(
     node: Node, count: Tensor, carried: list[Tensor], iteration: Callable[[Tensor, Sequence[Tensor]], list[Tensor]]
 ) -> list[Tensor]:
-    """What iterations carry in the end, and what each of them gives, along a new first axis.
+    """Build a loop and return the final carried values and the stacked per-iteration results.
 
-    Args: count, int64, one element; iteration, from its number and what is carried to that and what is kept.
-    Errors: ShapeError for carried values whose shapes change; DataDependent where the shape of what is kept is not known.
+    `count` is the number of iterations, an int64 tensor with one element. `iteration` maps the iteration number and the
+    carried values to the new carried values, followed by the results to stack along a new first axis.
+
+    Raises ShapeError if a carried value changes its shape, and DataDependent if the shape of a stacked result is
+    unknown.
     """
     g = node.g
-    for_types = iteration(g.constant(0, dtype=int32), carried)[len(carried) :]  # which nobody will need
+    # Built only to determine the types, and never used.
+    for_types = iteration(g.constant(0, dtype=int32), carried)[len(carried) :]
     shapes = [[node.dim(one, axis) for axis in range(node.rank(one))] for one in for_types]
     rooms = []
     for one, shape in zip(for_types, shapes, strict=True):
         zero = g.constant(False) if one.dtype == bool_ else g.cast(g.constant(0), one.dtype)
-        rooms.append(g.broadcast_to(zero, node.joined([g.maximum(count, 1), *shape])))  # for a body that never runs
+        # The graph requires non-empty buffers even if the body never runs.
+        rooms.append(g.broadcast_to(zero, node.joined([g.maximum(count, 1), *shape])))
 
     def body(number: Tensor, *values: Tensor) -> list[Tensor]:
         with node.importer.block():
@@ -181,7 +186,10 @@ def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Res
     iteration = 0
     while going and (limit is None or iteration < limit):
         if iteration * max(1, len(body.node)) > MOST_REPEATED or (not known and iteration >= MOST_ASKED):
-            raise UnsupportedError(f"a loop of more than {iteration} iterations whose results of each are kept")
+            raise UnsupportedError(
+                f"the loop must be unrolled, but has more than {iteration} iterations, the limit for its body of "
+                f"{len(body.node)} nodes"
+            )
         number = g.constant(np.array(iteration, np.int64))
         condition, *results = importer.subgraph(body, [number, condition, *carried])
         carried = results[: len(carried)]
@@ -198,9 +206,9 @@ def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Res
 def _stacked(node: Node, kept: Sequence[Tensor], info: Any) -> Tensor:
     if kept:
         return node.g.stack(list(kept), 0)
-    dtype, shape = input_type(info)  # no iteration: an empty tensor of the stated type
+    dtype, shape = input_type(info)  # Without iterations, the result is an empty tensor of the declared type.
     if shape is None or min(shape, default=0) < 0:
-        raise UnsupportedError("a loop without iterations, whose result has no stated shape")
+        raise UnsupportedError("a Loop without iterations needs a declared shape for each per-iteration output")
     return node.g.broadcast_to(node.g.cast(node.g.constant(0), dtype), (0, *shape))
 
 
@@ -253,17 +261,21 @@ def scan(node: Node) -> Results:
 def _scanned(
     node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
 ) -> tuple[list[Tensor], Sequence[list[Tensor] | Tensor]]:
-    """The body for each slice of the sources: the last states, and what each step gives, side by side in one tensor
-    where only a run knows how many there are."""
+    """Apply the body to each slice of the sources and return the final states and the results of all steps.
+
+    The results of each output are a list, or one stacked tensor if the number of steps is known only at run time.
+    """
     g, body = node.g, node.attribute("body")
     lengths = {node.dims(x)[a] for x, a in zip(sources, axes, strict=True)} - {-1}
     if not lengths:
         return _scanned_to_the_end(node, states, sources, axes, backwards)
     if len(lengths) != 1 or 0 in lengths:
-        raise ShapeError(f"the scanned axes have the sizes {sorted(lengths)}; they must be equal and not empty")
+        raise ShapeError(f"the scanned axes must have the same positive size, got sizes {sorted(lengths)}")
     (length,) = lengths
     if length * max(1, len(body.node)) > MOST_REPEATED:
-        raise UnsupportedError(f"a scan of {length} steps")
+        raise UnsupportedError(
+            f"Scan can be unrolled to at most {MOST_REPEATED} nodes, got {length} steps of {len(body.node)} nodes"
+        )
     kept: list[list[Tensor]] = [[] for _ in range(len(body.output) - len(states))]
     for step in range(length):
         parts = [
@@ -280,7 +292,7 @@ def _scanned(
 def _scanned_to_the_end(
     node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """A scan whose length only a run knows."""
+    """Build a scan whose length is known only at run time."""
     g = node.g
     count = node.dim(sources[0], axes[0])
     assert isinstance(count, Tensor)
@@ -298,10 +310,12 @@ def _scanned_to_the_end(
 
 
 def _batched_scan(node: Node) -> Results:
-    """Version 8: operand 0 holds lengths, all others begin with a batch, whose entries are scanned one by one."""
+    """Translate Scan-8, in which operand 0 holds lengths and all other operands have a batch axis that is scanned
+    separately.
+    """
     g, count = node.g, node.attribute("num_scan_inputs")
     if node.has(0):
-        raise UnsupportedError("a scan over sequences of different lengths")
+        raise UnsupportedError("Scan-8 with sequence_lens is not supported: all sequences must have the same length")
     tensors = [node.tensor(i) for i in range(1, len(node.inputs))]
     batch = node.size(tensors[0], 0)
     backwards = node.attribute("directions", [0] * count)

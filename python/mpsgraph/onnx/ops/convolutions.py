@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions, also of quantised integers."""
+"""Translations of convolutions and transposed convolutions, including quantized ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Method = Callable[..., Tensor]
 
 
 def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
-    """x (n, channels, ...) with w (out, channels / groups, ...), as the node's attributes say."""
+    """Convolve x (n, channels, ...) with w (out, channels / groups, ...) as specified by the node's attributes."""
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
     if tuple(window.kernel) != node.shape(w)[2:]:
-        raise ShapeError(f"kernel_shape {window.kernel} and weights {w.shape}")
+        raise ShapeError(f"kernel_shape must match the spatial axes of the weights {w.shape}, got {window.kernel}")
     groups = node.attribute("group", 1)
     method, layouts = _of_axes(node, window, node.g.convolution2d, node.g.convolution3d)
     y = method(planar(node, x), planar(node, w), **layouts, **_steps(window), groups=groups)
@@ -29,12 +29,12 @@ def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
 
 
 def _of_axes(node: Node, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
-    """The method for so many axes, and the names of ONNX's layouts there."""
+    """Return the Graph method for the number of spatial axes, and its layout arguments."""
     if len(window.kernel) <= 2:
         return plane, {"data_layout": "NCHW", "weights_layout": "OIHW"}
     if len(window.kernel) == 3:
         return space, {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
-    raise UnsupportedError(f"a convolution over {len(window.kernel)} spatial axes")
+    raise UnsupportedError(f"convolution over {len(window.kernel)} spatial axes is not supported; at most 3 are")
 
 
 def _steps(window: Window) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _steps(window: Window) -> dict[str, Any]:
 
 
 def with_bias(node: Node, y: Tensor, i: int) -> Tensor:
-    """y plus operand i, one number a channel, when it is given."""
+    """Add operand i, with one element per channel, to y if it is present."""
     if not node.has(i):
         return y
     return node.g.addition(y, node.by_channel(node.tensor(i), y))
@@ -59,26 +59,28 @@ def conv(node: Node) -> Results:
 
 @operator("ConvTranspose", upto=22)
 def conv_transpose(node: Node) -> Results:
-    """The derivative of a convolution with respect to its source, by that operation."""
+    """Translate ConvTranspose to the gradient of a convolution with respect to its source."""
     g, x, w = node.g, node.tensor(0), node.tensor(1)
     groups, count = node.attribute("group", 1), node.rank(x) - 2
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
-    window.style = None  # the padding is of the result, whose sizes say it
+    window.style = None  # The padding applies to the result, so it follows from the result's size.
     extra = node.attribute("output_padding", [0] * count)
     sizes = [node.dim(x, 2 + i) for i in range(count)]
-    # How much longer than its inputs times their strides each axis of all windows is, and the result.
+    # `spans` and `growths` are how much the union of all windows and the result exceed size * stride, along each axis.
     spans = [r - s for r, s in zip(window.reach, window.strides, strict=True)]
     growths = _growths(node, window, sizes, [span + e for span, e in zip(spans, extra, strict=True)])
     results = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, growths, strict=True)]
     if min((size for size in results if isinstance(size, int)), default=1) < 1:
-        raise ShapeError(f"the result would have the sizes {results}")
-    # The convolution whose source the result would be; where it is wider than all windows, the rest is cut or zero.
+        raise ShapeError(f"the result must not be empty, but its spatial sizes would be {results}")
+    # The gradient covers the source of the convolution; parts of the result that no window reaches are padded with
+    # zeros.
     after = [span - b - more for span, b, more in zip(spans, window.before, growths, strict=True)]
-    reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]  # by windows
+    # Limited to the elements that windows reach.
+    reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]
     made = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, reached, strict=True)]
     window.after = [max(0, a) for a in after]
     method, layouts = _of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
-    lead: list[int | Tensor] = [1] if count == 1 else []  # beside a single axis, see planar
+    lead: list[int | Tensor] = [1] if count == 1 else []  # The axis that `planar` adds.
     shape = node.joined([node.dim(x, 0), node.size(w, 1) * groups, *lead, *made])
     y = method(planar(node, x), planar(node, w), shape, **layouts, **_steps(window), groups=groups)
     behind = [more - part for more, part in zip(growths, reached, strict=True)]
@@ -88,8 +90,10 @@ def conv_transpose(node: Node) -> Results:
 
 
 def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[int]) -> list[int]:
-    """By how much a transposed convolution's result is longer than its inputs times their strides, without padding
-    `full`. Enters the padding that follows from auto_pad or output_shape."""
+    """Return how much the result of a transposed convolution exceeds size * stride along each axis.
+
+    `full` is that excess without padding. The padding implied by auto_pad or output_shape is stored in `window`.
+    """
     auto, count = node.attribute("auto_pad", "NOTSET"), len(sizes)
     wanted = node.attribute("output_shape", None)
     if wanted is not None:
@@ -101,13 +105,14 @@ def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[i
         return [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
     for i, (f, more) in enumerate(zip(full, growths, strict=True)):
         total = max(0, f - more)
-        half, rest = total // 2, total - total // 2  # an odd one has more in front, unless SAME_UPPER
+        # An odd total puts the extra element in front, unless auto_pad is SAME_UPPER.
+        half, rest = total // 2, total - total // 2
         window.before[i], window.after[i] = (half, rest) if auto == "SAME_UPPER" else (rest, half)
     return growths
 
 
 def _grown(node: Node, size: int | Tensor, stride: int, more: int) -> int | Tensor:
-    """size * stride + more."""
+    """Return size * stride + more."""
     if isinstance(size, int):
         return size * stride + more
     return node.g.addition(node.g.multiplication(size, stride), more)
@@ -120,7 +125,10 @@ def conv_integer(node: Node) -> Results:
 
 
 def convolution_of_integers(node: Node, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None) -> Tensor:
-    """Sums of products of 8-bit integers, less their zero points, as int32: channels in blocks of exact sums."""
+    """Convolve 8-bit integers, minus their zero points, exactly to int32.
+
+    The channels are split into blocks whose sums float32 represents exactly.
+    """
     g, size, groups = node.g, node.shape(w), node.attribute("group", 1)
     taps, most = math.prod(size[2:]), block_size(BYTES)
     exact = taps <= most if groups == 1 else taps * size[1] <= most
@@ -140,7 +148,7 @@ def convolution_of_integers(node: Node, x: Tensor, x_zero: Tensor | None, w: Ten
 
 
 def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:
-    """A number, or one for each of the first axis of w, in w's dtype and ready to be broadcast."""
+    """Reshape a scalar, or a vector along w's first axis, to broadcast against w, and convert it to w's dtype."""
     parameter = cast(node, parameter, w.dtype)
     if node.rank(parameter) == 0 or parameter.shape == (1,):
         return node.g.reshape(parameter, ())
@@ -149,7 +157,7 @@ def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:
 
 @operator("Col2Im", upto=18)
 def columns_to_image(node: Node) -> Results:
-    """The sum of blocks at their places: one strided slice's derivative for each element of a block."""
+    """Translate Col2Im by adding the gradient of one strided slice per element of a block."""
     g, x = node.g, node.tensor(0)
     image, block = node.ints(1), node.ints(2)
     count = len(image)

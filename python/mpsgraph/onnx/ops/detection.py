@@ -1,4 +1,4 @@
-"""Choosing boxes: non-maximum suppression."""
+"""Translation of non-maximum suppression for object detection."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..._core import Tensor, int32, int64
 from .._registry import Node, Results, operator
 from ._compose import cast
 
-LARGEST = 2**31 - 1  # what counts are bounded by
+LARGEST = 2**31 - 1  # Upper bound for counts.
 
 
 @operator("NonMaxSuppression", upto=11)
 def non_max_suppression(node: Node) -> Results:
-    """How many boxes remain is known only when the graph runs."""
+    """Translate NonMaxSuppression, whose number of results is known only at run time."""
     g, boxes = node.g, node.tensor(0)
     scores = g.swap_axes(node.tensor(1), 1, 2)
     most: int | Tensor = 0
     if node.has(2):
         known = node.known_ints(2)
-        if known is not None:  # "all" is said with the largest number there is
+        if known is not None:  # Exporters use the largest integer to mean all boxes.
             most = min(known[0], LARGEST)
         else:
             most = g.reshape(g.cast(g.minimum(cast(node, node.tensor(2), int64), LARGEST), int32), ())
@@ -38,7 +38,7 @@ def non_max_suppression(node: Node) -> Results:
 
 
 def _first_of_each_class(node: Node, kept: Tensor, most: int | Tensor, scores: Tensor) -> Tensor:
-    """Rows of image, class and box, those of a class together: of each the first ones."""
+    """Keep the first `most` rows of each image and class, from rows of (image, class, box) grouped by class."""
     g, classes = node.g, node.dim(scores, 2)
     image, kind = (g.squeeze(g.slice_axis(kept, 1, i, 1), [1]) for i in (0, 1))
     per_image = classes if isinstance(classes, int) else g.reshape(g.cast(classes, int32), ())

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic, comparison, logic and choice."""
+"""Translations of element-wise arithmetic, comparison, logic, selection, and casts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Unary = Callable[[Graph, Tensor], Tensor]
 Binary = Callable[[Graph, Tensor, Tensor], Tensor]
 
 # --- one operand ----------------------------------------------------------------------------------------------------
-_UNARY: dict[str, tuple[int, Unary]] = {  # the newest version that is understood, and the method
+_UNARY: dict[str, tuple[int, Unary]] = {  # Newest supported version and Graph method.
     "Acos": (22, Graph.acos),
     "Acosh": (22, Graph.acosh),
     "Asin": (22, Graph.asin),
@@ -65,7 +65,7 @@ def absolute(node: Node) -> Results:
 
 
 def _whole(node: Node, method: Unary) -> Tensor:
-    """Rounding, which leaves integers as they are."""
+    """Apply a rounding method, or return integers unchanged."""
     x = node.tensor(0)
     return method(node.g, x) if x.dtype.is_float else x
 
@@ -114,16 +114,21 @@ def identity(node: Node) -> Results:
 
 # --- two operands ---------------------------------------------------------------------------------------------------
 def pair(node: Node, one_dtype: bool = True) -> tuple[Tensor, Tensor]:
-    """Both operands; before version 7, B's axes lie at those of A from `axis` on, and broadcast only when told to."""
+    """Return both operands, aligned for broadcasting.
+
+    Before version 7, B's axes are aligned with A's from attribute `axis` on, and broadcasting is optional.
+    """
     g, a, b = node.g, node.tensor(0), node.tensor(1)
     if one_dtype and a.dtype != b.dtype:
-        raise DTypeError(f"operands must have one dtype, have {a.dtype} and {b.dtype}")
+        raise DTypeError(f"operands must have the same dtype, got {a.dtype} and {b.dtype}")
     broadcast, placed = node.attribute("broadcast", 0), node.has_attribute("axis")
     if not placed or not broadcast:
         return a, b
     behind = node.rank(a) - node.axis(a, node.attribute("axis")) - node.rank(b)
     if behind < 0:
-        raise GraphError(f"axis {node.attribute('axis')} leaves no room for B {b.shape} in A {a.shape}")
+        raise GraphError(
+            f"B of shape {b.shape} does not fit into A of shape {a.shape} at axis {node.attribute('axis')}"
+        )
     return a, g.expand_dims(b, [node.rank(b) + i for i in range(behind)]) if behind else b
 
 
@@ -158,12 +163,12 @@ for _name, (_upto, _two) in _BINARY.items():
 
 @operator("BitShift", upto=28)
 def bit_shift(node: Node) -> Results:
-    """Counts beyond the type's bits, and negative ones, leave what the sign alone gives."""
+    """Translate BitShift, for which negative counts and counts beyond the bit width shift out all bits but the sign."""
     g, (x, count) = node.g, pair(node)
     directions = {"LEFT": g.bitwise_left_shift, "RIGHT": g.bitwise_right_shift}
     direction, bits = node.attribute("direction"), 8 * x.dtype.itemsize
     if direction not in directions:
-        raise GraphError(f"direction {direction!r} must be LEFT or RIGHT")
+        raise GraphError(f"direction must be LEFT or RIGHT, got {direction!r}")
     inside = g.less_than(count, bits)
     if x.dtype.is_signed:
         inside = g.logical_and(inside, g.greater_than_or_equal_to(count, 0))
@@ -178,17 +183,18 @@ def modulo(node: Node) -> Results:
     if node.attribute("fmod", 0):
         return node.g.modulo(a, b)
     if a.dtype.is_float and node.version < 28:
-        raise DTypeError("floating-point operands need the attribute fmod=1")
+        raise DTypeError(f"Mod of {a.dtype} operands needs attribute fmod=1")
     result = node.g.floor_modulo(a, b)
     if not a.dtype.is_float:
         return result
-    zero = node.g.select(node.g.less_than(b, 0.0), -0.0, node.g.constant(0.0, dtype=b.dtype))  # of the divisor's sign
+    # A zero result takes the sign of the divisor.
+    zero = node.g.select(node.g.less_than(b, 0.0), -0.0, node.g.constant(0.0, dtype=b.dtype))
     return node.g.select(node.g.equal(result, 0.0), zero, result)
 
 
 @operator("Pow", upto=15)
 def power(node: Node) -> Results:
-    """In the base's type; an integer to a real power is rounded towards zero."""
+    """Translate Pow in the dtype of the base; a power of an integer with a real exponent is rounded toward zero."""
     g, (base, exponent) = node.g, pair(node, one_dtype=False)
     if base.dtype == exponent.dtype:
         return g.power(base, exponent)
@@ -200,7 +206,7 @@ def power(node: Node) -> Results:
         return g.cast(g.power(g.cast(base, wide), g.cast(exponent, wide)), base.dtype)
     if not base.dtype.is_float:
         return g.power(base, g.cast(exponent, base.dtype))
-    try:  # whole exponents of 2^24 and more would become even in float32
+    try:  # In float32, integer exponents of 2^24 and above would lose their parity.
         large = exponent.dtype.itemsize >= 4 and bool((np.abs(node.value(1).astype(np.float64)) >= 2**24).any())
     except DataDependent:
         large = False
@@ -209,7 +215,7 @@ def power(node: Node) -> Results:
 
 
 def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
-    """A known real exponent as integers of another type, when that is what it holds."""
+    """Return a constant real exponent as integers of the given dtype, or None if it is not integer-valued."""
     try:
         value = node.value(1)
     except DataDependent:
@@ -271,9 +277,9 @@ def clip(node: Node) -> Results:
 
 @operator("Cast", upto=28)
 def cast_to(node: Node) -> Results:
-    node.without_effect("saturate", "round_mode")  # of 8-bit floats, which are refused
+    node.without_effect("saturate", "round_mode")  # These apply only to 8-bit floats, which are rejected.
     to = node.attribute("to")
-    if isinstance(to, str):  # version 1 names the type
+    if isinstance(to, str):  # In version 1 the type is given by name.
         return _cast(node, dtype_of(TensorProto.DataType.Value(to), "'to'"))
     return _cast(node, node.dtype_attribute("to"))
 
@@ -286,10 +292,10 @@ def cast_like(node: Node) -> Results:
 
 @operator("BitCast", upto=26)
 def bit_cast(node: Node) -> Results:
-    """The same bits as another type of that size."""
+    """Translate BitCast, which reinterprets bits as another dtype of the same size."""
     x, dtype = node.tensor(0), node.dtype_attribute("to")
     if x.dtype.itemsize != dtype.itemsize:
-        raise DTypeError(f"the bits of {x.dtype} cannot be seen as {dtype}, which has another size")
+        raise DTypeError(f"bits of {x.dtype} cannot be reinterpreted as {dtype}, which has a different size")
     if node.rank(x):
         return node.g.reinterpret_cast(x, dtype)
     return node.g.reshape(node.g.reinterpret_cast(node.g.reshape(x, (1,)), dtype), ())

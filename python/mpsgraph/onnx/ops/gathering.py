@@ -1,6 +1,6 @@
-"""Elements by index: gather in its forms, one-hot, the places of what is not zero, and orders turned round.
+"""Translations of gather operators, one-hot, non-zero indices, and sequence reversal.
 
-An index that lies outside of its axis is an error: of a known one when the model is loaded, of others in the run.
+An index outside its axis is an error, raised at load time for constant indices and at run time for others.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ._compose import as_vectors, cast
 
 
 def wrapped(node: Node, index: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
-    """Indices counted from the front; those that count from the end are negative.
+    """Convert negative indices, which count from the end, to non-negative ones.
 
-    Args: sizes, of one axis, or of as many as vectors along the last axis of `index` count. Errors: OutOfRangeError for
-    known ones that lie outside.
+    `sizes` has one entry for all indices, or one for each component of the index vectors along the last axis. Raises
+    OutOfRangeError if a constant index is out of range.
     """
     g = node.g
     if index.operation.kind == "constant" and all(isinstance(size, int) for size in sizes):
@@ -38,7 +38,7 @@ def _from_the_front(index: np.ndarray, sizes: Sequence[int | Tensor]) -> np.ndar
     if outside.size:
         place, size = tuple(int(i) for i in outside[0]), int(span if len(sizes) == 1 else span[outside[0][-1]])
         raise OutOfRangeError(
-            f"index {index[place]} at {place} must lie in {-size}..{size - 1}: the axis has {size} elements"
+            f"index {index[place]} at {place} must be between {-size} and {size - 1} for an axis of size {size}"
         )
     return places.astype(np.int32).reshape(index.shape)
 
@@ -56,12 +56,13 @@ def one_hot(node: Node) -> Results:
     rank = node.rank(index) + 1
     axis = node.attribute("axis", -1)
     if not -rank <= axis < rank:
-        raise ShapeError(f"axis {axis} of a result of rank {rank}")
+        raise ShapeError(f"axis must be between {-rank} and {rank - 1} for a result of rank {rank}, got {axis}")
     known = node.known_ints(1) if node.tensor(1).dtype.is_integer else [int(node.scalar(1, 0))]
     depth: int | Tensor = known[0] if known else g.reshape(g.cast(node.tensor(1), int64), (1,))
     classes = g.coordinate_along_axis(0, [depth] if isinstance(depth, int) else depth)
     classes = g.reshape(classes, [-1 if i == axis % rank else 1 for i in range(rank)])
-    place = g.expand_dims(cast(node, index, int64), axis)  # in 64 bits, that no number far outside becomes a class
+    # Use 64 bits so that large indices do not wrap around to valid classes.
+    place = g.expand_dims(cast(node, index, int64), axis)
     span = g.reshape(depth, ()) if isinstance(depth, Tensor) else depth
     place = g.select(g.less_than(place, 0), g.addition(place, span), place)
     hot = g.equal(place, g.cast(classes, int64))
@@ -71,18 +72,18 @@ def one_hot(node: Node) -> Results:
 
 @operator("ReverseSequence", upto=28)
 def reverse_sequence(node: Node) -> Results:
-    """result[t] = x[length - 1 - t] for t < length, else x[t], along the time axis, for each entry of the batch."""
+    """Translate ReverseSequence: result[t] = x[length - 1 - t] for t < length, and x[t] otherwise, per batch entry."""
     g, x = node.g, node.tensor(0)
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
     if {batch, time} != {0, 1}:
-        raise GraphError(f"batch_axis {batch} and time_axis {time} must be 0 and 1")
+        raise GraphError(f"batch_axis and time_axis must be 0 and 1 in either order, got {batch} and {time}")
     if time == 0:
         x = g.swap_axes(x, 0, 1)
     steps = g.coordinate_along_axis(1, node.joined([1, node.dim(x, 1)]))
     lengths = g.expand_dims(cast(node, node.tensor(1), int32), 1)
     turned = g.subtraction(g.subtraction(lengths, 1), steps)
     index = g.select(g.less_than(steps, lengths), turned, steps)
-    result = g.gather(x, index, 1, 1, out_of_range="error")  # of lengths beyond the time axis
+    result = g.gather(x, index, 1, 1, out_of_range="error")  # Raises an error if a length exceeds the time axis.
     return g.swap_axes(result, 0, 1) if time == 0 else result
 
 
@@ -97,10 +98,10 @@ def gather_elements(node: Node) -> Results:
 
 
 def cut_to(node: Node, x: Tensor, other: Tensor, axis: int) -> Tensor:
-    """The beginning of x, as long as another tensor along each axis but one."""
+    """Crop x to the size of another tensor along every axis except one."""
     g, have, wanted = node.g, node.dims(x), node.dims(other)
     if len(have) != len(wanted):
-        raise ShapeError(f"indices {other.shape} must have as many axes as the data {x.shape}")
+        raise ShapeError(f"indices must have the same rank as the data, got shapes {other.shape} and {x.shape}")
     same = (a == axis or (size == want and size >= 0) for a, (size, want) in enumerate(zip(have, wanted, strict=True)))
     if all(same):
         return x
@@ -115,10 +116,13 @@ def gather_nd(node: Node) -> Results:
 
 
 def wrapped_vectors(node: Node, index: Tensor, x: Tensor, batch: int = 0) -> Tensor:
-    """Vectors of indices into x, counted from the front."""
+    """Convert negative components of index vectors into x to non-negative ones."""
     count = node.size(index, -1)
     if not 0 < count <= node.rank(x) - batch:
-        raise ShapeError(f"vectors of {count} indices into {x.shape} behind {batch} axes of a batch")
+        raise ShapeError(
+            f"index vectors must have between 1 and {node.rank(x) - batch} components for data of shape {x.shape} with "
+            f"{batch} batch axes, got {count}"
+        )
     return wrapped(node, index, [node.dim(x, batch + i) for i in range(count)])
 
 

@@ -1,4 +1,4 @@
-"""Matrix products and what is made of them."""
+"""Translations of matmul, Gemm, einsum, and determinants."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 
-MOST_ROWS = 1024  # of a matrix whose determinant is taken
+MOST_ROWS = 1024  # Maximum number of rows of a matrix for determinants.
 
 
 def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """numpy's matmul: operands of rank 1 are a row before and a column behind, which the result does not keep."""
+    """Multiply a and b like numpy.matmul, treating operands of rank 1 as a row or a column."""
     return _as_matrices(node, a, b, node.g.matrix_multiplication)
 
 
 def matmul_of_bytes(node: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
-    """matmul of 8-bit integers less zero points, in int32: these are one, one a row of a, or one a column of b."""
+    """Multiply 8-bit integers minus zero points to int32.
+
+    A zero point is a scalar, or has one element per row of a or per column of b.
+    """
     g = node.g
 
     def zero_point(zero: Tensor | None, of_rows: bool) -> Tensor | int:
@@ -46,11 +49,11 @@ def matrix_multiplication(node: Node) -> Results:
 
 
 def matrices(node: Node) -> tuple[Tensor, Tensor]:
-    """Operands 0 and 1. ShapeError where one is no matrix; Gemm knows no batches."""
+    """Return operands 0 and 1, or raise ShapeError if one is not a matrix, because Gemm does not support batches."""
     a, b = node.tensor(0), node.tensor(1)
     for x in (a, b):
         if x.shape is not None and len(x.shape) != 2:
-            raise ShapeError(f"{node.op} multiplies matrices, of rank 2; '{x.name}' is {x.shape}")
+            raise ShapeError(f"operands of {node.op} must have rank 2, got '{x.name}' of shape {x.shape}")
     return a, b
 
 
@@ -58,7 +61,7 @@ def matrices(node: Node) -> tuple[Tensor, Tensor]:
 def general_product(node: Node) -> Results:
     g, (a, b) = node.g, matrices(node)
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
-    node.without_effect("broadcast")  # before version 7; C is always broadcast
+    node.without_effect("broadcast")  # The attribute exists before version 7, but C always broadcasts here.
     if node.attribute("transA", 0):
         a = g.swap_axes(a, 0, 1)
     if node.attribute("transB", 0):
@@ -72,13 +75,13 @@ def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
     if factor == 1:
         return x
     if not x.dtype.is_float and factor != int(factor):
-        raise UnsupportedError(f"a factor of {factor} for integers")
+        raise UnsupportedError(f"alpha and beta must be integers for operands of type {x.dtype}, got {factor}")
     return node.g.multiplication(x, factor if x.dtype.is_float else int(factor))
 
 
 @operator("Einsum", upto=28)
 def einsum(node: Node) -> Results:
-    """Operands brought to one order of axes, multiplied two by two, summed over what the result does not name."""
+    """Translate Einsum by contracting operands pairwise and summing over letters missing in the result."""
     tensors = node.tensors()
     terms, output = _einsum_terms(node, tensors)
     g = node.g
@@ -95,18 +98,20 @@ def einsum(node: Node) -> Results:
 
 
 def _einsum_terms(node: Node, tensors: list[Tensor]) -> tuple[list[list[str]], list[str]]:
-    """Lists of letters, with "..." spelled out as numbers counted from its end."""
+    """Return the equation's terms as lists of letters, with "..." expanded to numbers counted from its end."""
     equation = node.attribute("equation", "").replace(" ", "")
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(tensors):
-        raise GraphError(f"the equation {equation!r} has {len(texts)} terms for {len(tensors)} operands")
+        raise GraphError(f"equation {equation!r} has {len(texts)} terms, got {len(tensors)} operands")
     dots, terms = 0, []
     for text, tensor in zip(texts, tensors, strict=True):
         before, ellipsis, behind = text.partition("...")
         count = node.rank(tensor) - len(before) - len(behind)
         if count < 0 or (count > 0 and not ellipsis):
-            raise ShapeError(f"the term {text!r} of {equation!r} does not fit an operand {tensor.shape}")
+            raise ShapeError(
+                f"term {text!r} of equation {equation!r} does not match an operand of shape {tensor.shape}"
+            )
         dots = max(dots, count)
         terms.append([*before, *(str(i) for i in range(count - 1, -1, -1)), *behind])
     spelled = [str(i) for i in range(dots - 1, -1, -1)]
@@ -116,12 +121,12 @@ def _einsum_terms(node: Node, tensors: list[Tensor]) -> tuple[list[list[str]], l
     before, ellipsis, behind = right.partition("...")
     output = [*before, *(spelled if ellipsis else []), *behind]
     if len(set(output)) < len(output) or not set(output) <= {letter for term in terms for letter in term}:
-        raise GraphError(f"the result of {equation!r} names an axis twice, or one that no operand has")
+        raise GraphError(f"the result of equation {equation!r} must list each axis once, and only axes of operands")
     return terms, output
 
 
 def _with_unique_letters(node: Node, x: Tensor, term: list[str]) -> tuple[Tensor, list[str]]:
-    """x with the diagonal taken where a letter stands twice."""
+    """Take the diagonal of x along axes that share a letter."""
     g = node.g
     letters = list(term)
     for letter in dict.fromkeys(term):
@@ -141,7 +146,7 @@ def _with_unique_letters(node: Node, x: Tensor, term: list[str]) -> tuple[Tensor
 def _contracted(
     node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], needed: set[str]
 ) -> tuple[Tensor, list[str]]:
-    """The product of two operands, summed over the letters that nothing else needs: one batched matrix product."""
+    """Contract two operands over letters not needed elsewhere, with one batched matmul."""
     g = node.g
     a, left = _summed(node, a, left, needed | set(right))
     b, right = _summed(node, b, right, needed | set(left))
@@ -173,7 +178,7 @@ def _summed(node: Node, x: Tensor, letters: list[str], needed: set[str]) -> tupl
 def _multiplied(
     node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], inner: list[str]
 ) -> tuple[Tensor, list[str]]:
-    """The same where an axis of size 1 meets a longer one: broadcast, multiply, sum."""
+    """Contract two operands by broadcasting, multiplying, and summing, for axes of size 1 that meet longer ones."""
     g = node.g
     letters = [*left, *(v for v in right if v not in left)]
     a = g.expand_dims(a, list(range(len(left), len(letters)))) if len(left) < len(letters) else a
@@ -191,13 +196,13 @@ def matmul_integer(node: Node) -> Results:
 
 @operator("Det", upto=22)
 def determinant(node: Node) -> Results:
-    """The product of the pivots of an elimination with the largest of each column, each exchange turning the sign."""
+    """Translate Det by Gaussian elimination with partial pivoting, as the product of the pivots."""
     g, x = node.g, node.tensor(0)
     n = node.size(x, -1)
     if node.size(x, -2) != n:
-        raise ShapeError(f"{x.shape} are no square matrices")
+        raise ShapeError(f"the last two axes must form square matrices, got shape {x.shape}")
     if n > MOST_ROWS:
-        raise UnsupportedError(f"determinants of matrices of {n} rows: at most {MOST_ROWS} are eliminated")
+        raise UnsupportedError(f"determinants are supported for matrices of at most {MOST_ROWS} rows, got {n}")
     result: Tensor | None = None
     for left in range(n, 0, -1):
         column = g.slice_axis(x, -1, 0, 1)
@@ -207,7 +212,7 @@ def determinant(node: Node) -> Results:
         pivot = g.slice_axis(pivot_row, -1, 0, 1)
         signed = g.multiplication(pivot, g.subtraction(g.multiplication(g.slice_axis(chosen, -2, 0, 1), 2.0), 1.0))
         result = signed if result is None else g.multiplication(result, signed)
-        if left > 1:  # the first row takes the place of the pivot's, and goes
+        if left > 1:  # Move the first row to the pivot's position, and drop the pivot row.
             first = g.slice_axis(x, -2, 0, 1)
             x = g.addition(x, g.multiplication(chosen, g.subtraction(first, pivot_row)))
             rest = g.slice_axis(x, -2, 1, left - 1)

@@ -1,4 +1,4 @@
-"""Losses over class indices."""
+"""Translations of losses over class indices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ._compose import cast, in_float32, widely
 
 
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
-    """-w[label] score[label], as it is, summed, or as the mean in which each label counts with its weight."""
+    """Return -w[label] score[label], optionally summed or averaged with weights w[label]."""
     g, weights = node.g, None if weights is None else in_float32(node, weights)
     ignored = node.attribute("ignore_index", None)
-    classes = labels if ignored is None else g.select(g.equal(labels, ignored), 0, labels)  # no others lie outside
+    # Other out-of-range labels are errors.
+    classes = labels if ignored is None else g.select(g.equal(labels, ignored), 0, labels)
     taken = g.gather_along_axis(1, scores, g.expand_dims(classes, 1), out_of_range="error")
     losses = g.negative(g.squeeze(taken, [1]))
     counted = None if weights is None else g.gather(weights, classes, 0, out_of_range="error")
@@ -25,7 +26,7 @@ def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights
     if reduction == "none":
         return losses
     if reduction not in ("sum", "mean"):
-        raise GraphError(f"reduction {reduction!r}")
+        raise GraphError(f"reduction must be none, sum, or mean, got {reduction!r}")
     if reduction == "mean" and counted is None:
         return g.reshape(g.mean(losses), ())
     total = g.reshape(g.reduction_sum(losses), ())

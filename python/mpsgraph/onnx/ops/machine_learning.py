@@ -1,8 +1,7 @@
-"""ai.onnx.ml: what stands before and behind models of classical machine learning, and linear ones. Trees: trees.py.
+"""Translations of ai.onnx.ml operators: linear models, feature preprocessing, and labels. Trees are in trees.py.
 
-Strings are no element type here. A classifier whose labels are strings gives each label's place among its classes, and
-the loaded model says in `classes` which names these are; ZipMap gives the scores as they are, one column a class, and
-not dictionaries.
+Tensors cannot hold strings. A classifier with string labels therefore returns class indices, whose labels are listed in
+the loaded model's `classes`. ZipMap returns scores with one column per class instead of dictionaries.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from ._compose import cast
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
 from .linear import matmul
 
-MOST_KEYS = 100_000  # of an encoder: each element is compared with each
+MOST_KEYS = 100_000  # Maximum number of keys of an encoder, which compares each element with each key.
 
 
 # --- linear models --------------------------------------------------------------------------------------------------
 def _linear(node: Node, results: int) -> Tensor:
-    """Rows times coefficients, plus intercepts, when there are any."""
+    """Multiply rows by the coefficients and add intercepts if present."""
     g, x = node.g, cast(node, rows_of(node), float32)
     coefficients = np.array(node.attribute("coefficients"), np.float32)
     if results < 1 or coefficients.size % results:
-        raise ShapeError(f"{coefficients.size} coefficients for {results} results")
+        raise ShapeError(f"the number of coefficients must be a multiple of {results} results, got {coefficients.size}")
     y = matmul(node, x, g.constant(np.ascontiguousarray(coefficients.reshape(results, -1).T)))
     intercepts = node.attribute("intercepts", None)
     return y if not intercepts else g.addition(y, g.constant(np.array(intercepts, np.float32)))
@@ -41,7 +40,7 @@ def linear_regressor(node: Node) -> Results:
 @operator("LinearClassifier", upto=1, domain=ML)
 def linear_classifier(node: Node) -> Results:
     g, transform = node.g, transform_of(node)
-    node.attribute("multi_class", 0)  # how it was trained
+    node.attribute("multi_class", 0)  # Describes how the model was trained, without effect on inference.
     numbers, names = labels_of(node, "classlabels_ints")
     labels = len(names or numbers or ())
     intercepts = node.attribute("intercepts", None)
@@ -51,7 +50,7 @@ def linear_classifier(node: Node) -> Results:
         place = g.squeeze(g.reduction_arg_maximum(scores, 1), [1])
         return [labelled(node, place, numbers, names), transformed(node, scores, transform)]
     if labels not in (0, 2):
-        raise ShapeError(f"{labels} labels for the score of one class, which takes two")
+        raise ShapeError(f"a classifier with a single score needs two class labels, got {labels}")
     place = g.squeeze(g.cast(g.greater_than(scores, 0.0), int64), [1])
     if not labels:
         return [place, scores if transform != "PROBIT" else transformed(node, scores, transform)]
@@ -61,7 +60,7 @@ def linear_classifier(node: Node) -> Results:
 # --- features -------------------------------------------------------------------------------------------------------
 @operator("Scaler", upto=1, domain=ML)
 def scaler(node: Node) -> Results:
-    """(x - offset) * scale."""
+    """Translate Scaler: (x - offset) * scale."""
     g, x = node.g, node.tensor(0)
     x = cast(node, x, float32)
     offset, scale = (
@@ -72,7 +71,7 @@ def scaler(node: Node) -> Results:
 
 @operator("Normalizer", upto=1, domain=ML)
 def normalizer(node: Node) -> Results:
-    """Rows divided by their largest element, by the sum of magnitudes, or by their length; rows of zeros stay."""
+    """Translate Normalizer, which divides rows by their maximum, L1 norm, or L2 norm; rows of zeros stay unchanged."""
     g, norm = node.g, node.attribute("norm", "MAX")
     x = cast(node, node.tensor(0), float32)
     axis = node.rank(x) - 1
@@ -81,11 +80,11 @@ def normalizer(node: Node) -> Results:
     elif norm == "L1":
         size = g.reduction_sum(g.absolute(x), axis)
     elif norm == "L2":
-        largest = g.reduction_maximum(g.absolute(x), axis)  # taken out, so that squares stay in range
+        largest = g.reduction_maximum(g.absolute(x), axis)  # Factored out so that squares do not overflow or underflow.
         safe = g.select(g.equal(largest, 0.0), 1.0, largest)
         size = g.multiplication(g.square_root(g.reduction_sum(g.square(g.division(x, safe)), axis)), safe)
     else:
-        raise GraphError(f"norm {norm!r} must be MAX, L1 or L2")
+        raise GraphError(f"norm must be MAX, L1, or L2, got {norm!r}")
     return g.select(g.equal(size, 0.0), x, g.division(x, size))
 
 
@@ -100,7 +99,7 @@ def binarizer(node: Node) -> Results:
 
 @operator("ArrayFeatureExtractor", upto=1, domain=ML)
 def array_feature_extractor(node: Node) -> Results:
-    """Elements of the last axis, by index; of a vector, as one row."""
+    """Translate ArrayFeatureExtractor, which gathers along the last axis; a vector is treated as one row."""
     g, x = node.g, node.tensor(0)
     x = x if node.rank(x) > 1 else g.expand_dims(x, 0)
     return g.gather(x, g.reshape(node.tensor(1), (-1,)), node.rank(x) - 1, out_of_range="error")
@@ -108,7 +107,7 @@ def array_feature_extractor(node: Node) -> Results:
 
 @operator("FeatureVectorizer", upto=1, domain=ML)
 def feature_vectorizer(node: Node) -> Results:
-    """Features side by side; of each operand at most as many as inputdimensions says."""
+    """Translate FeatureVectorizer, which concatenates features, cropped or padded to inputdimensions."""
     g, parts = node.g, []
     sizes = node.attribute("inputdimensions", None)
     for i in range(len(node.inputs)):
@@ -123,7 +122,7 @@ def feature_vectorizer(node: Node) -> Results:
 
 @operator("Imputer", upto=1, domain=ML)
 def imputer(node: Node) -> Results:
-    """Elements that have one value, or are NaN when that is, replaced by another, one for all or one a column."""
+    """Translate Imputer, which replaces a given value or NaN with one value for all columns or one per column."""
     g, x = node.g, node.tensor(0)
     suffix = "floats" if x.dtype.is_float else "int64s"
     given = np.array(node.attribute(f"imputed_value_{suffix}"), x.dtype.numpy)
@@ -136,11 +135,11 @@ def imputer(node: Node) -> Results:
 
 @operator("OneHotEncoder", upto=1, domain=ML)
 def one_hot_encoder(node: Node) -> Results:
-    """One more axis: 1 for the category that an element is. Others are all zeros, unless `zeros` says that none is."""
+    """Translate OneHotEncoder; elements outside the categories are encoded as zeros."""
     g, x = node.g, node.tensor(0)
     categories = node.attribute("cats_int64s", None)
     if not categories:
-        raise UnsupportedError("cats_strings: MPSGraph has no strings; encode categories as numbers")
+        raise UnsupportedError("cats_strings is not supported: encode categories as integers and use cats_int64s")
     node.attribute("zeros", 1)
     x = cast(node, x, int64)
     return g.cast(g.equal(g.expand_dims(x, node.rank(x)), g.constant(np.array(categories, np.int64))), float32)
@@ -148,10 +147,10 @@ def one_hot_encoder(node: Node) -> Results:
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 def _entries(node: Node, what: str) -> np.ndarray:
-    """Keys or values of an encoder: numbers from one of the attributes that may hold them."""
+    """Return the keys or values of an encoder from whichever attribute holds them."""
     if node.attribute(f"{what}_strings", None) is not None:
         raise UnsupportedError(
-            f"{what}_strings: MPSGraph has no strings; encode labels as numbers before the model, name them after it"
+            f"{what}_strings is not supported: encode labels as integers before the model and decode them after it"
         )
     tensor = node.attribute(f"{what}_tensor", None)
     if tensor is not None:
@@ -163,15 +162,19 @@ def _entries(node: Node, what: str) -> np.ndarray:
 
 @operator("LabelEncoder", upto=4, domain=ML)
 def label_encoder(node: Node) -> Results:
-    """Each element replaced by the value that stands beside it in a table, or by the default. From
-    version 4 on NaN is a key like others."""
+    """Translate LabelEncoder, which maps each key to its value and others to a default.
+
+    From version 4 on, NaN can be a key.
+    """
     g, x = node.g, node.tensor(0)
     if node.version < 2:
-        raise UnsupportedError("classes_strings: MPSGraph has no strings; encode labels as numbers")
+        raise UnsupportedError("classes_strings is not supported: encode labels as integers")
     keys, values = _entries(node, "keys"), _entries(node, "values")
     if len(keys) != len(values) or not 0 < len(keys) <= MOST_KEYS:
-        raise ShapeError(f"{len(keys)} keys and {len(values)} values; there must be as many, at most {MOST_KEYS}")
-    node.attribute("default_string", "")  # of another kind than the values
+        raise ShapeError(
+            f"keys and values must have the same length, between 1 and {MOST_KEYS}, got {len(keys)} and {len(values)}"
+        )
+    node.attribute("default_string", "")  # Values are numeric, so this default is unused.
     default: Any = (
         node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
     )
@@ -184,19 +187,21 @@ def label_encoder(node: Node) -> Results:
         same = g.logical_or(same, g.logical_and(g.is_nan(beside), g.constant(np.isnan(keys))))
     last = node.rank(x)
     hits = g.cast(same, float32)
-    place = g.squeeze(g.reduction_arg_maximum(hits, last), [last])  # of the first that is the same
+    place = g.squeeze(g.reduction_arg_maximum(hits, last), [last])  # Index of the first matching key.
     found = g.squeeze(g.greater_than(g.reduction_maximum(hits, last), 0.0), [last])
     return g.select(found, g.gather(g.constant(values), place, 0), g.constant(default, dtype=DType(str(values.dtype))))
 
 
 @operator("ZipMap", upto=1, domain=ML)
 def zip_map(node: Node) -> Results:
-    """The scores themselves, a column for each class; which class is which, the loaded model says in `classes`."""
+    """Translate ZipMap to its scores, with one column per class listed in the loaded model's `classes`."""
     scores = node.g.identity(rows_of(node))
     numbers, names = labels_of(node, "classlabels_int64s")
     labels: list[Any] = list(names or numbers or ())
     columns = node.dims(scores)[1]
     if columns >= 0 and columns != len(labels):
-        raise ShapeError(f"{len(labels)} labels for {columns} columns of scores {scores.shape}")
+        raise ShapeError(
+            f"scores of shape {scores.shape} need {columns} class labels, one per column, got {len(labels)}"
+        )
     node.importer.enter_classes(scores, labels)
     return scores

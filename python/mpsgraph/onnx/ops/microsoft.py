@@ -1,7 +1,7 @@
-"""com.microsoft: what ONNX Runtime's optimisers make of activations, products, convolutions and normalisations.
+"""Translations of com.microsoft operators, which ONNX Runtime's optimizer creates by fusing ONNX operators.
 
-They are several of ONNX's operators in one; here they are these again, and the compiler fuses what it can. Attention
-and 8-bit integers have files of their own: microsoft_attention.py, microsoft_quantized.py.
+They are expanded again, and mpsgraph's compiler applies its own fusion. Attention and 8-bit operators are in
+microsoft_attention.py and microsoft_quantized.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .normalizations import normalized
 
 # --- activations ----------------------------------------------------------------------------------------------------
 def _gelu(node: Node, x: Tensor, by_tanh: bool = False) -> Tensor:
-    """x times the normal distribution's share below x, or the tanh that is near it."""
+    """Return GELU of x, exactly by erf or approximately by tanh."""
     g = node.g
     if by_tanh:
         cube = g.multiplication(g.square(x), x)
@@ -49,7 +49,7 @@ def quick_gelu(node: Node) -> Results:
 
 @operator("BiasSplitGelu", upto=1, domain=MICROSOFT)
 def bias_split_gelu(node: Node) -> Results:
-    """Half of the channels, each times the GeLU of its partner in the other half."""
+    """Translate BiasSplitGelu: the first half of the channels times GELU of the second half."""
     x = _sum(node, 0, 1)
     left, right = node.g.split(x, 2, node.rank(x) - 1)
     return node.g.multiplication(left, _gelu(node, right))
@@ -61,7 +61,7 @@ def bias_add(node: Node) -> Results:
 
 
 def _sum(node: Node, *places: int) -> Tensor:
-    """Those of the operands that are given, added up."""
+    """Return the sum of the operands that are present."""
     result = node.tensor(places[0])
     for i in places[1:]:
         result = node.g.addition(result, node.tensor(i)) if node.has(i) else result
@@ -69,7 +69,7 @@ def _sum(node: Node, *places: int) -> Tensor:
 
 
 def activated(node: Node, x: Tensor, name: str, numbers: Sequence[float]) -> Tensor:
-    """x after an activation that stands in a fused node's attributes, with its numbers."""
+    """Apply the activation named in a fused node's attributes, with its parameters."""
     g = node.g
 
     def number(i: int, default: float) -> float:
@@ -91,13 +91,13 @@ def activated(node: Node, x: Tensor, name: str, numbers: Sequence[float]) -> Ten
         "Gelu": lambda: _gelu(node, x),
     }  # fmt: skip
     if name not in functions:
-        raise UnsupportedError(f"activation {name!r}: known are {', '.join(k for k in functions if k)}")
+        raise UnsupportedError(f"activation must be one of {', '.join(k for k in functions if k)}, got {name!r}")
     return functions[name]()
 
 
-# --- products and convolutions --------------------------------------------------------------------------------------
+# --- matmul and convolutions ----------------------------------------------------------------------------------------
 def _turned(node: Node, x: Tensor, last: bool, batch: bool) -> Tensor:
-    """A product's operand with its last two axes exchanged, or its first axis moved before the last one."""
+    """Transpose an operand of a matmul: swap its last two axes, or move its first axis before the last one."""
     g, rank = node.g, node.rank(x)
     if batch:
         x = g.transpose(x, [*range(1, rank - 1), 0, rank - 1])
@@ -121,7 +121,7 @@ def fused_matmul(node: Node) -> Results:
 
 
 def _activation(node: Node) -> tuple[str, list[float]]:
-    """The name of an activation and its numbers, as FusedGemm's attributes have them."""
+    """Return the name and parameters of FusedGemm's activation."""
     names = [f"activation_{name}" for name in ("alpha", "beta", "gamma")]
     return node.attribute("activation", ""), [node.attribute(name) for name in names if node.has_attribute(name)]
 
@@ -139,15 +139,18 @@ def fused_gemm(node: Node) -> Results:
 
 @operator("FusedConv", upto=1, domain=MICROSOFT)
 def fused_convolution(node: Node) -> Results:
-    """A convolution, its bias, something added to it, and an activation."""
+    """Translate FusedConv: a convolution with bias, an addition, and an activation."""
     y = with_bias(node, convolution(node, node.tensor(0), node.tensor(1)), 2)
     y = node.g.addition(y, node.tensor(3)) if node.has(3) else y
     return activated(node, y, node.attribute("activation", ""), node.attribute("activation_params", []))
 
 
-# --- normalisations -------------------------------------------------------------------------------------------------
+# --- normalizations -------------------------------------------------------------------------------------------------
 def _layer_normalized(node: Node, x: Tensor, gamma: int, beta: int | None, simplified: bool) -> list[Tensor]:
-    """Result, mean (of a simplified one: the inverse), and inverse deviation, over the last axis, in float32."""
+    """Normalize x over its last axis in float32. Return the result, mean, and inverse standard deviation.
+
+    The simplified normalization has no mean, and returns the inverse in its place.
+    """
     g, wide, axes = node.g, in_float32(node, x), [node.rank(x) - 1]
     epsilon = node.attribute("epsilon", 1e-12)
     if simplified:
@@ -173,12 +176,12 @@ def skip_simplified_layer_normalization(node: Node) -> Results:
     return [*_layer_normalized(node, x, 2, None, True), x]
 
 
-@operator("SimplifiedLayerNormalization", upto=1)  # ONNX Runtime keeps it in ONNX's own domain
+@operator("SimplifiedLayerNormalization", upto=1)  # ONNX Runtime adds this one to the standard ONNX domain.
 @operator("SimplifiedLayerNormalization", upto=1, domain=MICROSOFT)
 def simplified_layer_normalization(node: Node) -> Results:
     x = node.tensor(0)
     if node.axis(x, node.attribute("axis", -1)) != node.rank(x) - 1:
-        raise UnsupportedError("axis: a simplified layer normalization over more than the last axis")
+        raise UnsupportedError("axis: SimplifiedLayerNormalization is supported only over the last axis")
     node.attribute("stash_type", 1)
     node.attribute("epsilon", 1e-5)
     y, _, inverse = _layer_normalized(node, x, 1, None, True)
@@ -187,7 +190,10 @@ def simplified_layer_normalization(node: Node) -> Results:
 
 @operator("EmbedLayerNormalization", upto=1, domain=MICROSOFT)
 def embed_layer_normalization(node: Node) -> Results:
-    """Rows for words, positions and segments added up and normalised; how many of each row's words count; the sum."""
+    """Translate EmbedLayerNormalization: normalized sum of word, position, and segment embeddings.
+
+    Also returns the number of unmasked words per row, and the sum before normalization.
+    """
     g, ids = node.g, node.tensor(0)
     x = g.gather(node.tensor(2), ids, 0, out_of_range="error")
     table = node.tensor(3)
@@ -198,7 +204,7 @@ def embed_layer_normalization(node: Node) -> Results:
         positions = g.slice(table, [0, 0], node.joined([length, node.size(table, 1)]))
     x = g.addition(x, positions)
     if node.has(1) != node.has(4):
-        raise GraphError("segment_ids and segment_embedding stand together")
+        raise GraphError("segment_ids and segment_embedding must be given together, but one of them is missing")
     if node.has(1):
         x = g.addition(x, g.gather(node.tensor(4), node.tensor(1), 0, out_of_range="error"))
     y = _layer_normalized(node, x, 5, 6, False)[0]

@@ -1,4 +1,4 @@
-"""com.microsoft: attention as ONNX Runtime's optimisers write it, on the graph's own operation for it."""
+"""Translations of com.microsoft attention operators to scaled_dot_product_attention."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from ._compose import cast, folded
 
 
 def _heads(node: Node, x: Tensor, count: int) -> Tensor:
-    """(batch, steps, count * size) as (batch, count, steps, size)."""
+    """Reshape (batch, steps, count * size) to (batch, count, steps, size)."""
     size = node.size(x, 2)
     if size % count:
-        raise ShapeError(f"{size} channels of {x.shape} cannot be cut into {count} heads")
+        raise ShapeError(f"the last axis of {x.shape} must be divisible by num_heads={count}, got size {size}")
     parts = node.reshape(x, [node.dim(x, 0), node.dim(x, 1), count, size // count])
     return node.g.transpose(parts, [0, 2, 1, 3])
 
 
 def _joined_heads(node: Node, x: Tensor) -> Tensor:
-    """(batch, heads, steps, size) as (batch, steps, heads * size)."""
+    """Reshape (batch, heads, steps, size) to (batch, steps, heads * size)."""
     turned = node.g.transpose(x, [0, 2, 1, 3])
     return node.reshape(turned, [node.dim(x, 0), node.dim(x, 2), node.size(x, 1) * node.size(x, 3)])
 
 
 def _places(node: Node, x: Tensor, axis: int) -> Tensor:
-    """0, 1, 2, ... as many as an axis of x is long, as int32."""
+    """Return the indices 0, 1, 2, ... along an axis of x as int32."""
     return node.g.cast(node.g.coordinate_along_axis(0, node.joined([node.dim(x, axis)])), int32)
 
 
 def _added(node: Node, allowed: Tensor, like: Tensor) -> Tensor:
-    """What is added to scores: nothing where a key takes part, the filter's value elsewhere."""
+    """Return an additive mask with 0 for allowed keys and the node's mask_filter_value elsewhere."""
     value = node.attribute("mask_filter_value", -10000.0)
     g = node.g
     return g.select(allowed, g.constant(0.0, dtype=like.dtype), g.constant(value, dtype=like.dtype))
 
 
 def _causal(node: Node, q: Tensor, k: Tensor) -> Tensor:
-    """No query sees keys behind its own place; the last query has the last key's."""
+    """Return an additive mask that hides keys after the query's position, aligning the last query with the last key."""
     g = node.g
     before = g.subtraction(_length(node, k), _length(node, q))
     rows = g.addition(g.expand_dims(_places(node, q, 2), 1), before)
@@ -48,13 +48,13 @@ def _causal(node: Node, q: Tensor, k: Tensor) -> Tensor:
 
 
 def _length(node: Node, x: Tensor) -> Tensor:
-    """How many steps there are, as int32 of rank 0."""
+    """Return the number of steps as an int32 scalar."""
     size, g = node.dim(x, 2), node.g
     return g.reshape(g.cast(size, int32), ()) if isinstance(size, Tensor) else g.constant(size, dtype=int32)
 
 
 def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
-    """Operand i, a mask in one of its forms, as what is added to the scores (batch, heads, queries, keys)."""
+    """Return operand i, a mask in any of its forms, as an additive mask (batch, heads, queries, keys)."""
     if not node.has(i):
         return None
     g, mask = node.g, node.tensor(i)
@@ -63,23 +63,25 @@ def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
         mask = cast(node, mask, int32)
         keys = g.expand_dims(_places(node, k, 2), 0)
         length = node.dims(mask)[0]
-        if length == batch or length < 0 or batch < 0:  # how many keys each row has
+        if length == batch or length < 0 or batch < 0:  # The number of keys per row.
             allowed = g.less_than(keys, g.expand_dims(mask, 1))
-        elif length == 2 * batch:  # where they end, and where they begin
+        elif length == 2 * batch:  # The ends and the starts of the keys per row.
             ends, starts = (g.expand_dims(part, 1) for part in g.split(mask, 2, 0))
             allowed = g.logical_and(g.less_than(keys, ends), g.greater_than_or_equal_to(keys, starts))
         else:
-            raise UnsupportedError(f"a mask {mask.shape} for a batch of {batch}")
+            raise UnsupportedError(
+                f"a mask of rank 1 must have {batch} or {2 * batch} elements for a batch of {batch}, got {mask.shape}"
+            )
         allowed = g.expand_dims(allowed, [1, 2])
     elif rank in (2, 3):
         allowed = g.expand_dims(g.not_equal(mask, 0), [1, 2] if rank == 2 else [1])
     else:
-        raise UnsupportedError(f"a mask of rank {rank}")
+        raise UnsupportedError(f"a mask must have rank 1, 2, or 3, got rank {rank}")
     return _added(node, allowed, q)
 
 
 def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | None]) -> Tensor:
-    """(batch, queries, heads * size)."""
+    """Return the attention of shape (batch, queries, heads * size)."""
     given = [cast(node, m, q.dtype) for m in masks if m is not None]
     if node.attribute("unidirectional", 0):
         given.append(_causal(node, q, k))
@@ -90,10 +92,12 @@ def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | 
 
 @operator("Attention", upto=1, domain=MICROSOFT)
 def attention(node: Node) -> Results:
-    """Queries, keys and values from one product; keys and values behind those of the past."""
+    """Translate Attention, which computes queries, keys, and values with one matmul and appends keys and values to the
+    past.
+    """
     g, x, weights, heads = node.g, node.tensor(0), node.tensor(1), node.attribute("num_heads")
     if node.attribute("do_rotary", 0) or node.attribute("past_present_share_buffer", 0):
-        raise UnsupportedError("attention with do_rotary or past_present_share_buffer")
+        raise UnsupportedError("Attention with do_rotary or past_present_share_buffer is not supported")
     node.attribute("rotary_embedding_dim", 0)
     product = g.matrix_multiplication(x, weights)
     product = g.addition(product, node.tensor(2)) if node.has(2) else product
@@ -113,16 +117,16 @@ def multi_head_attention(node: Node) -> Results:
     g, heads, x = node.g, node.attribute("num_heads"), node.tensor(0)
     for i in (8, 9):
         if node.has(i):
-            raise UnsupportedError("attention with past_sequence_length or cache_indirection")
-    if node.rank(x) == 5:  # (batch, steps, heads, 3, size)
+            raise UnsupportedError("MultiHeadAttention with past_sequence_length or cache_indirection is not supported")
+    if node.rank(x) == 5:  # Shape (batch, steps, heads, 3, size).
         q, k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(x, 3, 3))
-    elif node.has(1) and node.rank(node.tensor(1)) == 5:  # (batch, steps, heads, 2, size)
+    elif node.has(1) and node.rank(node.tensor(1)) == 5:  # Shape (batch, steps, heads, 2, size).
         q = _heads(node, x, heads)
         k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(node.tensor(1), 2, 3))
     elif node.has(1) and node.has(2):
         q, k, v = (t if node.rank(t) == 4 else _heads(node, t, heads) for t in (x, node.tensor(1), node.tensor(2)))
     else:
-        raise GraphError("key and value are missing, and the query does not hold them")
+        raise GraphError("key and value are required unless they are packed into the query")
     if node.has(3):
         sizes = [node.size(t, 1) * node.size(t, 3) for t in (q, k, v)]
         bias = [g.transpose(g.reshape(part, (1, 1, heads, -1)), [0, 2, 1, 3])
@@ -137,11 +141,11 @@ def multi_head_attention(node: Node) -> Results:
 
 @operator("RotaryEmbedding", upto=1, domain=MICROSOFT)
 def rotary_embedding(node: Node) -> Results:
-    """Pairs of channels turned by an angle that grows with the position; sine and cosine come from tables."""
+    """Translate RotaryEmbedding, which rotates pairs of channels by position-dependent angles from cached tables."""
     g, x = node.g, node.tensor(0)
     positions, cosines, sines = (node.tensor(i) for i in (1, 2, 3))
     if node.attribute("is_packed_batching", 0):
-        raise UnsupportedError("rotary embedding with is_packed_batching")
+        raise UnsupportedError("RotaryEmbedding with is_packed_batching is not supported")
     node.attribute("scale", 1.0)
     heads, part = node.attribute("num_heads", 0), node.attribute("rotary_embedding_dim", 0)
     flat = node.rank(x) == 3
@@ -149,7 +153,7 @@ def rotary_embedding(node: Node) -> Results:
         heads = heads or node.size(x, 2) // (part or 2 * node.size(cosines, 1))
         x = _heads(node, x, heads)
     part = part or node.size(x, 3)
-    if node.dims(positions) == (1,) or node.rank(positions) == 1:  # where the first step stands
+    if node.dims(positions) == (1,) or node.rank(positions) == 1:  # The position of the first step.
         first = g.reshape(cast(node, positions, int32), ())
         positions = g.expand_dims(g.addition(_places(node, x, 2), first), 0)
     cosine, sine = (g.expand_dims(g.gather(t, positions, 0, out_of_range="error"), 1) for t in (cosines, sines))

@@ -1,7 +1,7 @@
-"""com.microsoft: operators on 8-bit integers with scales and zero points, as ONNX Runtime's quantiser writes them.
+"""Translations of com.microsoft operators on 8-bit integers, as written by ONNX Runtime's quantizer.
 
-Products of integers are summed exactly and scaled once. Everything else is computed in float32 between a
-dequantization and a quantization, which the compiler makes integer kernels of where it can.
+Integer products are summed exactly and scaled once. Everything else is computed in float32 between dequantization and
+quantization, which the compiler fuses into integer kernels where possible.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from .recurrent_integers import LayersOfIntegers
 
 
 def _real(node: Node, x: Tensor, scale: int, zero: int) -> Tensor:
-    """Integers as real numbers; operands `scale` and `zero` are one number each."""
+    """Dequantize x with the scalar operands at indices `scale` and `zero`."""
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
     return g.dequantize(x, g.reshape(node.tensor(scale), ()), point)
 
 
 def _integers(node: Node, x: Tensor, scale: int, zero: int, dtype: DType) -> Tensor:
-    """Real numbers as integers, rounded to even and kept within the type."""
+    """Quantize x with rounding to even and saturation, with the scalar operands at indices `scale` and `zero`."""
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
     return g.quantize(cast(node, x, float32), g.reshape(node.tensor(scale), ()), point, dtype=dtype)
 
 
 def _with_one(node: Node, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of operand 0: integers with scale 1 and zero point 2, as integers with those at 3 and 4."""
+    """Apply a function to dequantized operand 0 (scale 1, zero point 2) and quantize the result (scale 3, zero point
+    4).
+    """
     x = node.tensor(0)
     return _integers(node, function(_real(node, x, 1, 2)), 3, 4, x.dtype)
 
@@ -54,7 +56,8 @@ def quantized_leaky_relu(node: Node) -> Results:
 def quantized_softmax(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", -1))
-    if node.attribute("opset", 13) < 13 and axis != node.rank(x) - 1:  # then over all axes from there on
+    # Before opset 13, softmax covers all axes from this one on.
+    if node.attribute("opset", 13) < 13 and axis != node.rank(x) - 1:
         shape = [node.dim(x, a) for a in range(node.rank(x))]
         flat = g.softmax(g.flatten2d(_real(node, x, 1, 2), axis), 1)
         return _integers(node, node.reshape(flat, shape), 3, 4, x.dtype)
@@ -71,7 +74,7 @@ def quantized_mean(node: Node) -> Results:
 
 
 def _channels_second(node: Node, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """function(x) where the node may have its channels last."""
+    """Apply a function with channels first, transposing x and the result if the node has channels last."""
     if not node.attribute("channels_last", 0):
         return function(x)
     g, rank = node.g, node.rank(x)
@@ -113,7 +116,7 @@ def quantized_where(node: Node) -> Results:
 
 @operator("QLinearConcat", upto=1, domain=MICROSOFT)
 def quantized_concat(node: Node) -> Results:
-    """Operands from 2 on are a tensor, its scale and its zero point each."""
+    """Translate QLinearConcat, whose operands from index 2 on are triples of tensor, scale, and zero point."""
     places = range(2, len(node.inputs), 3)
     parts = [_real(node, node.tensor(i), i + 1, i + 2) for i in places]
     joined = node.g.concat(parts, node.axis(parts[0], node.attribute("axis")))
@@ -140,14 +143,17 @@ def quantized_convolution_of_either_layout(node: Node) -> Results:
     return _channels_second(node, convolved, node.tensor(0))
 
 
-# --- products -------------------------------------------------------------------------------------------------------
+# --- matmul ---------------------------------------------------------------------------------------------------------
 def _one_or_columns(node: Node, x: Tensor) -> Tensor:
     return node.g.reshape(x, ()) if x.shape == (1,) else x
 
 
 @operator("QGemm", upto=1, domain=MICROSOFT)
 def quantized_gemm(node: Node) -> Results:
-    """alpha A B + C; C is in units of both scales. Without a scale of its own the result is real."""
+    """Translate QGemm: alpha A B + C, with C in units of the product of both scales.
+
+    Without an output scale, the result is real.
+    """
     g = node.g
     a, b = node.tensor(0), node.tensor(3)
     a = g.swap_axes(a, 0, 1) if node.attribute("transA", 0) else a
@@ -171,11 +177,11 @@ def integer_product_to_real(node: Node) -> Results:
 
 @operator("DynamicQuantizeMatMul", upto=1, domain=MICROSOFT)
 def dynamically_quantized_product(node: Node) -> Results:
-    """A is made uint8 by its own range, as DynamicQuantizeLinear does it."""
+    """Translate DynamicQuantizeMatMul, which quantizes A to uint8 by its range like DynamicQuantizeLinear."""
     g = node.g
     quantize = function_of("", "DynamicQuantizeLinear", 11)
     if quantize is None:
-        raise UnsupportedError("DynamicQuantizeLinear is missing")
+        raise UnsupportedError("DynamicQuantizeLinear is not supported by mpsgraph")
     results = quantize(WithOperands(node, {}, 1, "DynamicQuantizeLinear"))
     a, scale, zero = (t for t in results if isinstance(t, Tensor))  # type: ignore[union-attr]
     sums = matmul_of_bytes(node, a, zero, node.tensor(1), node.optional(3))
@@ -186,8 +192,11 @@ def dynamically_quantized_product(node: Node) -> Results:
 
 @operator("DynamicQuantizeLSTM", upto=1, domain=MICROSOFT)
 def dynamically_quantized_lstm(node: Node) -> Results:
-    """An LSTM with 8-bit weights, on integers where its steps are the graph's own; with peepholes, clipped or coupled
-    gates or other activations the weights become real numbers and so does everything else."""
+    """Translate DynamicQuantizeLSTM, an LSTM with 8-bit weights.
+
+    It is computed on integers if the graph's LSTM supports its gates. With peepholes, clipping, coupled gates, or other
+    activations, the weights are dequantized and everything is computed in float32.
+    """
     g = node.g
     of_lstm = WithOperands(node, {}, 8, "LSTM")
     activations = known_activations(of_lstm)
@@ -195,7 +204,7 @@ def dynamically_quantized_lstm(node: Node) -> Results:
         return LayersOfIntegers(WithOperands(node, {}, 12, "LSTM"), activations).outputs()
     lstm = function_of("", "LSTM", 22)
     if lstm is None:
-        raise GraphError("LSTM is missing")
+        raise GraphError("LSTM is not supported by mpsgraph")
     weights = {}
     for i, scale in ((1, 8), (2, 10)):
         shape = node.shape(node.tensor(scale))
@@ -204,5 +213,5 @@ def dynamically_quantized_lstm(node: Node) -> Results:
         if node.has(scale + 1):
             whole = g.subtraction(whole, g.reshape(cast(node, node.tensor(scale + 1), int32), wide))
         real = g.multiplication(g.cast(whole, float32), g.reshape(node.tensor(scale), wide))
-        weights[i] = g.swap_axes(real, 1, 2)  # gates first, as LSTM has them
+        weights[i] = g.swap_axes(real, 1, 2)  # LSTM expects the gates first.
     return lstm(WithOperands(node, weights, 8, "LSTM"))

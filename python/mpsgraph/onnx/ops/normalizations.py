@@ -1,4 +1,4 @@
-"""Normalisations: over a batch, a layer, groups, neighbours; by mean and variance, by norms."""
+"""Translations of normalizations: batch, layer, group, local response, and by norms."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .reductions import norm2
 
 
 def _wide(node: Node, x: Tensor, stash: DType) -> Tensor:
-    """x in the type that the node computes in, at least float32."""
+    """Convert x to the dtype used for computation, at least float32."""
     x = in_float32(node, x)
     return cast(node, x, stash) if x.dtype.itemsize < stash.itemsize else x
 
 
 def normalized(node: Node, x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(x - mean) / sqrt(variance + epsilon) over axes; mean; 1 / sqrt(variance + epsilon)."""
+    """Normalize x over axes. Return the result, the mean, and 1 / sqrt(variance + epsilon)."""
     g = node.g
     mean = g.mean(x, axes)
     centred = g.subtraction(x, mean)
@@ -37,7 +37,7 @@ def batch_normalization(node: Node) -> Results:
         training = len([o for o in node.outputs if o]) > 1 or (node.version < 7 and not tested)
     epsilon, momentum = node.attribute("epsilon", 1e-5), node.attribute("momentum", 0.9)
     if not node.attribute("spatial", 1):
-        raise ShapeError("spatial=0, a mean for each position, is not read")
+        raise ShapeError("spatial=0, with separate statistics per position, is not supported")
     results: list[Tensor | None] = []
     if training:
         axes = [i for i in range(node.rank(x)) if i != 1]
@@ -47,11 +47,13 @@ def batch_normalization(node: Node) -> Results:
         for old, new in ((g.read(mean) if mean.operation.kind == "variable" else mean, now), (variance, spread)):
             moved = g.addition(g.multiplication(in_float32(node, old), momentum), g.multiplication(new, 1 - momentum))
             results.append(cast(node, moved, old.dtype))
-        if node.version < 14:  # what a backward pass would need; it is derived here
+        # Saved statistics for a backward pass, which mpsgraph's automatic differentiation does not need.
+        if node.version < 14:
             results += [cast(node, now, mean.dtype), cast(node, spread, variance.dtype)]
         mean, variance = now, spread
     kind = x.dtype
-    if any(t.dtype != kind for t in (mean, variance, scale, bias)):  # statistics of float32 beside a half type
+    # The statistics may be float32 with a float16 or bfloat16 input.
+    if any(t.dtype != kind for t in (mean, variance, scale, bias)):
         x = in_float32(node, x)
     mean, variance, scale, bias = (node.by_channel(cast(node, t, x.dtype), x) for t in (mean, variance, scale, bias))
     return [cast(node, g.normalization(x, mean, variance, scale, bias, epsilon), kind), *results]
@@ -95,11 +97,11 @@ def group_normalization(node: Node) -> Results:
     groups = node.attribute("num_groups")
     shape = [node.dim(x, axis) for axis in range(node.rank(x))]
     if groups < 1 or node.size(x, 1) % groups:
-        raise ShapeError(f"{node.size(x, 1)} channels cannot be cut into {groups} groups")
+        raise ShapeError(f"the number of channels must be divisible by num_groups={groups}, got {node.size(x, 1)}")
     wide = _wide(node, node.reshape(x, [shape[0], groups, -1]), node.dtype_attribute("stash_type", 1))
     y, _, _ = normalized(node, wide, [2], node.attribute("epsilon", 1e-5))
     scale, bias = (cast(node, node.tensor(i), wide.dtype) for i in (1, 2))
-    if node.version < 21:  # one number a group
+    if node.version < 21:  # One scale and bias per group.
         y = g.addition(g.multiplication(y, g.reshape(scale, [1, -1, 1])), g.reshape(bias, [1, -1, 1]))
         return cast(node, node.reshape(y, shape), x.dtype)
     y = node.reshape(y, shape)
@@ -109,7 +111,7 @@ def group_normalization(node: Node) -> Results:
 
 @operator("LRN", upto=13)
 def local_response_normalization(node: Node) -> Results:
-    """x / (bias + alpha / size * the sum of squares over neighbouring channels) ^ beta."""
+    """Translate LRN: x / (bias + alpha / size * sum of squares over neighboring channels) ^ beta."""
     return widely(node, node.tensor(0), lambda x: _with_neighbours(node, x))
 
 
@@ -140,10 +142,10 @@ def mean_variance_normalization(node: Node) -> Results:
 
 @operator("LpNormalization", upto=22)
 def lp_normalization(node: Node) -> Results:
-    """x / its norm along an axis; zeros where the norm is zero."""
+    """Translate LpNormalization: x divided by its norm along an axis, or zeros where the norm is zero."""
     g, axes, p = node.g, [node.axis(node.tensor(0), node.attribute("axis", -1))], node.attribute("p", 2)
     if p not in (1, 2):
-        raise GraphError(f"p {p} must be 1 or 2")
+        raise GraphError(f"p must be 1 or 2, got {p}")
 
     def of(x: Tensor) -> Tensor:
         norm = norm2(node, x, axes) if p == 2 else g.reduction_sum(g.absolute(x), axes)

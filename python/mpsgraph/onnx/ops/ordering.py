@@ -1,4 +1,4 @@
-"""Orders: the largest elements, running sums and products, and what is left when everything stands once."""
+"""Translations of top-k, cumulative operations, and unique."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import as_vectors, cast
 
-MOST_KEYS = 10_000  # of one slice, that unique ones are sorted by
+MOST_KEYS = 10_000  # Maximum number of elements of a slice by which unique slices are sorted.
 
 
 @operator("TopK", upto=24)
@@ -15,7 +15,7 @@ def top_k(node: Node) -> Results:
     g = node.g
     (x,) = as_vectors(node, node.tensor(0))
     axis = node.axis(x, node.attribute("axis", -1))
-    node.without_effect("sorted")  # any order would do
+    node.without_effect("sorted")  # Without sorting, any order is allowed.
     k: int | Tensor = node.attribute("k") if node.version < 10 else _one(node, 1)
     method = g.top_k if node.attribute("largest", 1) else g.bottom_k
     values, indices = method(x, k, axis)
@@ -25,11 +25,11 @@ def top_k(node: Node) -> Results:
 
 
 def _one(node: Node, i: int) -> int | Tensor:
-    """Operand i of one element: as an int, or as a tensor of rank 0 when only a run knows it."""
+    """Return operand i with one element, as an int if it is known and as a scalar tensor otherwise."""
     g, known = node.g, node.known_ints(i)
     if known:
         return known[0]
-    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)  # what is too large stays so
+    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)  # Out-of-range values saturate.
     return g.reshape(g.cast(bounded, int32), ())
 
 
@@ -45,9 +45,9 @@ def cumulative(node: Node) -> Results:
 
 @operator("Unique", upto=28)
 def unique(node: Node) -> Results:
-    """Sorted, an element that differs from the one before it is new; stable sorting makes the first of its kind lead.
+    """Translate Unique by marking each element that differs from its predecessor in sorted order.
 
-    Slices are sorted by their last elements, then by those before, up to the first.
+    Stable sorting puts the first occurrence in front. Slices are sorted by their elements from the last to the first.
     """
     g, x = node.g, node.tensor(0)
     axis = node.attribute("axis", None)
@@ -58,23 +58,25 @@ def unique(node: Node) -> Results:
     flat = g.flatten2d(rows, 1) if node.rank(x) > 1 else g.expand_dims(rows, 1)
     count = node.dim(flat, 0)
     if node.size(flat, 1) > MOST_KEYS:
-        raise UnsupportedError(f"unique slices of {node.size(flat, 1)} elements: at most {MOST_KEYS} are compared")
+        raise UnsupportedError(
+            f"unique slices are supported for at most {MOST_KEYS} elements per slice, got {node.size(flat, 1)}"
+        )
     order = g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
     for column in range(node.size(flat, 1) - 1, -1, -1):
         keys = g.squeeze(g.slice_axis(flat, 1, column, 1), [1])
-        if keys.dtype.is_float:  # -0 stands among zeros
+        if keys.dtype.is_float:  # Treat -0 and 0 as equal.
             keys = g.select(g.equal(keys, 0.0), 0.0, keys)
         order = g.gather(order, g.arg_sort(g.gather(keys, order, 0), 0), 0)
     ordered = g.gather(flat, order, 0)
     before, behind = g.slice(ordered, [0, 0], [-1, 0], end_mask=2), g.slice(ordered, [1, 0], [0, 0], end_mask=3)
     differs = g.squeeze(g.reduction_or(g.not_equal(before, behind), 1), [1])
     new = g.slice(g.concat([g.constant([True]), differs], 0), [0], node.joined([count]))
-    leaders = g.squeeze(g.non_zero_indices(new), [1])  # places in the sorted order
+    leaders = g.squeeze(g.non_zero_indices(new), [1])  # Positions in sorted order.
     first = g.gather(order, leaders, 0)
     group = g.subtraction(g.cumulative_sum(g.cast(new, int32), 0), 1)
     edges = g.concat([leaders, g.shape_of(order)], 0)
     counts = g.subtraction(g.slice(edges, [1], [0], end_mask=1), g.slice(edges, [0], [-1]))
-    if not node.attribute("sorted", 1):  # by first occurrence
+    if not node.attribute("sorted", 1):  # In order of first occurrence.
         by_place = g.arg_sort(first, 0)
         first, counts = g.gather(first, by_place, 0), g.gather(counts, by_place, 0)
         group = g.gather(g.arg_sort(by_place, 0), group, 0)

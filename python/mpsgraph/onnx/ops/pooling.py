@@ -1,4 +1,4 @@
-"""Pools: the largest, the mean or the norm of what lies in a window."""
+"""Translations of maximum, average, and Lp pooling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pool = Callable[..., Any]
 
 
 def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
-    """With ceil_mode, the padding behind as wide as the last window needs."""
+    """Extend the trailing padding to cover the last window if ceil_mode is set."""
     if node.attribute("ceil_mode", 0) and window.style is None:
         if _is_ceil_of_open_sizes(node, x, window):
             window.after = [a + s - 1 for a, s in zip(window.after, window.strides, strict=True)]
@@ -32,20 +32,22 @@ def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
 
 
 def _is_ceil_of_open_sizes(node: Node, x: Tensor, window: Window) -> bool:
-    """Are sizes open, and does a stride less one of padding make the same windows whatever they are? It does where none
-    can begin in the padding behind."""
+    """Return whether padding by stride - 1 implements ceil_mode for dynamic sizes.
+
+    It does if no window can begin in the trailing padding.
+    """
     sides = zip(window.after, window.strides, window.reach, strict=True)
     return min(node.dims(x)[2:]) < 0 and all(a + s <= r for a, s, r in sides)
 
 
 def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **more: Any) -> Any:
-    """One pool over a plane or, with more axes, over the last four: (x, kernel, strides, ...)."""
+    """Apply a pooling method over a plane or, with more axes, over the last four axes."""
     steps: dict[str, Any] = {"dilations": pair(window.dilations, 1), **more}
     if len(window.kernel) <= 2:
         layout = {"padding": padding_of(window), "data_layout": "NCHW"}
         return plane(planar(node, x), pair(window.kernel, 1), pair(window.strides, 1), **steps, **layout)
     if len(window.kernel) > 4:
-        raise UnsupportedError(f"a pool over {len(window.kernel)} spatial axes")
+        raise UnsupportedError(f"pooling over {len(window.kernel)} spatial axes is not supported; at most 4 are")
     lead = [1] * (4 - len(window.kernel))
     steps["dilations"] = [*lead, *window.dilations]
     padding = padding_of(window, len(lead))
@@ -53,7 +55,7 @@ def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **m
 
 
 def sum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
-    """The sum of each window, of which padding is zeros."""
+    """Return the sum of each window, with zeros for padding."""
     total = _mean(node, x, window, True)
     return node.g.multiplication(total, float(math.prod(window.kernel)))
 
@@ -68,7 +70,7 @@ def _mean(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
 def max_pool(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     window = _with_ceil(node, x, window_of(node, x, node.attribute("kernel_shape")))
-    node.without_effect("storage_order")  # where no indices are wanted
+    node.without_effect("storage_order")  # The attribute matters only for indices.
 
     def pool(x: Tensor) -> Tensor:
         return like_before(node, _pooled(node, x, window, g.max_pooling2d, g.max_pooling4d), window)
@@ -82,7 +84,7 @@ def max_pool(node: Node) -> Results:
 
 
 def _in_whole_tensor(node: Node, x: Tensor, indices: Tensor) -> Tensor:
-    """Indices that count all elements of x, from ones that count those of its last four axes."""
+    """Convert indices into the last four axes to indices into all of x."""
     g, indices = node.g, node.g.cast(indices, int64)
     if node.rank(x) <= 4 and not node.attribute("storage_order", 0):
         return indices
@@ -92,7 +94,7 @@ def _in_whole_tensor(node: Node, x: Tensor, indices: Tensor) -> Tensor:
         indices = g.addition(indices, g.multiplication(entry, math.prod(shape[1:])))
     if not node.attribute("storage_order", 0):
         return indices
-    # Column-major within each channel: the first spatial axis runs fastest.
+    # Column-major within each channel: the first spatial axis varies fastest.
     inner = math.prod(shape[2:])
     place = g.floor_modulo(indices, inner)
     turned, weight, rest = g.subtraction(indices, place), 1, inner
@@ -106,8 +108,10 @@ def _in_whole_tensor(node: Node, x: Tensor, indices: Tensor) -> Tensor:
 
 @operator("MaxUnpool", upto=22)
 def max_unpool(node: Node) -> Results:
-    """Zeros with the values at the places that the indices count in the smallest result; a larger one has more zeros
-    behind."""
+    """Translate MaxUnpool, which scatters values into zeros.
+
+    The indices refer to the smallest possible result; a larger one is padded with zeros at the end.
+    """
     g, x, indices = node.g, node.tensor(0), node.tensor(1)
     window = window_of(node, x, node.attribute("kernel_shape"))
     batch, channels, *spatial = node.shape(x)
@@ -130,7 +134,8 @@ def _average(node: Node, x: Tensor) -> Tensor:
     include = bool(node.attribute("count_include_pad", 0))
     if not node.attribute("ceil_mode", 0):
         return _mean(node, x, window, include)
-    if _is_ceil_of_open_sizes(node, x, window):  # then only elements count, and with `include` stated padding
+    # Then only elements of the operand count and, with `include`, explicit padding.
+    if _is_ceil_of_open_sizes(node, x, window):
         if include:
             none = [0] * 2
             x = g.pad(x, [*none, *window.before], [*none, *window.after])
@@ -145,7 +150,9 @@ def _average(node: Node, x: Tensor) -> Tensor:
 
 
 def _counts(window: Window, inputs: list[int], after: list[int], include: bool) -> np.ndarray:
-    """How many elements of each window count: all in the operand, and with `include` those in the stated padding."""
+    """Return the number of elements that count in each window: those of the operand and, with `include`, explicit
+    padding.
+    """
     result = np.ones((), np.int64)
     for i, n in enumerate(inputs):
         b, reach, stride, dilation = window.before[i], window.reach[i], window.strides[i], window.dilations[i]
@@ -167,7 +174,7 @@ def lp_pool(node: Node) -> Results:
 
 
 def _power(node: Node) -> float:
-    """p, which version 1 states as a real number."""
+    """Return p, which is a float in version 1."""
     p: float = node.attribute("p", 2.0 if node.version == 1 else 2)
     return p
 

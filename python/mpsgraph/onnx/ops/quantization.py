@@ -1,4 +1,4 @@
-"""Linear quantisation: real numbers as small integers with a scale and a zero point, and products of such integers."""
+"""Translations of linear quantization, and of matmul and convolution on quantized integers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from .linear import matmul_of_bytes
 
 
 def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
-    """Operand i, a scale or a zero point, ready to be broadcast over x: one number, one an entry of an axis, or one a
-    block of such entries."""
+    """Reshape operand i, a scale or zero point, to broadcast against x.
+
+    It is a scalar, or has one element per entry of an axis or per block of entries.
+    """
     g = node.g
     rank = node.rank(x)
     block = node.attribute("block_size", 0)
@@ -30,7 +32,7 @@ def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
 
 
 def _operands(node: Node, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | int, int | None] | None:
-    """Scale, zero point and axis for the graph's own operations; None where blocks share a scale."""
+    """Return the scale, zero point, and axis for Graph.quantize, or None if scales are per block."""
     g = node.g
     if node.attribute("block_size", 0) or node.rank(scale) > 1:
         return None
@@ -46,7 +48,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
 
 
 def saturated(node: Node, x: Tensor, dtype: DType) -> Tensor:
-    """Real numbers as integers, those that do not fit at the limit."""
+    """Convert real numbers to integers of a dtype with saturation."""
     low, high = _limits(dtype)
     return node.g.cast(node.g.clamp(x, float(low), float(high)), dtype)
 
@@ -59,7 +61,8 @@ def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype:
 
 @operator("QuantizeLinear", upto=28)
 def quantize_linear(node: Node) -> Results:
-    node.without_effect("saturate", "axis")  # of 8-bit floats, which are refused; of one scale for all
+    # saturate applies only to 8-bit floats, which are rejected; axis is unused with a single scale.
+    node.without_effect("saturate", "axis")
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     dtype = node.tensor(2).dtype if node.has(2) else dtype_of(number, "'output_dtype'") if number else uint8
@@ -75,7 +78,7 @@ def quantize_linear(node: Node) -> Results:
 
 @operator("DequantizeLinear", upto=28)
 def dequantize_linear(node: Node) -> Results:
-    node.without_effect("axis")  # of one scale for all
+    node.without_effect("axis")  # Unused with a single scale.
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
@@ -99,14 +102,16 @@ def dynamic_quantize_linear(node: Node) -> Results:
 
 
 def _requantized(node: Node, sums: Tensor, factor: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-    """Sums of products of integers, in units of `factor`, as integers in units of `scale`."""
+    """Convert sums of integer products, in units of `factor`, to integers of a dtype in units of `scale`."""
     g = node.g
     real = g.multiplication(g.cast(sums, float32), g.division(factor, in_float32(node, scale)))
     return saturated(node, g.addition(g.rint(real), cast(node, zero, float32)), zero.dtype)
 
 
 def _rows(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
-    """One number a row: of x's last but one axis."""
+    """Reshape a parameter with one element per row of x (its second-to-last axis) for broadcasting; return scalars
+    unchanged.
+    """
     return node.g.expand_dims(parameter, 1) if node.rank(parameter) == 1 and parameter.shape != (1,) else parameter
 
 

@@ -1,4 +1,7 @@
-"""Random numbers: by Philox, like all of MPSGraph's, so not the bits of other libraries for a seed."""
+"""Translations of random-number operators.
+
+The numbers come from Philox, MPSGraph's generator, so they differ from those of other libraries for the same seed.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from ._compose import cast, sizes
 
 
 def _drawn(node: Node, like: ShapeLike | Tensor, dtype: DType, **distribution: Any) -> Tensor:
-    """Random numbers from a hidden state; with the attribute seed those of ONNX's reference, the same at every run.
+    """Return random numbers from a hidden generator state.
 
-    `like` is a shape, or a tensor of that shape.
+    If the node has attribute seed, they are constants equal to those of ONNX's reference implementation in every run.
+    `like` is a shape, or a tensor of the desired shape.
     """
     g = node.g
     if node.has_attribute("seed"):
@@ -85,7 +89,7 @@ def dropout(node: Node) -> Results:
     else:
         ratio, training = node.attribute("ratio", 0.5), node.version < 7 and not node.attribute("is_test", 0)
     mask_dtype = bool_ if node.version >= 10 else x.dtype
-    node.without_effect("seed")  # where nothing is dropped
+    node.without_effect("seed")  # Without dropout, the seed is unused.
     if not training or ratio == 0:
         every = g.equal(x, x) if x.dtype.is_integer or x.dtype == bool_ else g.logical_or(g.equal(x, x), g.is_nan(x))
         return [g.identity(x), cast(node, every, mask_dtype)]

@@ -1,7 +1,7 @@
-"""Recurrent layers: RNN, GRU and LSTM as the graph's own layers, wherever those can say what a node says.
+"""Translations of RNN, GRU, and LSTM to the graph's own recurrent operations where possible.
 
-Clipped or coupled gates, peepholes (which in MPSGraph see the cell of the step before, also at the output gate) and
-activations that MPSGraph does not have are built step by step instead.
+A layer is built step by step instead if it has clipping, coupled gates, peepholes (MPSGraph's use the previous cell
+state, even for the output gate), or activations that MPSGraph lacks.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ._compose import cast
 
 Operands = dict[str, Any]
 Layer = Callable[[Tensor, Operands], "list[Tensor]"]
-_ACTIVATIONS = ("tanh", "sigmoid", "relu")  # called the same on both sides
+_ACTIVATIONS = ("tanh", "sigmoid", "relu")  # ONNX and MPSGraph use the same names for these.
 
 
 def known_activations(node: Node) -> list[str] | None:
-    """The activations of every direction; None when there are others, or the node says what no layer can say."""
-    node.without_effect("output_sequence", "activation_alpha", "activation_beta")  # the latter of other activations
+    """Return the activations common to all directions, or None if the node needs to be built step by step."""
+    # activation_alpha and activation_beta apply only to other activations.
+    node.without_effect("output_sequence", "activation_alpha", "activation_beta")
     defaults, direction = by_steps.DEFAULTS[node.op], node.attribute("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
-        raise GraphError(f"direction {direction!r} must be forward, reverse or bidirectional")
+        raise GraphError(f"direction must be forward, reverse, or bidirectional, got {direction!r}")
     directions = 2 if direction == "bidirectional" else 1
     stated = [name.lower() for name in node.attribute("activations", defaults * directions)]
     first = stated[: len(defaults)]
@@ -35,12 +36,12 @@ def known_activations(node: Node) -> list[str] | None:
 
 
 class Layers:
-    """A node with its operands as MPSGraph's layers take them: time first, directions side by side."""
+    """A node with its operands in MPSGraph's conventions: time first, and directions concatenated."""
 
-    gates_axis = 1  # of the weights
+    gates_axis = 1  # Axis of the weights.
 
     def __init__(self, node: Node, order: Sequence[int]) -> None:
-        self.node, self.g, self.order = node, node.g, order  # which of ONNX's gates comes first, second, ...
+        self.node, self.g, self.order = node, node.g, order  # The ONNX gate index of each MPSGraph gate.
         self.batch_first = bool(node.attribute("layout", 0))
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
@@ -49,12 +50,13 @@ class Layers:
         shape = node.shape(node.tensor(1))
         if (shape[0], shape[self.gates_axis]) != (self.directions, len(order) * self.hidden):
             raise ShapeError(
-                f"weights {node.tensor(1).shape} for {len(order)} gates of {self.hidden}, {self.direction}"
+                f"weights of a {self.direction} layer must have {self.directions} directions and "
+                f"{len(order)} x {self.hidden} rows of gates, got shape {node.tensor(1).shape}"
             )
         self.x = self.g.swap_axes(node.tensor(0), 0, 1) if self.batch_first else node.tensor(0)
 
     def run(self, layer: Layer, states: int) -> list[Tensor]:
-        """All outputs; `layer` gives what the states are after each step, (steps, batch, directions x hidden)."""
+        """Return all outputs, where `layer` computes the states after each step (steps, batch, directions x hidden)."""
         g, lengths = self.g, self._lengths()
         if lengths is None:
             flags = {"reverse": self.direction == "reverse", "bidirectional": self.directions == 2}
@@ -70,7 +72,7 @@ class Layers:
         return [y, *finals]
 
     def _lengths(self) -> Tensor | None:
-        """How many steps each entry of the batch has; None when all have all."""
+        """Return the number of steps of each batch entry, or None if all have the full length."""
         if not self.node.has(4):
             return None
         lengths, steps = self.node.known_ints(4), self.node.dims(self.x)[0]
@@ -80,7 +82,7 @@ class Layers:
     # --- operands --------------------------------------------------------------------------------------------------
 
     def _operands(self, i: int | None, states: int) -> Operands:
-        """Weights, biases and first states of direction i, or of all."""
+        """Return the weights, biases, and initial states of direction i, or of all directions if i is None."""
         g, node = self.g, self.node
         of_input, of_state = (self._ordered(self._part(operand, i), -2) for operand in (1, 2))
         result = {"recurrent_weight": of_state, "input_weight": self._flat(of_input, node.size(of_input, -1))}
@@ -95,20 +97,21 @@ class Layers:
         g, axis = self.g, self.node.rank(theirs) - 1
         if self.node.op != "GRU" or not self.node.attribute("linear_before_reset", 0):
             return {"bias": self._flat(g.addition(ours, theirs))}
-        *gates, candidate = g.split(theirs, 3, axis)  # the last one is multiplied by the reset gate
+        # The reset gate multiplies the last one, so its biases cannot be added.
+        *gates, candidate = g.split(theirs, 3, axis)
         summed = [g.addition(a, b) for a, b in zip(g.split(ours, 3, axis), gates, strict=False)]
         bias = g.concat([*summed, g.slice_axis(ours, axis, 2 * self.hidden, self.hidden)], axis)
         return {"bias": self._flat(bias), "secondary_bias": self._flat(candidate)}
 
     def _part(self, operand: int, i: int | None) -> Tensor:
-        """An operand for direction i, or for all: without their axis when there is one only."""
+        """Return an operand for direction i, or for all if i is None; a single direction has no direction axis."""
         x = self.node.tensor(operand)
         if i is None and self.directions == 2:
             return x
         return self.g.squeeze(self.g.slice_axis(x, 0, i or 0, 1), [0])
 
     def _ordered(self, x: Tensor, axis: int) -> Tensor:
-        """The gates in the layer's order."""
+        """Reorder gates along an axis to the layer's order."""
         if list(self.order) == sorted(self.order):
             return x
         axis = self.node.axis(x, axis)
@@ -116,11 +119,11 @@ class Layers:
         return self.g.concat([gates[k] for k in self.order], axis)
 
     def _flat(self, x: Tensor, *behind: int) -> Tensor:
-        """Directions and gates along one axis."""
+        """Merge directions and gates into one axis."""
         return self.g.reshape(x, (-1, *behind)) if self.node.rank(x) > 1 + len(behind) else x
 
     def _state(self, operand: int, i: int | None) -> Tensor:
-        """(batch, hidden), for two directions (batch, 2 hidden)."""
+        """Return a state of shape (batch, hidden), or (batch, 2 hidden) for two directions."""
         g, x = self.g, self.node.tensor(operand)
         x = x if self.batch_first else g.swap_axes(x, 0, 1)
         if i is None and self.directions == 2:
@@ -133,7 +136,9 @@ class Layers:
         return self.direction == "reverse" or i == 1
 
     def _last(self, history: Tensor) -> Tensor:
-        """(directions, batch, hidden): the state after the last step, which backwards is the first."""
+        """Return the state after the last step (directions, batch, hidden), which is at index 0 for a reverse
+        direction.
+        """
         g, lasts = self.g, []
         for i in range(self.directions):
             start, mask = (0, 0b1110) if self._backwards(i) else (-1, 0b1111)
@@ -142,7 +147,10 @@ class Layers:
         return lasts[0] if len(lasts) == 1 else g.concat(lasts, 0)
 
     def _with_lengths(self, layer: Layer, i: int, states: int, lengths: Tensor) -> list[Tensor]:
-        """One direction: each entry's own steps, zeros behind its end, and its states there."""
+        """Run one direction on batch entries of different lengths.
+
+        Return the outputs, with zeros past the end of each entry, and the states at each entry's end.
+        """
         g, node = self.g, self.node
         x = by_steps.turned(node, self.x, lengths) if self._backwards(i) else self.x
         histories = layer(x, self._operands(i, states))[:states]
@@ -177,7 +185,7 @@ def gru(node: Node) -> Results:
 
 @operator("LSTM", upto=22)
 def lstm(node: Node) -> Results:
-    """ONNX's gates stand in the order input, output, forget, cell; MPSGraph's in input, forget, cell, output."""
+    """Translate LSTM, reordering gates from input, output, forget, cell to MPSGraph's input, forget, cell, output."""
     names = known_activations(node)
     if names is None:
         return by_steps.lstm(node)

@@ -1,8 +1,8 @@
-"""An LSTM whose weights are 8-bit integers, com.microsoft's DynamicQuantizeLSTM.
+"""Translation of com.microsoft's DynamicQuantizeLSTM, an LSTM with 8-bit integer weights.
 
-What the weights are multiplied by becomes uint8 as DynamicQuantizeLinear does it: the inputs of all steps at once, the
-states anew in each step, of the whole batch. Products are exact, in int32. All inputs are multiplied before the steps;
-these are one operation of the graph, quantized_lstm_sequence.
+The other operands of the products are quantized to uint8 like DynamicQuantizeLinear: the inputs once for all steps, and
+the states of the whole batch in each step. Products are exact in int32. Inputs are multiplied by their weights before
+the steps, which run in one operation, quantized_lstm_sequence.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ._compose import cast
 from ._operands import WithOperands
 from .recurrent import Layers, Operands
 
-_ACTIVATIONS = {"relu": 1, "tanh": 2, "sigmoid": 3}  # as MPSGraph counts them
-_PLACES = [0, 2, 3, 1]  # of input, forget, cell and output gate among ONNX's
+_ACTIVATIONS = {"relu": 1, "tanh": 2, "sigmoid": 3}  # MPSGraph's numbering.
+_PLACES = [0, 2, 3, 1]  # Indices of the input, forget, cell, and output gates in ONNX's order.
 
 
 class LayersOfIntegers(Layers):
-    """A DynamicQuantizeLSTM: weights (directions, inputs, 4 hidden), scales and zero points behind LSTM's operands."""
+    """A DynamicQuantizeLSTM. Weights are (directions, inputs, 4 hidden); scales and zero points follow LSTM's operands."""
 
     gates_axis = 2
 
@@ -34,7 +34,7 @@ class LayersOfIntegers(Layers):
         return self.run(self._layer, 2)
 
     def _operands(self, i: int | None, states: int) -> Operands:
-        """Which direction is meant, its first state and its first cell."""
+        """Return the direction, and its initial state and cell."""
         return {"direction": i, "first": [self._first(5 + k, i) for k in range(states)]}
 
     def _first(self, operand: int, i: int | None) -> Tensor:
@@ -44,7 +44,7 @@ class LayersOfIntegers(Layers):
         return self.g.broadcast_to(self.g.constant(0.0), self.node.joined([self.node.dim(self.x, 1), wide]))
 
     def _layer(self, x: Tensor, given: Operands) -> list[Tensor]:
-        """States and cells of all steps, of one direction or of both."""
+        """Return the states and cells of all steps, for one direction or both."""
         i: int | None = given["direction"]
         g, node = self.g, self.node
         weights, scale, zero = self._of(node.tensor(2), i), self._columns(10, i), self._zeros(11, i)
@@ -56,11 +56,11 @@ class LayersOfIntegers(Layers):
         return list(g.create("quantized_lstm_sequence", operands, how).outputs)
 
     def _projected(self, x: Tensor, i: int | None) -> Tensor:
-        """All inputs times their weights, and the biases: (directions, steps, batch, 4 hidden)."""
+        """Return the inputs of all steps times their weights plus biases (directions, steps, batch, 4 hidden)."""
         g, node = self.g, self.node
         quantize = function_of("", "DynamicQuantizeLinear", 11)
         if quantize is None:
-            raise UnsupportedError("DynamicQuantizeLinear is missing")
+            raise UnsupportedError("DynamicQuantizeLinear is not supported by mpsgraph")
         weights = self._of(node.tensor(1), i)
         directions, inputs, wide = node.shape(weights)
         rows = g.reshape(x, (-1, inputs))
@@ -69,7 +69,7 @@ class LayersOfIntegers(Layers):
         zero = self._zeros(9, i)
         if zero is None:
             sums = g.integer_matrix_multiplication(q, weights, point)
-        else:  # zero points of both directions are no row of columns, which the integer kernels take
+        else:  # The integer kernels take zero points as one row of columns, so each direction is multiplied separately.
             parts = zip(g.split(weights, directions, 0), g.split(zero, directions, 0), strict=True)
             sums = g.concat([g.integer_matrix_multiplication(q, w, point, z) for w, z in parts], 0)
         factor = g.multiplication(step, g.expand_dims(self._columns(8, i), 1))
@@ -80,21 +80,24 @@ class LayersOfIntegers(Layers):
         return node.reshape(result, [directions, node.dim(x, 0), node.dim(x, 1), wide])
 
     def _of(self, x: Tensor, i: int | None) -> Tensor:
-        """An operand's part for direction i, or all of it; the axis stays."""
+        """Return an operand's slice for direction i with its axis kept, or the whole operand if i is None."""
         return x if i is None or self.directions == 1 else self.g.slice_axis(x, 0, i, 1)
 
     def _columns(self, operand: int, i: int | None) -> Tensor:
-        """Scales or zero points, one for each column: (directions, 4 hidden)."""
+        """Return scales or zero points broadcast to one per column (directions, 4 hidden)."""
         g, node, wide = self.g, self.node, 4 * self.hidden
         x = node.tensor(operand)
         if node.shape(x) not in ((self.directions,), (self.directions, 1), (self.directions, wide)):
-            raise ShapeError(f"'{x.name}' is {x.shape}; it must be one number a direction, or {wide}")
+            raise ShapeError(
+                f"'{x.name}' must have shape ({self.directions},), ({self.directions}, 1), or "
+                f"({self.directions}, {wide}), got {x.shape}"
+            )
         x = cast(node, x, float32) if x.dtype.is_float else x
         x = self._of(g.reshape(x, (self.directions, -1)), i)
         return g.broadcast_to(x, [self.directions if i is None else 1, wide])
 
     def _zeros(self, operand: int, i: int | None) -> Tensor | None:
-        """Zero points; None where all of them are zero."""
+        """Return the zero points, or None if all of them are zero."""
         if not self.node.has(operand) or not any(self.node.known_ints(operand) or [1]):
             return None
         return self._columns(operand, i)

@@ -1,7 +1,7 @@
-"""Recurrent layers step by step, with all that ONNX lets a model choose: what MPSGraph's own layers cannot say.
+"""Step-by-step translation of recurrent layers with ONNX features that MPSGraph's recurrent operations lack.
 
-Everything that does not depend on the state is computed for all steps at once; the steps themselves are operations one
-after another, so gradients of any order pass them.
+Everything independent of the state is computed for all steps at once. Each step consists of ordinary graph operations,
+so gradients of any order work.
 """
 
 from __future__ import annotations
@@ -39,15 +39,20 @@ def _activation(node: Node, name: str, alpha: float, beta: float) -> Activation:
         "softplus": lambda x: softplus_of(node, x),
     }
     if name not in table:
-        raise UnsupportedError(f"the activation {name}")
+        raise UnsupportedError(f"activation must be one of {', '.join(table)}, got {name}")
     return table[name]
 
 
 def _activations(node: Node, directions: int) -> list[list[Activation]]:
-    """The functions of each direction; those with parameters take them from two lists in order."""
+    """Return the activation functions per direction, taking parameters from activation_alpha and activation_beta in
+    order.
+    """
     names = [n.lower() for n in node.attribute("activations", DEFAULTS[node.op] * directions)]
     if len(names) != len(DEFAULTS[node.op]) * directions:
-        raise GraphError(f"{len(names)} activations for {directions} directions")
+        raise GraphError(
+            f"activations must list {len(DEFAULTS[node.op])} functions per direction for {directions} directions, "
+            f"got {len(names)}"
+        )
     alphas: list[float] = list(node.attribute("activation_alpha", []))
     betas: list[float] = list(node.attribute("activation_beta", []))
     made = []
@@ -60,7 +65,7 @@ def _activations(node: Node, directions: int) -> list[list[Activation]]:
 
 
 def require_known_weights(node: Node) -> None:
-    """DataDependent when the size of a weight, a bias or a peephole is not known."""
+    """Raise DataDependent if the shape of a weight, bias, or peephole is unknown."""
     for i in (1, 2, 3, 7):
         if node.has(i):
             node.shape(node.tensor(i))
@@ -68,7 +73,7 @@ def require_known_weights(node: Node) -> None:
 
 @dataclass
 class Layer:
-    """One direction: weights with the gates along the first axis, biases of input and state, first state."""
+    """One direction of a layer, with weights whose first axis holds the gates."""
 
     functions: list[Activation]
     weights: Tensor
@@ -80,7 +85,7 @@ class Layer:
 
 
 class Recurrence:
-    """A node with its operands brought into one form: time first."""
+    """A node with its operands in a common form, with time first."""
 
     def __init__(self, node: Node, gates: int, states: int) -> None:
         self.node, self.g = node, node.g
@@ -91,13 +96,18 @@ class Recurrence:
         self.x = g.swap_axes(x, 0, 1) if self.batch_first else x
         self.steps, self.batch = node.size(self.x, 0), node.dim(self.x, 1)
         if self.steps > MOST_STEPS:
-            raise UnsupportedError(f"a recurrent layer of {self.steps} steps")
+            raise UnsupportedError(
+                f"a recurrent layer built step by step can have at most {MOST_STEPS} steps, got {self.steps}"
+            )
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
         self.gates, self.clip = gates, node.attribute("clip", 0.0)
         self.lengths = cast(node, node.tensor(4), int32) if node.has(4) else None
         if node.size(node.tensor(1), 1) != gates * self.hidden or node.size(node.tensor(1), 0) != self.directions:
-            raise ShapeError(f"weights {node.tensor(1).shape} for {gates} gates of {self.hidden}, {self.direction}")
+            raise ShapeError(
+                f"weights of a {self.direction} layer must have {self.directions} directions and "
+                f"{gates} x {self.hidden} rows of gates, got shape {node.tensor(1).shape}"
+            )
         functions = _activations(node, self.directions)
         self.layers = [self._layer(i, functions[i], states) for i in range(self.directions)]
 
@@ -123,17 +133,17 @@ class Recurrence:
         return Layer(functions, part(1), part(2), biases[0], biases[1], first, list(peephole))
 
     def limited(self, x: Tensor) -> Tensor:
-        """The argument of an activation, clipped when the node says so."""
+        """Clip the argument of an activation if the node has a clip attribute."""
         return self.g.clamp(x, -self.clip, self.clip) if self.clip else x
 
     def times(self, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-        """x weights^T + bias."""
+        """Return x weights^T + bias."""
         g = self.g
         y = g.matrix_multiplication(x, g.transpose(weights, [1, 0]))
         return y if bias is None else g.addition(y, bias)
 
     def run(self, step: Callable[[Layer, Tensor, list[Tensor]], list[Tensor]]) -> list[Tensor | None]:
-        """All outputs: those of each step, and the last states."""
+        """Return all outputs: the states of each step, followed by the final states."""
         g = self.g
         outputs, last = [], []
         for i, layer in enumerate(self.layers):
@@ -141,7 +151,7 @@ class Recurrence:
             ys, states = self._run_layer(layer, backwards, step)
             outputs.append(ys)
             last.append(states)
-        y = g.stack(outputs, 1)  # (steps, directions, batch, hidden)
+        y = g.stack(outputs, 1)  # Shape (steps, directions, batch, hidden).
         finals = [g.stack([states[k] for states in last], 0) for k in range(len(last[0]))]
         if self.batch_first:
             y = g.transpose(y, [2, 0, 1, 3])
@@ -158,7 +168,7 @@ class Recurrence:
         for t, gate in enumerate(gates):
             new = step(layer, g.squeeze(gate, [0]), states)
             y = new[0]
-            if self.lengths is not None:  # beyond an entry's end its state stays, and its output is zero
+            if self.lengths is not None:  # Past an entry's end, the state is kept and the output is zero.
                 going = g.expand_dims(g.greater_than(self.lengths, t), 1)
                 new = [g.select(going, a, b) for a, b in zip(new, states, strict=True)]
                 y = g.select(going, y, 0.0)
@@ -169,7 +179,7 @@ class Recurrence:
 
 
 def turned(node: Node, x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each entry's steps in the opposite order, those beyond its end where they are."""
+    """Reverse the steps of each batch entry, leaving steps past its end in place."""
     if lengths is None:
         return reversed_along(node, x, [0])
     g = node.g
@@ -179,7 +189,7 @@ def turned(node: Node, x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def steps_of(node: Node, x: Tensor) -> Tensor:
-    """The numbers of x's steps."""
+    """Return the step indices of x."""
     count = node.dim(x, 0)
     return node.g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
 
@@ -195,7 +205,10 @@ def rnn(node: Node) -> Results:
 
 
 def gru(node: Node) -> Results:
-    """z, r: update and reset; the candidate sees the state times r, before or after its product with the weights."""
+    """Build a GRU with update gate z and reset gate r.
+
+    The reset gate multiplies the state before its matmul, or the product after it if linear_before_reset is set.
+    """
     g, layers = node.g, Recurrence(node, 3, 1)
     after = bool(node.attribute("linear_before_reset", 0))
     hidden = layers.hidden

@@ -1,4 +1,4 @@
-"""Sums, products, extremes and norms over axes, and where the extremes are."""
+"""Translations of reductions over axes, ArgMax, and ArgMin."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Reduce = Callable[[Tensor, list[int]], Tensor]
 
 
 def _reduced(node: Node, x: Tensor, reduce: Reduce, each: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """reduce(x, axes), which keeps the axes; they are then dropped, unless the node keeps them.
+    """Apply a reduction that keeps axes, and drop them unless the node has keepdims.
 
-    `each` is what becomes of every element when the node reduces over no axes; as it is without it.
+    If the node reduces over no axes, `each` is applied to every element instead.
     """
     g = node.g
     in_operand = node.version >= (13 if node.op == "ReduceSum" else 18)
@@ -45,7 +45,10 @@ def _enter(
     each: Callable[[Node, Tensor], Tensor] = _unchanged,
     real: bool = False,
 ) -> None:
-    """Half types are computed in float32. `real`: integers in float64, and rounded towards zero."""
+    """Register a reduction, computed in float32 for float16 and bfloat16.
+
+    With `real`, integers are computed in float64 and the result is rounded toward zero.
+    """
 
     @operator(name, upto=upto)
     def lower(node: Node) -> Results:
@@ -61,7 +64,7 @@ def _sum(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def _mean(node: Node, x: Tensor, axes: list[int]) -> Tensor:
-    """Of integers the sum, in 64 bits, by the count, rounded towards zero."""
+    """Return the mean; for integers, sum in 64 bits, divide by the count, and round toward zero."""
     g = node.g
     if x.dtype.is_float:
         return g.mean(x, axes)
@@ -84,7 +87,7 @@ def _square(node: Node, x: Tensor) -> Tensor:
 
 
 def _log_of_sum_of_exponents(node: Node, x: Tensor, axes: list[int]) -> Tensor:
-    """ln of the sum of e^x, with the largest x taken out first; where all are -inf, nothing is."""
+    """Return ln(sum(exp(x))), subtracting the maximum first unless it is -inf."""
     g = node.g
     if 0 in (x.shape or ()):
         return g.logarithm(g.reduction_sum(g.exponent(x), axes))
@@ -94,7 +97,7 @@ def _log_of_sum_of_exponents(node: Node, x: Tensor, axes: list[int]) -> Tensor:
 
 
 def norm2(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """The root of the sum of squares, differentiable also at zero, where its gradient is zero."""
+    """Return the square root of the sum of squares, with a gradient of zero at zero."""
     g = node.g
     total = g.reduction_sum(g.square(x), axes)
     empty = g.equal(total, 0.0)
@@ -120,7 +123,7 @@ def _extreme(name: str, upto: int) -> None:
             return _reduced(node, x, g.reduction_or if largest else g.reduction_and)
 
         def reduce(x: Tensor, axes: list[int]) -> Tensor:
-            if any(node.dims(x)[a] == 0 for a in axes):  # of nothing: what any number would replace
+            if any(node.dims(x)[a] == 0 for a in axes):  # The result of an empty reduction is the neutral element.
                 return _filled(node, x, axes, _lowest(x.dtype) if largest else _highest(x.dtype))
             return (g.reduction_maximum_propagate_nan if largest else g.reduction_minimum_propagate_nan)(x, axes)
 
@@ -149,7 +152,7 @@ def arg_extreme(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
     method = g.reduction_arg_maximum if node.op == "ArgMax" else g.reduction_arg_minimum
-    if node.attribute("select_last_index", 0):  # the first one from behind
+    if node.attribute("select_last_index", 0):  # The first one in reverse order.
         size = node.dim(x, axis)
         last = size - 1 if isinstance(size, int) else g.cast(g.reshape(g.subtraction(size, 1), ()), int32)
         index = g.subtraction(last, method(reversed_along(node, x, [axis]), axis))
@@ -159,7 +162,7 @@ def arg_extreme(node: Node) -> Results:
 
 
 def reversed_along(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """x with the order along some axes turned round."""
+    """Reverse x along axes."""
     rank = node.rank(x)
     strides = [1] * rank
     for axis in axes:

@@ -1,7 +1,7 @@
-"""Regions of images: RoiAlign, and convolutions whose taps lie where they are told.
+"""Translations of RoiAlign and DeformConv, which sample images at fractional positions.
 
-In both an image is read between its elements: the four around a place, weighed by how near they are. Here that is a
-gather of each of the four out of the image's elements in a row.
+Samples are interpolated bilinearly from the four surrounding pixels, each fetched with a gather from the flattened
+image.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ from .convolutions import with_bias
 
 
 def _number(node: Node, size: int | Tensor, dtype: DType) -> float | Tensor:
-    """A size as an operand of arithmetic in that type."""
+    """Return a size as an arithmetic operand of the given dtype."""
     if not isinstance(size, Tensor):
         return float(size) if dtype.is_float else size
     return node.g.reshape(node.g.cast(size, dtype), ())
 
 
 def _elements(node: Node, height: int | Tensor, width: int | Tensor) -> float | Tensor:
-    """How many elements a channel of an image has, int32."""
+    """Return the number of pixels per channel, as int32."""
     return _number(node, node.product([height, width]), int32)
 
 
 # --- regions of interest --------------------------------------------------------------------------------------------
 @operator("RoiAlign", upto=22)
 def roi_align(node: Node) -> Results:
-    """Each region cut into bins; a bin is the mean, or the largest, of samples that lie in it at regular distances.
+    """Translate RoiAlign, which divides each region into bins and reduces each bin's regularly spaced samples.
 
-    How many samples a bin has is a number, or follows from the region's size (sampling_ratio 0): then all get as many
-    as the largest needs, which only a run knows, and those that a region does not have count for nothing. The largest
-    is taken of the weighed elements, as ONNX Runtime and the reference do it, not of their sums.
+    The number of samples per bin is fixed or, with sampling_ratio 0, depends on the size of the region. In the latter
+    case
+    all bins get the number needed by the largest region, known only at run time, and surplus samples are ignored. In
+    mode
+    max, the maximum is over weighted pixels rather than interpolated samples, as in ONNX Runtime and the reference
+    implementation.
     """
     g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
     height, width = (node.dim(x, axis) for axis in (2, 3))
@@ -43,7 +46,9 @@ def roi_align(node: Node) -> Results:
     mode = node.attribute("mode", "avg")
     aligned = node.version >= 16 and node.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     if mode not in ("avg", "max") or min(out_height, out_width) < 1:
-        raise GraphError(f"mode {mode!r}, {out_height} by {out_width} bins")
+        raise GraphError(
+            f"mode must be avg or max and output sizes positive, got mode {mode!r} and sizes {out_height} x {out_width}"
+        )
     scaled = g.multiplication(regions, node.attribute("spatial_scale", 1.0))
     scaled = g.subtraction(scaled, 0.5) if aligned else scaled
     left, top, right, bottom = (g.slice_axis(scaled, 1, i, 1) for i in range(4))
@@ -67,7 +72,7 @@ def roi_align(node: Node) -> Results:
     if mode == "max":
         kept = [g.select(g.expand_dims(used, 3), term, -np.inf) for term in terms]
         y = g.squeeze(g.reduction_maximum(node.reshape(folded(kept, g.maximum), bins), [2, 4]), [2, 4])
-        y = g.select(g.equal(y, -np.inf), 0.0, y)  # a region of no size has no samples
+        y = g.select(g.equal(y, -np.inf), 0.0, y)  # An empty region has no samples.
     else:
         kept = [g.select(g.expand_dims(used, 3), folded(terms, g.addition), 0.0)]
         total = g.squeeze(g.reduction_sum(node.reshape(kept[0], bins), [2, 4]), [2, 4])
@@ -77,7 +82,7 @@ def roi_align(node: Node) -> Results:
 
 
 class _Samples:
-    """The places along one axis at which all regions look: (regions, bins * samples)."""
+    """Sampling positions of all regions along one axis (regions, bins * samples)."""
 
     def __init__(
         self, node: Node, first: Tensor, last: Tensor, bins: int, size: int | Tensor, ratio: int, aligned: bool
@@ -88,7 +93,7 @@ class _Samples:
         each = g.division(span, float(bins))
         self.samples: int | Tensor = ratio
         if ratio > 0:
-            self.number = g.addition(g.multiplication(each, 0.0), float(ratio))  # samples a bin has, (regions, 1)
+            self.number = g.addition(g.multiplication(each, 0.0), float(ratio))  # Samples per bin, shape (regions, 1).
         else:
             self.number = g.ceil(each)
             most = g.maximum(g.reduction_maximum(self.number, [0, 1]), 1.0)
@@ -104,8 +109,12 @@ class _Samples:
 
 
 def _neighbours(node: Node, place: Tensor, size: int | Tensor, clamped: bool) -> list[tuple[Tensor, Tensor]]:
-    """The elements before and behind places, with their weights. Clamped, places farther than one element outside weigh
-    nothing, and nearer ones are at the edge; else all that is outside are zeros."""
+    """Return indices and weights of the elements before and after fractional positions.
+
+    With `clamped`, positions up to one element outside the image are moved to its edge and those farther away have
+    weight
+    zero. Otherwise all elements outside the image count as zeros.
+    """
     g, end = node.g, _number(node, size, float32)
     last = g.subtraction(end, 1.0) if isinstance(end, Tensor) else end - 1.0
     inside = g.logical_and(g.greater_than_or_equal_to(place, -1.0), g.less_than_or_equal_to(place, end))
@@ -122,23 +131,28 @@ def _neighbours(node: Node, place: Tensor, size: int | Tensor, clamped: bool) ->
     return result
 
 
-# --- convolutions whose taps lie where they are told ------------------------------------------------------------------
+# --- deformable convolution -------------------------------------------------------------------------------------------
 @operator("DeformConv", upto=22)
 def deformable_convolution(node: Node) -> Results:
-    """A convolution each of whose taps is moved, for each place of the result, and weighed, when there is a mask.
+    """Translate DeformConv, a convolution whose filter taps are shifted per output position and optionally masked.
 
-    What the taps see is gathered into channels; then it is a convolution with one tap. Outside of the image are zeros.
+    The sampled inputs of the taps are gathered into channels, followed by a 1x1 convolution. Pixels outside the image
+    are
+    zeros.
     """
     g, x, w, offsets = node.g, node.tensor(0), node.tensor(1), in_float32(node, node.tensor(2))
     if node.rank(x) != 4:
-        raise UnsupportedError(f"a deformable convolution of {x.shape}: images of two spatial axes are taken")
+        raise UnsupportedError(f"DeformConv supports only images with two spatial axes, got shape {x.shape}")
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
     groups, sets = node.attribute("group", 1), node.attribute("offset_group", 1)
     batch, channels, height, width = node.dim(x, 0), node.size(x, 1), node.dim(x, 2), node.dim(x, 3)
     out_height, out_width = node.dim(offsets, 2), node.dim(offsets, 3)
     taps = window.kernel[0] * window.kernel[1]
     if channels % sets or node.size(offsets, 1) != 2 * taps * sets:
-        raise ShapeError(f"offsets {offsets.shape} for {taps} taps and {channels} channels in {sets} sets")
+        raise ShapeError(
+            f"offset_group={sets} must divide the {channels} channels of the image, and offsets must have "
+            f"{2 * taps * sets} channels for {taps} taps, got offsets of shape {offsets.shape}"
+        )
     rows, columns = np.divmod(np.arange(taps), window.kernel[1])
     moved = node.reshape(offsets, [batch, sets, taps, 2, out_height, out_width])
     per_axis = []

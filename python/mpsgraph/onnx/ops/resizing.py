@@ -1,13 +1,13 @@
-"""Resizing along axes.
+"""Translations of Resize and Upsample.
 
-Images are resized by MPSGraph's operation, which knows nearest and linear. Everything else is separable: along each
-axis, every element of the result is a weighted sum of a few of the operand's. Places and weights are computed here, so
-sizes must be known; the graph gathers and adds.
+Where possible, images are resized by MPSGraph's nearest and linear resize operations. Everything else is separable:
+along each axis, every output element is a weighted sum of a few input elements. Indices and weights are computed at
+import time if sizes are known, and by graph operations otherwise.
 
-With align_corners and tf_crop_and_resize, places follow from the size that the result has, in whole elements, as
-PyTorch and ONNX Runtime have it. The package onnx's reference takes scale * size before it is rounded, so that for
-length 3 by 2.5 the last element would not lie on the corner. Also as these two have it, an operand none of whose sizes
-changes is its own result, nearest or linear, even by a scale of 1.2 whose size is rounded down.
+With align_corners and tf_crop_and_resize, coordinates follow from the integer output size, as in PyTorch and ONNX
+Runtime. The reference implementation in the onnx package uses the unrounded scale * size, so that resizing length 3 by
+2.5 would not align the last element with the corner. Also as in PyTorch and ONNX Runtime, nearest and linear resizing
+without a change of size returns the operand, even for a scale of 1.2 whose output size is rounded down.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
 from ._compose import cast, counted, folded
 
-LONGEST = 2**24  # axis whose elements are placed here
-MOST_TAPS = 4  # more are a product with a matrix
+LONGEST = 2**24  # Maximum size of an axis whose coordinates are computed at import time.
+MOST_TAPS = 4  # With more taps, a matmul is used.
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 @dataclass
 class Rule:
-    """How places and weights are found."""
+    """The attributes that determine coordinates and weights."""
 
     mode: str = "nearest"
     coordinates: str = "half_pixel"
@@ -49,14 +49,14 @@ def _coordinates(
     roi: tuple[float, float],
     kind: type[np.floating[Any]] = np.float64,
 ) -> np.ndarray:
-    """The place in the operand that each element of the result looks at, computed in floats of a kind."""
+    """Return the input coordinate of each output element, computed in a floating-point type."""
     i: Any = counted(result, kind)
     step, half, one = kind(scale), kind(0.5), kind(1)
     places: np.ndarray
     match rule.coordinates:
         case "half_pixel":
             places = (i + half) / step - half
-        case "half_pixel_symmetric":  # the same distance from both borders, also where the size was rounded
+        case "half_pixel_symmetric":  # Keeps equal distances from both borders even if the size was rounded.
             places = kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
         case "pytorch_half_pixel":
             places = (i + half) / step - half if result > 1 else np.zeros(1, kind)
@@ -64,7 +64,7 @@ def _coordinates(
             places = (i + half) / step
         case "asymmetric":
             places = i / step
-        case "align_corners":  # by the size that the result has, as PyTorch; not by the scale that gave it
+        case "align_corners":  # Uses the output size like PyTorch, rather than the scale it was computed from.
             places = i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
         case "tf_crop_and_resize":
             start, end = (kind(place) for place in roi)
@@ -73,7 +73,7 @@ def _coordinates(
             else:
                 places = start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
         case _:
-            raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r}")
+            raise GraphError(f"unknown coordinate_transformation_mode {rule.coordinates!r}")
     return places
 
 
@@ -85,17 +85,17 @@ def _nearest(rule: Rule, x: np.ndarray) -> np.ndarray:
         "ceil": np.ceil(x),
     }
     if rule.nearest not in rounded:
-        raise GraphError(f"nearest_mode {rule.nearest!r}")
+        raise GraphError(f"nearest_mode must be one of {', '.join(rounded)}, got {rule.nearest!r}")
     return rounded[rule.nearest]
 
 
 def _nearest_places(rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
-    """Which element is nearest. Half-way between two, float32's rounding decides, as in PyTorch and ONNX Runtime."""
+    """Return the nearest elements' indices, with ties decided by float32 rounding as in PyTorch and ONNX Runtime."""
     return _nearest(rule, _coordinates(rule, size, result, scale, roi, np.float32))
 
 
 def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
-    """The weight of an element at a distance."""
+    """Return the interpolation weights for distances."""
     d, a = np.abs(distance), rule.cubic
     tent: np.ndarray = np.clip(1 - d, 0, 1)
     near = ((a + 2) * d - (a + 3)) * d**2 + 1
@@ -107,16 +107,16 @@ def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
 def places_and_weights(
     rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float] = (0, 1)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each element of the result, which elements count and with which weights: two (result, taps) arrays."""
+    """Return the input indices and weights of each output element, as two arrays (result, taps)."""
     if result > LONGEST:
-        raise ShapeError(f"an axis of {result} elements: at most {LONGEST} are placed one by one")
+        raise ShapeError(f"an axis can be resized to at most {LONGEST} elements, got {result}")
     x = _coordinates(rule, size, result, scale, roi)
     if rule.mode == "nearest":
         place = _nearest_places(rule, size, result, scale, roi)[:, None]
         return np.clip(place, 0, size - 1).astype(np.int64), np.ones_like(place)
     if rule.mode not in ("linear", "cubic"):
-        raise GraphError(f"mode {rule.mode!r}")
-    narrow = min(scale, 1.0) if rule.antialias else 1.0  # smaller results look further
+        raise GraphError(f"mode must be nearest, linear, or cubic, got {rule.mode!r}")
+    narrow = min(scale, 1.0) if rule.antialias else 1.0  # Antialiasing widens the filter when downsampling.
     reach = math.ceil((1 if rule.mode == "linear" else 2) / narrow)
     place = np.floor(x)[:, None] + np.arange(1 - reach, reach + 1)
     weight = _kernel(rule, (place - x[:, None]) * narrow)
@@ -128,7 +128,7 @@ def places_and_weights(
 
 
 def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights: np.ndarray) -> Tensor:
-    """x with an axis replaced by weighted sums of its elements."""
+    """Replace an axis of x by weighted sums of its elements."""
     g = node.g
     if places.shape[1] == 1 and (weights == 1).all():
         return g.gather(x, g.constant(places[:, 0].astype(np.int32)), axis)
@@ -152,39 +152,39 @@ def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights:
 
 @dataclass
 class Change:
-    """What becomes of one axis."""
+    """The size change of one axis."""
 
-    size: int | None  # None: known when the graph runs
-    scale: float | None  # None: what the sizes say
-    result: int | Tensor  # the new size; as a tensor when only a run knows it
+    size: int | None  # None if known only at run time.
+    scale: float | None  # None if implied by the sizes.
+    result: int | Tensor  # The new size, as a tensor if known only at run time.
     region: tuple[float, float] = (0.0, 1.0)
 
     @property
     def exact(self) -> bool:
-        """Is the scale what the sizes say?"""
+        """Whether the scale equals the ratio of the sizes."""
         if self.scale is None or (self.size is None and self.scale.is_integer()):
             return True
         return self.size is not None and isinstance(self.result, int) and self.scale * self.size == self.result
 
     @property
     def same(self) -> bool:
-        """Is the new size known to be the old one?"""
+        """Whether both sizes are known and equal."""
         return self.size is not None and isinstance(self.result, int) and self.size == self.result
 
     @property
     def nothing(self) -> bool:
-        """Does the axis stay as it is?"""
+        """Whether the axis is unchanged."""
         unchanged = self.scale == 1 if self.scale is not None else self.same
         return unchanged and self.region == (0.0, 1.0)
 
 
 def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: float = 0.0) -> Tensor:
-    """x with its axes resized; with tf_crop_and_resize, `fill` where the place lies outside."""
+    """Resize the axes of x. With tf_crop_and_resize, coordinates outside x yield `fill`."""
     if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
-        raise ShapeError(f"{x.shape} cannot be resized: a scale or a size is not positive")
+        raise ShapeError(f"scales and sizes for resizing an operand of shape {x.shape} must be positive")
     kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
     if kept and all(c.same for c in changes):
-        return node.g.identity(x)  # whatever the scales were before sizes were rounded
+        return node.g.identity(x)  # Scales do not matter if the rounded sizes are unchanged.
     y = x if rule.mode == "nearest" else cast(node, x, float32) if x.dtype.itemsize < 4 else x
     y = y if rule.mode == "nearest" or y.dtype.is_float else node.g.cast(y, float32)
     planes = _of_planes(node, y, rule, changes)
@@ -192,7 +192,7 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
 
 
 def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> Tensor | None:
-    """By the graph's own operation, along the last two axes, where that can say what is asked for."""
+    """Resize the last two axes with the graph's own operation, or return None if it is not equivalent."""
     g, rank = node.g, len(changes)
     placements = {"half_pixel": (True, False), "asymmetric": (False, False), "align_corners": (False, True)}
     fits = rank in (3, 4) and rule.mode in ("nearest", "linear") and not (rule.antialias or rule.exclude_outside)
@@ -203,13 +203,13 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
     if not all(c.nothing or (c.size is None and c.scale is None) for c in changes[:2]):
         return None
     center, aligned = placements[rule.coordinates]
-    exact = exact or aligned  # corners on corners: sizes say everything
+    exact = exact or aligned  # With aligned corners, coordinates depend only on sizes.
     if not exact and any(c.scale is None for c in last):
         return None
     if rule.mode == "nearest" and not all(_agrees_on_nearest(rule, c) for c in last):
         return None
     how: dict[str, Any] = {"center_result": center, "align_corners": aligned, "layout": "NCHW"}
-    if not exact:  # sizes are rounded, places are not
+    if not exact:  # Sizes are rounded, but coordinates use the exact scales.
         scales = [float(c.scale or 1.0) for c in last]
         how |= {"scale": scales, "offset": [s / 2 - 0.5 if center else 0.0 for s in scales]}
     size = node.joined(c.result for c in last)
@@ -221,20 +221,21 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
     y = y if rank == 4 else g.squeeze(y, [2])
     if all(c.nothing for c in changes[:2]):
         return y
-    return node.reshape(y, (c.result for c in changes))  # fails when the operand states other sizes than x has
+    # Fails at run time if the sizes operand differs from x along the other axes.
+    return node.reshape(y, (c.result for c in changes))
 
 
 def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
-    """Are the nearest elements the same by exact arithmetic, as the graph's operation has it, and in float32?"""
+    """Return whether nearest neighbors agree between exact arithmetic, as used by the graph, and float32."""
     if change.size is None or isinstance(change.result, Tensor) or change.result > LONGEST:
-        return change.scale is None or change.scale.is_integer()  # else nobody can tell
+        return change.scale is None or change.scale.is_integer()  # Otherwise agreement cannot be determined.
     scale = change.result / change.size if change.scale is None else change.scale
     case = rule, change.size, change.result, scale, change.region
     return bool((_nearest(rule, _coordinates(*case)) == _nearest_places(*case)).all())
 
 
 def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fill: float) -> Tensor:
-    """Axis by axis."""
+    """Resize one axis at a time."""
     g, crops, told = node.g, rule.coordinates == "tf_crop_and_resize", False
     for axis, change in enumerate(changes):
         if change.nothing or (change.exact and change.same and not crops):
@@ -242,7 +243,7 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
         result = change.result
         if change.size is None or isinstance(result, Tensor):
             if change.size is None and change.scale is None and axis < len(changes) - 2:
-                told = True  # an operand of sizes has one for batch and channels, too: those that x has
+                told = True  # A sizes operand includes the batch and channel axes, which must keep their sizes.
             else:
                 y = _as_told(node, y, axis, rule, change)
             continue
@@ -253,15 +254,15 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
             x_at = _coordinates(rule, size, result, scale, change.region)
             outside = ((x_at < 0) | (x_at > size - 1)).reshape(-1, *[1] * (len(changes) - 1 - axis))
             y = g.select(g.constant(outside), g.constant(fill, dtype=y.dtype), y)
-    return node.reshape(y, (c.result for c in changes)) if told else y  # fails when other sizes are stated
+    return node.reshape(y, (c.result for c in changes)) if told else y  # Fails at run time if the sizes differ.
 
 
 def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Tensor:
-    """An axis whose old or new size only a run knows: places and weights are operations, too."""
+    """Resize an axis with a dynamic size, computing indices and weights with graph operations."""
     g = node.g
     placements = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
     if rule.mode not in ("nearest", "linear", "cubic"):
-        raise GraphError(f"mode {rule.mode!r}")
+        raise GraphError(f"mode must be nearest, linear, or cubic, got {rule.mode!r}")
     if rule.antialias or rule.coordinates not in placements:
         raise node.importer.data_dependent_shape(change.result if isinstance(change.result, Tensor) else x)
     size, result = (
@@ -313,17 +314,17 @@ def _nearest_as_told(node: Node, rule: Rule, place: Tensor) -> Tensor:
             return g.floor(place)
         case "ceil":
             return g.ceil(place)
-    raise GraphError(f"nearest_mode {rule.nearest!r}")
+    raise GraphError(f"nearest_mode must be one of {', '.join(_ROUNDING)}, got {rule.nearest!r}")
 
 
 def _weight(node: Node, rule: Rule, distance: Tensor, near: bool) -> Tensor:
-    """The weight of a tap by its distance, of at most one element (near) or between one and two: as `_kernel`."""
+    """Return the weight of a tap like `_kernel`, for distances up to one (`near`) or from one to two."""
     g, a = node.g, rule.cubic
     if rule.mode == "linear":
         return g.subtraction(1.0, distance)
     coefficients = (a + 2, -(a + 3), 0.0, 1.0) if near else (a, -5 * a, 8 * a, -4 * a)
     value: Tensor | None = None
-    for coefficient in coefficients:  # Horner's scheme
+    for coefficient in coefficients:  # Horner's method.
         value = g.constant(coefficient) if value is None else g.addition(g.multiplication(value, distance), coefficient)
     assert value is not None
     return value
@@ -349,7 +350,7 @@ def resize_(node: Node) -> Results:
     elif node.has(first + 1):
         changes = _by_sizes(node, x, axes, first + 1)
     else:
-        raise ShapeError("scales or sizes must be given")
+        raise ShapeError("Resize needs scales or sizes")
     if rule.coordinates == "tf_crop_and_resize" and node.has(1):
         _enter_regions(changes, axes, [float(v) for v in node.value(1)])
     return resize(node, x, rule, changes, node.attribute("extrapolation_value", 0.0))
@@ -360,10 +361,10 @@ def _as_they_are(node: Node, x: Tensor) -> list[Change]:
 
 
 def _by_scales(node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Change]:
-    """Sizes are rounded down."""
+    """Return size changes for scales, rounding sizes down."""
     g, changes = node.g, _as_they_are(node, x)
     if len(scales) != len(axes):
-        raise ShapeError(f"{len(scales)} scales for {len(axes)} axes")
+        raise ShapeError(f"scales must have {len(axes)} elements, one per axis, got {len(scales)}")
     for axis, scale in zip(axes, scales, strict=True):
         have = changes[axis].result
         if isinstance(have, Tensor):
@@ -378,7 +379,7 @@ def _by_sizes(node: Node, x: Tensor, axes: Sequence[int], operand: int) -> list[
     g, changes, told = node.g, _as_they_are(node, x), node.partly_known_ints(operand)
     sizes = told if told is not None else [None] * node.size(node.tensor(operand), 0)
     if len(sizes) != len(axes):
-        raise ShapeError(f"{len(sizes)} sizes for {len(axes)} axes")
+        raise ShapeError(f"sizes must have {len(axes)} elements, one per axis, got {len(sizes)}")
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         for i, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
@@ -393,7 +394,7 @@ def _by_sizes(node: Node, x: Tensor, axes: Sequence[int], operand: int) -> list[
 
 
 def _enter_regions(changes: Sequence[Change], axes: Sequence[int], regions: Sequence[float]) -> None:
-    """Starts of all axes, then ends."""
+    """Store the regions, given as the starts of all axes followed by the ends."""
     if len(regions) == 2 * len(axes):
         for i, axis in enumerate(axes):
             changes[axis].region = (regions[i], regions[len(axes) + i])

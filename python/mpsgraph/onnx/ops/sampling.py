@@ -1,4 +1,4 @@
-"""Sampling at the places that a grid names, and the grids of affine maps."""
+"""Translations of GridSample and AffineGrid."""
 
 from __future__ import annotations
 
@@ -14,27 +14,33 @@ from ._compose import cast, counted, folded, in_float32, require_few
 
 CUBIC = -0.75
 _SAMPLING = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
-Tap = tuple[Tensor, "Tensor | None"]  # places, whole numbers still as floating point; weights
+Tap = tuple[Tensor, "Tensor | None"]  # Indices as integer-valued floats, and weights.
 
 
 @operator("GridSample", upto=22)
 def grid_sample(node: Node) -> Results:
-    """For each place, the sum of the elements around it with weights that fall with the distance."""
+    """Translate GridSample, which interpolates elements around each grid position."""
     g, source, grid = node.g, node.tensor(0), node.tensor(1)
     if node.rank(source) == 4 and node.attribute("mode", "linear") in _SAMPLING:
         return _sampled_plane(node, source, grid)
     batch, channels, *sizes = node.shape(source)
     places = node.shape(grid)[1:-1]
     if node.size(grid, -1) != len(sizes) or not sizes:
-        raise ShapeError(f"a grid {grid.shape} for an operand {source.shape}")
+        raise ShapeError(
+            f"the last axis of the grid must have {len(sizes)} coordinates for an operand of shape {source.shape}, "
+            f"got grid shape {grid.shape}"
+        )
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(*[node.attribute("mode", "linear")] * 2)
     padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
     if mode not in ("nearest", "linear", "cubic") or padding not in ("zeros", "border", "reflection"):
-        raise GraphError(f"mode {mode!r}, padding_mode {padding!r}")
+        raise GraphError(
+            "mode must be nearest, linear, or cubic and padding_mode zeros, border, or reflection, "
+            f"got {mode!r} and {padding!r}"
+        )
     x = g.reshape(in_float32(node, source), [batch, channels, -1])
     at = g.reshape(in_float32(node, grid), [batch, -1, len(sizes)])
     taps = []
-    for axis, size in enumerate(sizes):  # the grid's last coordinate is along the first spatial axis
+    for axis, size in enumerate(sizes):  # The last grid coordinate refers to the first spatial axis.
         unit = g.squeeze(g.slice_axis(at, 2, len(sizes) - 1 - axis, 1), [2])
         place = _in_elements(node, unit, size, aligned)
         if mode != "cubic":
@@ -55,11 +61,11 @@ def grid_sample(node: Node) -> Results:
 
 
 def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
-    """As the graph's own operation has it."""
+    """Sample a plane with the graph's own operation."""
     padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
     modes = {"zeros": "zero", "border": "clamp_to_edge", "reflection": "reflect" if aligned else "symmetric"}
     if padding not in modes:
-        raise GraphError(f"padding_mode {padding!r}")
+        raise GraphError(f"padding_mode must be one of {', '.join(modes)}, got {padding!r}")
     nearest = _SAMPLING[node.attribute("mode", "linear")] == "nearest"
     result = node.g.sample_grid(
         in_float32(node, source),
@@ -74,7 +80,11 @@ def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
 
 
 def _in_elements(node: Node, unit: Tensor, size: int, aligned: bool) -> Tensor:
-    """-1..1 as places: from the first element to the last, or from border to border."""
+    """Convert coordinates in [-1, 1] to element positions.
+
+    The range extends between the centers of the first and last elements if `aligned`, and between the borders
+    otherwise.
+    """
     g = node.g
     up = g.addition(unit, 1.0)
     if aligned:
@@ -83,7 +93,7 @@ def _in_elements(node: Node, unit: Tensor, size: int, aligned: bool) -> Tensor:
 
 
 def _padded(node: Node, place: Tensor, size: int, padding: str, aligned: bool) -> Tensor:
-    """A place that lies outside moved to the border, or reflected at it."""
+    """Move positions outside the range to the border, or reflect them."""
     g = node.g
     if padding == "zeros":
         return place
@@ -92,14 +102,14 @@ def _padded(node: Node, place: Tensor, size: int, padding: str, aligned: bool) -
         span = high - low
         if span == 0:
             place = g.multiplication(place, 0.0)
-        else:  # distance within two spans, the second of which runs backwards
+        else:  # Fold positions into a period of two spans, the second of which is reversed.
             d = g.floor_modulo(g.subtraction(place, low), 2 * span)
             place = g.addition(g.minimum(d, g.subtraction(2 * span, d)), low)
     return g.clamp(place, 0.0, size - 1.0)
 
 
 def _taps(node: Node, place: Tensor, mode: str) -> list[Tap]:
-    """The whole places around a place, and their weights."""
+    """Return the integer positions around fractional ones, and their weights."""
     g = node.g
     if mode == "nearest":
         return [(g.rint(place), None)]
@@ -126,7 +136,7 @@ def _taps(node: Node, place: Tensor, mode: str) -> list[Tap]:
 
 
 def _placed(node: Node, tap: Tap, size: int, padding: str, aligned: bool) -> Tap:
-    """A whole place as an index that exists; with padding by zeros, the weight of one outside is 0."""
+    """Convert integer positions to valid indices, setting weights outside the range to 0 for zero padding."""
     g, (place, weight) = node.g, tap
     if padding == "zeros":
         inside = g.logical_and(g.greater_than_or_equal_to(place, 0.0), g.less_than(place, float(size)))
@@ -140,7 +150,7 @@ def _placed(node: Node, tap: Tap, size: int, padding: str, aligned: bool) -> Tap
 
 @operator("AffineGrid", upto=20)
 def affine_grid(node: Node) -> Results:
-    """The places of a regular grid, moved by the affine map of each entry of the batch."""
+    """Translate AffineGrid, which transforms a regular grid by each batch entry's affine map."""
     g, theta = node.g, node.tensor(0)
     batch, _, *sizes = node.ints(1)
     aligned = bool(node.attribute("align_corners", 0))

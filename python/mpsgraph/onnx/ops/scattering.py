@@ -1,4 +1,4 @@
-"""Values written at indices into a copy of other values."""
+"""Translations of scatter operators."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _MODES = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 def _mode(node: Node) -> str:
     reduction = node.attribute("reduction", "none")
     if reduction not in _MODES:
-        raise GraphError(f"reduction {reduction!r} is not one of {', '.join(_MODES)}")
+        raise GraphError(f"reduction must be one of {', '.join(_MODES)}, got {reduction!r}")
     return _MODES[reduction]
 
 
 @operator("ScatterElements", upto=18)
 @operator("Scatter", upto=11)
 def scatter_elements(node: Node) -> Results:
-    """The indices may reach over a part of the data only: that is cut out, changed and put back."""
+    """Translate ScatterElements.
+
+    The indices may cover only a part of the data, which is sliced, updated, and written back.
+    """
     g, scalar = node.g, not node.rank(node.tensor(0))
     x, index, updates = as_vectors(node, *(node.tensor(i) for i in range(3)))
     axis = node.axis(x, node.attribute("axis", 0))
@@ -48,12 +51,14 @@ def scatter_nd(node: Node) -> Results:
 
 @operator("TensorScatter", upto=24)
 def tensor_scatter(node: Node) -> Results:
-    """A cache with an update written at a place of its own for each entry of the batch, from the front again at the end
-    when it is circular."""
+    """Translate TensorScatter, which writes an update into a cache at a separate position per batch entry.
+
+    A circular cache wraps around at the end.
+    """
     g, cache, update = node.g, node.tensor(0), node.tensor(1)
     axis, mode = node.axis(cache, node.attribute("axis", -2)), node.attribute("mode", "linear")
     if mode not in ("linear", "circular"):
-        raise GraphError(f"mode {mode!r} must be linear or circular")
+        raise GraphError(f"mode must be linear or circular, got {mode!r}")
     batch, size, count = node.size(cache, 0), node.size(cache, axis), node.size(update, axis)
     start = cast(node, node.tensor(2), int32) if node.has(2) else g.constant(0, shape=(batch,), dtype=int32)
     place = g.subtraction(g.constant(np.arange(size, dtype=np.int32)[None]), g.expand_dims(start, 1))

@@ -1,6 +1,7 @@
-"""Sequences of tensors: lists while the graph is built, nothing in the graph.
+"""Translations of sequence operators.
 
-So their lengths and the places in them must be known then, and a model neither takes nor gives one.
+Sequences are lists that exist only while the graph is being built. Their lengths and the indices into them must
+therefore be known at that time, and a model cannot have sequences as inputs or outputs.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from ..._core import Tensor
 from ...errors import GraphError
 from .._registry import Node, Results, TensorSequence, operator
 
-MOST_PARTS = 10_000  # that one tensor is split into
+MOST_PARTS = 10_000  # Maximum number of tensors from splitting one tensor.
 
 
 def _place(node: Node, i: int, length: int, default: int) -> int:
-    """Operand i as a place in a sequence of that length."""
+    """Return operand i as a non-negative index into a sequence of the given length."""
     place = int(node.scalar(i, default))
     if not -length <= place < length:
-        raise GraphError(f"there is no place {place} in a sequence of {length} tensors")
+        raise GraphError(f"index {place} is out of range for a sequence of length {length}")
     return place % length
 
 
@@ -46,11 +47,11 @@ def length(node: Node) -> Results:
 
 @operator("SequenceInsert", upto=11)
 def insert(node: Node) -> Results:
-    """Before the tensor at a place; one behind the last is the end, which -1 does not mean."""
+    """Translate SequenceInsert, which inserts before an index; the length itself means the end, but -1 does not."""
     tensors = list(node.sequence(0))
     place = int(node.scalar(2, len(tensors)))
     if not -len(tensors) <= place <= len(tensors):
-        raise GraphError(f"there is no place {place} to insert at in a sequence of {len(tensors)} tensors")
+        raise GraphError(f"insertion index {place} is out of range for a sequence of length {len(tensors)}")
     tensors.insert(place, node.tensor(1))
     return TensorSequence(tuple(tensors))
 
@@ -66,17 +67,17 @@ def erase(node: Node) -> Results:
 def concat(node: Node) -> Results:
     g, tensors = node.g, list(node.sequence(0))
     if not tensors:
-        raise GraphError("an empty sequence cannot be joined")
+        raise GraphError("ConcatFromSequence needs a sequence of at least one tensor, got an empty one")
     axis, new = node.attribute("axis"), bool(node.attribute("new_axis", 0))
     rank = node.rank(tensors[0]) + new
     if not -rank <= axis < rank:
-        raise GraphError(f"axis {axis} must lie in {-rank}..{rank - 1}")
+        raise GraphError(f"axis must be between {-rank} and {rank - 1}, got {axis}")
     return g.stack(tensors, axis % rank) if new else g.concat(tensors, axis % rank)
 
 
 @operator("SplitToSequence", upto=24)
 def split(node: Node) -> Results:
-    """By sizes, into parts of one size, of which the last may be smaller, or into single slices."""
+    """Translate SplitToSequence: by sizes, into equal parts with a smaller last one, or into single slices."""
     g, x = node.g, node.tensor(0)
     axis, keeps = node.axis(x, node.attribute("axis", 0)), node.attribute("keepdims", 1)
     size = node.size(x, axis)
@@ -85,7 +86,10 @@ def split(node: Node) -> Results:
     else:
         each = int(node.scalar(1, 1))
         if each < 1 or size > each * MOST_PARTS:
-            raise GraphError(f"parts of {each} out of {size}: at most {MOST_PARTS} are made")
+            raise GraphError(
+                f"an axis of size {size} can be split into at most {MOST_PARTS} parts of at least 1 element, "
+                f"got parts of {each}"
+            )
         sizes = [min(each, size - start) for start in range(0, size, each)]
     parts: list[Tensor] = g.split(x, sizes, axis) if sizes else []
     if not node.has(1) and not keeps:
@@ -95,7 +99,10 @@ def split(node: Node) -> Results:
 
 @operator("SequenceMap", upto=17)
 def mapped(node: Node) -> Results:
-    """The body for each tensor of the first sequence; of other sequences with the tensor there, of tensors with all."""
+    """Translate SequenceMap, which applies the body to each tensor of the first sequence.
+
+    Other sequences contribute their tensor at the same index, and plain tensors are passed to every call.
+    """
     body, importer = node.attribute("body"), node.importer
     first = node.sequence(0)
     others = [node.sequence(i) if node.is_sequence(i) else None for i in range(1, len(node.inputs))]
@@ -104,7 +111,7 @@ def mapped(node: Node) -> Results:
         arguments = [tensor]
         for i, other in enumerate(others, 1):
             if other is not None and len(other) != len(first):
-                raise GraphError(f"sequences of {len(first)} and {len(other)} tensors")
+                raise GraphError(f"all sequences must have the same length, got {len(first)} and {len(other)}")
             arguments.append(node.tensor(i) if other is None else other[place])
         for results, result in zip(kept, importer.subgraph(body, arguments), strict=True):
             results.append(result)

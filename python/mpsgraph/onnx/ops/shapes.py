@@ -1,4 +1,4 @@
-"""Shapes and places: reshape, transpose, join, cut, pad, repeat, and blocks of space moved into channels."""
+"""Translations of operators on shapes: reshape, transpose, concat, split, slice, pad, tile, and DepthToSpace."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from .._registry import Node, Results, operator
 def reshape(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     shape = list(node.attribute("shape")) if node.version < 5 else node.known_ints(1)
-    copies = not node.attribute("allowzero", 0)  # a 0 stands for the operand's own size there
+    copies = not node.attribute("allowzero", 0)  # A 0 means the operand's own size.
     if shape is None:
         return g.reshape(x, _with_own_sizes(node, x) if copies else node.tensor(1))
     if copies and 0 in shape:
         if any(size == 0 and i >= node.rank(x) for i, size in enumerate(shape)):
-            raise ShapeError(f"a 0 in {tuple(shape)} stands for an axis that the operand {x.shape} does not have")
+            raise ShapeError(
+                f"each 0 in shape {tuple(shape)} copies a size from the operand, which has only shape {x.shape}"
+            )
         wanted = [node.dim(x, i) if size == 0 else size for i, size in enumerate(shape)]
         sizes = [size for size in wanted if isinstance(size, int)]
-        if -1 in sizes and 0 in sizes:  # what is left, the axes of no elements apart that both have
+        if -1 in sizes and 0 in sizes:  # Infer -1 from the sizes other than the zeros common to both shapes.
             kept = [size for i, size in enumerate(node.dims(x)) if not (i < len(shape) and shape[i] == 0 == size)]
             others = math.prod(size for size in sizes if size > 0)
             rest = math.prod(kept) // others if min(kept, default=0) >= 0 else 0
@@ -31,7 +33,7 @@ def reshape(node: Node) -> Results:
 
 
 def _with_own_sizes(node: Node, x: Tensor) -> Tensor:
-    """The shape operand with x's own sizes where it has zeros."""
+    """Return the shape operand with its zeros replaced by x's own sizes."""
     g, shape = node.g, node.tensor(1)
     length, rank = node.size(shape, 0), node.rank(x)
     own = g.cast(g.shape_of(x), shape.dtype)
@@ -50,7 +52,7 @@ def flatten(node: Node) -> Results:
     if rank == 0:
         return g.reshape(x, (1, 1))
     if not -rank <= axis <= rank:
-        raise ShapeError(f"axis {axis} must lie in {-rank}..{rank}: the operand is {x.shape}")
+        raise ShapeError(f"axis must be between {-rank} and {rank} for an operand of shape {x.shape}, got {axis}")
     axis = axis + rank if axis < 0 else axis
     if axis in (0, rank):
         return g.reshape(x, (1, -1) if axis == 0 else (-1, 1))
@@ -70,7 +72,7 @@ def squeeze(node: Node) -> Results:
     axes = node.ints_attribute_or_operand("axes", 1)
     if axes is None:
         if x.shape is None or min(x.shape, default=0) < 0:
-            return g.squeeze(x)  # how many are left is not known
+            return g.squeeze(x)  # The rank of the result is unknown.
         axes = [i for i, size in enumerate(x.shape) if size == 1]
     return g.squeeze(x, node.axes(x, axes)) if axes else g.identity(x)
 
@@ -80,10 +82,10 @@ def unsqueeze(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axes = node.ints_attribute_or_operand("axes", 1)
     if axes is None:
-        raise GraphError("axes are missing")
+        raise GraphError("Unsqueeze needs axes")
     rank = node.rank(x) + len(axes)
     if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) < len(axes):
-        raise ShapeError(f"axes {tuple(axes)} are not axes of the result, each once: it has the rank {rank}")
+        raise ShapeError(f"axes must be distinct and between {-rank} and {rank - 1}, got {tuple(axes)}")
     return g.expand_dims(x, sorted(a % rank for a in axes)) if axes else g.identity(x)
 
 
@@ -105,9 +107,9 @@ def split(node: Node) -> Results:
     if sizes is None:
         count = node.attribute("num_outputs", len(node.outputs))
         if count != len(node.outputs):
-            raise GraphError(f"num_outputs is {count}, and {len(node.outputs)} outputs have names")
+            raise GraphError(f"num_outputs must equal the number of outputs, {len(node.outputs)}, got {count}")
         total = node.dim(x, axis)
-        if isinstance(total, Tensor):  # known when it runs
+        if isinstance(total, Tensor):  # Known only at run time.
             part = g.division(g.addition(total, count - 1), count)
             left = [g.subtraction(total, g.multiplication(part, i)) for i in range(count)]
             return g.split(x, g.concat([g.clamp(more, 0, part) for more in left], 0), axis)
@@ -134,7 +136,7 @@ def slice_(node: Node) -> Results:
         return g.identity(x)
     mask = ((1 << rank) - 1) & ~sum(1 << axis for axis in axes)
     unsure = _limit_starts(ranges, [node.dims(x)[axis] for axis in axes])
-    if unsure or any(r is None for r in ranges):  # known when it runs
+    if unsure or any(r is None for r in ranges):  # Known only at run time.
         told = [
             _spread(node, node.optional(i), known, axes, rank, default)
             for (i, default), known in zip(((1, 0), (2, 0), (4, 1)), ranges, strict=True)
@@ -150,7 +152,10 @@ def slice_(node: Node) -> Results:
 
 
 def _limit_starts(ranges: list[list[int] | None], sizes: list[int]) -> bool:
-    """Backwards, a start before the front is the front; True where only a run knows whether there is such a start."""
+    """Clamp starts before the beginning of an axis for negative steps.
+
+    Return whether this cannot be decided until run time.
+    """
     starts, _, steps = ranges
     if starts is None or steps is None:
         return steps is None or min(steps) < 0
@@ -163,14 +168,14 @@ def _limit_starts(ranges: list[list[int] | None], sizes: list[int]) -> bool:
 
 
 def _bounded(value: int) -> int:
-    """ONNX says "to the end" with the largest number there is."""
+    """Clamp a bound, because ONNX uses the largest integers to mean the end of an axis."""
     return max(-(2**60), min(value, 2**60))
 
 
 def _spread(
     node: Node, values: Tensor | None, known: list[int] | None, axes: list[int], rank: int, default: int
 ) -> Tensor:
-    """One value for each axis of the operand, from values for some of them."""
+    """Return one value per axis of the operand, given values for some axes."""
     g = node.g
     if known is not None:
         told = dict(zip(axes, known, strict=False))
@@ -185,7 +190,7 @@ def _spread(
 
 @operator("Expand", upto=13)
 def expand(node: Node) -> Results:
-    """x broadcast with the shape: where the shape has 1, x keeps its size."""
+    """Translate Expand, which broadcasts x, keeping its size where the shape has 1."""
     g, x = node.g, node.tensor(0)
     own, shape = list(node.dims(x)), node.known_ints(1)
     if shape is None or min(own, default=0) < 0:
@@ -199,7 +204,7 @@ def expand(node: Node) -> Results:
     length = max(len(shape), len(own))
     own, shape = [1] * (length - len(own)) + own, [1] * (length - len(shape)) + shape
     if any(a not in (1, b) and b != 1 for a, b in zip(own, shape, strict=True)):
-        raise ShapeError(f"{x.shape} cannot be expanded to {tuple(shape)}")
+        raise ShapeError(f"an operand of shape {x.shape} cannot be broadcast to {tuple(shape)}")
     return g.broadcast_to(x, [b if a == 1 else a for a, b in zip(own, shape, strict=True)])
 
 
@@ -213,7 +218,8 @@ def tile(node: Node) -> Results:
         repeats = node.known_ints(1)
     if repeats is not None:
         return g.tile(x, repeats)
-    rank, counts = node.rank(x), g.cast(node.tensor(1), int64)  # each axis beside its count, then both as one
+    # Put an axis for the count in front of each axis, broadcast, and merge the pairs.
+    rank, counts = node.rank(x), g.cast(node.tensor(1), int64)
     sizes = g.cast(g.shape_of(x), int64)
     beside = g.expand_dims(x, list(range(0, 2 * rank, 2)))
     repeated = g.broadcast_to(beside, g.reshape(g.stack([counts, sizes], 1), (2 * rank,)))
@@ -237,7 +243,10 @@ def pad(node: Node) -> Results:
         pads, value = known if known is not None else node.ints(1), node.scalar(2, 0)
     axes = node.axes(x, node.ints(3)) if node.has(3) else list(range(rank))
     if len(pads) != 2 * len(axes) or mode not in _PAD_MODES:
-        raise ShapeError(f"pads {tuple(pads)} for {len(axes)} axes, mode {mode!r}")
+        raise ShapeError(
+            f"pads must have {2 * len(axes)} elements for {len(axes)} axes and mode must be one of "
+            f"{', '.join(_PAD_MODES)}, got {tuple(pads)} and {mode!r}"
+        )
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = pads[i], pads[i + len(axes)]
@@ -249,13 +258,14 @@ def pad(node: Node) -> Results:
 
     if min((*before, *after), default=0) >= 0:
         return padded(node, x, *more, _PAD_MODES[mode], value)
-    if mode == "wrap":  # what is cut away does not come round again
+    if mode == "wrap":  # Elements that are cropped are not wrapped around.
         return padded(node, cut(x), *more, _PAD_MODES[mode])
-    return cut(padded(node, x, *more, _PAD_MODES[mode], value))  # negative ones cut, also from what was padded
+    # Negative pads crop after padding, so they can remove padded elements.
+    return cut(padded(node, x, *more, _PAD_MODES[mode], value))
 
 
 def _padded_as_told(node: Node, x: Tensor) -> Tensor:
-    """Padding by counts that only a run knows: x written into a tensor of the padding's value."""
+    """Pad by amounts known only at run time, writing x into a tensor filled with the padding value."""
     g, rank = node.g, node.rank(x)
     pads = g.cast(node.tensor(1), int64)
     before, after = g.slice(pads, [0], [rank]), g.slice(pads, [rank], [2 * rank])
@@ -269,8 +279,10 @@ def _padded_as_told(node: Node, x: Tensor) -> Tensor:
 
 
 def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
-    """Padding by counts that only a run knows: the elements that x goes on with, gathered along each axis. Negative
-    counts cut, as where they are known: also from what was padded."""
+    """Pad by amounts known only at run time in modes edge, reflect, and wrap, with one gather per axis.
+
+    Negative pads crop, including padded elements, as with constant pads.
+    """
     g, rank, known = node.g, node.rank(x), node.partly_known_ints(1)
     pads = g.cast(node.tensor(1), int64)
     for axis in range(rank):
@@ -278,7 +290,7 @@ def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
             continue
         before, after = (g.slice(pads, [i], [i + 1]) for i in (axis, rank + axis))
         size = g.cast(g.slice(g.shape_of(x), [axis], [axis + 1]), int64)
-        if mode == "wrap":  # what is cut away does not come round again
+        if mode == "wrap":  # Elements that are cropped are not wrapped around.
             cut = g.minimum(before, 0), g.minimum(after, 0)
             kept = g.addition(g.addition(size, cut[0]), cut[1])
         else:
@@ -287,7 +299,7 @@ def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
         place = g.subtraction(g.cast(g.coordinate_along_axis(0, count), int64), before)
         if mode == "edge":
             index = g.minimum(g.maximum(place, 0), g.subtraction(size, 1))
-        elif mode == "reflect":  # there and back
+        elif mode == "reflect":  # Forward and back.
             turn = g.subtraction(size, 1)
             place = g.floor_modulo(place, g.maximum(g.multiplication(turn, 2), 1))
             index = g.minimum(place, g.subtraction(g.multiplication(turn, 2), place))
@@ -300,7 +312,7 @@ def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
 def padded(
     node: Node, x: Tensor, before: list[int], after: list[int], mode: str = "constant", value: float = 0
 ) -> Tensor:
-    """x padded, or itself when there is nothing to do."""
+    """Return x padded, or x itself if there is no padding."""
     g = node.g
     border = float(value) if x.dtype.is_float else int(value)
     return g.pad(x, before, after, mode, border) if any(before) or any(after) else g.identity(x)
@@ -317,10 +329,12 @@ def space_to_depth(node: Node) -> Results:
 
 
 def _channels_first(node: Node) -> bool:
-    """Do a block's elements stand beside one another, channel by channel (CRD), or the channels (DCR)?"""
+    """Return whether elements of a block are adjacent within each channel (CRD) rather than interleaved with channels
+    (DCR).
+    """
     mode = node.attribute("mode", "DCR")
     if mode not in ("DCR", "CRD"):
-        raise GraphError(f"mode {mode!r} must be DCR or CRD")
+        raise GraphError(f"mode must be DCR or CRD, got {mode!r}")
     return mode == "CRD"
 
 
@@ -345,7 +359,7 @@ def center_crop_pad(node: Node) -> Results:
 def triangle(node: Node) -> Results:
     g, x, upper = node.g, node.tensor(0), bool(node.attribute("upper", 1))
     known = node.known_ints(1) if node.has(1) else [0]
-    if known and (known[0] <= 0 if upper else known[0] >= 0):  # the diagonal is kept
+    if known and (known[0] <= 0 if upper else known[0] >= 0):  # The diagonal is kept.
         return g.band_part(x, -known[0] if upper else -1, -1 if upper else known[0])
     shape = node.joined([node.dim(x, -2), node.dim(x, -1)])
     row, column = (g.cast(g.coordinate_along_axis(axis, shape), int64) for axis in (0, 1))

@@ -1,4 +1,4 @@
-"""Signals: windows, Fourier transforms, spectrograms."""
+"""Translations of window functions, Fourier transforms, and mel filter banks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._registry import Node, Results, operator
 from ._compose import cast, counted
 from .shapes import padded
 
-_WINDOWS = {  # a sum of cosines: a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N)
+_WINDOWS = {  # Coefficients a of a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N).
     "HannWindow": (0.5, 0.5),
     "HammingWindow": (25 / 46, 21 / 46),
     "BlackmanWindow": (0.42, 0.5, 0.08),
@@ -30,13 +30,15 @@ def window(node: Node) -> Results:
 
 
 def _transform(node: Node, x: Tensor, axis: int, length: int | None, inverse: bool, onesided: bool) -> Tensor:
-    """The discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts. Args: length,
-    None: as long as x."""
+    """Return the discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts.
+
+    A `length` of None means the length of x.
+    """
     g, dtype, rank = node.g, x.dtype, node.rank(x)
     if axis == rank - 1:
-        raise ShapeError("the last axis holds real and imaginary parts")
+        raise ShapeError("axis must not be the last axis, which holds real and imaginary parts")
     x = cast(node, x, float64)
-    x = x if length is None else _of_length(node, x, axis, length)  # what cancels must come near to zero
+    x = x if length is None else _of_length(node, x, axis, length)  # float64 keeps values that cancel close to zero.
     parts = [g.squeeze(part, [rank - 1]) for part in g.split(x, node.size(x, rank - 1), rank - 1)]
     scaling: Literal["none", "size"] = "size" if inverse else "none"
     if onesided and len(parts) == 1:
@@ -50,7 +52,7 @@ def _transform(node: Node, x: Tensor, axis: int, length: int | None, inverse: bo
 
 
 def _of_length(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
-    """x cut, or filled with zeros, along an axis."""
+    """Crop x or pad it with zeros to a length along an axis."""
     size, rank = node.size(x, axis), node.rank(x)
     if size > length:
         return node.g.slice_axis(x, axis, 0, length)
@@ -63,14 +65,14 @@ def fourier_transform(node: Node) -> Results:
     axis = node.attribute("axis", 1) if node.version < 20 else int(node.scalar(2, -2))
     axis = node.axis(x, axis)
     inverse, onesided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
-    if inverse and onesided:  # what is missing is the conjugate of what is there
+    if inverse and onesided:  # The missing half is the complex conjugate of the given half.
         return _from_half(node, x, axis, int(node.scalar(1, 2 * (node.size(x, axis) - 1))))
     length = int(node.scalar(1, 0)) if node.has(1) else None
     return _transform(node, x, axis, length, inverse, onesided)
 
 
 def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
-    """The inverse of a one-sided transform: real numbers."""
+    """Return the inverse of a one-sided transform, which is real."""
     g, rank = node.g, node.rank(x)
     half = _of_length(node, cast(node, x, float64), axis, length // 2 + 1)
     real, imaginary = (g.squeeze(part, [rank - 1]) for part in g.split(half, 2, rank - 1))
@@ -81,7 +83,7 @@ def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
 
 @operator("STFT", upto=17)
 def short_time_transform(node: Node) -> Results:
-    """Windows of the signal, `frame_step` apart, each transformed."""
+    """Translate STFT, which transforms windowed frames of the signal `frame_step` apart."""
     g, x = node.g, node.tensor(0)
     step = int(node.scalar(1, 0))
     if node.rank(x) == 2:
@@ -89,7 +91,10 @@ def short_time_transform(node: Node) -> Results:
     length = int(node.scalar(3, node.size(node.tensor(2), 0) if node.has(2) else 0))
     size = node.dims(x)[1]
     if step < 1 or length < 1 or 0 <= size < length:
-        raise ShapeError(f"a signal of {size} has no frame of {length} elements, {step} apart")
+        raise ShapeError(
+            "frame_step must be positive and frame_length between 1 and the length of the signal, "
+            f"got frame_step {step}, frame_length {length}, and a signal of {size} elements"
+        )
     last = node.dim(x, 1)
     if isinstance(last, Tensor):
         count: int | Tensor = g.addition(g.division(g.subtraction(last, length), step), 1)
@@ -106,9 +111,9 @@ def short_time_transform(node: Node) -> Results:
 
 @operator("MelWeightMatrix", upto=17)
 def mel_weights(node: Node) -> Results:
-    """Triangles over the frequencies of a transform, whose corners are equally far on the mel scale.
+    """Translate MelWeightMatrix: triangular filters over DFT bins with corners equally spaced on the mel scale.
 
-    As ONNX defines it, the last corner lies one step below the upper edge.
+    As ONNX defines it, the last corner is one step below the upper edge.
     """
     bands, length, rate = int(node.scalar(0, 0)), int(node.scalar(1, 0)), int(node.scalar(2, 0))
     low, high = float(node.scalar(3, 0.0)), float(node.scalar(4, 0.0))

@@ -1,8 +1,8 @@
-"""ai.onnx.ml's support vector machines: kernels between rows and support vectors are one product for all of them.
+"""Translations of ai.onnx.ml's support vector machines, with kernels for all rows and vectors in one matmul.
 
-A classifier compares its classes in pairs; each comparison is a vote, and the votes decide. Probabilities are coupled
-from those of the pairs (Wu, Lin and Weng, 2004, second method), by rounds that end where LIBSVM's do, so that the
-places that it leaves open are the same.
+A classifier compares classes in pairs and takes a vote. Class probabilities are coupled from pairwise ones by the
+second method of Wu, Lin, and Weng (2004), with LIBSVM's stopping rule so that results agree with LIBSVM even where they
+have not converged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._compose import cast, folded
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed
 from .linear import matmul
 
-MOST_ROUNDS = 100  # of coupling
+MOST_ROUNDS = 100  # Maximum number of coupling iterations.
 
 
 def _numbers(node: Node, name: str) -> np.ndarray:
@@ -26,13 +26,13 @@ def _numbers(node: Node, name: str) -> np.ndarray:
 
 
 def _kernels(node: Node, x: Tensor, vectors: np.ndarray) -> Tensor:
-    """(rows, vectors): how near each row is to each vector."""
+    """Return the kernel values (rows, vectors)."""
     g, kind = node.g, node.attribute("kernel_type", "LINEAR")
     gamma, constant, degree = [*node.attribute("kernel_params", []), 0.0, 0.0, 0.0][:3]
     product = matmul(node, x, g.constant(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return product
-    if kind == "RBF":  # distances from the vectors' middle, so that their squares are no larger than they need be
+    if kind == "RBF":  # Center the vectors to keep squared distances small.
         middle = vectors.mean(0)
         vectors, x = vectors - middle, g.subtraction(x, g.constant(middle))
         product = matmul(node, x, g.constant(np.ascontiguousarray(vectors.T)))
@@ -44,14 +44,16 @@ def _kernels(node: Node, x: Tensor, vectors: np.ndarray) -> Tensor:
         return g.power(affine, degree)
     if kind == "SIGMOID":
         return g.tanh(affine)
-    raise GraphError(f"kernel_type {kind!r} must be LINEAR, RBF, POLY or SIGMOID")
+    raise GraphError(f"kernel_type must be LINEAR, RBF, POLY, or SIGMOID, got {kind!r}")
 
 
 def _vectors(node: Node, count: int) -> np.ndarray:
-    """The support vectors, (count, features)."""
+    """Return the support vectors (count, features)."""
     vectors = _numbers(node, "support_vectors")
     if count < 1 or vectors.size % count:
-        raise ShapeError(f"{vectors.size} numbers for {count} support vectors")
+        raise ShapeError(
+            f"support_vectors must have a number of elements divisible by the {count} vectors, got {vectors.size}"
+        )
     return vectors.reshape(count, -1)
 
 
@@ -59,7 +61,7 @@ def _vectors(node: Node, count: int) -> np.ndarray:
 def support_vector_regressor(node: Node) -> Results:
     g, x = node.g, cast(node, rows_of(node), float32)
     coefficients, rho, count = _numbers(node, "coefficients"), _numbers(node, "rho"), node.attribute("n_supports", 0)
-    near = _kernels(node, x, _vectors(node, count)) if count else x  # without vectors it is a linear model
+    near = _kernels(node, x, _vectors(node, count)) if count else x  # Without support vectors, the model is linear.
     if not count:
         node.attribute("kernel_type", "LINEAR"), node.attribute("kernel_params", [])
     y = g.addition(matmul(node, near, g.constant(coefficients.reshape(-1, 1))), float(rho[0]))
@@ -76,13 +78,17 @@ def support_vector_classifier(node: Node) -> Results:
     classes = len(sizes)
     if classes < 2 or classes != len(names or numbers or ()):
         raise UnsupportedError(
-            f"a classifier with vectors for {classes} classes and labels for {len(names or numbers or ())}"
+            "SVMClassifier needs vectors_per_class and labels for the same two or more classes, "
+            f"got {classes} and {len(names or numbers or ())}"
         )
     pairs = list(combinations(range(classes), 2))
     rho, slopes, offsets = _numbers(node, "rho"), _numbers(node, "prob_a"), _numbers(node, "prob_b")
     coefficients = _numbers(node, "coefficients").reshape(classes - 1, -1)
     if len(rho) != len(pairs) or coefficients.shape[1] != sum(sizes) or len(slopes) not in (0, len(pairs)):
-        raise ShapeError(f"{len(rho)} thresholds and coefficients {coefficients.shape} for {classes} classes")
+        raise ShapeError(
+            f"rho and coefficients do not match {classes} classes with {sum(sizes)} vectors: got {len(rho)} values of "
+            f"rho and coefficients of shape {coefficients.shape}"
+        )
     owner = np.repeat(np.arange(classes), sizes)
     of_pairs = np.zeros((sum(sizes), len(pairs)), np.float32)
     for p, (i, j) in enumerate(pairs):
@@ -99,7 +105,7 @@ def support_vector_classifier(node: Node) -> Results:
 
 
 def _votes(node: Node, scores: Tensor, pairs: list[tuple[int, int]], classes: int) -> Tensor:
-    """How many pairs each class has won, (rows, classes)."""
+    """Return the number of pairwise comparisons won by each class (rows, classes)."""
     g = node.g
     first = g.cast(g.greater_than(scores, 0.0), float32)
     ways = [np.zeros((len(pairs), classes), np.float32) for _ in range(2)]
@@ -112,7 +118,7 @@ def _votes(node: Node, scores: Tensor, pairs: list[tuple[int, int]], classes: in
 def _coupled(
     node: Node, scores: Tensor, pairs: list[tuple[int, int]], slopes: np.ndarray, offsets: np.ndarray, classes: int
 ) -> Tensor:
-    """Probabilities of all classes, (rows, classes), from those that one wins against another."""
+    """Compute class probabilities (rows, classes) from pairwise ones."""
     g = node.g
     margin = g.addition(g.multiplication(scores, g.constant(slopes)), g.constant(offsets))
     wins = g.clamp(g.sigmoid(g.negative(margin)), 1e-7, 1 - 1e-7)
@@ -126,7 +132,7 @@ def _coupled(
         others = [g.square(chance(j, i)) for j in range(classes) if j != i]
         mixed = {j: g.negative(g.multiplication(chance(j, i), chance(i, j))) for j in range(classes) if j != i}
         rows.append(g.concat([folded(others, g.addition) if j == i else mixed[j] for j in range(classes)], 1))
-    matrix = g.stack(rows, 1)  # (rows, classes, classes): what the probabilities minimise is p' matrix p
+    matrix = g.stack(rows, 1)  # Shape (rows, classes, classes); the probabilities p minimize p' matrix p.
     start = g.addition(g.multiplication(rows[0], 0.0), 1 / classes)
 
     def products(p: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,7 +140,7 @@ def _coupled(
         return each, g.reduction_sum(g.multiplication(p, each), 1)
 
     def going(p: Tensor) -> Tensor:
-        """Which rows have not come near enough, (rows, 1)."""
+        """Return which rows have not converged (rows, 1)."""
         each, whole = products(p)
         error = g.reduction_maximum(g.absolute(g.subtraction(each, whole)), 1)
         return g.greater_than_or_equal_to(error, 0.005 / classes)
@@ -147,7 +153,7 @@ def _coupled(
         open_ = going(p)
         each, whole = products(p)
         moved = p
-        for t in range(classes):  # one class after another
+        for t in range(classes):  # Update one class at a time.
             diagonal = g.slice_axis(rows[t], 1, t, 1)
             at = g.slice_axis(each, 1, t, 1)
             step = g.division(g.subtraction(whole, at), diagonal)

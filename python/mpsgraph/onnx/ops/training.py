@@ -1,4 +1,4 @@
-"""ONNX's preview of training: one optimizer's step over several tensors."""
+"""Translations of ai.onnx.preview.training: one optimizer step over several tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from ._compose import cast
 
 
 def _groups(node: Node, kinds: int) -> list[list[Tensor]]:
-    """After the rate and the count come as many tensors of each kind: values, gradients, states."""
+    """Split the operands after the rate and the step count by kind: values, gradients, and states."""
     tensors = node.tensors()[2:]
     if len(tensors) % kinds:
-        raise GraphError(f"{len(tensors)} tensors are not {kinds} of each")
+        raise GraphError(
+            f"the number of values, gradients, and states must be a multiple of {kinds}, got {len(tensors)}"
+        )
     count = len(tensors) // kinds
     return [tensors[i * count : (i + 1) * count] for i in range(kinds)]
 
@@ -43,8 +45,8 @@ def momentum(node: Node) -> Results:
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     first = g.equal(count, 0)
     if node.attribute("mode") not in ("nesterov", "standard"):
-        raise GraphError(f"mode {node.attribute('mode')!r} must be nesterov or standard")
-    share = g.select(first, 1.0, g.constant(float(beta)))  # the first gradient counts in full
+        raise GraphError(f"mode must be nesterov or standard, got {node.attribute('mode')!r}")
+    share = g.select(first, 1.0, g.constant(float(beta)))  # The first gradient is not scaled by beta.
     results = []
     for x, gradient, velocity in zip(*_groups(node, 3), strict=True):
         step = g.addition(g.multiplication(x, node.attribute("norm_coefficient")), gradient)

@@ -1,9 +1,9 @@
-"""ai.onnx.ml's ensembles of trees, all trees and all rows at once.
+"""Translations of ai.onnx.ml's tree ensembles, evaluated for all trees and rows at once.
 
-The nodes of all trees stand in one table; leaves lead to themselves. Each row begins at every root and takes as many
-steps as the deepest tree has: a step gathers the node's feature, compares it, and gathers the next node. What the
-leaves give is gathered last, and added up over the trees. Where all nodes compare with <=, or all with <, that is one
-operation of the graph, tree_ensemble, which the CPU walks without branches.
+All nodes are stored in one table, with leaves that point to themselves. Each row starts at every root and takes as many
+steps as the deepest tree has levels: a step gathers the node's feature, compares it, and gathers the next node.
+Finally, the weights of the leaves are gathered and summed over the trees. If all nodes compare with <=, or all with <,
+a single graph operation is used, tree_ensemble, which the CPU evaluates without branches.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from .._registry import Node, Results, operator
 from ._compose import cast
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
 
-MOST_WEIGHTS = 2**28  # leaves and nodes times what they give
+MOST_WEIGHTS = 2**28  # Maximum number of nodes times targets.
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-LEAF = -1  # among the modes, which are counted in this order
-_COMPARISONS = ("less_than_or_equal_to", "less_than")  # of the first two
+LEAF = -1  # Used in Forest.modes; other modes are indices into _MODES.
+_COMPARISONS = ("less_than_or_equal_to", "less_than")  # For the first two modes.
 
 
 @dataclass
 class Forest:
-    """The nodes of all trees; entry i of each array is of node i."""
+    """The nodes of all trees, stored as arrays indexed by node."""
 
     features: np.ndarray
     splits: np.ndarray
-    modes: np.ndarray  # numbers, LEAF or a place in _MODES
-    yes: np.ndarray  # which node comes next
+    modes: np.ndarray  # LEAF or an index into _MODES.
+    yes: np.ndarray  # Next node if the comparison is true.
     no: np.ndarray
-    missing: np.ndarray  # does NaN take the way of yes?
+    missing: np.ndarray  # Whether NaN takes the true branch.
     roots: np.ndarray
-    weights: np.ndarray  # (nodes, targets); NaN where a leaf gives nothing to a target
-    members: dict[int, np.ndarray]  # the values that BRANCH_MEMBER compares with, by node
+    weights: np.ndarray  # (nodes, targets), with NaN where a leaf does not contribute to a target.
+    members: dict[int, np.ndarray]  # Values that BRANCH_MEMBER compares with, by node.
 
     @property
     def used_modes(self) -> list[int]:
@@ -47,7 +47,7 @@ class Forest:
 
     @property
     def depth(self) -> int:
-        """The steps from a root to the farthest leaf. GraphError when nodes lead in a circle."""
+        """The number of steps from a root to the farthest leaf; raises GraphError if nodes form a cycle."""
         depth, inner = 0, self.modes != LEAF
 
         def once(nodes: np.ndarray) -> np.ndarray:
@@ -60,18 +60,20 @@ class Forest:
         while level.size:
             depth += 1
             if depth > len(inner):
-                raise GraphError("the nodes of a tree lead in a circle")
+                raise GraphError("the nodes of a tree form a cycle")
             level = once(np.concatenate([self.yes[level], self.no[level]]))
         return depth
 
 
 def _require_same_length(*named: tuple[str, Sequence[Any] | np.ndarray]) -> None:
     if len({len(values) for _, values in named}) > 1:
-        raise ShapeError("of different lengths: " + ", ".join(f"{name} {len(values)}" for name, values in named))
+        raise ShapeError(
+            "attributes must have the same length, got " + ", ".join(f"{name} {len(values)}" for name, values in named)
+        )
 
 
 def _floats(node: Node, name: str) -> np.ndarray | None:
-    """Numbers from an attribute, or in double precision from the tensor beside it; None when there are none."""
+    """Return an attribute as an array, from its double-precision tensor variant if present, or None."""
     tensor = node.attribute(f"{name}_as_tensor", None)
     if tensor is not None:
         array: np.ndarray = tensor.elements[0].reshape(-1)
@@ -81,12 +83,15 @@ def _floats(node: Node, name: str) -> np.ndarray | None:
 
 
 def _forest(node: Node, what: str, targets: int) -> Forest:
-    """The trees of TreeEnsembleClassifier and -Regressor: nodes by tree and number, weights by `what`."""
+    """Return the trees of TreeEnsembleClassifier or TreeEnsembleRegressor.
+
+    `what` is the prefix of the attributes for weights.
+    """
     trees, numbers = node.attribute("nodes_treeids"), node.attribute("nodes_nodeids")
     modes, splits = node.attribute("nodes_modes"), _floats(node, "nodes_values")
     yes, no = node.attribute("nodes_truenodeids"), node.attribute("nodes_falsenodeids")
     features = node.attribute("nodes_featureids")
-    for name in ("nodes_hitrates", "nodes_hitrates_as_tensor"):  # how often nodes were seen: of no effect
+    for name in ("nodes_hitrates", "nodes_hitrates_as_tensor"):  # Training statistics without effect on inference.
         node.attribute(name, None)
     splits = np.zeros(len(trees), np.float32) if splits is None else splits
     _require_same_length(
@@ -96,10 +101,10 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
     kinds = {"LEAF": LEAF} | {name: i for i, name in enumerate(_MODES)}
     unknown = set(modes) - set(kinds)
     if unknown:
-        raise GraphError(f"nodes_modes {sorted(unknown)[0]!r} must be LEAF or one of {', '.join(_MODES)}")
+        raise GraphError(f"nodes_modes must be LEAF or one of {', '.join(_MODES)}, got {sorted(unknown)[0]!r}")
     place = {key: i for i, key in enumerate(zip(trees, numbers, strict=True))}
     if len(place) < len(trees):
-        raise GraphError("two nodes of a tree have the same number")
+        raise GraphError("node ids must be unique within a tree")
 
     def followed(next_nodes: Sequence[int]) -> np.ndarray:
         try:
@@ -107,7 +112,7 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
             return np.fromiter(ways, np.int32, len(next_nodes))
         except KeyError as error:
             raise GraphError(
-                f"tree {error.args[0][0]} has no node {error.args[0][1]}, which another leads to"
+                f"a node of tree {error.args[0][0]} refers to node {error.args[0][1]}, which does not exist"
             ) from None
 
     of_tree, of_node, ids = (node.attribute(f"{what}_{name}") for name in ("treeids", "nodeids", "ids"))
@@ -117,11 +122,14 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
     weights = _no_weights(len(trees), targets, given.dtype)
     for tree, number, target, weight in zip(of_tree, of_node, ids, given, strict=True):
         if (tree, number) not in place or not 0 <= target < targets:
-            raise GraphError(f"a weight for target {target} of {targets}, node {number} of tree {tree}: there is none")
+            raise GraphError(
+                f"a weight refers to target {target} at node {number} of tree {tree}, but this node does not exist or "
+                f"the target is not between 0 and {targets - 1}"
+            )
         at = place[tree, number], target
         weights[at] = weight if np.isnan(weights[at]) else weights[at] + weight
     roots = [i for i, tree in enumerate(trees) if i == 0 or tree not in trees[max(0, i - 1) : i]]
-    roots = list({trees[i]: i for i in reversed(roots)}.values())[::-1]  # the first node of each tree
+    roots = list({trees[i]: i for i in reversed(roots)}.values())[::-1]  # The first node of each tree.
     missing = node.attribute("nodes_missing_value_tracks_true", None)
     tracks = np.array(missing if missing else [0] * len(trees), bool)
     return Forest(
@@ -139,13 +147,15 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
 
 def _no_weights(nodes: int, targets: int, dtype: np.dtype[Any]) -> np.ndarray:
     if targets < 1 or nodes * targets > MOST_WEIGHTS:
-        raise UnsupportedError(f"{nodes} nodes of trees for {targets} targets: at most {MOST_WEIGHTS} weights")
+        raise UnsupportedError(
+            f"a tree ensemble must have between 1 and {MOST_WEIGHTS} weights, got {nodes} nodes times {targets} targets"
+        )
     return np.full((nodes, targets), np.nan, dtype)
 
 
-# --- from the roots to the leaves -----------------------------------------------------------------------------------
+# --- evaluation -----------------------------------------------------------------------------------------------------
 def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
-    """The leaf that each row comes to in each tree, (n, trees)."""
+    """Return the leaf reached by each row in each tree (n, trees)."""
     g = node.g
     _require_features(x, forest)
     features, yes, no = (g.constant(a) for a in (forest.features, forest.yes, forest.no))
@@ -173,7 +183,7 @@ def _compared(node: Node, mode: int, value: Tensor, split: Tensor, at: Tensor, f
     g = node.g
     if _MODES[mode] == "BRANCH_MEMBER":
         longest = max(len(members) for members in forest.members.values())
-        table = np.full((len(forest.modes), longest), np.nan, value.dtype.numpy)  # which is equal to nothing
+        table = np.full((len(forest.modes), longest), np.nan, value.dtype.numpy)  # NaN compares unequal to everything.
         for i, members in forest.members.items():
             table[i, : len(members)] = members
         same = g.equal(g.expand_dims(value, 2), g.gather(g.constant(table), at, 0))
@@ -190,23 +200,23 @@ def _compared(node: Node, mode: int, value: Tensor, split: Tensor, at: Tensor, f
 
 
 def _aggregated(node: Node, x: Tensor, forest: Forest, function: str) -> Tensor:
-    """What all trees give together, (n, targets)."""
+    """Return the combined result of all trees (n, targets)."""
     g = node.g
     reductions = {"SUM": "sum", "AVERAGE": "sum", "MIN": "minimum", "MAX": "maximum"}
     if function not in reductions:
-        raise GraphError(f"aggregate_function {function!r} must be one of {', '.join(reductions)}")
+        raise GraphError(f"aggregate_function must be one of {', '.join(reductions)}, got {function!r}")
     nothing = {"MIN": math.inf, "MAX": -math.inf}.get(function, 0.0)
     weights = np.where(np.isnan(forest.weights), np.array(nothing, forest.weights.dtype), forest.weights)
     result = _reduced(node, x, forest, weights, reductions[function])
     if function == "AVERAGE":
         return g.division(result, float(len(forest.roots)))
-    if function != "SUM":  # targets that no leaf gave anything to
+    if function != "SUM":  # Targets that no leaf contributed to.
         return g.select(g.is_infinite(result), 0.0, result)
     return result
 
 
 def _reduced(node: Node, x: Tensor, forest: Forest, weights: np.ndarray, reduction: str) -> Tensor:
-    """The leaves' weights, reduced over the trees: as one operation where all nodes compare with <= or all with <."""
+    """Reduce the leaves' weights over trees, with one operation if all nodes compare with <= or all with <."""
     g = node.g
     modes = forest.used_modes
     whole = x.dtype in (float32, float64) and weights.dtype in (np.float32, np.float64)
@@ -223,7 +233,9 @@ def _reduced(node: Node, x: Tensor, forest: Forest, weights: np.ndarray, reducti
 
 def _require_features(x: Tensor, forest: Forest) -> None:
     if len(forest.features) and x.shape is not None and 0 <= x.shape[1] <= forest.features.max(initial=0):
-        raise ShapeError(f"a tree looks at feature {forest.features.max()}; the rows {x.shape} have {x.shape[1]}")
+        raise ShapeError(
+            f"a tree uses feature {forest.features.max()}, but rows of shape {x.shape} have only {x.shape[1]} features"
+        )
 
 
 @operator("TreeEnsembleRegressor", upto=5, domain=ML)
@@ -243,7 +255,7 @@ def tree_ensemble_classifier(node: Node) -> Results:
     numbers, names = labels_of(node, "classlabels_int64s")
     classes = len(names or numbers or ())
     if not classes:
-        raise GraphError("classlabels are missing")
+        raise GraphError("TreeEnsembleClassifier needs classlabels_int64s or classlabels_strings")
     forest = _forest(node, "class", classes)
     y = _aggregated(node, x, forest, "SUM")
     base = _floats(node, "base_values")
@@ -258,10 +270,12 @@ def tree_ensemble_classifier(node: Node) -> Results:
 
 
 def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: str) -> tuple[Tensor, Tensor]:
-    """Label's place and scores of two classes, as ONNX Runtime has them.
+    """Return the class index and the scores for two classes, as in ONNX Runtime.
 
-    What leaves give to one class only is the second one's score; the label is the second where its score is above one
-    half when there are no negative weights, above 0 else. With scores of both it is above 0.
+    If leaves contribute to one class only, their sum is the score of the second class, which is chosen if the score is
+    above 0.5 without negative weights, and above 0 otherwise. If leaves contribute to both, it is chosen if its score
+    is
+    above 0.
     """
     g = node.g
     first, second = (bool((~np.isnan(forest.weights[:, i])).any()) for i in (0, 1))
@@ -279,22 +293,22 @@ def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: 
     return place, with_other_class(node, scores[0], transform, positive)
 
 
-# --- version 5: leaves apart from nodes -----------------------------------------------------------------------------
+# --- version 5, with separate leaves --------------------------------------------------------------------------------
 @operator("TreeEnsemble", upto=5, domain=ML)
 def tree_ensemble(node: Node) -> Results:
     x, targets = rows_of(node), node.attribute("n_targets", 0)
-    node.attribute("nodes_hitrates", None)  # how often nodes were seen: of no effect
+    node.attribute("nodes_hitrates", None)  # Training statistics without effect on inference.
     forest = _forest_with_leaves(node, targets)
     number = node.attribute("aggregate_function", 1)
     functions = ("AVERAGE", "SUM", "MIN", "MAX")
     if not 0 <= number < len(functions):
-        raise GraphError(f"aggregate_function {number} must be 0 to 3")
+        raise GraphError(f"aggregate_function must be between 0 and 3, got {number}")
     y = _aggregated(node, x, forest, functions[number])
     return transformed(node, y, transform_of(node))
 
 
 def _forest_with_leaves(node: Node, targets: int) -> Forest:
-    """Leaves stand behind all nodes in the table."""
+    """Return the trees of TreeEnsemble, appending the leaves to the table of nodes."""
     splits = node.attribute("nodes_splits").elements[0]
     modes = node.attribute("nodes_modes").elements[0].reshape(-1).astype(np.int8)
     features = node.attribute("nodes_featureids")
@@ -308,7 +322,7 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
     _require_same_length(("leaf_targetids", ids), ("leaf_weights", given))
     count, leaves = len(modes), len(ids)
     if ((modes < 0) | (modes >= len(_MODES))).any():
-        raise GraphError(f"nodes_modes must be 0 to {len(_MODES) - 1}")
+        raise GraphError(f"nodes_modes must be between 0 and {len(_MODES) - 1}, got {modes.tolist()}")
     own = np.arange(count + leaves, dtype=np.int32)
     yes, no = (
         np.concatenate([np.array(way, np.int32) + count * np.array(leaf, bool).astype(np.int32), own[count:]])
@@ -317,12 +331,12 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
     roots = np.array(node.attribute("tree_roots"), np.int32)
     both = np.concatenate([yes, no, roots])
     if ((both < 0) | (both >= count + leaves)).any():
-        raise GraphError(f"a node leads to one that is not among the {count} nodes and {leaves} leaves")
+        raise GraphError(f"a node refers to one that is not among the {count} nodes and {leaves} leaves")
     weights = _no_weights(count + leaves, targets, given.dtype)
     of_leaf = np.array(ids, np.int64)
     outside = of_leaf[(of_leaf < 0) | (of_leaf >= targets)]
     if outside.size:
-        raise GraphError(f"a weight for target {outside[0]} of {targets}")
+        raise GraphError(f"leaf_targetids must be between 0 and {targets - 1}, got {outside[0]}")
     weights[count + np.arange(leaves), of_leaf] = given
     missing = node.attribute("nodes_missing_value_tracks_true", None)
     tracks = np.zeros(count + leaves, bool)
@@ -336,12 +350,12 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
 
 
 def _members(node: Node, modes: np.ndarray) -> dict[int, np.ndarray]:
-    """Sets of values, each ended by NaN, one for each node that looks for its feature in a set."""
+    """Return the value sets of BRANCH_MEMBER nodes by node, from a list in which NaN ends each set."""
     wanted = [i for i, m in enumerate(modes) if _MODES[m] == "BRANCH_MEMBER"]
     tensor = node.attribute("membership_values", None)
     values = np.zeros(0, np.float32) if tensor is None else tensor.elements[0].reshape(-1)
     ends = np.flatnonzero(np.isnan(values))
     sets = [part[~np.isnan(part)] for part in np.split(values, ends + 1)]
     if len(ends) < len(wanted):
-        raise GraphError(f"membership_values has {len(ends)} sets for {len(wanted)} nodes")
+        raise GraphError(f"membership_values must have {len(wanted)} sets, one per BRANCH_MEMBER node, got {len(ends)}")
     return dict(zip(wanted, sets, strict=False))

@@ -1,4 +1,4 @@
-"""Where values come from that no input gives: constants, ranges, masks, and the shapes of others."""
+"""Translations of operators that create values: constants, ranges, masks, and shapes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...interchange.data_dependent import DataDependent
 from .._registry import Node, Results, operator
 from ._compose import cast, counted, in_float32
 
-MOST_ELEMENTS = 2**31  # of a value that is made from numbers in the file
+MOST_ELEMENTS = 2**31  # Maximum size of a value determined by numbers in the file.
 
 
 @operator("Constant", upto=25)
 def constant(node: Node) -> Results:
     g = node.g
     if node.has_attribute("value"):
-        value: Results = node.attribute("value")  # an initialiser, which the importer takes as it is
+        value: Results = node.attribute("value")  # An initializer, which the importer handles itself.
         return value
     if node.has_attribute("value_float") or node.has_attribute("value_floats"):
         values: Any = node.attribute("value_float", None)
@@ -30,7 +30,7 @@ def constant(node: Node) -> Results:
         values = node.attribute("value_int", None)
         values = node.attribute("value_ints") if values is None else values
         return g.constant(np.array(values, np.int64))
-    raise UnsupportedError("a constant of strings or a sparse one")
+    raise UnsupportedError("Constant with strings or a sparse tensor is not supported")
 
 
 @operator("ConstantOfShape", upto=25)
@@ -39,13 +39,13 @@ def constant_of_shape(node: Node) -> Results:
     if node.has_attribute("value"):
         array, dtype = node.attribute("value").elements
         if array.size != 1:
-            raise ShapeError(f"attribute value must have one element, has {array.size}")
+            raise ShapeError(f"attribute value must have one element, got {array.size}")
         one = g.constant(array.reshape(()), dtype=dtype)
     else:
         one = g.constant(0.0)
     shape = node.known_ints(0)
     if shape is not None and (min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS):
-        raise ShapeError(f"{tuple(shape)} is no shape, or too large")
+        raise ShapeError(f"the shape must be non-negative with at most {MOST_ELEMENTS} elements, got {tuple(shape)}")
     return g.broadcast_to(one, node.tensor(0) if shape is None else shape)
 
 
@@ -73,13 +73,13 @@ def size(node: Node) -> Results:
 @operator("Range", upto=27)
 def range_(node: Node) -> Results:
     g = node.g
-    node.without_effect("stash_type")  # half types are computed in float32 at least
+    node.without_effect("stash_type")  # float16 and bfloat16 are always computed in at least float32.
     try:
         start, limit, delta = (node.value(i).reshape(()) for i in range(3))
     except DataDependent:
         return _range_as_told(node)
     if delta == 0:
-        raise GraphError("the step is 0")
+        raise GraphError("delta of Range must not be 0")
     dtype = node.tensor(0).dtype
     kind: type[int] | type[float] = int if dtype.is_integer else float
     first, last, step = (kind(v) for v in (start, limit, delta))
@@ -91,11 +91,12 @@ def range_(node: Node) -> Results:
 
 
 def _range_as_told(node: Node) -> Tensor:
-    """A range whose length only a run knows."""
+    """Build a range whose length is known only at run time."""
     g = node.g
     start, limit, delta = (g.reshape(node.tensor(i), ()) for i in range(3))
     if start.dtype.is_integer:
-        back, step = (g.cast(x, int64) for x in (g.subtraction(start, limit), delta))  # -floor(back / step) steps
+        # The number of steps is -floor(back / step).
+        back, step = (g.cast(x, int64) for x in (g.subtraction(start, limit), delta))
         steps = g.negative(g.division(g.subtraction(back, g.floor_modulo(back, step)), step))
         count = g.reshape(g.maximum(steps, 0), (1,))
         index = g.cast(g.coordinate_along_axis(0, count), start.dtype)
@@ -114,5 +115,5 @@ def eye_like(node: Node) -> Results:
     dtype = node.dtype_attribute("dtype") if node.has_attribute("dtype") else x.dtype
     shape = node.joined([node.dim(x, 0), node.dim(x, 1)])
     distance = g.subtraction(g.coordinate_along_axis(1, shape), g.coordinate_along_axis(0, shape))
-    k = max(-(2**31), min(node.attribute("k", 0), 2**31 - 1))  # beyond all diagonals in any case
+    k = max(-(2**31), min(node.attribute("k", 0), 2**31 - 1))  # Clamp to a value beyond all diagonals.
     return g.cast(g.equal(distance, k), dtype)
