@@ -161,7 +161,7 @@ def test_encode_needs_the_array():
 
 def test_a_failed_run_says_so_and_the_next_one_works():
     g, x, s, y = reshaping()
-    with pytest.raises(mg.ShapeError, match=r"\[reshape\] 6 elements cannot become \(4,2\)"):
+    with pytest.raises(mg.ShapeError, match=r"\[reshape\] cannot reshape 6 elements to \(4,2\)"):
         g.run({x: X, s: shape(4, 2)}, y)
     assert g.run({x: X, s: shape(3, 2)}, y).shape == (3, 2)
 

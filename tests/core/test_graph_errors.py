@@ -38,9 +38,9 @@ REFUSED = {
     "addition": (S, lambda w: w.x + w.g.constant(0.0, (2,)), r"\(2,3\) and \(2\) cannot be broadcast"),
     "select": (S, lambda w: w.g.select(w.g.constant(np.ones(4, bool)), w.x, w.x), "broadcast"),
     "clamp": (S, lambda w: w.g.clamp(w.x, 0.0, w.g.constant(0.0, (4,))), "broadcast"),
-    "matrix_multiplication": (S, lambda w: w.x @ w.x, "they are 3 and 2"),
+    "matrix_multiplication": (S, lambda w: w.x @ w.x, "got 3 and 2"),
     "matrix_multiplication ": (S, lambda w: w.x @ w.g.constant(0.0, (3,)), "rank 2 or more"),
-    "matrix_multiplication  ": (S, lambda w: w.batch @ w.g.constant(0.0, (4, 1)), "they are 3 and 4"),
+    "matrix_multiplication  ": (S, lambda w: w.batch @ w.g.constant(0.0, (4, 1)), "got 3 and 4"),
     "scaled_dot_product_attention": (
         S, lambda w: w.g.scaled_dot_product_attention(w.x, w.g.constant(0.0, (5, 4)), w.x), "query .* key .* last axis"
     ),
@@ -50,7 +50,7 @@ REFUSED = {
     "scaled_dot_product_attention  ": (
         S,
         lambda w: w.g.scaled_dot_product_attention(w.x, w.x, w.x, w.g.constant(0.0, (2, 3))),
-        "mask .* queries by keys",
+        "mask must broadcast to queries by keys",
     ),
     "scaled_dot_product_attention   ": (
         S, lambda w: w.g.scaled_dot_product_attention(w.anything, w.x, w.x), "needs a static last axis of query.*pass scale"
@@ -103,30 +103,30 @@ REFUSED = {
     "reduction_sum": (S, lambda w: w.g.reduction_sum(w.x, axes=2), "axis 2"),
     "reduction_sum ": (S, lambda w: w.g.reduction_sum(w.x, axes=(0, -2)), "twice"),
     "reduction_sum  ": (S, lambda w: w.g.reduction_sum(w.x, axes=()), "None"),
-    "reduction_maximum": (S, lambda w: w.g.reduction_maximum(w.g.constant(0.0, (2, 0)), axes=1), "no elements"),
-    "reduction_arg_maximum": (S, lambda w: w.g.reduction_arg_maximum(w.g.constant(0.0, (0,))), "no elements"),
+    "reduction_maximum": (S, lambda w: w.g.reduction_maximum(w.g.constant(0.0, (2, 0)), axes=1), "must not be empty"),
+    "reduction_arg_maximum": (S, lambda w: w.g.reduction_arg_maximum(w.g.constant(0.0, (0,))), "must not be empty"),
     "mean": (S, lambda w: w.g.mean(w.x, axes=-3), "axis -3"),
     "variance": (S, lambda w: w.g.variance(w.x, w.g.constant(0.0, (4,)), axes=1), "mean"),
     "normalization": (S, lambda w: w.g.normalization(w.x, w.x, w.x, w.g.constant(0.0, (2, 1, 3))), "gamma"),
     # shapes as such
-    "reshape": (S, lambda w: w.g.reshape(w.x, (5, 3)), r"6 elements cannot become \(5,3\): source \(2,3\)"),
+    "reshape": (S, lambda w: w.g.reshape(w.x, (5, 3)), r"cannot reshape 6 elements to \(5,3\): source \(2,3\)"),
     "reshape ": (S, lambda w: w.g.reshape(w.x, (-1, -1)), "-1"),
     "reshape  ": (S, lambda w: w.g.reshape(w.x, (-2, 3)), "negative"),
-    "reshape   ": (S, lambda w: w.g.reshape(w.x, (4, -1)), "cannot become"),
+    "reshape   ": (S, lambda w: w.g.reshape(w.x, (4, -1)), "cannot reshape"),
     "reshape    ": (D, lambda w: w.g.reshape(w.x, w.g.constant([2.0, 3.0])), "integers"),
     "reshape     ": (S, lambda w: w.g.reshape(w.x, w.g.constant([[2, 3]])), "rank 1"),
     "transpose": (S, lambda w: w.g.transpose(w.x, [0, 0]), "twice"),
     "transpose ": (S, lambda w: w.g.transpose(w.x, [0]), "one entry for each axis"),
-    "slice": (S, lambda w: w.g.slice(w.x, [0, 0], [1, 1], [1, 0]), "stride of axis 1 is 0"),
+    "slice": (S, lambda w: w.g.slice(w.x, [0, 0], [1, 1], [1, 0]), "got 0 for axis 1"),
     "slice ": (S, lambda w: w.g.slice(w.x, [0], [1]), "one entry for each axis"),
-    "slice  ": (S, lambda w: w.g.slice(w.x, [5, 0], [6, 1], squeeze_mask=1), "outside"),
+    "slice  ": (S, lambda w: w.g.slice(w.x, [5, 0], [6, 1], squeeze_mask=1), "out of range for axis 0"),
     "concat": (S, lambda w: w.g.concat([w.x, w.g.constant(0.0, (2, 2, 2))], 0), "operand 1"),
     "concat ": (S, lambda w: w.g.concat([w.x, w.g.constant(0.0, (3, 3))], 1), "operand 1"),
     "split": (S, lambda w: w.g.split(w.x, [1, 1], 1), "sum to 2"),
     "split ": (S, lambda w: w.g.split(w.x, 2, 1), "equal pieces"),
     "stack": (S, lambda w: w.g.stack([w.x, w.g.constant(0.0, (3, 2))]), "operand 1"),
     "expand_dims": (S, lambda w: w.g.expand_dims(w.x, 4), "axis 4"),
-    "squeeze": (S, lambda w: w.g.squeeze(w.x, 0), "2 elements, expected 1"),
+    "squeeze": (S, lambda w: w.g.squeeze(w.x, 0), "got axis 0 of size 2"),
     "broadcast_to": (S, lambda w: w.g.broadcast_to(w.x, (3, 2)), "cannot be broadcast"),
     "tile": (S, lambda w: w.g.tile(w.x, [1, -1]), "negative"),
     "pad": (S, lambda w: w.g.pad(w.x, [-1, 0], [0, 0]), "crop"),
@@ -150,11 +150,11 @@ REFUSED = {
     "constant": (S, lambda w: w.g.constant(0.0, (-1, 2)), "-1"),
     "tile ": (S, lambda w: w.g.tile(w.x, [2**61, 2**61]), r"2\^60"),
     # variables
-    "assign": (G, lambda w: w.g.assign(w.x, w.x), r"takes a variable, 'x'"),
-    "assign ": (S, lambda w: w.g.assign(w.v, w.g.constant(0.0, (3,))), "keeps its shape"),
+    "assign": (G, lambda w: w.g.assign(w.x, w.x), "must be a variable, got 'x'"),
+    "assign ": (S, lambda w: w.g.assign(w.v, w.g.constant(0.0, (3,))), "must have the shape of variable"),
     "assign  ": (D, lambda w: w.g.assign(w.v, w.g.cast(w.x, "float16")), "cast"),
-    "read": (G, lambda w: w.g.read(w.x), "takes a variable"),
-    "assign   ": (G, lambda w: w.g.apply_stochastic_gradient_descent(0.1, w.x, w.x), "takes a variable"),
+    "read": (G, lambda w: w.g.read(w.x), "must be a variable"),
+    "assign   ": (G, lambda w: w.g.apply_stochastic_gradient_descent(0.1, w.x, w.x), "must be a variable"),
     # optimizers
     "stochastic_gradient_descent": (
         S, lambda w: w.g.stochastic_gradient_descent(w.g.constant(0.0, (5,)), w.v, w.x), "learning_rate"
@@ -298,7 +298,7 @@ def test_tensors_are_symbols():
 def test_indexing_refuses_what_numpy_refuses():
     g = mg.Graph()
     x = g.placeholder((2, 3))
-    with pytest.raises(mg.ShapeError, match="outside axis 0"):
+    with pytest.raises(mg.ShapeError, match="out of range for axis 0"):
         x[2]
     with pytest.raises(mg.ShapeError, match="3 indices"):
         x[0, 0, 0]

@@ -360,7 +360,7 @@ TEST(verify_checks_scopes) {
 TEST(verify_checks_variables) {
   rejected("%y = relu(%v) : float32[2,3]", "operand 0 is the variable 'v' itself, not a read of it");
   rejected("%y = assign(%v, %v) : ()", "operand 1 is the variable 'v' itself");
-  rejected("%y = assign(%x, %x) : ()", "'y' (assign): [assign] takes a variable");
+  rejected("%y = assign(%x, %x) : ()", "'y' (assign): [assign] operand 0 must be a variable");
 }
 
 TEST(verify_checks_order_and_foreign_tensors) {

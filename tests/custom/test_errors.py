@@ -110,7 +110,7 @@ def test_element_types_that_the_kernel_does_not_take():
     )
     x, i = g.placeholder((2,)), g.placeholder((2,), dtype=mg.int64)
     assert mixed(x, i).dtype == mg.float32
-    with pytest.raises(mg.DTypeError, match=r"operand 1.*takes int32, int64"):
+    with pytest.raises(mg.DTypeError, match=r"operand 1.*must be int32, int64"):
         mixed(x, x)
     with pytest.raises(mg.GraphError, match="takes 2 operands, came 1"):
         mixed(x)
@@ -128,7 +128,7 @@ def test_a_kernel_that_takes_elements_for_others():
     ("infer", "error", "words"),
     [
         (lambda x: "float32", mg.GraphError, "infer gives a TensorType"),
-        (lambda x: mg.TensorType(x.dtype, (-2,)), mg.ShapeError, "result 0 the type"),
+        (lambda x: mg.TensorType(x.dtype, (-2,)), mg.ShapeError, "for result 0"),
         (lambda x: [("float33", (1,))], mg.DTypeError, "float33"),
         (lambda x: mg.TensorType(x.dtype, (1,) * 17), mg.ShapeError, "at most 16|result 0"),
     ],
@@ -143,7 +143,7 @@ def test_inference_that_changes_its_mind():
     operation = copying("unsteady", infer=lambda x: mg.TensorType(x.dtype, x.shape if x.shape == (-1,) else (3, 3)))
     g = mg.Graph()
     x = g.placeholder((-1,))
-    with pytest.raises(mg.ShapeError, match="other types than when the operation was made"):
+    with pytest.raises(mg.ShapeError, match="contradicts the result types"):
         g.run({x: np.zeros(3, np.float32)}, operation(x))
 
 
@@ -155,7 +155,7 @@ def test_without_operands():
     with pytest.raises(mg.GraphError, match="no tensor among its operands"):
         operation()
     unlike = mg.custom_operation("pi", cpu=source)
-    with pytest.raises(mg.GraphError, match="no operand that its result could be like"):
+    with pytest.raises(mg.GraphError, match="without operands needs an inference function"):
         unlike(graph=g)
 
 

@@ -129,7 +129,7 @@ def test_what_is_refused():
         g.hermitean_to_real_fft(x, 0)
     with pytest.raises(mg.DTypeError, match="cast it to float32"):
         g.fast_fourier_transform(g.placeholder((2,), mg.float16), 0)
-    with pytest.raises(mg.ShapeError, match="no points"):
+    with pytest.raises(mg.ShapeError, match="must not be empty"):
         g.real_to_hermitean_fft(x, 1)
     with pytest.raises(mg.ShapeError, match="round_to_odd_hermitean"):
         g.hermitean_to_real_fft(g.placeholder((3, 1), mg.complex64), 1)

@@ -172,15 +172,15 @@ def test_nothing_to_do(steps, batch):
 
 def test_what_does_not_fit_is_refused():
     source, weights, scale, zero, state, cell = drawn(1, 2, 1, 4)
-    with pytest.raises(mg.ShapeError, match=r"weight_scale has shape \(1,4\), expected \(1,16\)"):
+    with pytest.raises(mg.ShapeError, match=r"weight_scale must have shape \(1,16\), got \(1,4\)"):
         layer(source, weights, scale[:, :4], zero, state, cell)
-    with pytest.raises(mg.ShapeError, match=r"recurrent_weight must be \[directions, H, 4 H\]"):
+    with pytest.raises(mg.ShapeError, match=r"recurrent_weight must have shape \[directions, H, 4 H\]"):
         layer(source, weights[:, :2], scale, zero, state, cell)
-    with pytest.raises(mg.DTypeError, match="weight_zero_point must be int8 as the weights"):
+    with pytest.raises(mg.DTypeError, match="weight_zero_point must have the dtype of the weights, int8"):
         layer(source, weights, scale, zero.astype(np.uint8), state, cell)
     with pytest.raises(mg.DTypeError, match="recurrent_weight must be int8 or uint8"):
         layer(source, weights.astype(np.int32), scale, zero, state, cell)
-    with pytest.raises(mg.GraphError, match="must be those of an lstm's 4 gates"):
+    with pytest.raises(mg.GraphError, match="places must be an order of an lstm's 4 gates"):
         layer(source, weights, scale, zero, state, cell, places=[0, 1, 2, 2])
 
 

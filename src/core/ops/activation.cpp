@@ -1,8 +1,8 @@
-// Activations: relu, sigmoid, leaky_relu, softmax, log_softmax and their gradient operations.
+// Activations: relu, sigmoid, leaky_relu, softmax, log_softmax, and their gradient operations.
 //
-// relu and sigmoid differentiate through their results, so that the values before the activation
-// need not be kept and the activation can be fused into what makes them. The *_gradient operations
-// take the source, as in MPSGraph, and have derivatives of their own.
+// relu and sigmoid are differentiated in terms of their results, so their inputs need not be kept and the activation
+// can be fused into the operation that produces its input. The *_gradient operations take the source, as in MPSGraph,
+// and are differentiable themselves.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -17,7 +17,9 @@ std::vector<TensorType> infer_pointwise(const InferContext& c) {
   Shape shape = c.shape(0);
   for (size_t i = 1; i < c.count(); ++i) {
     auto merged = broadcast(shape, c.shape(i));
-    if (!merged) c.shape_error(cat("operands of shapes ", shape, " and ", c.shape(i), " cannot be broadcast"));
+    if (!merged)
+      c.shape_error(cat("operand shapes ", shape, " and ", c.shape(i),
+                        " cannot be broadcast: dimensions, aligned from the last, must be equal or 1"));
     shape = *merged;
   }
   return {{c.dtype(0), shape}};
@@ -25,7 +27,8 @@ std::vector<TensorType> infer_pointwise(const InferContext& c) {
 
 Tensor* positive(Builder& b, Tensor* x) { return b.binary("greater_than", x, b.scalar_like(x, 0)); }
 
-// relu(x) = max(x, 0); relu_gradient(g, x) = g where x > 0, else 0. relu(x) > 0 exactly where x > 0.
+// relu(x) = max(x, 0); relu_gradient(g, x) = g where x > 0, else 0. Passing the result instead of x is valid because
+// relu(x) > 0 exactly where x > 0.
 void d_relu(GradientContext& c) { c.set(0, Builder(c.graph()).binary("relu_gradient", c.incoming(), c.output())); }
 void d_relu_gradient(GradientContext& c) {
   Builder b(c.graph());
@@ -70,7 +73,7 @@ std::vector<TensorType> infer_softmax(const InferContext& c) {
   Shape shape = c.shape(0);
   if (c.count() == 2) {
     if (!compatible(shape, c.shape(1))) {
-      c.shape_error(cat("incoming gradient ", shape, " and source ", c.shape(1), " must have one shape"));
+      c.shape_error(cat("incoming gradient and source must have the same shape, got ", shape, " and ", c.shape(1)));
     }
     shape = merge(shape, c.shape(1));
   }
@@ -86,7 +89,8 @@ Tensor* softmax_gradient_of(Builder& b, Tensor* g, Tensor* x, const Attributes& 
   return b.graph().add("softmax_gradient", {g, x}, {{"axis", a.integer("axis")}});
 }
 
-// The same result from simpler operations; each subtracts the maximum so that exponent cannot overflow.
+// Decompositions of softmax and its relatives into simpler operations. Each subtracts the maximum first so that exp
+// cannot overflow.
 std::vector<Tensor*> softmax_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
   Tensor* e = b.unary("exponent", b.sub(in[0], b.max(in[0], axis_of(a))));
   return {b.div(e, b.sum(e, axis_of(a)))};
@@ -114,7 +118,8 @@ void d_log_softmax(GradientContext& c) {
         c.graph().add("log_softmax_gradient", {c.incoming(), c.input(0)}, {{"axis", c.attributes().integer("axis")}}));
 }
 
-// r = s (u - c) with c = Σ u s. Linear and symmetric in u; with v coming in, dL/ds = v (u - c) - u Σ v s.
+// softmax_gradient is r = s (u - c), where s is the softmax, u the incoming gradient, and c = Σ u s. It is linear and
+// symmetric in u. For a gradient v with respect to r, dL/ds = v (u - c) - u Σ v s.
 void d_softmax_gradient(GradientContext& c) {
   Builder b(c.graph());
   Tensor *u = c.input(0), *x = c.input(1), *v = c.incoming();
@@ -128,7 +133,8 @@ void d_softmax_gradient(GradientContext& c) {
   }
 }
 
-// r = u - s U with U = Σ u. du = v - Σ v s; dL/ds = -v U.
+// log_softmax_gradient is r = u - s U, where s is the softmax, u the incoming gradient, and U = Σ u. For a gradient v
+// with respect to r, du = v - Σ v s and dL/ds = -v U.
 void d_log_softmax_gradient(GradientContext& c) {
   Builder b(c.graph());
   Tensor *u = c.input(0), *x = c.input(1), *v = c.incoming();

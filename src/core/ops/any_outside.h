@@ -1,5 +1,5 @@
-// The pass over indices that only finds whether one is out of range: inline, so that kernels have it as
-// vectors.
+// Vectorizable scan that reports whether any index is out of range. Inline so that kernels compile it for their own
+// vector instructions.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace mpsgraph::ops {
 
-// f(type of the elements), for the integers.
+// Calls f with the data as a pointer to the C++ integer type that matches dtype.
 template <class F>
 decltype(auto) with_integers(DType dtype, const std::byte* data, const F& f) {
   switch (dtype) {
@@ -27,7 +27,8 @@ decltype(auto) with_integers(DType dtype, const std::byte* data, const F& f) {
   }
 }
 
-// Without branches, so that it becomes a loop of vectors. As unsigned numbers, negative ones are the largest.
+// Branch-free so that the loop vectorizes. The unsigned comparison also catches negative indices, which become very
+// large.
 template <class T>
 bool any_above(const T* index, int64_t count, int64_t length) {
   using Unsigned = std::make_unsigned_t<T>;
@@ -43,8 +44,8 @@ inline bool is_outside(int64_t index, int64_t length) {
   return static_cast<uint64_t>(index) >= static_cast<uint64_t>(length);
 }
 
-// Does one of `count` indices lie outside, and is none of those that stand for nothing? They count along the lengths in
-// turn.
+// Return whether any of the `count` indices is out of range and is not one of the `ignored` values. Consecutive indices
+// are checked against the entries of `lengths` in turn, cyclically.
 inline bool any_outside(const std::byte* indices, DType dtype, int64_t count, const Ints& lengths,
                         const Ints& ignored) {
   return with_integers(dtype, indices, [&](const auto* index) {

@@ -1,11 +1,12 @@
-// Element-wise arithmetic, comparison, logic and selection: signature, inference and derivative of each.
+// Element-wise arithmetic, comparison, logic, and selection: signature, type inference, and derivative of each
+// operation.
 //
-// One table row per operation. Operands broadcast as in numpy and share one element type. Derivatives
-// give an operand's gradient at the broadcast shape; sum_to_like then sums the broadcast axes away.
-// Conventions at the edges: ties of minimum and maximum share equally, a NaN operand that was not
-// chosen gets zero, and both get NaN where the result is NaN; clamp passes the gradient at its bounds; what is constant
-// almost everywhere (sign, floor, comparisons, ...) has gradient zero. Rules see complex operands and results
-// conjugated, which makes them right for analytic functions (arithmetic_complex.cpp says why).
+// Each operation is one table row. Operands broadcast as in numpy and share one dtype. A derivative produces each
+// operand's gradient at the broadcast shape; sum_to_like then sums over the broadcast axes. Edge-case conventions: tied
+// operands of minimum and maximum share the gradient equally; a NaN operand that was not chosen gets zero, and both get
+// NaN where the result is NaN; clamp passes the gradient at its bounds; operations that are constant almost everywhere
+// (sign, floor, comparisons, ...) have gradient zero. Derivative rules see complex operands and results conjugated,
+// which makes the rules correct for analytic functions (arithmetic_complex.cpp explains why).
 #include <numbers>
 
 #include "core/ops/elementwise.h"
@@ -15,7 +16,8 @@
 namespace mpsgraph::ops {
 namespace {
 
-// All operands of one kind and type; the result has that type, or bool for predicates.
+// Inference for operands that all have the same dtype of the wanted class. The result has that dtype, or bool for
+// predicates.
 Infer pointwise(Operands wanted, bool predicate) {
   return [=](const InferContext& c) -> std::vector<TensorType> {
     require(c, 0, wanted);
@@ -30,7 +32,7 @@ constexpr double two_over_sqrt_pi = 2 * std::numbers::inv_sqrtpi;
 
 // ---- one operand ----
 
-// A tensor in a formula.
+// A tensor wrapped so that derivative rules read like formulas.
 struct Term {
   Builder* builder;
   Tensor* tensor;
@@ -47,29 +49,30 @@ Term operator+(Term a, double b) { return a + a.constant(b); }
 Term operator*(Term a, double b) { return a * a.constant(b); }
 Term operator-(double a, Term b) { return b.constant(a) - b; }
 
-// x: operand, y: result, g: gradient of the result -> gradient of x.
+// A derivative rule: from operand x, result y, and the gradient g of the result, compute the gradient of x.
 using UnaryRule = Term (*)(Term x, Term y, Term g);
 struct Unary {
   std::string_view name;
   Operands operands;
-  UnaryRule rule;  // null: zero
+  UnaryRule rule;  // null: gradient is zero
   bool predicate = false;
 };
 
 Term pass(Term, Term, Term g) { return g; }
-Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }  // twice a large x may be no number of a half
+Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }  // in this order because 2 * x can overflow in float16
 Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
 Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }
 Term d_cos(Term x, Term, Term g) { return -(g * of("sin", x)); }
 Term d_tan(Term, Term y, Term g) { return g * (square(y) + 1.0); }
 Term d_tanh(Term, Term y, Term g) { return g * (1.0 - square(y)); }
 Term d_erf(Term x, Term, Term g) { return g * (of("exponent", -square(x)) * two_over_sqrt_pi); }
-// (1 - x)(1 + x) is exact near |x| = 1, where 1 - x² would cancel.
+// Factored as (1 - x)(1 + x), which is exact near |x| = 1, where 1 - x² would cancel.
 Term one_minus_square(Term x) { return (1.0 - x) * (x + 1.0); }
 Term d_asin(Term x, Term, Term g) { return g * of("reciprocal_square_root", one_minus_square(x)); }
 Term d_acos(Term x, Term y, Term g) { return -d_asin(x, y, g); }
 Term d_asinh(Term x, Term, Term g) { return g * of("reciprocal_square_root", square(x) + 1.0); }
-// Two roots: left of the imaginary axis the root of the product would be the other one.
+// The two square roots stay separate: for complex x left of the imaginary axis, the root of the product would lie on
+// the other branch.
 Term d_acosh(Term x, Term, Term g) {
   return g * (of("reciprocal_square_root", x + -1.0) * of("reciprocal_square_root", x + 1.0));
 }
@@ -118,20 +121,20 @@ const Unary unary_operations[] = {
 
 // ---- two operands ----
 
-struct Pair {  // gradients of the two operands at the shape of the result; null where not asked for
+struct Pair {  // gradients of the two operands at the result's shape; null where not needed
   Tensor* a = nullptr;
   Tensor* b = nullptr;
 };
 struct Incoming {
   Builder& b;
-  Tensor *x, *z, *y, *g;  // operands, result, its gradient
+  Tensor *x, *z, *y, *g;  // operands x and z, result y, gradient g of the result
   bool need_x, need_z;
 };
 using BinaryRule = Pair (*)(const Incoming&);
 struct Binary {
   std::string_view name;
   Operands operands;
-  BinaryRule rule;  // null: zero
+  BinaryRule rule;  // null: gradient is zero
   bool predicate = false;
 };
 
@@ -147,15 +150,16 @@ Pair d_quotient(const Incoming& i, std::string_view division) {
 Pair d_division(const Incoming& i) { return d_quotient(i, "division"); }
 Pair d_division_no_nan(const Incoming& i) { return d_quotient(i, "division_no_nan"); }
 
-// y = x - n z with an integer n, so dz = -n g. n from x and y: x / z alone may round up to the next integer.
+// y = x - n z with an integer n, so dz = -n g. n is computed from x and y because x / z alone may round up to the next
+// integer.
 Pair d_remainder(const Incoming& i) {
   if (!i.need_z) return {i.g, nullptr};
   Tensor* n = i.b.unary("rint", i.b.div(i.b.sub(i.x, i.y), i.z));
   return {i.g, i.b.neg(i.b.mul(i.g, n))};
 }
 
-// x^z: dx = z x^(z-1), and 0 where z = 0 whatever x is; dz = x^z ln x, and 0 where x = 0 <= z. The selects guard the
-// operands rather than the results, so that derivatives of these stay free of NaN too.
+// Derivative of power, x^z: dx = z x^(z-1), and 0 where z = 0 for any x; dz = x^z ln x, and 0 where x = 0 <= z. The
+// selects guard the operands rather than the results, so that higher derivatives stay free of NaN too.
 Pair d_power(const Incoming& i) {
   Builder& b = i.b;
   Pair result;
@@ -182,7 +186,7 @@ Pair d_extremum(const Incoming& i) {
   return {i.need_x ? chosen(i.x) : nullptr, i.need_z ? chosen(i.z) : nullptr};
 }
 
-// atan2(x, z): (z, -x) / (x² + z²), and 0 in the origin.
+// Derivative of atan2(x, z): (z, -x) / (x² + z²), and 0 at the origin.
 Pair d_atan2(const Incoming& i) {
   Builder& b = i.b;
   Tensor* over = b.binary("division_no_nan", i.g, b.add(b.unary("square", i.x), b.unary("square", i.z)));
@@ -225,7 +229,8 @@ const Binary binary_operations[] = {
 // ---- three operands ----
 
 std::vector<TensorType> infer_select(const InferContext& c) {
-  if (c.dtype(0) != DType::boolean) c.dtype_error(cat("the predicate must be bool, it is ", c.dtype(0)));
+  if (c.dtype(0) != DType::boolean)
+    c.dtype_error(cat("predicate must be bool, got ", c.dtype(0), "; compare it with something or cast it to bool"));
   c.require_same_dtype(1);
   return {{c.dtype(1), broadcast_shapes(c)}};
 }
@@ -237,7 +242,7 @@ void d_select(GradientContext& c) {
   if (c.needs(2)) c.set(2, b.sum_to_like(b.select(c.input(0), zero, c.incoming()), c.input(2)));
 }
 
-// clamp(x, low, high) = minimum(maximum(x, low), high), so high wins where the bounds cross.
+// clamp(x, low, high) = minimum(maximum(x, low), high), so `high` wins where low > high.
 void d_clamp(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = c.input(0), *low = c.input(1), *high = c.input(2);

@@ -1,15 +1,17 @@
-// Between real and complex numbers: absolute values, conjugates, parts, and complex tensors from parts.
+// Operations between real and complex numbers: absolute values, conjugates, real and imaginary parts, and complex
+// tensors built from parts.
 //
 // The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that z - rate * gradient descends. For an
-// analytic function, as most of arithmetic.cpp, that is the incoming gradient times the conjugate of its derivative;
-// what is stated here is not analytic, and has a rule of its own for complex operands.
+// analytic function, which includes most of arithmetic.cpp, this gradient is the incoming gradient times the conjugate
+// of the function's derivative. The functions in this file are not analytic and have their own rules for complex
+// operands.
 #include "core/ops/elementwise.h"
 #include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
-// |z| and |z|²: real, whatever the operand.
+// Inference for |z| and |z|²: the result is real for real and complex operands alike.
 std::vector<TensorType> infer_magnitude(const InferContext& c) {
   require(c, 0, Operands::algebraic);
   return {{real_type(c.dtype(0)), c.shape(0)}};
@@ -38,7 +40,7 @@ void d_conjugate(GradientContext& c) { c.set(0, Builder(c.graph()).conjugate(c.i
 
 std::vector<TensorType> infer_part(const InferContext& c) {
   if (!is_complex(c.dtype(0)))
-    c.dtype_error(cat("takes complex numbers, operand is ", c.dtype(0), ", which has one part only: use it as it is"));
+    c.dtype_error(cat("operand must be complex, got ", c.dtype(0), ": a real tensor has no parts, use it directly"));
   return {{real_type(c.dtype(0)), c.shape(0)}};
 }
 
@@ -53,7 +55,7 @@ std::vector<TensorType> infer_complex_tensor(const InferContext& c) {
   c.require_same_dtype();
   const std::optional<DType> result = is_float(c.dtype(0)) ? complex_type(c.dtype(0)) : std::nullopt;
   if (!result)
-    c.dtype_error(cat("makes complex64 of float32 and complex128 of float64, operands are ", c.dtype(0),
+    c.dtype_error(cat("operands must be float32 (giving complex64) or float64 (giving complex128), got ", c.dtype(0),
                       ": cast them to float32 first"));
   return {{*result, broadcast_shapes(c)}};
 }
@@ -64,11 +66,13 @@ void d_complex_tensor(GradientContext& c) {
   if (c.needs(1)) c.set(1, b.sum_to_like(b.unary("imaginary_part", c.incoming()), c.input(1)));
 }
 
-// All real parts, then all imaginary parts, along the last axis; real tensors as they are.
+// planar_tensor: all real parts, then all imaginary parts, concatenated along the last axis. Real tensors pass through
+// unchanged.
 std::vector<TensorType> infer_planar_tensor(const InferContext& c) {
   const Shape& shape = c.shape(0);
   if (!is_complex(c.dtype(0)) || !shape.ranked()) return {{real_type(c.dtype(0)), shape}};
-  if (shape.rank() == 0) c.shape_error("needs an axis to put the parts side by side, operand has rank 0: reshape it");
+  if (shape.rank() == 0)
+    c.shape_error("operand must have at least one axis to concatenate the parts along, got rank 0: reshape it first");
   Dims dims = shape.dims();
   if (dims.back() > 0) dims.back() *= 2;
   return {{real_type(c.dtype(0)), Shape(dims)}};

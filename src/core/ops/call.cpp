@@ -1,9 +1,10 @@
-// Family call: an executable of another graph as one operation, found by its symbol when the graph is compiled.
+// Family call: an executable of another graph used as one operation, looked up by its symbol when the graph is
+// compiled.
 //
-// What stands behind the symbol is stated by the compilation's callables, so the graph only knows the types of the
-// results. The executable may change variables of its own graph: a call is never merged with another, and one that is a
-// target operation runs. The executable is no part of the graph, so only linear ones can be differentiated, whose
-// transpose another callable is: a sum over processes, for one, which is its own.
+// The compilation's callables define what a symbol refers to, so the graph itself only stores the types of the results.
+// The executable may change variables of its own graph; therefore a call is never merged with another, and a call that
+// is a target operation always runs. Differentiation cannot see inside the executable, so only linear calls are
+// differentiable, and their transpose is another callable. A sum over processes, for example, is its own transpose.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -11,21 +12,23 @@ namespace mpsgraph::ops {
 namespace {
 
 std::vector<TensorType> infer_call(const InferContext& c) {
-  if (c.attributes.string("symbol").empty()) c.graph_error("the symbol is empty: give it the name of a callable");
+  if (c.attributes.string("symbol").empty()) c.graph_error("symbol must not be empty: pass the name of a callable");
   const Types& types = c.attributes.types("types");
   for (const TensorType& type : types)
     if (!type.shape.known())
-      c.shape_error(cat("the result's type ", type, " must have a known shape, for that is what executables have"));
+      c.shape_error(
+          cat("each result type must have a static shape, because executables have static shapes, got ", type));
   return types;
 }
 
-// The transpose takes the gradients of the results and gives those of the operands; its own transpose is the call.
+// Differentiates a call by calling its transpose, which maps the gradients of the results to those of the operands. The
+// transpose of the transpose is the original call.
 void d_call(GradientContext& g) {
   const std::string& symbol = g.attributes().string("symbol");
   const std::string& transpose = g.attributes().string("transpose");
   if (transpose.empty())
-    throw GraphError(cat("[call] '", g.operation.name, "' has no gradient, and a requested tensor reaches the ",
-                         "differentiated one through it: a linear one has if it names its transpose",
+    throw GraphError(cat("[call] '", g.operation.name, "' has no gradient, but a gradient through it was requested: ",
+                         "if the call is linear, set its attribute 'transpose' to the symbol of its transpose",
                          g.operation.where()));
   Builder b(g.graph());
   std::vector<Tensor*> incoming;

@@ -1,10 +1,10 @@
-// Control flow: if, while and for over blocks.
+// Control flow: if, while, and for over blocks.
 //
-//   if(predicate) {then} {else}                 the results of the block that is taken
+//   if(predicate) {then} {else}                 returns the results of the block that runs
 //   while(inits...) {before} {after}            before(values...) -> condition, results...;
 //                                               after(results...) -> values...
 //   for(lower, upper, step, inits...) {body}    body(index, values...) -> values...
-// Blocks may use any tensor from around them.
+// Blocks may use any tensor of the enclosing blocks.
 #include "core/ops/control_flow.h"
 
 #include "core/definition.h"
@@ -20,31 +20,33 @@ std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t fir
 namespace {
 
 void require_one_bool(const InferContext& c, const TensorType& type, std::string_view what) {
-  if (type.dtype != DType::boolean)
-    c.dtype_error(cat(what, " must be bool, came ", type, "; compare or cast it first"));
-  if (type.shape.known() && type.shape.elements() != 1) c.shape_error(cat(what, " must be one bool, came ", type));
+  if (type.dtype != DType::boolean) c.dtype_error(cat(what, " must be bool, got ", type, "; compare or cast it first"));
+  if (type.shape.known() && type.shape.elements() != 1)
+    c.shape_error(cat(what, " must be a single bool, got ", type, "; reduce it first"));
 }
 
-// Values that go around: what is handed over must be able to be what is taken.
+// Checks loop-carried values: each value passed on must have a type that its receiver accepts.
 void require_same_types(const InferContext& c, const std::vector<TensorType>& given, const std::vector<Tensor*>& taken,
                         std::string_view from, std::string_view to) {
   if (given.size() != taken.size()) {
-    c.graph_error(cat(from, " give ", given.size(), " values, ", to, " take ", taken.size()));
+    c.graph_error(cat(from, " must match ", to, " in number, got ", given.size(), " and ", taken.size()));
   }
   for (size_t i = 0; i < given.size(); ++i) {
-    const std::string pair = cat("value ", i, " of ", from, " is ", given[i], ", ", to, " take ", taken[i]->type);
+    const std::string pair = cat("value ", i, " of ", from, " is ", given[i], ", but ", to, " take ", taken[i]->type);
     if (given[i].dtype != taken[i]->dtype()) c.dtype_error(cat(pair, "; cast it to ", taken[i]->dtype(), " first"));
-    if (!compatible(given[i].shape, taken[i]->shape())) c.shape_error(cat(pair, "; the shapes must stay equal"));
+    if (!compatible(given[i].shape, taken[i]->shape()))
+      c.shape_error(cat(pair, "; a loop-carried value must keep its shape"));
     if (given[i].history != taken[i]->type.history) c.graph_error(pair);
   }
 }
 
-// The operands that begin a loop, and behind them the types of the values that begin at zero.
+// Types of the loop's initial operands, followed by those of the carried values that start at zero.
 std::vector<TensorType> initial_types(const InferContext& c, size_t first, const std::vector<Tensor*>& arguments) {
   std::vector<TensorType> types = types_of(c.inputs, first);
   const int64_t count = c.attributes.integer(from_zero);
   if (count < 0 || count > static_cast<int64_t>(arguments.size()))
-    c.graph_error(cat(from_zero, " is ", count, ", there are ", arguments.size(), " arguments"));
+    c.graph_error(
+        cat(from_zero, " must be between 0 and the number of arguments, ", arguments.size(), ", got ", count));
   for (size_t i = arguments.size() - static_cast<size_t>(count); i < arguments.size(); ++i)
     types.push_back(arguments[i]->type);
   return types;
@@ -54,10 +56,11 @@ std::vector<TensorType> infer_if(const InferContext& c) {
   require_one_bool(c, c.type(0), "the predicate");
   const auto& then = c.blocks[0]->results;
   const auto& otherwise = c.blocks[1]->results;
-  if (!c.blocks[0]->arguments.empty() || !c.blocks[1]->arguments.empty()) c.graph_error("its blocks take no arguments");
+  if (!c.blocks[0]->arguments.empty() || !c.blocks[1]->arguments.empty())
+    c.graph_error("the blocks of an if must not take arguments");
   if (then.size() != otherwise.size()) {
-    c.graph_error(cat("the then block gives ", then.size(), " results, the else block ", otherwise.size(),
-                      "; they must be as many"));
+    c.graph_error(cat("both blocks must return the same number of results, got ", then.size(),
+                      " from the then block and ", otherwise.size(), " from the else block"));
   }
   std::vector<TensorType> types;
   for (size_t i = 0; i < then.size(); ++i) {
@@ -67,8 +70,8 @@ std::vector<TensorType> infer_if(const InferContext& c) {
       continue;
     }
     const std::string pair = cat("result ", i, " is ", a, " in the then block and ", b, " in the else block");
-    if (a.dtype != b.dtype) c.dtype_error(cat(pair, "; cast one of them"));
-    if (!compatible(a.shape, b.shape)) c.shape_error(cat(pair, "; the shapes must be equal"));
+    if (a.dtype != b.dtype) c.dtype_error(cat(pair, "; cast one of them so that the dtypes match"));
+    if (!compatible(a.shape, b.shape)) c.shape_error(cat(pair, "; both must have the same shape"));
     if (a.history != b.history) c.graph_error(pair);
     types.push_back({a.dtype, merge(a.shape, b.shape), a.history});
   }
@@ -77,7 +80,7 @@ std::vector<TensorType> infer_if(const InferContext& c) {
 
 std::vector<TensorType> infer_while(const InferContext& c) {
   const Block &before = *c.blocks[0], &after = *c.blocks[1];
-  if (before.results.empty()) c.graph_error("the before block must give the condition first, then the results");
+  if (before.results.empty()) c.graph_error("the before block must return the condition first, then its results");
   require_one_bool(c, before.results[0]->type, "the condition");
   const std::vector<TensorType> results = types_of(before.results, 1);
   require_same_types(c, initial_types(c, 0, before.arguments), before.arguments, "the initial values",
@@ -94,10 +97,12 @@ std::vector<TensorType> infer_for(const InferContext& c) {
   const TensorType index{DType::int32, Shape(Dims{})};
   for (size_t i = 0; i < 3; ++i) {
     if (c.dtype(i) != DType::int32)
-      c.dtype_error(cat(bounds[i], " must be int32, came ", c.type(i), "; cast it to int32 first"));
-    if (!compatible(c.shape(i), index.shape)) c.shape_error(cat(bounds[i], " must have rank 0, came ", c.type(i)));
+      c.dtype_error(cat(bounds[i], " must be int32, got ", c.type(i), "; cast it to int32 first"));
+    if (!compatible(c.shape(i), index.shape))
+      c.shape_error(cat(bounds[i], " must be a scalar (rank 0), got ", c.type(i)));
   }
-  if (const auto step = c.constant(2); step && *step == Ints{0}) c.shape_error("step must not be 0");
+  if (const auto step = c.constant(2); step && *step == Ints{0})
+    c.shape_error("step must not be 0, or the loop would never end");
   const Block& body = *c.blocks[0];
   std::vector<TensorType> initial = initial_types(c, 3, body.arguments);
   initial.insert(initial.begin(), index);

@@ -1,7 +1,7 @@
-// What the files of the family control_flow share.
+// Declarations shared by the files of the family control_flow.
 //
-// The operations and their inference stand in control_flow.cpp, the histories that loops keep for their derivatives in
-// control_flow_history.cpp, the derivatives in control_flow_gradients.cpp.
+// The operations and their inference are in control_flow.cpp, the histories that loops keep for their derivatives in
+// control_flow_history.cpp, and the derivatives in control_flow_gradients.cpp.
 #pragma once
 
 #include <unordered_map>
@@ -15,17 +15,17 @@ void d_if(GradientContext& g);
 void d_for(GradientContext& g);
 void d_while(GradientContext& g);
 
-// Of the tensors from the first on.
+// Types of tensors[first] and all following tensors.
 std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first = 0);
 
-// An attribute of loops: how many of the values that go around, the last ones, begin at zero (a history: empty) instead
-// of at an operand. Derivatives add them to loops that stand already, where no operand could be made any more.
+// Attribute of loops: the number of carried values, counted from the last, that start at zero (a history: empty)
+// instead of at an operand. Differentiation adds such values to existing loops, which cannot gain operands any more.
 inline constexpr std::string_view from_zero = "from_zero";
 
-// While the derivative of a block is built elsewhere, gives what the rules need of the block's own tensors. Constants,
-// shape computations and what else costs nothing are repeated, so that inference still sees through them; all others
-// are saved where the block runs, because running it twice would draw its random numbers and make its assignments
-// twice.
+// Supplies substitutes for the tensors of a block while the derivative of that block is built in another block. Cheap
+// operations (constants, shape arithmetic) are repeated in the other block so that inference can still evaluate them.
+// All other tensors are saved where the block runs, because running them again would draw new random numbers and repeat
+// assignments.
 class Mocks {
  public:
   explicit Mocks(const Block& hidden);
@@ -34,8 +34,10 @@ class Mocks {
   Mocks& operator=(const Mocks&) = delete;
 
  protected:
-  virtual Tensor* save(Tensor* inner) = 0;                  // makes the block keep it, and gives it here
-  virtual bool repeatable(const Operation& origin);         // may be computed again instead
+  // makes the block keep the tensor and returns it in the current block
+  virtual Tensor* save(Tensor* inner) = 0;
+  // whether to recompute the operation instead of saving its result
+  virtual bool repeatable(const Operation& origin);
 
   Graph& graph() const { return *hidden_.graph; }
   const Block& hidden() const { return hidden_; }

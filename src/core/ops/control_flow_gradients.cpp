@@ -1,10 +1,12 @@
-// The derivatives of if, for and while.
+// The derivatives of if, for, and while.
 //
-//   if     the same choice again; each block gives the gradients of everything that either branch used from outside
-//   for    a for over as many iterations, in reverse order: from the gradients of the values after an iteration to
-//          those before it, while the gradients of what the body used from outside add up
-//   while  a while that counts down: `before` of the derivative is the derivative of `before`, and so is `after`
-// What the derivative of an iteration needs of it comes out of histories that the loop keeps from now on.
+//   if     an `if` with the same predicate; each block returns the gradients of all outside tensors that either branch
+//   used
+//   for    a `for` with as many iterations, in reverse order: it maps the gradients of the values after an iteration to
+//          those of the values before it, and accumulates the gradients of the outside tensors that the body used
+//   while  a `while` that counts down: its `before` is the derivative of `before`, and its `after` that of `after`
+// Intermediate values that the derivative of an iteration needs come from histories, which differentiation adds to the
+// forward loop.
 #include <algorithm>
 #include <memory>
 
@@ -19,7 +21,8 @@ using Tensors = std::vector<Tensor*>;
 
 // ---- if
 
-// Tensors of a branch become further results of the `if`; the other branch gives `undefined`, which is never looked at.
+// Saves tensors of a branch by making them additional results of the `if`. The other branch returns `undefined` for
+// them, which is never read.
 class BranchResults final : public Mocks {
  public:
   BranchResults(Operation& operation, size_t branch)
@@ -42,12 +45,13 @@ class BranchResults final : public Mocks {
   const size_t branch_;
 };
 
-// One block of the backward `if`: the gradients of all captures when this branch was taken.
+// Builds one block of the backward `if`: the gradients of all captured tensors if this branch was taken.
 std::unique_ptr<Block> d_branch(GradientContext& g, size_t branch) {
   Graph& graph = g.graph();
   const Tensors& results = g.operation.blocks[branch]->results;
   Seeds seeds;
-  for (size_t i = 0; i < g.incoming_count(); ++i) {  // the first branch may have added results that it saves
+  // g.incoming_count(), not results.size(): saving may have appended results
+  for (size_t i = 0; i < g.incoming_count(); ++i) {
     if (g.incoming(i)) seeds.emplace_back(results[i], g.incoming(i));
   }
   Block* backward = graph.begin_block();
@@ -72,8 +76,9 @@ Tensor* add_argument(Block& block, const TensorType& type) {
   return block.arguments.emplace_back(argument->output());
 }
 
-// The backward loop while it is built. Beside the values that its blocks are begun with, it carries others that are
-// found out on the way: each has an argument in every block, and goes through it unchanged until told otherwise.
+// The backward loop under construction. Besides the values its blocks begin with, the loop carries values that are
+// discovered while it is built: each of these has an argument in every block and passes through unchanged unless
+// replaced.
 class BackwardLoop {
  public:
   explicit BackwardLoop(Graph& graph) : graph_(graph) {}
@@ -96,18 +101,18 @@ class BackwardLoop {
 
   void finish(const Tensors& results) { finished_.push_back(graph_.finish_block(blocks_.back(), results)); }
 
-  // Another value that goes around, from `initial` on; its number.
+  // Adds a loop-carried value that starts at `initial` and returns its number.
   size_t carry(Tensor* initial) {
     Carried carried{initial, {}};
     for (Block* block : blocks_) carried.through.push_back(add_argument(*block, initial->type));
     carried_.push_back(std::move(carried));
     return carried_.size() - 1;
   }
-  // What it is now in the current block: the argument, until replaced.
+  // The carried value at this point of the current block: the block's argument until it is replaced.
   Tensor*& current(size_t carried) { return carried_[carried].through[blocks_.size() - 1]; }
   Block& block() { return *blocks_.back(); }
 
-  // The operation, whose last results are the carried values.
+  // Creates the loop operation. Its last results are the carried values.
   Operation* create(std::string_view kind, Tensors inputs) {
     for (const Carried& carried : carried_) {
       inputs.push_back(carried.initial);
@@ -122,7 +127,7 @@ class BackwardLoop {
  private:
   struct Carried {
     Tensor* initial;
-    Tensors through;  // by block
+    Tensors through;  // one per block
   };
 
   Graph& graph_;
@@ -131,15 +136,16 @@ class BackwardLoop {
   std::vector<Carried> carried_;
 };
 
-// Another value that goes around a loop that stands already, from zero on, and comes out as its last result. It goes
-// through all blocks as it is, until the caller replaces the result of one.
+// Adds a carried value to an existing loop. The value starts at zero, becomes the loop's last result, and passes
+// through all blocks unchanged until the caller replaces a block's result.
 Tensor* carry_from_zero(Operation& loop, const TensorType& type) {
   for (auto& block : loop.blocks) block->results.push_back(add_argument(*block, type));
   loop.attributes.set(from_zero, loop.attributes.integer(from_zero) + 1);
   return loop.graph().append_output(&loop, type);
 }
 
-// Of an operation and all that its blocks hold; blocks are built before what they belong to, and in order.
+// The smallest id among an operation and everything in its blocks. Blocks are built in order and before the operation
+// that owns them.
 int64_t first_number(const Operation& operation) {
   int64_t first = operation.id;
   for (const auto& block : operation.blocks) {
@@ -158,9 +164,9 @@ bool assigned_since(const Block& block, const Tensor* variable, int64_t id) {
   return false;
 }
 
-// Tensors of one block of a loop: pushed to a history in each of its iterations, popped in each of the backward loop's.
-// What is the same in all iterations is computed again instead, because weights that are read in a loop would
-// otherwise be copied as often as it runs.
+// Saves tensors of one block of a loop in histories: pushed in each iteration of the forward loop, popped in each
+// iteration of the backward loop. Loop-invariant tensors are recomputed instead, because a weight that is read in the
+// loop would otherwise be copied once per iteration.
 class IterationHistory final : public Mocks {
  public:
   IterationHistory(Operation& loop, size_t block, BackwardLoop& backward)
@@ -186,7 +192,7 @@ class IterationHistory final : public Mocks {
 
   bool repeatable(const Operation& origin) override { return Mocks::repeatable(origin) || is_invariant(origin); }
 
-  // Does it give the same in all iterations, and when it is computed after the loop?
+  // Whether the operation returns the same result in every iteration and also when computed after the loop.
   bool is_invariant(const Operation& operation) {
     if (const auto found = invariant_.find(&operation); found != invariant_.end()) return found->second;
     return invariant_[&operation] = finds_invariant(operation);
@@ -201,7 +207,7 @@ class IterationHistory final : public Mocks {
     });
   }
 
-  // Is the variable not assigned in the outermost operation around the loop, nor after it began?
+  // Whether the variable is unassigned within the outermost operation around the loop and after it.
   bool keeps_its_value(const Tensor* variable) {
     const Operation* outermost = &loop_;
     while (outermost->parent->owner) outermost = outermost->parent->owner;
@@ -214,8 +220,8 @@ class IterationHistory final : public Mocks {
   std::unordered_map<const Operation*, bool> invariant_;
 };
 
-// Gradients of what a loop used from outside, which add up over its iterations. A sum goes around from when a gradient
-// is there for the first time.
+// Gradients of outside tensors that a loop used, accumulated over its iterations. A sum becomes a loop-carried value
+// when its first gradient appears.
 class CaptureSums {
  public:
   CaptureSums(GradientContext& g, BackwardLoop& backward) : g_(g), backward_(backward), carried_(g.captures.size()) {
@@ -245,7 +251,7 @@ class CaptureSums {
   std::vector<std::optional<size_t>> carried_;
 };
 
-// Positions whose gradients are wanted, among values that go around.
+// Positions, among the loop-carried values, of those whose gradients are needed.
 using Positions = std::vector<size_t>;
 
 Positions positions_where(const std::vector<bool>& flags) {
@@ -262,8 +268,8 @@ Tensors picked(const Tensors& tensors, const Positions& positions, size_t first 
   return result;
 }
 
-// Which values depend, in this or a later iteration, on those marked or on what is used from outside: marks the
-// results of a block that do. Says whether that was news.
+// Marks the results of a block that depend, in this or a later iteration, on the marked arguments or on captured
+// tensors. Returns whether any result was newly marked.
 bool spread(const Block& block, const GradientContext& g, const std::vector<bool>& arguments, size_t first_argument,
             std::vector<bool>& results, size_t first_result) {
   Tensors sources = picked(block.arguments, positions_where(arguments), first_argument);
@@ -277,7 +283,7 @@ bool spread(const Block& block, const GradientContext& g, const std::vector<bool
   return news;
 }
 
-// The gradients that arrive for results of the operation, or zeros.
+// The incoming gradients of the operation's results at these positions, with zeros where there is none.
 Tensors incoming_or_zeros(GradientContext& g, const Positions& positions) {
   Tensors result;
   for (size_t i : positions)
@@ -285,8 +291,9 @@ Tensors incoming_or_zeros(GradientContext& g, const Positions& positions) {
   return result;
 }
 
-// The derivative of one block of a loop, in the block that is being built: from the gradients of results to those of
-// arguments, zeros where none arrives, and into the sums for the captures. `like` has the arguments' shapes, if given.
+// Builds the derivative of one loop block in the current block: maps the gradients of `results` to those of `arguments`
+// (zeros where no gradient reaches one) and adds the gradients of captured tensors to `sums`. The zeros take their
+// shapes from `like` if it is not empty.
 Tensors d_block(const Block& block, const Tensors& results, const Tensors& incoming, const Tensors& arguments,
                 const Tensors& like, GradientContext& g, CaptureSums& sums) {
   Seeds seeds;
@@ -302,7 +309,7 @@ Tensors d_block(const Block& block, const Tensors& results, const Tensors& incom
   return gradients;
 }
 
-// How often `for` runs, as int64 of rank 0: bounds at the ends of int32 do not overflow.
+// The number of iterations of a `for`, as a scalar int64 so that bounds near the limits of int32 do not overflow.
 Tensor* iteration_count(Builder& b, const Operation& loop) {
   const auto wide = [&](size_t i) { return b.cast(b.reshape(loop.input(i), Ints{}), DType::int64); };
   Tensor *lower = wide(0), *upper = wide(1), *step = wide(2);
@@ -361,7 +368,7 @@ void d_for(GradientContext& g) {
   sums.deliver(result);
 }
 
-// `before` runs once more than `after`, in the forward loop and here.
+// Derivative of while. `before` runs once more than `after`, in the forward loop as in the backward loop.
 void d_while(GradientContext& g) {
   Builder b(g.graph());
   Operation& loop = g.operation;

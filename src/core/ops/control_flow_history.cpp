@@ -1,12 +1,15 @@
-// Histories: the values that a loop keeps, one for each iteration, for its derivative to take back in reverse order.
+// Histories: stacks in which a loop saves one value per iteration, for its derivative to pop in reverse order.
 //
-//   history_push(history, value) -> history        one longer
-//   history_pop(history) -> history, value         one shorter, and the last value; of an empty one: empty, and zeros
-//   history_empty(history) -> history              of the same type
-//   history_addition(history, history) -> history  value by value from the last ones on; what is missing counts as zero
-// A history is a value like any other: it goes around a loop, out of a branch, into another history (of a loop around
-// this one), and has a derivative, which is a history too. That an empty one gives zeros makes it the derivative zero.
-// How many values it will hold is known only when it runs, so no dimension of a tensor could say it.
+//   history_push(history, value) -> history        appends a value
+//   history_pop(history) -> history, value         removes the last value; an empty history stays empty and yields
+//   zeros
+//   history_empty(history) -> history              an empty history of the same type
+//   history_addition(history, history) -> history  adds value by value, aligned at the last; missing values count as
+//   zero
+// A history is a value like any other: a loop can carry it, a branch can return it, it can be pushed to another history
+// (of an enclosing loop), and it is differentiable, its derivative being a history too. An empty history yields zeros,
+// so it also represents a zero derivative. Its length is only known at run time, so no tensor dimension could represent
+// it.
 #include "core/ops/control_flow.h"
 #include "mpsgraph/core/builder.h"
 
@@ -14,14 +17,14 @@ namespace mpsgraph::ops {
 namespace {
 
 const TensorType& require_history(const InferContext& c, size_t i) {
-  if (c.type(i).history == 0) c.graph_error(cat("operand ", i, " must be a history, came ", c.type(i)));
+  if (c.type(i).history == 0) c.graph_error(cat("operand ", i, " must be a history, got ", c.type(i)));
   return c.type(i);
 }
 
-// What two values that stand for the same have in common: sizes may be known of one only.
+// The common type of two descriptions of the same value: a dimension may be known in only one of them.
 TensorType merged(const InferContext& c, const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.history != b.history || !compatible(a.shape, b.shape))
-    c.graph_error(cat(a, " and ", b, " cannot be one history's values"));
+    c.graph_error(cat("values of one history must have the same type, got ", a, " and ", b));
   return {a.dtype, merge(a.shape, b.shape), a.history};
 }
 

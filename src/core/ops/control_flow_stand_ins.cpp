@@ -1,4 +1,5 @@
-// Mocks for the tensors of a block whose derivative is built in another: saved, or computed again.
+// Substitutes for the tensors of a block whose derivative is built in another block: each tensor is either saved or
+// recomputed.
 #include "core/known_values.h"
 #include "core/ops/control_flow.h"
 

@@ -3,8 +3,8 @@
 //
 //   result[n,y,x,o] = sum over i, ky, kx of source[n, y*sy + ky*dy - top, x*sx + kx*dx - left, i] * weights[ky,kx,i,o]
 //
-// It is a correlation, as everywhere in deep learning. A convolution and its two gradients are bilinear, and the
-// derivative of each is made of the other two, so that derivatives of any order follow.
+// This is a cross-correlation, as usual in deep learning. A convolution and its two gradients are bilinear, and the
+// derivative of each is expressed by the other two, so derivatives of any order exist.
 #include "core/ops/convolution.h"
 
 #include "core/ops/primitive.h"
@@ -15,12 +15,12 @@ namespace mpsgraph::ops {
 
 namespace {
 
-// The three operands of one convolution, as far as their shapes are known.
+// Shapes of a convolution's source, weights, and result, as far as they are known.
 struct ConvolutionShapes {
   Shape source, weights, result;
 };
 
-// A convolution and its gradients, and the number of axes that they have windows over.
+// Names of a convolution and of its two gradients, and the number of spatial axes.
 struct ConvolutionKinds {
   std::string_view forward, data_gradient, weights_gradient;
   int axes;
@@ -39,11 +39,12 @@ Convolution checked_convolution(const InferContext& context, int axes) {
     const std::string& layout = attributes.string("weights_layout");
     const std::string_view first = axes == 2 ? "HWIO" : "DHWIO", second = axes == 2 ? "OIHW" : "OIDHW";
     if (layout != first && layout != second)
-      context.graph_error(cat("weights_layout '", layout, "' is not one of ", first, ", ", second));
+      context.graph_error(cat("weights_layout must be ", first, " or ", second, ", got '", layout, "'"));
   }
   if (attributes.has("groups")) {
     const int64_t groups = attributes.integer("groups");
-    if (groups < 1 || groups >= window_limit) context.shape_error(cat("groups must be from 1 to 2^31, came ", groups));
+    if (groups < 1 || groups >= window_limit)
+      context.shape_error(cat("groups must be at least 1 and less than 2^31, got ", groups));
   }
   return Convolution(windows, attributes);
 }
@@ -60,11 +61,11 @@ Shape weights_shape(const InferContext& context, size_t input, const Convolution
 int64_t product(const InferContext& context, int64_t a, int64_t b, const ConvolutionShapes& operands) {
   int64_t result = -1;
   if (a >= 0 && b >= 0 && __builtin_mul_overflow(a, b, &result))
-    context.shape_error(cat(a, " channels times ", b, " overflow: ", list(operands)));
+    context.shape_error(cat("the number of channels, ", a, " * ", b, ", overflows int64: ", list(operands)));
   return result;
 }
 
-// What the weights say of the source's channels; -1 when that is nothing.
+// The number of source channels that the weights imply; -1 if they do not determine it.
 int64_t source_channels(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t inputs = operands.weights[c.weights_in];
   if (!c.depthwise) return product(context, inputs, c.groups, operands);
@@ -76,25 +77,26 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
   if (c.weights_in == c.weights_out) {
     const bool fits = outputs < 0 || came < 0 || (came == 0 ? outputs == 0 : outputs % came == 0);
     if (!fits)
-      context.shape_error(cat("weights have ", outputs, " channels, which must be those of the source (", came,
-                              ") or a multiple: ", list(operands)));
+      context.shape_error(cat("the output channels of the weights (", outputs,
+                              ") must be a multiple of the source's channels (", came, "), got ", list(operands)));
     return outputs;
   }
   if (c.depthwise) return product(context, operands.weights[c.weights_in], outputs, operands);
   if (outputs >= 0 && outputs % c.groups != 0)
-    context.shape_error(cat(outputs, " output channels (", context.attributes.string("weights_layout"), " axis ",
-                            c.weights_out, ") cannot be divided into ", c.groups, " groups: ", list(operands)));
+    context.shape_error(cat("output channels must be divisible by groups, got ", outputs, " channels (",
+                            context.attributes.string("weights_layout"), " axis ", c.weights_out, ") and ", c.groups,
+                            " groups: ", list(operands)));
   return outputs;
 }
 
-// What source and weights make; ShapeError when they do not fit.
+// The result shape of convolving source with weights. Throws ShapeError when the two do not fit together.
 Shape convolve(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t expected = source_channels(context, c, operands), came = size_at(operands.source, c.channel);
   if (expected >= 0 && came >= 0 && expected != came)
     context.shape_error(cat("weights have ", operands.weights[c.weights_in], " input channels",
                             c.groups > 1 ? cat(" in each of ", c.groups, " groups") : std::string(), " (",
-                            context.attributes.string("weights_layout"), " axis ", c.weights_in, "), source has ", came,
-                            " (", context.attributes.string("data_layout"), " axis ", c.fixed_rank + c.channel,
+                            context.attributes.string("weights_layout"), " axis ", c.weights_in, "), but source has ",
+                            came, " (", context.attributes.string("data_layout"), " axis ", c.fixed_rank + c.channel,
                             "): ", list(operands)));
   const int64_t channels = result_channels(context, c, operands);
   Sizes sizes = unknown_sizes;
@@ -104,12 +106,12 @@ Shape convolve(const InferContext& context, const Convolution& c, const Convolut
   return image_shape(c, operands.source, channels, sizes);
 }
 
-// The incoming gradient must look like the result of the forward convolution.
+// Checks that the incoming gradient has the shape of the forward convolution's result.
 void require_incoming(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const Shape forward = convolve(context, c, operands);
   if (!compatible(forward, operands.result))
-    context.shape_error(
-        cat("incoming gradient is ", operands.result, ", the convolution of ", list(operands), " is ", forward));
+    context.shape_error(cat("incoming gradient must have the shape of the convolution's result, ", forward, ", got ",
+                            operands.result, ": ", list(operands)));
 }
 
 void require_operands(const InferContext& context) {
@@ -127,7 +129,8 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context, int axe
   require_operands(context);
   const Convolution c = checked_convolution(context, axes);
   ConvolutionShapes operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
-  // A source size cannot be told from a result size: several give the same one.
+  // Spatial sizes of the source cannot be inferred from the result: with strides, several source sizes give the same
+  // result size.
   const Shape implied = image_shape(c, operands.result, source_channels(context, c, operands), unknown_sizes);
   operands.source = stated_image(context, 2, c, implied);
   require_incoming(context, c, operands);
@@ -142,8 +145,8 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context, int 
   const int64_t channels = size_at(operands.source, c.channel), outputs = size_at(operands.result, c.channel);
   const int64_t groups = c.depthwise ? 1 : c.groups;
   if (channels >= 0 && channels % groups != 0)
-    context.shape_error(
-        cat(channels, " source channels cannot be divided into ", groups, " groups: source ", operands.source));
+    context.shape_error(cat("source channels must be divisible by groups, got ", channels, " channels and ", groups,
+                            " groups: source ", operands.source));
   if (channels >= 0) implied[c.weights_in] = channels / groups;
   if (!c.depthwise || c.weights_in == c.weights_out) implied[c.weights_out] = outputs;
   operands.weights = stated_shape(context, 2, Shape(implied));
@@ -151,7 +154,8 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context, int 
   return {{context.dtype(0), operands.weights}};
 }
 
-// The bilinear family: each adds one of the three operations with the attributes of the operation differentiated.
+// Adds one of the three bilinear operations (convolution, data gradient, weights gradient) with the attributes of the
+// operation being differentiated.
 struct Bilinear {
   GradientContext& g;
   const ConvolutionKinds& kinds;
@@ -175,14 +179,14 @@ void d_convolution(GradientContext& g, const Bilinear& make) {
   if (g.needs(1)) g.set(1, make.d_weights(g.incoming(), source, weights));
 }
 
-// y = d_source(r, w): <s, y> = <conv(s, w), r>, so what comes in stands where the source stood.
+// y = d_source(r, w) satisfies <s, y> = <conv(s, w), r>, so the incoming gradient takes the role of the source.
 void d_data_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *weights = g.input(1), *source = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));
   if (g.needs(1)) g.set(1, make.d_weights(result, source, weights));
 }
 
-// y = d_weights(r, s): <w, y> = <conv(s, w), r>, so what comes in stands where the weights stood.
+// y = d_weights(r, s) satisfies <w, y> = <conv(s, w), r>, so the incoming gradient takes the role of the weights.
 void d_weights_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *source = g.input(1), *weights = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));
@@ -196,8 +200,10 @@ void define_three(const ConvolutionKinds& kinds, const std::vector<AttributeSpec
         [gradient, &kinds](GradientContext& g) { gradient(g, Bilinear{g, kinds}); }));
   };
   add(kinds.forward, 2, infer_convolution, d_convolution);
-  add(kinds.data_gradient, 3, infer_data_gradient, d_data_gradient);           // (incoming, weights, output_shape)
-  add(kinds.weights_gradient, 3, infer_weights_gradient, d_weights_gradient);  // (incoming, source, output_shape)
+  // operands: incoming gradient, weights, output_shape
+  add(kinds.data_gradient, 3, infer_data_gradient, d_data_gradient);
+  // operands: incoming gradient, source, output_shape
+  add(kinds.weights_gradient, 3, infer_weights_gradient, d_weights_gradient);
 }
 
 }  // namespace

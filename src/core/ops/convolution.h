@@ -1,20 +1,21 @@
-// How a convolution reads its operands: axes of the layouts, groups and windows, from its attributes.
+// How a convolution interprets its operands, derived from its attributes: the axes of the layouts, groups, and windows.
 //
-// For inference and for lowering; source, incoming gradient and result share the data layout. Every convolution, of two
-// or three axes, grouped or depthwise, is one of groups of channels, which GroupedWeights tells kernels.
+// Shared by inference and lowering. Source, incoming gradient, and result have the same data layout. Every convolution
+// (two or three axes, grouped or depthwise) can be treated as a grouped convolution; GroupedWeights describes it in
+// this form to kernels.
 #pragma once
 
 #include "core/ops/window.h"
 
 namespace mpsgraph::ops {
 
-// Plain weights have input channels / groups at weights_in, and output channels at weights_out; output channel o
-// belongs to group o / (output channels / groups). Depthwise, each input channel is a group: its outputs have an axis
-// of their own in two dimensions (the channel multiplier), and lie beside one another on the one axis of channels in
-// three, where weights_in is weights_out.
+// Axes of a convolution's weights. Without depthwise, weights_in holds input channels / groups and weights_out holds
+// the output channels; output channel o belongs to group o / (output channels / groups). In a depthwise convolution
+// each input channel is a group. In two dimensions its outputs have a separate axis (the channel multiplier); in three
+// dimensions they are adjacent on the single channel axis, and weights_in equals weights_out.
 struct Convolution : Windows {
   bool depthwise = false;
-  int64_t groups = 1;  // of a plain one
+  int64_t groups = 1;  // unless depthwise
   int weights_rank = 4, weights_out = 0, weights_in = 0;
   std::array<int, most> weights_spatial{};
 
@@ -23,7 +24,7 @@ struct Convolution : Windows {
     depthwise = !attributes.has("groups");
     if (!depthwise) groups = attributes.integer("groups");
     int first = 0;
-    if (fixed_rank == 0) {  // as the last axes of the source
+    if (fixed_rank == 0) {  // weights have the layout of the source's last axes
       weights_out = weights_in = weights_rank + channel;
       for (int i = 0; i < count; ++i) weights_spatial[i] = weights_rank + spatial[i];
       return;
@@ -37,7 +38,7 @@ struct Convolution : Windows {
   }
 };
 
-// Weights as [groups][inputs][outputs] beside their windowed axes: sizes, and strides in elements.
+// Weights seen as [groups][inputs][outputs], besides their spatial axes: sizes, and strides in elements.
 struct GroupedWeights {
   int64_t groups, inputs, outputs;
   int64_t group_stride, input_stride, output_stride;

@@ -1,10 +1,10 @@
-// Family convolution: im_to_col, which lays the windows of an image side by side as columns of a matrix, and col_to_im,
-// which adds columns to where they came from.
+// Family convolution: im_to_col, which copies the windows of an image into the columns of a matrix, and col_to_im,
+// which adds the columns back to the pixels they were copied from.
 //
 //   NCHW: columns[n, (c, ky, kx), (y, x)]     NHWC: columns[n, (y, x), (ky, kx, c)]
 //
-// A convolution is then one matrix product. The two are linear and each other's adjoint. Padding is zeros, and
-// explicit.
+// With im_to_col, a convolution becomes a single matmul. The two operations are linear, and each is the adjoint of the
+// other. Padding is explicit and filled with zeros.
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -23,7 +23,7 @@ Shape columns(const InferContext& context, const Windows& w, const Shape& source
   const auto times = [&](int64_t a, int64_t b) {
     int64_t result = -1;
     if (a >= 0 && b >= 0 && __builtin_mul_overflow(a, b, &result))
-      context.shape_error(cat(a, " times ", b, " elements overflow: source ", source));
+      context.shape_error(cat("the columns are too large: ", a, " * ", b, " elements overflow int64, source ", source));
     return result;
   };
   const Ints& kernel = context.attributes.integers("kernel");
@@ -37,7 +37,7 @@ Shape columns(const InferContext& context, const Windows& w, const Shape& source
 
 void require_numbers_dtype(const InferContext& context) {
   if (context.dtype(0) == DType::boolean)
-    context.dtype_error("takes numbers, source is bool: cast it to float32 first");
+    context.dtype_error("source must be numeric, got bool: cast it to float32 first");
 }
 
 std::vector<TensorType> infer_im_to_col(const InferContext& context) {
@@ -46,7 +46,7 @@ std::vector<TensorType> infer_im_to_col(const InferContext& context) {
   return {{context.dtype(0), columns(context, w, image(context, 0, w))}};
 }
 
-// (source, output_shape)
+// Operands: source, output_shape.
 std::vector<TensorType> infer_col_to_im(const InferContext& context) {
   require_numbers_dtype(context);
   const Windows w = checked_patches(context);
@@ -55,7 +55,8 @@ std::vector<TensorType> infer_col_to_im(const InferContext& context) {
   const Shape stated = stated_shape(context, 1, {source[0], -1, -1, -1});
   const Shape forward = columns(context, w, stated);
   if (!compatible(forward, source))
-    context.shape_error(cat("source is ", source, ", the columns of an image ", stated, " are ", forward));
+    context.shape_error(
+        cat("source must have the shape of the columns of an image ", stated, ", ", forward, ", got ", source));
   return {{context.dtype(0), stated}};
 }
 

@@ -1,9 +1,10 @@
-// Family convolution: the transposed convolution and its gradients, which are the convolution's operations under other
-// names.
+// Family convolution: the transposed convolution and its gradients, which are the operations of the ordinary
+// convolution under other names.
 //
-// A transposed convolution is the gradient of a convolution with respect to its source, so it takes the descriptor of
-// that convolution, and the shape of its own result, of which several are possible. Its gradient with respect to its
-// source is that convolution, and with respect to the weights that convolution's, with source and incoming exchanged.
+// A transposed convolution is the gradient of a convolution with respect to its source. It therefore takes the
+// descriptor of that convolution, and the shape of its own result, because several shapes are possible. Its gradient
+// with respect to its source is that convolution; its gradient with respect to the weights is that convolution's
+// weights gradient with source and incoming gradient exchanged.
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -17,13 +18,13 @@ std::vector<TensorType> infer_transposed(const InferContext& context) {
   return definition_of("convolution2d_data_gradient").infer(context);
 }
 
-// (incoming, weights, output_shape): the source's shape is what the convolution gives.
+// Operands: incoming gradient, weights, output_shape. The source has the shape of the convolution's result.
 std::vector<TensorType> infer_transposed_data_gradient(const InferContext& context) {
   const TensorType made = definition_of("convolution2d").infer(context)[0];
   return {{made.dtype, stated_shape(context, 2, made.shape)}};
 }
 
-// (incoming, source, output_shape)
+// Operands: incoming gradient, source, output_shape.
 std::vector<TensorType> infer_transposed_weights_gradient(const InferContext& context) {
   const std::vector<Tensor*> exchanged{context.inputs[1], context.inputs[0], context.inputs[2]};
   const InferContext forward(context.definition, exchanged, context.attributes, context.blocks, context.where);
@@ -56,7 +57,7 @@ const Family convolution_transposed_family("convolution", [] {
     definition.decompose = std::move(decompose);
     define(std::move(definition));
   };
-  add("convolution_transpose2d", infer_transposed, as_data_gradient);  // (source, weights, output_shape)
+  add("convolution_transpose2d", infer_transposed, as_data_gradient);  // operands: source, weights, output_shape
   add("convolution_transpose2d_data_gradient", infer_transposed_data_gradient, as_convolution);
   add("convolution_transpose2d_weights_gradient", infer_transposed_weights_gradient, as_weights_gradient);
 });

@@ -1,10 +1,10 @@
-// Family cumulative: running sums, products and extrema along an axis, and what their derivatives are made of.
+// Family cumulative: running sums, products, and extrema along an axis, and the operations that their derivatives need.
 //
-//   inclusive  y_i = x_0 ∘ ... ∘ x_i          exclusive  y_i = x_0 ∘ ... ∘ x_(i-1), the neutral element at first
+//   inclusive  y_i = x_0 ∘ ... ∘ x_i          exclusive  y_i = x_0 ∘ ... ∘ x_(i-1), starting with the neutral element
 //   reverse    the same from the other end
-// Extrema keep NaN once it has come. Where several elements are the extremum, the last of them so far gets the
-// gradient. Products differentiate without division, so zeros are like any other number. Complex factors of derivatives
-// are conjugated.
+// Once an extremum is NaN it stays NaN. Where several elements attain the extremum, the last of them so far gets the
+// gradient. Products are differentiated without division, so zeros need no special case. Derivatives conjugate complex
+// factors.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -13,10 +13,12 @@ namespace mpsgraph::ops {
 namespace {
 
 void require_cumulable(const InferContext& c) {
-  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  if (c.dtype(0) == DType::boolean)
+    c.dtype_error("source must be numeric, got bool: cast it to int32 or float32 first");
   const bool ordered = c.definition.name != "cumulative_sum" && c.definition.name != "cumulative_product";
   if (is_complex(c.dtype(0)) && ordered)
-    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
+    c.dtype_error(
+        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
 }
 
 std::vector<TensorType> infer_numbers(const InferContext& c) {
@@ -30,7 +32,7 @@ std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
   return {c.type(0)};
 }
 
-// The attributes again, in reverse where `turned`.
+// The operation's attributes, with the direction reversed if `turned`.
 Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
   Attributes attributes{{"axis", g.attributes().integer("axis")},
                         {"reverse", g.attributes().boolean("reverse") != turned}};
@@ -42,9 +44,10 @@ void d_cumulative_sum(GradientContext& g) {
   g.set(0, g.add_alike("cumulative_sum", {g.incoming()}, direction(g, true, g.attributes().boolean("exclusive"))));
 }
 
-// With E_j the product before j and g the incoming gradient, going forward and exclusive
-//   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,  the sum being the recurrence from behind;
-// inclusive, Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
+// Derivative of the cumulative product. With E_j the product of the elements before j and g the incoming gradient,
+// forward and exclusive:
+//   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,  where the sum is the recurrence run from the other end;
+// inclusive: Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
 void d_cumulative_product(GradientContext& g) {
   Builder b(g.graph());
   Tensor *x = b.conjugate(g.input(0)), *incoming = g.incoming();
@@ -65,7 +68,7 @@ void d_cumulative_extremum(GradientContext& g) {
                        {{"axis", g.attributes().integer("axis")}, {"mode", std::string("add")}}));
 }
 
-// Which element is the running extremum: its index along the axis; -1 before the first one.
+// Index, along the axis, of the element that is the running extremum; -1 before the first element.
 std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
   infer_numbers(c);
   if (c.shape(0).ranked()) require_countable(c, c.shape(0), c.axis(c.attributes.integer("axis"), c.shape(0).rank()));
@@ -74,13 +77,13 @@ std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
 
 std::vector<TensorType> infer_arg_extremum_unvalued(const InferContext& c) { return {{DType::int32, c.shape(0)}}; }
 
-// (a, b): y_0 = 0, y_(i+1) = b_i + a_i y_i. Its derivatives are itself, from the other end: db = recurrence(a,
-// incoming) turned, and da = db · y, because y_i is what a_i is multiplied with.
+// Inference of recurrence(a, b): y_0 = 0, y_(i+1) = b_i + a_i y_i. Its derivatives use the same operation in the
+// opposite direction: db = the reversed recurrence(a, incoming), and da = db · y, because a_i is multiplied by y_i.
 std::vector<TensorType> infer_recurrence(const InferContext& c) {
   c.require_inexact(0);
   c.require_same_dtype(0, 2);
   if (!compatible(c.shape(0), c.shape(1)))
-    c.shape_error(cat("operands must be of one shape, came ", c.shape(0), " and ", c.shape(1)));
+    c.shape_error(cat("operands must have the same shape, got ", c.shape(0), " and ", c.shape(1)));
   return {{c.dtype(0), merge(c.shape(0), c.shape(1))}};
 }
 

@@ -1,7 +1,7 @@
-// Family custom: an operation of the user's own, found by name and key in the registry (mpsgraph/core/custom.h).
+// Family custom: a user-defined operation, looked up by name and key in the registry (mpsgraph/core/custom.h).
 //
-// MPSGraph has none: it is an exception from the cap (docs/decisions/0041). The graph knows the name, the key and the
-// user's attributes; the registry knows what they may be, how results are typed, and the derivative.
+// MPSGraph has no such operation; docs/decisions/0041 explains the exception. The graph stores the name, the key, and
+// the user's attributes; the registry knows the allowed attributes, type inference, and the derivative.
 #include "mpsgraph/core/custom.h"
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
@@ -39,8 +39,8 @@ std::vector<TensorType> stated_types(const InferContext& c, const std::string& f
   bool operands_known = true;
   for (size_t i = 0; i < c.count(); ++i) operands_known &= known(c.type(i));
   if (types.empty() || (operands_known && !std::ranges::all_of(types, known)))
-    throw ShapeError(cat(front, "the shapes of its results depend on those of its operands, and nothing here knows ",
-                         "how: register it with an inference function", c.where));
+    throw ShapeError(cat(front, "the result shapes cannot be inferred here: they depend on the operand shapes, and ",
+                         "this process has no inference function for them; register the operation with one", c.where));
   return types;
 }
 
@@ -49,7 +49,7 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
       custom_operation(c.attributes.string("operation"), c.attributes.string("key"), c.where);
   const std::string front = cat("[", custom->name, "] ");
   if (custom->operand_count >= 0 && c.count() != static_cast<size_t>(custom->operand_count))
-    throw GraphError(cat(front, "takes ", custom->operand_count, " operands, came ", c.count(), c.where));
+    throw GraphError(cat(front, "takes ", custom->operand_count, " operands, got ", c.count(), c.where));
   CustomSite site{custom->name, c.where, {}, {}, {}};
   for (const auto& spec : custom->attributes) site.attributes.set(spec.name, *c.attributes.find(spec.name));
   for (size_t i = 0; i < c.count(); ++i) {
@@ -57,9 +57,9 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
     if (std::ranges::find(taken, c.dtype(i)) == taken.end()) {
       std::string words;
       for (DType dtype : taken) words += cat(words.empty() ? "" : ", ", dtype);
-      throw DTypeError(cat(front, "operand ", i, ", '", c.inputs[i]->name(), "', is ", c.type(i),
-                           ", and the operation takes ", words, ": cast it first, or state in its dtypes that its ",
-                           "kernels take it", c.where));
+      throw DTypeError(cat(front, "operand ", i, ", '", c.inputs[i]->name(), "', must be ", words, ", got ", c.type(i),
+                           ": cast it first, or add its dtype to the operation's dtypes if its kernels support it",
+                           c.where));
     }
     site.operands.push_back(c.type(i));
   }
@@ -69,8 +69,8 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
     types = custom->infer(site);
   } else {
     if (c.count() == 0)
-      throw GraphError(
-          cat(front, "has no operand that its result could be like: give it an inference function", c.where));
+      throw GraphError(cat(front, "an operation without operands needs an inference function: by default the result ",
+                           "has the type of operand 0", c.where));
     types.push_back(c.type(0));
   }
   const Types& stated = c.attributes.types("types");
@@ -78,15 +78,16 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
   for (size_t i = 0; as_stated && i < stated.size(); ++i)
     as_stated = stated[i].dtype == types[i].dtype && compatible(stated[i].shape, types[i].shape);
   if (!as_stated)
-    throw ShapeError(cat(front, "its inference function gives other types than when the operation was made, for ",
-                         "sizes that are known now", c.where));
+    throw ShapeError(cat(front, "the inference function contradicts the result types it returned when the operation ",
+                         "was built, now that more sizes are known: it must return the same dtypes and compatible ",
+                         "shapes", c.where));
   for (size_t i = 0; i < types.size(); ++i) {
     bool sound = !types[i].history && (!types[i].shape.ranked() || types[i].shape.rank() <= max_rank);
     if (types[i].shape.ranked())
       for (int64_t size : types[i].shape.dims()) sound &= size >= -1;
     if (!sound)
-      throw ShapeError(cat(front, "its inference function gives result ", i, " the type ", types[i],
-                           ": sizes are at least 0, or -1 where they are not known, and at most ", max_rank, c.where));
+      throw ShapeError(cat(front, "the inference function must return sizes of at least 0, or -1 where unknown, and a ",
+                           "rank of at most ", max_rank, ", got ", types[i], " for result ", i, c.where));
   }
   return types;
 }
@@ -95,25 +96,26 @@ void d_custom(GradientContext& g) {
   const CustomOperationPtr custom = custom_operation(g.operation);
   const std::string front = cat("[", custom->name, "] ");
   if (!custom->gradient)
-    throw GraphError(cat(front, "'", g.operation.name, "' has no gradient, and a requested tensor reaches the ",
-                         "differentiated one through it: give the operation one", g.operation.where()));
+    throw GraphError(cat(front, "'", g.operation.name, "' has no gradient, but a gradient through it was requested: ",
+                         "register the operation with a gradient function", g.operation.where()));
   CustomGradient seen{g.operation, {}, {}};
   for (size_t i = 0; i < g.operation.outputs.size(); ++i)
     seen.incoming.push_back(i < g.incoming_count() ? g.incoming(i) : nullptr);
   for (size_t i = 0; i < g.operation.inputs.size(); ++i) seen.needed.push_back(g.needs(i));
   const std::vector<Tensor*> gradients = custom->gradient(seen);
   if (gradients.size() != g.operation.inputs.size())
-    throw GraphError(cat(front, "its gradient gives ", gradients.size(), " tensors for ", g.operation.inputs.size(),
-                         " operands: give one for each, or none where it is zero", g.operation.where()));
+    throw GraphError(cat(front, "the gradient function must return one tensor per operand, or none where the gradient ",
+                         "is zero, got ", gradients.size(), " for ", g.operation.inputs.size(), " operands",
+                         g.operation.where()));
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
     if (&gradients[i]->graph() != &g.graph())
-      throw GraphError(
-          cat(front, "its gradient for operand ", i, " is a tensor of another graph", g.operation.where()));
+      throw GraphError(cat(front, "the gradient function returned a tensor of another graph for operand ", i,
+                           ": build it in the graph of the operation", g.operation.where()));
     const TensorType &given = gradients[i]->type, &wanted = g.input(i)->type;
     if (given.dtype != wanted.dtype || !compatible(given.shape, wanted.shape))
-      throw ShapeError(cat(front, "its gradient for operand ", i, " is ", given, ", and the operand is ", wanted,
-                           g.operation.where()));
+      throw ShapeError(cat(front, "the gradient for operand ", i, " must have the operand's type ", wanted, ", got ",
+                           given, g.operation.where()));
     if (g.needs(i)) g.set(i, gradients[i]);
   }
 }

@@ -1,8 +1,8 @@
-// Family debugging: looking into a run and ending it. MPSGraph has neither (docs/decisions/0037).
+// Family debugging: observing and aborting a run. MPSGraph has no such operations (docs/decisions/0037).
 //
-// `print` gives its operand as it is, and the text of it to whoever listens (mpsgraph/runtime/printing.h). `check` ends
-// the run where an element of its condition is false, before the run's effects where that can be: pass `indices` makes
-// a check_indices of it, which every device has.
+// `print` returns its operand unchanged and passes its text to the print listeners (mpsgraph/runtime/printing.h).
+// `check` ends the run if an element of its condition is false, before the run's effects where possible: the compiler's
+// pass `indices` turns it into a check_indices, which every device supports.
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
@@ -11,7 +11,7 @@ namespace {
 std::vector<TensorType> infer_print(const InferContext& c) {
   if (const int64_t shown = c.attributes.integer("summarize"); shown < -1 || shown == 0)
     c.graph_error(
-        cat("summarize is how many elements are shown at each end of an axis, 1 or more, or -1 for all; got ", shown));
+        cat("summarize must be at least 1 (elements shown at each end of an axis) or -1 (show all), got ", shown));
   return {c.type(0)};
 }
 
@@ -20,7 +20,7 @@ void d_print(GradientContext& g) { g.set(0, g.incoming()); }
 std::vector<TensorType> infer_check(const InferContext& c) {
   if (c.dtype(0) != DType::boolean)
     c.dtype_error(
-        cat("a condition is bool, '", c.inputs[0]->name(), "' is ", c.dtype(0), "; compare it with something first"));
+        cat("the condition '", c.inputs[0]->name(), "' must be bool, got ", c.dtype(0), "; compare it first"));
   return {};
 }
 
@@ -36,7 +36,7 @@ const Family debugging_family("debugging", [] {
   OperationDefinition check = primitive("check", 1, {required("message", AttributeKind::string)}, infer_check, nullptr);
   check.has_effect = true;
   define(std::move(check));
-  // Of devices that cannot print where they are: what the blocks of an operation have printed, for the host to read.
+  // For devices that cannot print during a run: passes what the operation's blocks have printed to the host.
   OperationDefinition report = primitive("report_prints", {1, any_number}, {}, infer_report, nullptr);
   report.has_effect = true;
   report.internal = true;

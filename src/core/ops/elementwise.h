@@ -1,5 +1,5 @@
-// What element-wise definitions share: the classes of element types that they take, numpy's broadcasting, the form of a
-// definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp and activation.cpp.
+// Declarations shared by element-wise definitions: classes of dtypes they accept, numpy broadcasting, and the form of a
+// definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp, and activation.cpp.
 #pragma once
 
 #include <utility>
@@ -24,8 +24,8 @@ inline void require(const InferContext& c, size_t i, Operands wanted) {
   const DType d = c.dtype(i);
   const bool complex_refused = wanted == Operands::ordered || wanted == Operands::numbers || wanted == Operands::floats;
   if (complex_refused && is_complex(d)) {
-    c.dtype_error(cat("is not defined for complex numbers, operand is ", d,
-                      ": take real_part, imaginary_part or absolute of it first"));
+    c.dtype_error(
+        cat("operand must not be complex, got ", d, ": take its real_part, imaginary_part or absolute first"));
   }
   switch (wanted) {
     case Operands::any:
@@ -34,14 +34,14 @@ inline void require(const InferContext& c, size_t i, Operands wanted) {
     case Operands::analytic: return c.require_inexact(i);
     case Operands::algebraic:
     case Operands::numbers:
-      if (d == DType::boolean) c.dtype_error("takes numbers, operand is bool: cast it to float32 or int32 first");
+      if (d == DType::boolean) c.dtype_error("operand must be numeric, got bool: cast it to float32 or int32 first");
       return;
     case Operands::integers:
-      if (!is_integer(d)) c.dtype_error(cat("takes integers, operand is ", d, ": cast it to int32 first"));
+      if (!is_integer(d)) c.dtype_error(cat("operand must be an integer tensor, got ", d, ": cast it to int32 first"));
       return;
     case Operands::booleans:
       if (d != DType::boolean)
-        c.dtype_error(cat("takes bool, operand is ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
+        c.dtype_error(cat("operand must be bool, got ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
       return;
   }
 }
@@ -51,8 +51,8 @@ inline Shape broadcast_shapes(const InferContext& c) {
   for (size_t i = 1; i < c.count(); ++i) {
     auto merged = broadcast(result, c.shape(i));
     if (!merged) {
-      c.shape_error(cat("operands of shapes ", c.shape(0), " and ", c.shape(i),
-                        " cannot be broadcast: dimensions must be equal or 1, counted from the last"));
+      c.shape_error(cat("operand shapes ", c.shape(0), " and ", c.shape(i),
+                        " cannot be broadcast: dimensions, aligned from the last, must be equal or 1"));
     }
     result = *merged;
   }

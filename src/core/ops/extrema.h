@@ -1,4 +1,4 @@
-// What derivatives of extrema share.
+// A helper shared by the derivatives of extrema.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,8 @@
 
 namespace mpsgraph::ops {
 
-// For elements that were not chosen: 0, or NaN where the extremum is NaN, so that no NaN becomes a gradient of zero.
+// Gradient factor for elements that were not chosen: 0, or NaN where the extremum is NaN, so that a NaN never turns
+// into a zero gradient.
 inline Tensor* zero_or_nan(Builder& b, Tensor* extremum) {
   Tensor* zero = b.scalar_like(extremum, 0);
   if (!is_float(extremum->dtype())) return zero;

@@ -1,12 +1,13 @@
-// Family fourier_transform: discrete Fourier transforms over up to four axes, between complex, and between real and
+// Family fourier_transform: discrete Fourier transforms over up to four axes, of complex tensors and between real and
 // Hermitean tensors.
 //
-//   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      - forwards, + for the inverse, along each axis
+//   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      - for the forward, + for the inverse transform, along each axis
 //
-// A real signal's transform is Hermitean: real_to_hermitean_fft keeps n/2 + 1 points of the last axis among `axes`, and
-// hermitean_to_real_fft takes so many. Scale and direction are independent of each other. All transforms are linear, so
-// each derivative is a transform in the other direction with the same scale: that of complex tensors is that of the
-// adjoint matrix; between real and Hermitean tensors the points that stand for two count half or twice.
+// The transform of a real signal is Hermitean: real_to_hermitean_fft keeps n/2 + 1 points of the last axis among
+// `axes`, and hermitean_to_real_fft takes as many. Scale and direction are independent. All transforms are linear, so
+// each derivative is a transform in the opposite direction with the same scale. For complex tensors the derivative is
+// the transform by the adjoint matrix; between real and Hermitean tensors, the points that represent two frequencies
+// are weighted by one half or by two.
 #include "core/ops/fourier_transform.h"
 
 #include <algorithm>
@@ -20,29 +21,30 @@
 namespace mpsgraph::ops {
 namespace {
 
-constexpr size_t most_axes = 4;  // as MPSGraph
+constexpr size_t most_axes = 4;  // MPSGraph's limit
 
-// The arguments, checked; `full` is the shape in points of the full signals where it is known.
+// Checks the attributes and returns the axes in ascending order; empty while the source is unranked.
 std::vector<int> checked_axes(const InferContext& c, const Shape& shape) {
   const Ints& axes = c.attributes.integers("axes");
   const std::string& scaling = c.attributes.string("scaling");
   if (scaling != "none" && scaling != "size" && scaling != "unitary")
-    c.graph_error(cat("scaling can be none, size or unitary, came '", scaling, "'"));
+    c.graph_error(cat("scaling must be none, size or unitary, got '", scaling, "'"));
   if (axes.empty() || axes.size() > most_axes)
-    c.shape_error(cat("transforms along one to ", most_axes, " axes, came ", to_string(axes)));
+    c.shape_error(cat("axes must name one to ", most_axes, " axes, got ", to_string(axes)));
   if (!shape.ranked()) return {};
   distinct_axes(c, axes, shape.rank());
   return fourier_axes(c.attributes, shape.rank());
 }
 
 void require_points(const InferContext& c, const Shape& shape, int axis) {
-  if (shape[axis] == 0) c.shape_error(cat("axis ", axis, " of source ", shape, " has no points to transform"));
+  if (shape[axis] == 0)
+    c.shape_error(cat("the transformed axis must not be empty, got axis ", axis, " of source ", shape));
 }
 
 DType complex_of(const InferContext& c) {
   const std::optional<DType> result = is_inexact(c.dtype(0)) ? complex_type(c.dtype(0)) : std::nullopt;
   if (!result)
-    c.dtype_error(cat("takes float32 and complex64 (on the CPU also float64 and complex128), source is ", c.dtype(0),
+    c.dtype_error(cat("source must be float32 or complex64 (on the CPU also float64 or complex128), got ", c.dtype(0),
                       ": cast it to float32 first"));
   return *result;
 }
@@ -54,7 +56,7 @@ std::vector<TensorType> infer_fast_fourier_transform(const InferContext& c) {
 
 std::vector<TensorType> infer_real_to_hermitean(const InferContext& c) {
   if (is_complex(c.dtype(0)))
-    c.dtype_error(cat("takes real tensors, source is ", c.dtype(0), ": use fast_fourier_transform"));
+    c.dtype_error(cat("source must be real, got ", c.dtype(0), ": use fast_fourier_transform"));
   const DType dtype = complex_of(c);
   const std::vector<int> axes = checked_axes(c, c.shape(0));
   if (axes.empty()) return {{dtype, {}}};
@@ -66,20 +68,20 @@ std::vector<TensorType> infer_real_to_hermitean(const InferContext& c) {
 
 std::vector<TensorType> infer_hermitean_to_real(const InferContext& c) {
   if (!is_complex(c.dtype(0)))
-    c.dtype_error(cat("takes complex tensors, source is ", c.dtype(0), ": make it one with complex_tensor or a cast"));
+    c.dtype_error(cat("source must be complex, got ", c.dtype(0), ": convert it with complex_tensor or a cast"));
   const std::vector<int> axes = checked_axes(c, c.shape(0));
   if (axes.empty()) return {{real_type(c.dtype(0)), {}}};
   Dims dims = c.shape(0).dims();
   require_points(c, c.shape(0), axes.back());
   const bool odd = c.attributes.boolean("round_to_odd_hermitean");
   if (dims[axes.back()] == 1 && !odd)
-    c.shape_error(cat("axis ", axes.back(), " of source ", c.shape(0),
-                      " has one point, of which no signal of even length is: set round_to_odd_hermitean"));
+    c.shape_error(cat("axis ", axes.back(), " of source ", c.shape(0), " has one point, which cannot represent a ",
+                      "signal of even length: set round_to_odd_hermitean"));
   if (dims[axes.back()] > 0) dims[axes.back()] = 2 * (dims[axes.back()] - 1) + odd;
   return {{real_type(c.dtype(0)), Shape(dims)}};
 }
 
-// The same axes and scale, the other direction.
+// The attributes of the transform with the same axes and scale in the opposite direction.
 Attributes reversed(Attributes attributes) {
   attributes.set("inverse", !attributes.boolean("inverse"));
   return attributes;
@@ -88,7 +90,7 @@ Attributes reversed(Attributes attributes) {
 void d_fast_fourier_transform(GradientContext& c) {
   Builder b(c.graph());
   Tensor* gradient = c.add_alike("fast_fourier_transform", {c.incoming()}, reversed(c.attributes()));
-  c.set(0, b.cast(gradient, c.input(0)->dtype()));  // of a real tensor the real part
+  c.set(0, b.cast(gradient, c.input(0)->dtype()));  // the cast takes the real part for a real input
 }
 
 // ---- adjoints of the transforms between real and Hermitean tensors ----
@@ -102,7 +104,8 @@ void d_hermitean_to_real(GradientContext& c) {
   c.set(0, c.add_alike("hermitean_to_real_fft_gradient", {c.incoming()}, c.attributes()));
 }
 
-// `others` for the points that stand for their mirror images too, 1 for the first, and for the last of an even signal.
+// Weights of the points of a Hermitean tensor: `others` for points that also represent their mirror images; 1 for the
+// first point and, if the signal has even length, for the last.
 Tensor* point_weights(Builder& b, const Attributes& attributes, const Dims& full, DType dtype, float others) {
   const int axis = fourier_axes(attributes, static_cast<int>(full.size())).back();
   const int64_t n = full[axis], points = n / 2 + 1;
@@ -121,7 +124,9 @@ std::vector<TensorType> infer_real_to_hermitean_gradient(const InferContext& c) 
 std::vector<Tensor*> decompose_real_to_hermitean_gradient(Builder& b, const std::vector<Tensor*>& inputs,
                                                           const Attributes& attributes) {
   const std::optional<Ints> full = constant_value(inputs[1]);
-  if (!full) throw UnsupportedError("[real_to_hermitean_fft_gradient] the source's shape must be known here");
+  if (!full)
+    throw UnsupportedError(
+        "[real_to_hermitean_fft_gradient] the source's shape must be static to compile this gradient");
   const int axis = fourier_axes(attributes, static_cast<int>(full->size())).back();
   Attributes back = reversed(attributes);
   back.set("round_to_odd_hermitean", full->at(axis) % 2 == 1);
@@ -173,7 +178,7 @@ double fourier_scale(const Attributes& attributes, const Dims& full) {
 }
 
 const Family fourier_transform_family("fourier_transform", [] {
-  // While the axes have no value only the element type is sure.
+  // While the axes are not yet known, only the dtype can be inferred.
   const Infer complex = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), {}}}; };
   const Infer same = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), c.shape(0)}}; };
   const Infer real = [](const InferContext& c) -> std::vector<TensorType> { return {{real_type(c.dtype(0)), {}}}; };

@@ -1,4 +1,4 @@
-// What Fourier transforms mean, for their inference and for the kernels that run them: which axes, and which scale.
+// Semantics of Fourier transforms shared by inference and kernels: the axes and the scale.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace mpsgraph::ops {
 
-// The axes in ascending order; the last of them is the one along which Hermitean tensors hold half of their points.
+// The axes in ascending order. Hermitean tensors store half of their points along the last of these.
 std::vector<int> fourier_axes(const Attributes& attributes, int rank);
 
-// 1, or by `scaling` the reciprocal of the transform's size (of all axes together, in points of the full signals) or of
-// its root.
+// The scale factor selected by `scaling`: 1 for "none"; for "size", the reciprocal of the transform size, which is the
+// number of points of the full signal over all axes; for "unitary", the reciprocal of its square root.
 double fourier_scale(const Attributes& attributes, const Dims& full);
 
 }  // namespace mpsgraph::ops

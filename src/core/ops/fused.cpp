@@ -1,6 +1,6 @@
-// What only passes make: fused element-wise kernels, and convolution and matrix multiplication with what
-// follows them (bias, residual, activation). They have types but no derivative, because
-// differentiation happens before the passes.
+// Operations created only by compiler passes: fused element-wise kernels, and convolution and matmul fused with the
+// bias, residual, and activation that follow. They have type inference but no derivative, because differentiation
+// happens before the passes run.
 #include "core/definition.h"
 #include "core/ops/window.h"
 
@@ -10,25 +10,25 @@ namespace {
 std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
   const Block& body = *c.blocks[0];
   if (body.arguments.size() != c.count())
-    c.graph_error(cat("the region has ", body.arguments.size(), " arguments, but ", c.count(), " operands came"));
+    c.graph_error(cat("fused kernel takes ", body.arguments.size(), " arguments, got ", c.count(), " operands"));
   std::vector<TensorType> types;
   for (const Tensor* result : body.results) types.push_back(result->type);
   return types;
 }
 
-// source, weights, then bias [C] and a residual of the result's shape when the flags say so.
+// Counts the operands: source and weights, then bias [C] and a residual of the result's shape if the flags say so.
 size_t fused_operands(const InferContext& c) {
   const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual");
   if (c.count() != expected) c.graph_error(cat("expected ", expected, " operands, got ", c.count()));
   const std::string& activation = c.attributes.string("activation");
   if (activation != "none" && activation != "relu")
-    c.graph_error(cat("activation must be none or relu, got ", activation));
+    c.graph_error(cat("activation must be none or relu, got '", activation, "'"));
   return expected;
 }
 
 Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b,
                               const InferContext& c) {
-  if (a.rank() < 2 || b.rank() < 2) c.shape_error(cat("expected matrices, got ", a, " and ", b));
+  if (a.rank() < 2 || b.rank() < 2) c.shape_error(cat("operands must have rank 2 or more, got ", a, " and ", b));
   Dims batch_a(a.dims().begin(), a.dims().end() - 2), batch_b(b.dims().begin(), b.dims().end() - 2);
   const auto batch = broadcast(Shape(batch_a), Shape(batch_b));
   if (!batch) c.shape_error(cat("batch dimensions of ", a, " and ", b, " cannot be broadcast"));
@@ -41,14 +41,14 @@ Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, 
   return Shape(dims);
 }
 
-// As a convolution of floats of these shapes.
+// Infers the result shape as a float convolution of these shapes would.
 std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
   for (size_t i = 0; i < c.count(); ++i) {
     const bool fits = c.dtype(i) == DType::int8 || (i != 1 && c.dtype(i) == DType::uint8);
-    if (!fits) c.dtype_error(cat("operand ", i, " is ", c.type(i), ", expected int8", i == 1 ? "" : " or uint8"));
+    if (!fits) c.dtype_error(cat("operand ", i, " must be int8", i == 1 ? "" : " or uint8", ", got ", c.type(i)));
   }
   if (c.count() != 2u + c.attributes.boolean("has_residual"))
-    c.graph_error("takes source, weights, and a residual if it has one");
+    c.graph_error("operands must be source, weights, and a residual if has_residual is set");
   Graph floats;
   std::vector<Tensor*> operands;
   for (size_t i : {0, 1})
@@ -57,10 +57,11 @@ std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
   return {{c.attributes.dtype("dtype"), definition_of("convolution2d").infer(as_floats)[0].shape}};
 }
 
+// Definition of the quantized convolution, which computes
 // v = sum of (source - source_zero_point) weights · source_scale · weights_scale + bias
-//     + (residual - residual_zero_point) · residual_scale;
-// relu, and of an integer dtype then saturate(round(v / result_scale) + result_zero_point). weights_scale is one number
-// or one for each output channel, as bias is.
+//     + (residual - residual_zero_point) · residual_scale,
+// then relu if requested, then, for an integer result dtype, saturate(round(v / result_scale) + result_zero_point).
+// weights_scale and bias hold one number or one per output channel.
 OperationDefinition quantized_convolution() {
   OperationDefinition d;
   d.name = "quantized_convolution2d";

@@ -1,12 +1,13 @@
-// Batch normalization as pass normalize leaves it, for data whose channels run along `axis`:
+// Fused batch normalization, created by the compiler's pass normalize, for data with channels along `axis`:
 //
 //   m, v = fused_batch_moments(x)                     mean and variance of each channel
 //   y = fused_batch_normalization(x, m, v, ...)       activation((x - m) * scale + beta + residual)
 //   dgamma, dbeta, masked = fused_batch_normalization_sums(g, x, m, v, ...)
 //   dx = fused_batch_normalization_gradient(g, x, m, v, dgamma, dbeta, ...)
-// with scale = gamma / sqrt(v + epsilon). The last two first let g through a relu: mask says "computed" where its
-// result is the normalization computed again, "given" where its result is an operand; then `masked` is g behind it.
-// What belongs to channels is float32, with 1 in each other axis; gamma and beta may leave out leading ones.
+// with scale = gamma / sqrt(v + epsilon). The last two can first pass g backward through a relu. mask is "computed" if
+// the relu's result is recomputed from the normalization, and "given" if it is an operand; in that case `masked`
+// returns the gradient behind the relu. Per-channel tensors are float32, with size 1 on all other axes; gamma and beta
+// may omit leading axes of size 1.
 #include <algorithm>
 
 #include "core/definition.h"
@@ -23,7 +24,7 @@ TensorType channel_type(const InferContext& c, size_t x) {
   return {DType::float32, Shape(dims)};
 }
 
-// OperandCheck by number: each of the tensor's type, or one number a channel.
+// Checks the operands in order: each either has the type of x or holds one number per channel.
 struct OperandCheck {
   const InferContext& c;
   size_t x;
@@ -31,18 +32,20 @@ struct OperandCheck {
 
   void data(std::string_view role) {
     present(role);
-    if (c.type(next) != c.type(x)) c.shape_error(cat(role, " is ", c.type(next), ", the source ", c.type(x)));
+    if (c.type(next) != c.type(x))
+      c.shape_error(cat(role, " must have the type of the source, ", c.type(x), ", got ", c.type(next)));
     ++next;
   }
   void channels(std::string_view role) {
     present(role);
     const TensorType one = channel_type(c, x);
     if (c.dtype(next) != DType::float32 || c.shape(next).elements() != one.shape.elements())
-      c.shape_error(cat(role, " is ", c.type(next), ", expected ", one));
+      c.shape_error(cat(role, " must be ", one, ", got ", c.type(next)));
     ++next;
   }
   void present(std::string_view role) const {
-    if (next >= c.count()) c.graph_error(cat("the attributes name a ", role, ", got ", c.count(), " operands"));
+    if (next >= c.count())
+      c.graph_error(cat("the attributes require the operand ", role, ", got only ", c.count(), " operands"));
   }
   void end() const {
     if (c.count() != next) c.graph_error(cat("expected ", next, " operands, got ", c.count()));
@@ -54,7 +57,7 @@ bool flag(const InferContext& c, std::string_view name) { return c.attributes.bo
 void one_of(const InferContext& c, std::string_view attribute, std::initializer_list<std::string_view> allowed) {
   const std::string& value = c.attributes.string(attribute);
   if (std::find(allowed.begin(), allowed.end(), value) == allowed.end())
-    c.graph_error(cat(attribute, " cannot be ", value));
+    c.graph_error(cat("attribute '", attribute, "' does not support the value '", value, "'"));
 }
 
 std::vector<TensorType> infer_moments(const InferContext& c) { return {channel_type(c, 0), channel_type(c, 0)}; }
@@ -79,7 +82,7 @@ std::vector<TensorType> infer_sums(const InferContext& c) {
   for (std::string_view role : {"mean", "variance"}) in.channels(role);
   if (flag(c, "has_gamma")) in.channels("gamma");
   if (flag(c, "has_beta")) in.channels("beta");
-  if (given) in.data("positive where the gradient passes");
+  if (given) in.data("mask (positive where the gradient passes)");
   if (flag(c, "has_second")) in.data("second part of the incoming gradient");
   in.end();
   std::vector<TensorType> types{channel_type(c, 1), channel_type(c, 1)};

@@ -1,17 +1,17 @@
-// Layer normalization as pass normalize leaves it, over all axes from `axis` on:
+// Fused layer normalization, created by the compiler's pass normalize, over all axes from `axis` on:
 //
 //   y, m, v = fused_layer_normalization(x, ...)            (x - m) / sqrt(v + epsilon) * gamma + beta
 //   dx, dgamma, dbeta = fused_layer_normalization_gradient(g, x, m, v, ...)
-// The gradient for the source may take a residual in: what else is added to it. dgamma and dbeta are there with gamma
-// where has_sums says so. Statistics and what belongs to gamma and beta are float32, also where
-// data are halves, or float64 as data are.
+// The gradient for the source can include a residual, which is added to it. dgamma and dbeta exist together with gamma
+// if has_sums is set. Statistics, gamma, and beta are float32 even for half-precision data, and float64 for float64
+// data.
 #include "core/definition.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 namespace {
 
-// One number for each row that is normalized; or for each of its elements.
+// The type of a tensor with one number per normalized row, or with one number per element of a row.
 TensorType layer_type(const InferContext& c, size_t x, bool of_rows) {
   const Shape& shape = c.shape(x);
   Dims dims = shape.dims();
@@ -21,15 +21,16 @@ TensorType layer_type(const InferContext& c, size_t x, bool of_rows) {
   return {c.dtype(x) == DType::float64 ? DType::float64 : DType::float32, Shape(dims)};
 }
 
-// Operands by number, in the order in which they are asked for.
+// Checks the operands in order, starting at `next`.
 struct LayerOperands {
   const InferContext& c;
   size_t x, next;
 
   void like(std::string_view role, const TensorType& type) {
-    if (next >= c.count()) c.graph_error(cat("the attributes name a ", role, ", got ", c.count(), " operands"));
+    if (next >= c.count())
+      c.graph_error(cat("the attributes require the operand ", role, ", got only ", c.count(), " operands"));
     if (c.dtype(next) != type.dtype || c.shape(next).elements() != type.shape.elements())
-      c.shape_error(cat(role, " is ", c.type(next), ", expected ", type));
+      c.shape_error(cat(role, " must be ", type, ", got ", c.type(next)));
     ++next;
   }
   void data(std::string_view role) { like(role, c.type(x)); }

@@ -1,9 +1,10 @@
-// What pass fuse makes of rotary embeddings: pairs of a row's elements are turned by angles. With halves x = (a, b):
+// Rotary embedding, created by the compiler's pass fuse: rotates pairs of a row's elements by angles. With the row
+// split in two parts, x = (a, b):
 //
 //   y = rotary_embedding(x, c, s)                        x c + (-b, a) s
 //   its inverse, the gradient                            x c + (b', -a'), with (a', b') = x s
-// c and s are broadcast over the axes in front. Axes of x, and of c and s, come in the order of a permutation each,
-// whose last one stays. Su et al., "RoFormer", arXiv:2104.09864.
+// c and s are broadcast over the leading axes. The axes of x, and those of c and s, are each permuted by a permutation
+// that keeps the last axis in place. Su et al., "RoFormer", arXiv:2104.09864.
 #include "core/definition.h"
 
 namespace mpsgraph::ops {
@@ -14,8 +15,9 @@ std::vector<TensorType> infer_rotary_embedding(const InferContext& c) {
   const Shape& source = c.shape(0);
   const auto rank = static_cast<size_t>(source.rank());
   if (rank == 0 || permutation.size() != rank || c.attributes.integers("angle_permutation").size() != rank)
-    c.shape_error(cat("permutations are of another rank than ", source));
-  if (source[source.rank() - 1] % 2 != 0) c.shape_error(cat("rows of ", source, " have no halves"));
+    c.shape_error(cat("permutation and angle_permutation must have one entry per axis of the source ", source));
+  if (source[source.rank() - 1] % 2 != 0)
+    c.shape_error(cat("the last axis of the source must have even size, got ", source));
   Dims dims(rank);
   for (size_t i = 0; i < rank; ++i) dims[i] = source[static_cast<int>(permutation[i])];
   return {{c.dtype(0), Shape(dims)}};

@@ -1,9 +1,10 @@
-// What pass fuse makes of softmax: its gradient from its result, and cross-entropies whose labels are class numbers.
+// Softmax operations created by the compiler's pass fuse: the gradient computed from the softmax result, and
+// cross-entropies whose labels are class indices.
 //
 //   d = softmax_gradient_of_result(g, s)                 s (g - Σ g s)
 //   l = class_cross_entropy(x, i)                        softmax_cross_entropy(x, one_hot(i))
 //   d = class_cross_entropy_gradient(u, x, i)
-// A number that is no class has no label: its loss and gradient are 0.
+// An index outside the range of classes means no label: its loss and gradient are 0.
 #include "core/definition.h"
 #include "core/ops/shape.h"
 
@@ -14,11 +15,12 @@ void require_classes(const InferContext& c, size_t x) {
   const Shape &shape = c.shape(x), &classes = c.shape(x + 1);
   const int axis = c.axis(c.attributes.integer("axis"), shape.rank());
   if (!is_integer(c.dtype(x + 1)) || classes.elements() * shape[axis] != shape.elements())
-    c.shape_error(cat("class numbers are ", c.type(x + 1), ", expected one for each loss of ", c.type(x)));
+    c.shape_error(cat("class indices must be integers, one per loss of ", c.type(x), ", got ", c.type(x + 1)));
 }
 
 std::vector<TensorType> infer_gradient_of_result(const InferContext& c) {
-  if (c.type(0) != c.type(1)) c.shape_error(cat("incoming gradient ", c.type(0), " of a result ", c.type(1)));
+  if (c.type(0) != c.type(1))
+    c.shape_error(cat("incoming gradient must have the type of the result, ", c.type(1), ", got ", c.type(0)));
   return {c.type(1)};
 }
 

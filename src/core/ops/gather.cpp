@@ -1,13 +1,13 @@
-// Family gather: picking by indices, the gradient of picking along an axis, and one-hot rows.
+// Family gather: selecting by indices, the gradient of gathering along an axis, and one-hot rows.
 //
 //   gather            result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
 //   gather_nd         result[b..., i..., r...] =
 //                       updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...]
 //   gather_along_axis result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
 //
-// The first batch_dimensions axes belong together. An index outside the axis picks zero, and what comes back to it is
-// dropped, unless out_of_range says "clip" or "error" (out_of_range.h). The gradient, which adds up what
-// equal indices picked, does the same.
+// The first batch_dimensions axes of updates and indices correspond to each other. An out-of-range index selects zero,
+// and its gradient is dropped, unless out_of_range is "clip" or "error" (out_of_range.h). The gradient operation sums
+// the contributions of equal indices and treats out-of-range indices the same way.
 #include <algorithm>
 
 #include "core/exact_numbers.h"
@@ -21,38 +21,40 @@ namespace mpsgraph::ops {
 
 void require_countable(const InferContext& context, const Shape& shape, int axis) {
   if (shape[axis] > INT32_MAX)
-    context.shape_error(cat("axis ", axis, " of ", shape, " is longer than 2^31 - 1, which int32 indices can count"));
+    context.shape_error(cat("axis ", axis, " of ", shape, " is longer than int32 indices can address, 2^31 - 1"));
 }
 
 void require_indices(const InferContext& context, size_t input) {
   if (!is_integer(context.dtype(input)))
-    context.dtype_error(cat("indices must be integers, came ", context.dtype(input), "; cast them to int32 first"));
+    context.dtype_error(cat("indices must be integers, got ", context.dtype(input), "; cast them to int32 first"));
 }
 
 Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indices_input) {
   const Shape& indices = context.shape(indices_input);
   const int64_t batch = context.attributes.integer("batch_dimensions");
-  if (batch < 0 || batch > max_rank) context.shape_error(cat("batch_dimensions must be from 0 to 16, came ", batch));
+  if (batch < 0 || batch > max_rank)
+    context.shape_error(cat("batch_dimensions must be between 0 and ", max_rank, ", got ", batch));
   if (indices.ranked() && indices.rank() <= batch)
-    context.shape_error(
-        cat("indices ", indices, " need an axis behind the ", batch, " batch dimensions, for the picks"));
+    context.shape_error(cat("indices must have an axis after the ", batch,
+                            " batch dimensions, which holds the index vectors, got ", indices));
   if (updates.ranked() && updates.rank() < batch)
-    context.shape_error(cat("batch_dimensions ", batch, " exceeds the rank of ", updates));
+    context.shape_error(cat("batch_dimensions must not exceed the rank of updates, got ", batch, " for ", updates));
   if (!updates.ranked() || !indices.ranked() || indices.dims().back() < 0) return {};
   const int64_t depth = indices.dims().back();
   if (batch + depth > updates.rank())
-    context.shape_error(cat("indices ", indices, " pick along ", depth, " axes behind ", batch,
-                            " batch dimensions, which ", updates, " does not have"));
+    context.shape_error(cat("indices ", indices, " select along ", depth, " axes after ", batch,
+                            " batch dimensions, but updates ", updates, " has only ", updates.rank(), " axes"));
   Dims dims;
   for (int i = 0; i < batch; ++i) {
     if (updates[i] >= 0 && indices[i] >= 0 && updates[i] != indices[i])
-      context.shape_error(cat("batch dimension ", i, " differs: ", updates, ", indices ", indices));
+      context.shape_error(
+          cat("updates and indices must be equal in batch dimension ", i, ", got ", updates, " and ", indices));
     dims.push_back(std::max(updates[i], indices[i]));
   }
   dims.insert(dims.end(), indices.dims().begin() + batch, indices.dims().end() - 1);
   dims.insert(dims.end(), updates.dims().begin() + batch + depth, updates.dims().end());
   if (dims.size() > static_cast<size_t>(max_rank))
-    context.shape_error(cat("rank ", dims.size(), " is above the limit of ", max_rank));
+    context.shape_error(cat("the result would have rank ", dims.size(), ", but the maximum rank is ", max_rank));
   return Shape(dims);
 }
 
@@ -61,40 +63,44 @@ Shape gathered_along_axis(const InferContext& context, const Shape& updates, siz
   const Shape& indices = context.shape(indices_input);
   if (!updates.ranked() || !indices.ranked()) return indices;
   if (updates.rank() != indices.rank())
-    context.shape_error(cat("indices ", indices, " must have the rank of ", updates));
+    context.shape_error(cat("indices must have the same rank as updates, got ", indices, " and ", updates));
   if (!axis) return indices;
   Dims dims = updates.dims();
   const int along = context.axis(*axis, updates.rank());
   dims[along] = indices[along];
   if (!compatible(Shape(dims), indices))
-    context.shape_error(cat("indices ", indices, " may differ from ", updates, " along axis ", along, " only"));
+    context.shape_error(
+        cat("indices may differ from updates only along axis ", along, ", got ", indices, " and ", updates));
   return merge(Shape(dims), indices);
 }
 
 namespace {
 
-// The result of gathering from `updates` with the indices of operand 1.
+// The shape of gathering from `updates` with the indices in operand 1.
 Shape gathered(const InferContext& context, const Shape& updates) {
   const Shape& indices = context.shape(1);
   const int64_t batch = context.attributes.integer("batch_dimensions");
-  if (batch < 0 || batch > max_rank) context.shape_error(cat("batch_dimensions must be from 0 to 16, came ", batch));
+  if (batch < 0 || batch > max_rank)
+    context.shape_error(cat("batch_dimensions must be between 0 and ", max_rank, ", got ", batch));
   if (indices.ranked() && batch > indices.rank())
-    context.shape_error(cat("batch_dimensions ", batch, " exceeds the rank of the indices ", indices));
+    context.shape_error(cat("batch_dimensions must not exceed the rank of indices, got ", batch, " for ", indices));
   if (!updates.ranked()) return {};
   const int axis = context.axis(context.attributes.integer("axis"), updates.rank());
   if (axis < batch)
-    context.shape_error(cat("axis ", axis, " of updates ", updates, " is one of the ", batch, " batch dimensions"));
+    context.shape_error(
+        cat("axis must come after the ", batch, " batch dimensions, got axis ", axis, " of updates ", updates));
   if (!indices.ranked()) return {};
   Dims dims(updates.dims().begin(), updates.dims().begin() + axis);
   for (int i = 0; i < batch; ++i) {
     if (dims[i] >= 0 && indices[i] >= 0 && dims[i] != indices[i])
-      context.shape_error(cat("batch dimension ", i, " differs: updates ", updates, ", indices ", indices));
+      context.shape_error(
+          cat("updates and indices must be equal in batch dimension ", i, ", got ", updates, " and ", indices));
     dims[i] = std::max(dims[i], indices[i]);
   }
   dims.insert(dims.end(), indices.dims().begin() + batch, indices.dims().end());
   dims.insert(dims.end(), updates.dims().begin() + axis + 1, updates.dims().end());
   if (dims.size() > static_cast<size_t>(max_rank))
-    context.shape_error(cat("rank ", dims.size(), " is above the limit of ", max_rank));
+    context.shape_error(cat("the result would have rank ", dims.size(), ", but the maximum rank is ", max_rank));
   return Shape(dims);
 }
 
@@ -113,13 +119,13 @@ void d_gather(GradientContext& g) {
 
 std::vector<TensorType> infer_gather_gradient(const InferContext& context) {
   if (context.dtype(0) == DType::boolean)
-    context.dtype_error("takes numbers, the incoming gradient is bool: cast it to float32 first");
+    context.dtype_error("incoming gradient must be numeric, got bool: cast it to float32 first");
   require_indices(context, 1);
   const Shape updates = shape_operand(context, 2);
   const Shape forward = gathered(context, updates);
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient is ", context.shape(0), ", gathering ", context.shape(1), " from ",
-                            updates, " makes ", forward));
+    context.shape_error(cat("incoming gradient must have shape ", forward, ", that of gathering ", context.shape(1),
+                            " from ", updates, ", got ", context.shape(0)));
   check_out_of_range(context, updates);
   return {{context.dtype(0), updates}};
 }
@@ -147,7 +153,7 @@ std::vector<TensorType> infer_gather_along_axis_unvalued(const InferContext& con
   return {{context.dtype(0), gathered_along_axis(context, context.shape(0), 1, {})}};
 }
 
-// What was picked adds up where it was picked from.
+// The derivative of a gather: the given scatter sums the incoming gradient at the positions that were read.
 Gradient scattered(std::string_view scatter) {
   return [scatter](GradientContext& g) {
     if (!g.needs(0)) return;
@@ -158,17 +164,20 @@ Gradient scattered(std::string_view scatter) {
   };
 }
 
-// on_value at the index, off_value elsewhere; an index outside [0, depth) makes a row of off_value by default.
+// Inference of one_hot: on_value at the index, off_value elsewhere. By default, an index outside [0, depth) produces a
+// row of off_value.
 std::vector<TensorType> infer_one_hot(const InferContext& context) {
   require_indices(context, 0);
   const int64_t depth = context.attributes.integer("depth");
-  if (depth < 0 || depth > (int64_t{1} << 31)) context.shape_error(cat("depth must be from 0 to 2^31, came ", depth));
+  if (depth < 0 || depth > (int64_t{1} << 31))
+    context.shape_error(cat("depth must be between 0 and 2^31, got ", depth));
   check_out_of_range(context);
   const DType dtype = context.attributes.dtype("dtype");
   for (std::string_view key : {"on_value", "off_value"}) require_element(context, key, dtype);
   const Shape& indices = context.shape(0);
   if (!indices.ranked()) return {{dtype, {}}};
-  if (indices.rank() == max_rank) context.shape_error(cat("rank ", max_rank + 1, " is above the limit of ", max_rank));
+  if (indices.rank() == max_rank)
+    context.shape_error(cat("the result would have rank ", max_rank + 1, ", but the maximum rank is ", max_rank));
   Dims dims = indices.dims();
   dims.insert(dims.begin() + context.axis(context.attributes.integer("axis"), indices.rank() + 1), depth);
   return {{dtype, Shape(dims)}};

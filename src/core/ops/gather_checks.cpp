@@ -1,12 +1,14 @@
-// The operations that check indices in a run: made by the compiler's pass `indices` for gathers, one_hot and scatters
-// whose indices must lie inside (core/ops/out_of_range.h), and for conditions, where 1 is the index of what is false.
+// Operations that check indices during a run. The compiler's pass `indices` creates them for gathers, one_hot, and
+// scatters whose indices must be in range (core/ops/out_of_range.h), and for conditions, where a false element acts as
+// index 1.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
 
-// find_outside and report_outside are of devices that cannot end a run where they are: int64[3] of a number that the
-// check was given, from 1 on (0: all inside), the place and the index; and what makes that the run's outcome.
+// find_outside and report_outside serve devices that cannot end a run by themselves. find_outside returns int64[3]: the
+// number assigned to the check, counted from 1 (0: all in range), the position, and the index. report_outside turns
+// this into the error of the run.
 const Family gather_checks_family("gather", [] {
   const std::vector<AttributeSpec> attributes{required("of", AttributeKind::string),
                                               required("axes", AttributeKind::integers),

@@ -1,11 +1,12 @@
-// The internal operation tree_ensemble of the family gather: decision trees, all of which every row walks.
+// The internal operation tree_ensemble of the family gather: an ensemble of decision trees, each of which every row
+// traverses.
 //
 //   tree_ensemble(x [n, features], features, yes, no int32 [nodes], splits [nodes] as x, missing bool [nodes],
 //                 roots int32 [trees], weights [nodes, targets]) -> [n, targets] as weights
-// A row begins at every root and goes on, `depth` times, from node i to yes[i] where x[features[i]] <= splits[i]
-// (comparison "less_than": <) or is NaN and missing[i], else to no[i]; leaves lead to themselves. The weights of the
-// leaves are added up over the trees, or their minimum or maximum is taken (`reduction`). Where a row ends is a step
-// function, so that the derivative is zero. ONNX files hold such trees.
+// A row starts at every root and takes `depth` steps, from node i to yes[i] where x[features[i]] <= splits[i]
+// (comparison "less_than": <) or where the value is NaN and missing[i] is true, otherwise to no[i]. Leaves point to
+// themselves. The leaf weights are reduced over the trees by sum, minimum, or maximum (`reduction`). The leaf that a
+// row reaches is a step function of x, so the derivative is zero. ONNX models contain such trees.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
@@ -19,22 +20,25 @@ std::vector<TensorType> infer_trees(const InferContext& c) {
   c.require_rank(7, 2);
   const Shape nodes = {c.shape(1).ranked() ? c.shape(1)[0] : -1};
   for (size_t i : {1, 2, 3, 6})
-    if (c.dtype(i) != DType::int32) c.dtype_error(cat(names[i], " must be int32, came ", c.type(i)));
+    if (c.dtype(i) != DType::int32) c.dtype_error(cat(names[i], " must be int32, got ", c.type(i)));
   for (size_t i : {0, 7})
     if (c.dtype(i) != DType::float32 && c.dtype(i) != DType::float64)
-      c.dtype_error(cat(names[i], " must be float32 or float64, came ", c.type(i)));
-  if (c.dtype(4) != c.dtype(0)) c.dtype_error(cat("splits must be ", c.dtype(0), " as x, came ", c.type(4)));
-  if (c.dtype(5) != DType::boolean) c.dtype_error(cat("missing must be bool, came ", c.type(5)));
+      c.dtype_error(cat(names[i], " must be float32 or float64, got ", c.type(i)));
+  if (c.dtype(4) != c.dtype(0))
+    c.dtype_error(cat("splits must have the dtype of x, ", c.dtype(0), ", got ", c.type(4)));
+  if (c.dtype(5) != DType::boolean) c.dtype_error(cat("missing must be bool, got ", c.type(5)));
   for (size_t i : {2, 3, 4, 5})
-    if (!compatible(c.shape(i), nodes)) c.shape_error(cat(names[i], " is ", c.shape(i), ", features is ", nodes));
+    if (!compatible(c.shape(i), nodes))
+      c.shape_error(cat(names[i], " must have the shape of features, ", nodes, ", got ", c.shape(i)));
   if (c.shape(7).ranked() && !compatible(Shape{c.shape(7)[0]}, nodes))
-    c.shape_error(cat("weights is ", c.shape(7), ", features is ", nodes));
-  if (c.attributes.integer("depth") < 0) c.graph_error(cat("depth is ", c.attributes.integer("depth")));
+    c.shape_error(cat("weights must have one row for each element of features ", nodes, ", got ", c.shape(7)));
+  if (c.attributes.integer("depth") < 0)
+    c.graph_error(cat("depth must be at least 0, got ", c.attributes.integer("depth")));
   const std::string &comparison = c.attributes.string("comparison"), &reduction = c.attributes.string("reduction");
   if (comparison != "less_than_or_equal_to" && comparison != "less_than")
-    c.graph_error(cat("comparison '", comparison, "' must be less_than_or_equal_to or less_than"));
+    c.graph_error(cat("comparison must be less_than_or_equal_to or less_than, got '", comparison, "'"));
   if (reduction != "sum" && reduction != "minimum" && reduction != "maximum")
-    c.graph_error(cat("reduction '", reduction, "' must be sum, minimum or maximum"));
+    c.graph_error(cat("reduction must be sum, minimum or maximum, got '", reduction, "'"));
   const auto size = [&](size_t input, int axis) { return c.shape(input).ranked() ? c.shape(input)[axis] : -1; };
   return {{c.dtype(7), Shape{size(0, 0), size(7, 1)}}};
 }

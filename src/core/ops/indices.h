@@ -1,7 +1,8 @@
-// What gathers and scatters share: which indices fit which tensor, and what picking with them makes; and how far the
-// operations that give indices count.
+// Checks shared by gathers and scatters: which indices fit which tensor, the shape of the result, and the range of
+// operations that return indices.
 //
-// A scatter's updates have the shape of what gathering with the same indices makes from its result, so both ask here.
+// A scatter's updates have the shape of gathering from the scatter's result with the same indices, so both use these
+// functions.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,14 @@
 
 namespace mpsgraph::ops {
 
-// ShapeError when an axis is longer than int32 counts, in which operations give positions along it.
+// Throws ShapeError if the axis is longer than int32 can count; operations return positions along an axis as int32.
 void require_countable(const InferContext& context, const Shape& shape, int axis);
-void require_indices(const InferContext& context, size_t input);  // DTypeError when they are no integers
-// The shape of gathering from `updates`; unranked or partly unknown as far as the operands are. ShapeError when the
+// throws DTypeError unless the operand has an integer dtype
+void require_indices(const InferContext& context, size_t input);
+// The shape of gathering from `updates`, unranked or partly unknown if the operands are. Throws ShapeError if the
 // indices do not fit. Reads the attribute batch_dimensions.
 Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indices);
-// The same along an axis, which may not be known yet.
+// The shape of gathering along an axis, which may not be known yet.
 Shape gathered_along_axis(const InferContext& context, const Shape& updates, size_t indices,
                           std::optional<int64_t> axis);
 

@@ -1,4 +1,4 @@
-// Family linear_algebra: the band around the diagonal of matrices.
+// Family linear_algebra: band_part, which keeps the band around the diagonal of matrices.
 //
 //   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0; -1 keeps that whole side
 #include "core/ops/primitive.h"
@@ -9,11 +9,11 @@ namespace {
 
 std::vector<TensorType> infer_band_part(const InferContext& c) {
   if (c.shape(0).ranked() && c.shape(0).rank() < 2)
-    c.shape_error(cat("needs matrices, of rank 2 or more, came ", c.shape(0)));
+    c.shape_error(cat("operand must have rank 2 or more, got ", c.shape(0)));
   return {c.type(0)};
 }
 
-// Linear, and its own transpose.
+// band_part is linear and its own transpose.
 void d_band_part(GradientContext& g) { g.set(0, g.add_alike("band_part", {g.incoming()}, g.attributes())); }
 
 }  // namespace

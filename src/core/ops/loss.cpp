@@ -1,6 +1,6 @@
 // Softmax cross-entropy: -Σ labels log(softmax(source)) along an axis, and its gradient operation.
 //
-// reduction "none" keeps the axis as 1; "sum" and "mean" give rank 0, the mean dividing by the number
+// reduction "none" keeps the axis with size 1; "sum" and "mean" return a scalar, where the mean divides by the number
 // of losses. Labels need not sum to one: with S = Σ labels the gradient is softmax(source) S - labels.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
@@ -10,17 +10,18 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// Inputs: [incoming,] source, labels.
+// Infers the loss from the operands [incoming,] source, labels, where `source` is the index of the source.
 TensorType infer_loss(const InferContext& c, size_t source) {
   c.require_float(source);
   c.require_same_dtype();
   const std::string& reduction = c.attributes.string("reduction");
   if (reduction != "none" && reduction != "sum" && reduction != "mean") {
-    c.graph_error(cat("reduction is \"", reduction, "\", it must be \"none\", \"sum\" or \"mean\""));
+    c.graph_error(cat("reduction must be \"none\", \"sum\" or \"mean\", got \"", reduction, "\""));
   }
   const Shape &x = c.shape(source), &labels = c.shape(source + 1);
   if (!compatible(x, labels)) {
-    c.shape_error(cat("labels ", labels, " must have the shape of source ", x, ": use one_hot for class numbers"));
+    c.shape_error(cat("labels must have the shape of source, ", x, ", got ", labels,
+                      ": convert class indices with one_hot first"));
   }
   Shape shape = merge(x, labels);
   int axis = shape.ranked() ? c.axis(c.attributes.integer("axis"), shape.rank()) : 0;
@@ -36,7 +37,7 @@ std::vector<TensorType> infer_cross_entropy(const InferContext& c) { return {inf
 std::vector<TensorType> infer_cross_entropy_gradient(const InferContext& c) {
   TensorType loss = infer_loss(c, 1);
   if (!compatible(c.shape(0), loss.shape)) {
-    c.shape_error(cat("incoming gradient ", c.shape(0), " must have the shape of the loss, ", loss.shape));
+    c.shape_error(cat("incoming gradient must have the shape of the loss, ", loss.shape, ", got ", c.shape(0)));
   }
   return {{c.dtype(1), merge(c.shape(1), c.shape(2))}};
 }
@@ -49,7 +50,7 @@ struct Loss {
   int64_t axis() const { return attributes.integer("axis"); }
   bool is(std::string_view reduction) const { return attributes.string("reduction") == reduction; }
 
-  // Values for each element of the source, divided by the number of losses when the loss is their mean.
+  // Divides per-element values of the source by the number of losses if the loss is a mean.
   Tensor* scaled(Tensor* x) const {
     if (!is("mean")) return x;
     if (!source->shape().ranked())
@@ -71,7 +72,7 @@ struct Loss {
 
 Inputs cross_entropy_parts(Builder& b, const Inputs& in, const Attributes& a) {
   Loss loss{b, a, in[0]};
-  // A class without a label has no part, though its logarithm be infinite: a logit of -infinity rules it out.
+  // A class with label 0 contributes nothing, even if its log-probability is -infinity because its logit is -infinity.
   Tensor* nothing = b.scalar_like(in[1], 0);
   Tensor* parts = b.select(b.binary("equal", in[1], nothing), nothing, b.mul(in[1], loss.log_softmax()));
   Tensor* losses = b.neg(loss.sum(parts));
@@ -91,7 +92,8 @@ void d_cross_entropy(GradientContext& c) {
   if (c.needs(1)) c.set(1, b.neg(b.mul(loss.log_softmax(), loss.scaled(c.incoming()))));
 }
 
-// r = u (s S - l) for incoming u (over the number of losses), s = softmax(x), S = Σ l; v comes in for r:
+// Derivative of the cross-entropy gradient r = u (s S - l), where u is the incoming gradient (divided by the number of
+// losses), s = softmax(x), and S = Σ l. For a gradient v with respect to r:
 //   du = Σ v (s S - l),  dx = softmax_gradient(u S v, x),  dl = u (Σ v s - v).
 void d_cross_entropy_gradient(GradientContext& c) {
   Builder b(c.graph());

@@ -1,8 +1,8 @@
-// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy, of real and
-// complex numbers, of integers, which wrap, and of bools, where a sum is an or; products of 8-bit integers less their
-// zero points, in int32: C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n]); and the
-// numbers of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]. Attention, the
-// fourth of the family, stands in matrix_attention.cpp.
+// Matrix products. C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy, for real and
+// complex numbers, integers (which wrap), and bools (where the sum is a logical or). Products of 8-bit integers minus
+// their zero points, in int32: C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n]). Hamming
+// distances of bit vectors: D[..., m, n] = Σ_k popcount(A[..., m, k] xor B[..., n, k]). Attention, the fourth operation
+// of the family, is in matrix_attention.cpp.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -13,18 +13,19 @@ std::vector<TensorType> infer_product(const InferContext& c, DType dtype) {
   const Shape &a = c.shape(0), &b = c.shape(1);
   for (const Shape* shape : {&a, &b}) {
     if (shape->ranked() && shape->rank() < 2) {
-      c.shape_error(cat("operands need rank 2 or more, they are ", a, " and ", b, ": use expand_dims for a vector"));
+      c.shape_error(cat("operands must have rank 2 or more, got ", a, " and ", b, ": use expand_dims for a vector"));
     }
   }
   if (!a.ranked() || !b.ranked()) return {{dtype, Shape()}};
   int64_t ka = a[a.rank() - 1], kb = b[b.rank() - 2];
   if (ka != kb && ka >= 0 && kb >= 0) {
-    c.shape_error(
-        cat("the last axis of ", a, " and the second last of ", b, " must be equal, they are ", ka, " and ", kb));
+    c.shape_error(cat("the last axis of ", a, " must equal the second-to-last axis of ", b, ", got ", ka, " and ", kb));
   }
   auto batch =
       broadcast(Shape(Dims(a.dims().begin(), a.dims().end() - 2)), Shape(Dims(b.dims().begin(), b.dims().end() - 2)));
-  if (!batch) c.shape_error(cat("the leading axes of ", a, " and ", b, " cannot be broadcast"));
+  if (!batch)
+    c.shape_error(cat("the leading axes of ", a, " and ", b,
+                      " cannot be broadcast: dimensions, aligned from the last, must be equal or 1"));
   Dims dims = batch->dims();
   dims.push_back(a[a.rank() - 2]);
   dims.push_back(b[b.rank() - 1]);
@@ -36,14 +37,15 @@ std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
   return infer_product(c, c.dtype(0));
 }
 
-// dA = dC Bᵀ, dB = Aᵀ dC, with complex operands conjugated, summed over the leading axes along which the operand was
-// broadcast.
+// Derivative of matmul: dA = dC Bᵀ, dB = Aᵀ dC, with complex operands conjugated and the results summed over the
+// leading axes along which the operand was broadcast.
 void d_matrix_multiplication(GradientContext& c) {
   Builder b(c.graph());
   Tensor *left = b.conjugate(c.input(0)), *right = b.conjugate(c.input(1)), *g = c.incoming();
   if (c.needs(0)) c.set(0, b.sum_to_like(b.matmul(g, b.swap_last_axes(right)), left));
   if (!c.needs(1)) return;
-  // One weight matrix for a whole batch: a single product over all rows, instead of one for each and a sum.
+  // One weight matrix shared by a whole batch: compute its gradient with a single matmul over all rows, instead of one
+  // per batch element and a sum.
   const Shape &l = left->shape(), &r = right->shape();
   if (l.ranked() && r.ranked() && r.rank() == 2 && l.rank() > 2 && r[0] > 0 && r[1] > 0) {
     c.set(1, b.matmul(b.swap_last_axes(b.reshape(left, {-1, r[0]})), b.reshape(g, {-1, r[1]})));
@@ -56,24 +58,26 @@ std::vector<TensorType> infer_integer_product(const InferContext& c) {
   static constexpr const char* names[] = {"primary", "secondary", "primary's zero point", "secondary's zero point"};
   for (size_t i = 0; i < c.count(); ++i) {
     if (c.dtype(i) != DType::int8 && c.dtype(i) != DType::uint8)
-      c.dtype_error(cat(names[i], " must be int8 or uint8, came ", c.dtype(i), ": matrix_multiplication takes all",
-                        " other integers"));
+      c.dtype_error(
+          cat(names[i], " must be int8 or uint8, got ", c.dtype(i), ": use matrix_multiplication for other integers"));
     if (i < 2) continue;
     if (c.dtype(i) != c.dtype(i - 2))
-      c.dtype_error(cat(names[i], " must be ", c.dtype(i - 2), " as its operand, came ", c.dtype(i)));
+      c.dtype_error(cat(names[i], " must have its operand's dtype, ", c.dtype(i - 2), ", got ", c.dtype(i)));
     const Shape &zero = c.shape(i), &of = c.shape(i - 2);
     if (!zero.ranked() || !of.ranked()) continue;
-    const int from_end = i == 2 ? 1 : 2;  // the axis that is summed over
+    const int from_end = i == 2 ? 1 : 2;  // the reduction axis
     const auto whole = broadcast(zero, of);
     if (!whole || whole->rank() != of.rank())
-      c.shape_error(cat(names[i], " ", zero, " cannot be broadcast to its operand ", of));
+      c.shape_error(cat(names[i], " must broadcast to its operand ", of, ", got ", zero));
     if (zero.rank() >= from_end && zero[zero.rank() - from_end] > 1)
-      c.shape_error(cat(names[i], " ", zero, " must be the same along the axis that is summed over, so 1 there"));
+      c.shape_error(
+          cat(names[i], " must be constant along the axis that is summed over, so of size 1 there, got ", zero));
   }
   return infer_product(c, DType::int32);
 }
 
-// What it means; a zero point keeps the differences within nine bits and a sign.
+// Decomposition of the 8-bit integer product. Subtracting a zero point from 8-bit numbers gives at most nine bits
+// including the sign, so int32 holds the differences exactly.
 std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes&) {
   const auto operand = [&](size_t i) {
     Tensor* x = b.cast(in[i], DType::int32);
@@ -85,20 +89,23 @@ std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*
 std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
   const DType dtype = c.attributes.dtype("dtype");
   if (dtype != DType::uint32 && dtype != DType::uint16)
-    c.dtype_error(cat("gives uint32 or uint16, asked for is ", dtype));
-  if (!is_integer(c.dtype(0))) c.dtype_error(cat("compares the bits of integers, came ", c.dtype(0)));
+    c.dtype_error(cat("the result's dtype must be uint32 or uint16, got ", dtype));
+  if (!is_integer(c.dtype(0)))
+    c.dtype_error(cat("operands must be integers, whose bits are compared, got ", c.dtype(0)));
   c.require_same_dtype();
   const Shape &a = c.shape(0), &b = c.shape(1);
   for (const Shape* shape : {&a, &b})
     if (shape->ranked() && shape->rank() < 2)
-      c.shape_error(cat("operands need rank 2 or more, they are ", a, " and ", b, ": use expand_dims for a vector"));
+      c.shape_error(cat("operands must have rank 2 or more, got ", a, " and ", b, ": use expand_dims for a vector"));
   if (!a.ranked() || !b.ranked()) return {{dtype, Shape()}};
   const int64_t ka = a.dims().back(), kb = b.dims().back();
   if (ka != kb && ka >= 0 && kb >= 0)
-    c.shape_error(cat("the last axes of ", a, " and ", b, " must be equal, they are ", ka, " and ", kb));
+    c.shape_error(cat("the last axes of ", a, " and ", b, " must be equal, got ", ka, " and ", kb));
   const auto batch =
       broadcast(Shape(Dims(a.dims().begin(), a.dims().end() - 2)), Shape(Dims(b.dims().begin(), b.dims().end() - 2)));
-  if (!batch) c.shape_error(cat("the leading axes of ", a, " and ", b, " cannot be broadcast"));
+  if (!batch)
+    c.shape_error(cat("the leading axes of ", a, " and ", b,
+                      " cannot be broadcast: dimensions, aligned from the last, must be equal or 1"));
   Dims dims = batch->dims();
   dims.push_back(a[a.rank() - 2]);
   dims.push_back(b[b.rank() - 2]);

@@ -1,8 +1,8 @@
-// Family matrix: attention, two products with a soft-max between them, softmax(scale Q Kᵀ + M) V, and its gradient.
+// Family matrix: attention, softmax(scale Q Kᵀ + M) V, and its gradient.
 //
-// The compositions here say what both are. A device that computes them in tiles, without the scores in memory, keeps
-// them; for the gradient it takes each query's largest score and sum of exponentials, which the operation gives as a
-// second result as soon as its gradient is asked for.
+// The decompositions in this file define both operations. A device that computes attention in tiles, without storing
+// the scores, keeps the operations whole; its gradient kernel needs each query's largest score and sum of exponentials,
+// which the forward operation returns as a second result once its gradient is requested.
 #include <limits>
 
 #include "core/definition.h"
@@ -14,12 +14,13 @@ namespace {
 
 using Tensors = std::vector<Tensor*>;
 
-// Soft-max and its sums are computed in this type.
+// The dtype in which the scores, their softmax, and its sums are computed.
 DType type_of_scores(DType dtype) { return size_of(dtype) == 2 ? DType::float32 : dtype; }
 
 bool drops_weights(const Attributes& a) { return a.real("dropout") > 0; }
 
-// query, key, value and mask: without the state from which weights are dropped. Of a gradient `behind` more follow.
+// Counts the operands query, key, value, and mask: all operands except the random state of the dropout and the last
+// `behind` operands of a gradient.
 size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0) {
   return operands - behind - (drops_weights(a) ? 1 : 0);
 }
@@ -27,19 +28,20 @@ size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0)
 void check_operands(const InferContext& c, size_t sources, size_t behind) {
   const double rate = c.attributes.real("dropout");
   if (!(rate >= 0 && rate < 1))
-    c.graph_error(cat("dropout is the share of weights that is dropped, from 0 up to but not including 1, got ", rate));
+    c.graph_error(cat("dropout must be in [0, 1), the fraction of attention weights to drop, got ", rate));
   if (sources != 3 && sources != 4)
-    c.graph_error(cat("takes query, key, value and a mask or none, ", rate > 0 ? "and a state, " : "",
-                      behind ? "and what its gradient needs, " : "", "came ", c.count(), " operands"));
+    c.graph_error(cat("operands must be query, key, value, and optionally a mask", rate > 0 ? ", then a state" : "",
+                      behind ? ", then the operands of the gradient" : "", ", got ", c.count(), " operands"));
   c.require_float(0);
   c.require_same_dtype(0, sources);
   if (rate > 0 && (c.dtype(sources) != DType::int32 || !compatible(c.shape(sources), Shape{7})))
-    c.graph_error(cat("drops weights by a state, which must be int32[7], it is ", c.type(sources)));
+    c.graph_error(cat("the state of the dropout must be int32[7], got ", c.type(sources)));
 }
 
-// Unranked where an operand is.
+// The result types of attention; unranked if any operand is.
 struct AttentionShapes {
-  Shape result, statistics;  // two for each row of scores, which do not know the value's leading axes
+  // statistics: two numbers per row of scores, without the leading axes that only the value has
+  Shape result, statistics;
 };
 
 AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
@@ -48,7 +50,7 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
   for (size_t i = 0; i < sources; ++i) {
     ranked &= c.shape(i).ranked();
     if (i < 3 && c.shape(i).ranked() && c.shape(i).rank() < 2)
-      c.shape_error(cat(names[i], " needs rank 2 or more, it is ", c.shape(i)));
+      c.shape_error(cat(names[i], " must have rank 2 or more, got ", c.shape(i)));
   }
   if (!ranked) return {};
   const auto from_end = [&](size_t i, int back) { return c.shape(i)[c.shape(i).rank() - back]; };
@@ -58,7 +60,7 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
       c.shape_error(cat(names[a], " ", c.shape(a), " and ", names[b], " ", c.shape(b), " must have the same ", what));
   };
   equal(0, 1, 1, 1, "last axis");
-  equal(1, 2, 2, 2, "number of keys, the second last axis");
+  equal(1, 2, 2, 2, "number of keys (the second-to-last axis)");
   Shape batch(Dims{}), of_scores;
   for (const size_t i : {0, 1, 3, 2}) {
     if (i == 2) of_scores = batch;
@@ -67,15 +69,16 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
     const auto leading =
         broadcast(batch, Shape(Dims(dims.begin(), dims.end() - std::min<std::ptrdiff_t>(2, c.shape(i).rank()))));
     if (!leading)
-      c.shape_error(cat("the leading axes of ", names[i], " ", c.shape(i), " and ", batch, " cannot be broadcast"));
+      c.shape_error(cat("the leading axes of ", names[i], " ", c.shape(i), " and those of the operands before it, ",
+                        batch, ", cannot be broadcast"));
     batch = *leading;
   }
   if (sources == 4)
     for (int back = 1; back <= std::min(2, c.shape(3).rank()); ++back) {
       const int64_t have = from_end(3, back), wanted = back == 1 ? from_end(1, 2) : from_end(0, 2);
       if (have >= 0 && wanted >= 0 && have != 1 && have != wanted)
-        c.shape_error(cat("mask ", c.shape(3), " cannot be broadcast to queries by keys, ",
-                          Shape({from_end(0, 2), from_end(1, 2)})));
+        c.shape_error(cat("mask must broadcast to queries by keys, ", Shape({from_end(0, 2), from_end(1, 2)}), ", got ",
+                          c.shape(3)));
     }
   Dims dims = batch.dims(), rows = of_scores.dims();
   rows.push_back(from_end(0, 2));
@@ -94,7 +97,7 @@ std::vector<TensorType> infer_attention(const InferContext& c) {
   return types;
 }
 
-constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the statistics
+constexpr size_t behind_sources = 3;  // of a gradient: the incoming gradient, the result, and the statistics
 
 std::vector<TensorType> infer_attention_gradient(const InferContext& c) {
   const size_t sources = count_of_sources(c.attributes, c.count(), behind_sources);
@@ -104,13 +107,13 @@ std::vector<TensorType> infer_attention_gradient(const InferContext& c) {
     const bool statistics = i + 1 == c.count();
     const TensorType wanted{statistics ? type_of_scores(c.dtype(0)) : c.dtype(0),
                             statistics ? shapes.statistics : shapes.result};
-    if (c.dtype(i) != wanted.dtype) c.dtype_error(cat("operand ", i, " must be ", wanted, ", it is ", c.type(i)));
+    if (c.dtype(i) != wanted.dtype) c.dtype_error(cat("operand ", i, " must be ", wanted, ", got ", c.type(i)));
     if (!compatible(c.shape(i), wanted.shape))
-      c.shape_error(cat("operand ", i, " must be ", wanted, ", it is ", c.type(i)));
+      c.shape_error(cat("operand ", i, " must be ", wanted, ", got ", c.type(i)));
   }
   std::vector<TensorType> types{c.type(0), c.type(1), c.type(2)};
   if (c.attributes.boolean("mask_gradient")) {
-    if (sources != 4) c.graph_error("cannot give a gradient of the mask, there is none");
+    if (sources != 4) c.graph_error("mask_gradient requires a mask operand: pass a mask or set mask_gradient to false");
     types.push_back(c.type(3));
   }
   return types;
@@ -123,7 +126,8 @@ bool has_no_keys(const Tensor* key) {
   return shape.ranked() && shape[shape.rank() - 2] == 0;
 }
 
-// 0, and -infinity where the key comes after the query: (n, m), or of the scores' shape where sizes are not known.
+// The causal mask: 0, and -infinity where the key comes after the query. Its shape is (n, m), or that of the scores
+// where sizes are not known.
 Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
   const Shape &q = query->shape(), &k = key->shape();
   const auto known = [](const Shape& s) { return s.ranked() && s[s.rank() - 2] >= 0; };
@@ -143,7 +147,7 @@ Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
   return b.select(later, b.scalar_like(query, -std::numeric_limits<double>::infinity()), b.scalar_like(query, 0));
 }
 
-// The mask with the order of the keys, or null.
+// The mask combined with the causal mask; null if there is neither.
 Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attributes& a) {
   Tensor* mask = sources == 4 ? in[3] : nullptr;
   if (!a.boolean("causal") || has_no_keys(in[1])) return mask;
@@ -151,9 +155,10 @@ Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attribut
   return mask ? b.add(mask, order) : order;
 }
 
-// The halves in single precision throughout: scores and weights are many, and rounding them would cost more than casts.
-// A query whose mask keeps all keys out finds zeros. It is told by the mask, which is smaller than the scores, and gets
-// the weights of one that sees everything, so that nothing is NaN on the way back, where its zeros have no slope.
+// The decomposition of attention. Half-precision operands are computed in float32 throughout, because rounding the many
+// scores and weights would cost more than the casts. A query whose mask excludes all keys gets zeros. Such queries are
+// detected in the mask, which is smaller than the scores, and get the weights of an unmasked query, so that no NaN
+// appears in the backward pass, where their zero results have zero gradient.
 struct Composition {
   Composition(Builder& b, const Tensors& in, size_t sources, const Attributes& a) : b(b) {
     wide = type_of_scores(in[0]->dtype());
@@ -174,20 +179,20 @@ struct Composition {
     factor = b.div(b.cast(kept, wide), b.scalar(wide, 1 - a.real("dropout")));
   }
 
-  // x, and zeros where a query sees no key.
+  // Replaces x by zeros for queries that see no key.
   Tensor* without_blind(Tensor* x) const { return blind ? b.select(blind, b.scalar_like(x, 0), x) : x; }
   Tensor* dropped(Tensor* x) const { return factor ? b.mul(x, factor) : x; }
   Tensor* found() const { return without_blind(b.matmul(dropped(weights), value)); }
 
   Builder& b;
   DType wide;
-  Tensor *query, *key, *value, *scores, *weights;  // the query scaled, the scores with the mask
+  Tensor *query, *key, *value, *scores, *weights;  // query is scaled; scores include the mask
   Tensor *mask = nullptr, *blind = nullptr;
-  Tensor* factor = nullptr;  // of each weight: 0 where it is dropped
+  Tensor* factor = nullptr;  // dropout factor of each weight: 0 where it is dropped
 };
 
-// Of each query the largest score and the sum of exp(score - it): (..., n, 2). (infinity, 1) where it sees no key, so
-// that exp(score - largest) / sum is 0.
+// Statistics of each query's scores: the largest score, and the sum of exp(score - largest), as (..., n, 2). They are
+// (infinity, 1) for a query that sees no key, so that exp(score - largest) / sum is 0.
 Tensor* statistics_of(const Composition& c) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Builder& b = c.b;
@@ -206,7 +211,8 @@ Tensor* statistics_of(const Composition& c) {
   return b.graph().add("concat", {largest, sum}, {{"axis", int64_t{-1}}});
 }
 
-// What is more than the plain operation is said with it where that can be, for a device that has the plain one.
+// Decomposes attention with extra features (causal, statistics) into plain attention where possible, for devices that
+// support only plain attention.
 Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
   const size_t sources = count_of_sources(a, in.size());
   const bool training = a.boolean("training");
@@ -226,7 +232,7 @@ Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
 
 // ---- the gradient ----
 
-// The result and the statistics are of use to kernels only.
+// Decomposition of the attention gradient. It ignores the operands result and statistics, which only kernels use.
 Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes& a) {
   const size_t sources = count_of_sources(a, in.size(), behind_sources);
   const Composition c(b, in, sources, a);
@@ -243,7 +249,7 @@ Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes
   return results;
 }
 
-// Makes the operation give what its gradient takes.
+// Makes an existing attention operation return the statistics that its gradient needs.
 void give_statistics(Operation& attention) {
   if (attention.attributes.boolean("training")) return;
   attention.attributes.set("training", true);

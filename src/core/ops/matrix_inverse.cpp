@@ -1,6 +1,6 @@
 // Family matrix_inverse: the inverses of square matrices, batched over the leading axes.
 //
-// The inverse of a singular matrix has elements that are infinite or no numbers; a run does not stop for data.
+// The inverse of a singular matrix contains infinities or NaN; a run does not fail because of its data.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
@@ -11,15 +11,16 @@ std::vector<TensorType> infer_matrix_inverse(const InferContext& c) {
   c.require_float(0);
   const Shape& source = c.shape(0);
   if (!source.ranked()) return {c.type(0)};
-  if (source.rank() < 2) c.shape_error(cat("needs matrices, of rank 2 or more, came ", source));
+  if (source.rank() < 2) c.shape_error(cat("source must have rank 2 or more, got ", source));
   Dims dims = source.dims();
   int64_t &rows = dims[dims.size() - 2], &columns = dims[dims.size() - 1];
-  if (rows >= 0 && columns >= 0 && rows != columns) c.shape_error(cat("matrices must be square, came ", source));
+  if (rows >= 0 && columns >= 0 && rows != columns)
+    c.shape_error(cat("source must hold square matrices, got ", source));
   rows = columns = std::max(rows, columns);
   return {{c.dtype(0), Shape(dims)}};
 }
 
-// With Y the inverse, dY = -Y dX Y.
+// Derivative of the inverse Y of X: dY = -Y dX Y.
 void d_matrix_inverse(GradientContext& g) {
   Builder b(g.graph());
   Tensor* turned = b.swap_last_axes(g.output());

@@ -1,6 +1,8 @@
-// Memory: placeholders, constants, variables, reading and assigning them, and the internal values of blocks.
+// Family memory: placeholders, constants, variables, reading and assigning variables, and the internal values of
+// blocks.
 //
-// A variable's tensor is the variable itself, not its value: `read` gives the value at that point of the order.
+// A variable's tensor stands for the variable itself, not for its value; `read` returns the value at that point of the
+// execution order.
 #include "core/definition.h"
 
 namespace mpsgraph::ops {
@@ -16,7 +18,7 @@ std::vector<TensorType> value_type(const InferContext& c) {
 void require_variable(const InferContext& c) {
   const Operation& operation = *c.inputs[0]->operation;
   if (!operation.is("variable")) {
-    c.graph_error(cat("takes a variable, '", c.inputs[0]->name(), "' is the result of ", operation.kind()));
+    c.graph_error(cat("operand 0 must be a variable, got '", c.inputs[0]->name(), "', a result of ", operation.kind()));
   }
 }
 
@@ -25,19 +27,19 @@ std::vector<TensorType> infer_read(const InferContext& c) {
   return {c.type(0)};
 }
 
-// Every read passes its gradient on; the walk sums them at the variable.
+// Each read passes its gradient to the variable, where gradients() sums the gradients of all reads.
 void d_read(GradientContext& g) { g.set(0, g.incoming()); }
 
 std::vector<TensorType> infer_assign(const InferContext& c) {
   require_variable(c);
   const std::string_view variable = c.inputs[0]->operation->name;
   if (c.dtype(1) != c.dtype(0)) {
-    c.dtype_error(cat("variable '", variable, "' is ", c.dtype(0), ", the value '", c.inputs[1]->name(), "' is ",
-                      c.dtype(1), "; cast the value to ", c.dtype(0), " first"));
+    c.dtype_error(cat("value must have the dtype of variable '", variable, "', ", c.dtype(0), ", got '",
+                      c.inputs[1]->name(), "' of ", c.dtype(1), "; cast the value to ", c.dtype(0), " first"));
   }
   if (!compatible(c.shape(1), c.shape(0))) {
-    c.shape_error(cat("variable '", variable, "' has shape ", c.shape(0), ", the value '", c.inputs[1]->name(),
-                      "' has ", c.shape(1), "; a variable keeps its shape"));
+    c.shape_error(cat("value must have the shape of variable '", variable, "', ", c.shape(0), ", which is fixed, got '",
+                      c.inputs[1]->name(), "' of shape ", c.shape(1)));
   }
   return {};
 }

@@ -1,10 +1,11 @@
-// Family non_maximum_suppression: which of many overlapping boxes are kept.
+// Family non_maximum_suppression: selects boxes so that no two selected boxes overlap too much.
 //
 //   non_maximum_suppression(boxes [n, b, 4], scores [n, b, k][, class_indices [n, b]]) -> int32 [n, b, k]
-// Of each image, pairs of a box and a class with a score above score_threshold are taken by falling score, unless their
-// box overlaps one that was taken with an intersection over union above iou_threshold; with per_class_suppression only
-// boxes of the same class count. The result says which place each pair has in the list of all that are taken, -1 if it
-// is not. The list itself has a length that depends on values; the Python face makes it from this.
+// For each image, (box, class) pairs with a score above score_threshold are selected in order of falling score, unless
+// the box overlaps a selected box with an intersection over union above iou_threshold; with per_class_suppression, only
+// boxes of the same class are compared. The result holds the rank of each pair among the selected pairs, or -1 if it is
+// not selected. The list of selected pairs itself has a data-dependent length; the Python interface derives it from
+// this result.
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -15,23 +16,25 @@ std::vector<TensorType> infer_kept_boxes(const InferContext& c) {
   const std::string& mode = c.attributes.string("coordinate_mode");
   if (mode != "corners_height_first" && mode != "corners_width_first" && mode != "centers_height_first" &&
       mode != "centers_width_first")
-    c.graph_error(cat("coordinate_mode '", mode, "' is not one of corners_height_first, corners_width_first, ",
-                      "centers_height_first, centers_width_first"));
+    c.graph_error(cat("coordinate_mode must be corners_height_first, corners_width_first, centers_height_first or ",
+                      "centers_width_first, got '", mode, "'"));
   c.require_float(0);
   c.require_same_dtype(0, 2);
   c.require_rank(0, 3);
   c.require_rank(1, 3);
   const Shape boxes = c.shape(0).ranked() ? c.shape(0) : Shape{-1, -1, -1};
   Shape scores = c.shape(1).ranked() ? c.shape(1) : Shape{-1, -1, -1};
-  if (!compatible(boxes, Shape{-1, -1, 4})) c.shape_error(cat("boxes need four coordinates, came ", boxes));
+  if (!compatible(boxes, Shape{-1, -1, 4}))
+    c.shape_error(cat("boxes must have four coordinates along the last axis, got ", boxes));
   if (!compatible(scores, Shape{boxes[0], boxes[1], -1}))
-    c.shape_error(cat("scores ", scores, " need the images and boxes of boxes ", boxes));
+    c.shape_error(
+        cat("scores must match the images and boxes (the first two axes) of boxes ", boxes, ", got ", scores));
   scores = merge(scores, Shape{boxes[0], boxes[1], -1});
   if (c.count() == 3) {
-    if (!is_integer(c.dtype(2))) c.dtype_error(cat("class_indices must be integers, came ", c.dtype(2)));
+    if (!is_integer(c.dtype(2))) c.dtype_error(cat("class_indices must be integers, got ", c.dtype(2)));
     if (!compatible(c.shape(2), Shape{scores[0], scores[1]}) || !compatible(scores, Shape{-1, -1, 1}))
-      c.shape_error(cat("class_indices ", c.shape(2), " need the images and boxes of scores ", scores,
-                        ", which have one score for each box"));
+      c.shape_error(cat("class_indices must have the first two axes of scores, and scores must have one score per box,",
+                        " got class_indices ", c.shape(2), " and scores ", scores));
     scores = merge(scores, Shape{-1, -1, 1});
   }
   return {{DType::int32, scores}};

@@ -1,8 +1,9 @@
-// Family non_zero: where the elements are that are not zero.
+// Family non_zero: the positions of nonzero elements.
 //
-//   non_zero_indices(x, shape)    row by row the indices of x's elements that are not zero, in row-major order
-// The shape states how many there are, which the Python face counts; see Rest in compiler/program.h for how a run
-// learns it. Where it states more rows than there are, the others are -1; where fewer, the last ones are left out.
+//   non_zero_indices(x, shape)    the indices of x's nonzero elements in row-major order, one per row
+// The operand `shape` specifies the number of rows, which the Python interface counts; Rest in compiler/program.h
+// explains how a run obtains it. Surplus rows are filled with -1; if there are too few rows, the last indices are
+// omitted.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"

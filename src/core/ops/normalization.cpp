@@ -1,8 +1,8 @@
-// Mean, variance, normalization and its gradients: composites that the compiler expands.
+// Mean, variance, normalization, and its gradients: composite operations that the compiler expands.
 //
-// Each states its formula once, as a decomposition; derivatives follow from that, except that a normalization by the
-// source's own mean and variance is differentiated as a whole. Means and variances keep their axes as 1, so that they
-// broadcast against the source.
+// Each operation is defined by its decomposition, from which its derivative follows. The exception is a normalization
+// by the source's own mean and variance, which is differentiated as a whole. Means and variances keep the reduced axes
+// with size 1 so that they broadcast against the source.
 #include <algorithm>
 #include <optional>
 
@@ -23,13 +23,13 @@ Shape reduced_shape(const InferContext& c, const Shape& shape) {
   return Shape(dims);
 }
 
-// Operand i must broadcast to the source without making it larger.
+// Requires operand i to broadcast to the source without enlarging it.
 void require_fits(const InferContext& c, size_t i, const Shape& source, std::string_view role) {
   if (!source.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(source, c.shape(i));
   if (!merged || !compatible(*merged, source)) {
-    c.shape_error(cat(role, " of shape ", c.shape(i), " does not broadcast to source ", source,
-                      ": give it 1 in each axis that it does not vary along"));
+    c.shape_error(cat(role, " must broadcast to source ", source, ", got shape ", c.shape(i),
+                      ": it needs size 1 along each axis on which it does not depend"));
   }
 }
 
@@ -65,8 +65,8 @@ Tensor* inverse_deviation(Builder& b, Tensor* variance, const Attributes& a) {
 
 void require_operands(const InferContext& c, size_t expected) {
   if (c.count() != expected) {
-    c.graph_error(
-        cat("has ", c.count(), " operands, its attributes say ", expected, ": set has_gamma and has_beta accordingly"));
+    c.graph_error(cat("the attributes has_gamma and has_beta require ", expected, " operands, got ", c.count(),
+                      ": set them to match the operands"));
   }
 }
 
@@ -90,7 +90,7 @@ Inputs normalization_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {beta ? b.add(result, in[3 + gamma]) : result};
 }
 
-// The axes that a broadcast of `x` against `source` runs along; nothing while that is not known.
+// The axes of `source` along which `x` is broadcast; nullopt if shapes are not known.
 std::optional<Ints> axes_of_broadcast(const Tensor* x, const Tensor* source) {
   const Shape &small = x->shape(), &full = source->shape();
   if (!small.known() || !full.ranked()) return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<Ints> axes_of_broadcast(const Tensor* x, const Tensor* source) {
   return axes;
 }
 
-// Has it one value along these axes of the source?
+// Whether x has a single value along these axes of the source.
 bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) {
   const Shape& small = x->shape();
   if (!small.known() || !source->shape().ranked()) return false;
@@ -113,7 +113,7 @@ bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) 
   });
 }
 
-// Of a normalization by its source's own mean and variance, the axes that these are of; nothing for any other.
+// If a normalization uses its source's own mean and variance, the axes over which these are taken; otherwise nullopt.
 std::optional<Ints> own_axes(const GradientContext& c) {
   const Operation &mean = *c.input(1)->operation, &variance = *c.input(2)->operation;
   if (!mean.is("mean") || !variance.is("variance")) return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<Ints> own_axes(const GradientContext& c) {
   return axes == axes_of(variance) ? std::optional(axes) : std::nullopt;
 }
 
-// Halves in float32 until a gradient is rounded.
+// Builds the gradient of a normalization. Half-precision tensors are computed in float32 until a gradient is rounded.
 struct NormalizationGradient {
   GradientContext& c;
   Builder b{c.graph()};
@@ -153,7 +153,7 @@ struct NormalizationGradient {
   }
   Tensor* beta_sum(const Ints& axes) { return c.graph().add("normalization_beta_gradient", {g, x}, {{"axes", axes}}); }
 
-  // Of gamma or beta, whose sum runs over the axes along which it is broadcast.
+  // The gradient of gamma or beta, summed over the axes along which the parameter is broadcast.
   Tensor* parameter(Tensor* p, bool is_gamma) {
     const auto axes = axes_of_broadcast(p, x);
     if (axes && !axes->empty()) return b.reshape_like(is_gamma ? gamma_sum(*axes) : beta_sum(*axes), p);
@@ -166,10 +166,12 @@ struct NormalizationGradient {
     if (has_beta && c.needs(3 + has_gamma)) set(3 + has_gamma, parameter(c.input(3 + has_gamma), false));
   }
 
-  // Mean and variance are functions of the source, whose whole gradient this is. Where gamma is constant along the
-  // axes, the sums for gamma and beta are what it needs, too.
+  // Gradient for a normalization whose mean and variance are functions of the source; the result includes their
+  // contributions. Where gamma is constant along the axes, the source's gradient needs the sums of the gamma and beta
+  // gradients too, so they are computed once.
   void by_own_statistics(const Ints& axes) {
-    if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {  // a loop kept halves of them
+    // a loop saved them in half precision
+    if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {
       mean = b.mean(x, axes);
       variance = c.graph().add("variance", {x, mean}, {{"axes", axes}});
     }
@@ -226,7 +228,7 @@ std::vector<TensorType> infer_normalization_gradient(const InferContext& c) {
   bool sums = c.count() > 4u + gamma;
   require_operands(c, 4 + gamma + 2 * sums);
   if (!compatible(c.shape(0), c.shape(1))) {
-    c.shape_error(cat("incoming gradient ", c.shape(0), " and source ", c.shape(1), " must have one shape"));
+    c.shape_error(cat("incoming gradient and source must have the same shape, got ", c.shape(0), " and ", c.shape(1)));
   }
   Shape source = merge(c.shape(0), c.shape(1));
   static constexpr std::string_view roles[] = {"mean", "variance", "gamma"};
@@ -239,10 +241,11 @@ std::vector<TensorType> infer_normalization_gradient(const InferContext& c) {
   return {{c.dtype(0), source}};
 }
 
-// With n = (x - mean) r, r = 1 / sqrt(variance + epsilon) and h = g gamma:
+// Gradient of a normalization with respect to its source. With n = (x - mean) r, r = 1 / sqrt(variance + epsilon), and
+// h = g gamma:
 //   dx = r (h - mean(h) - n mean(h n)).
 // Where gamma is constant along the axes, mean(h) = gamma beta_gradient / count and mean(h n) = gamma gamma_gradient /
-// count: handing these sums over saves two passes over the source.
+// count, so passing these sums as operands saves two passes over the source.
 Inputs normalization_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
   const Ints& axes = a.integers("axes");
   bool gamma = a.boolean("has_gamma"), sums = in.size() > 4u + gamma;
@@ -262,7 +265,7 @@ std::vector<TensorType> infer_parameter_gradient(const InferContext& c) {
   c.require_float(0);
   c.require_same_dtype();
   if (!compatible(c.shape(0), c.shape(1))) {
-    c.shape_error(cat("incoming gradient ", c.shape(0), " and source ", c.shape(1), " must have one shape"));
+    c.shape_error(cat("incoming gradient and source must have the same shape, got ", c.shape(0), " and ", c.shape(1)));
   }
   Shape source = merge(c.shape(0), c.shape(1));
   if (c.count() == 4) {

@@ -1,7 +1,7 @@
-// Optimizer steps: new values from old ones and a gradient. Composites of element-wise operations.
+// Optimizer steps: compute new values from old ones and a gradient. All are composites of element-wise operations.
 //
-// Nothing is assigned here; assign(variable, stochastic_gradient_descent(...)) does that. Learning
-// rates and coefficients are tensors, usually of rank 0.
+// These operations assign nothing; assign(variable, stochastic_gradient_descent(...)) does. Learning rates and
+// coefficients are tensors, usually scalars.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -10,12 +10,12 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// Operand i is broadcast to the values.
+// Requires operand i to broadcast to the values.
 void require_fits_values(const InferContext& c, size_t i, const Shape& values, std::string_view role) {
   if (!values.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(values, c.shape(i));
   if (!merged || !compatible(*merged, values)) {
-    c.shape_error(cat(role, " of shape ", c.shape(i), " does not broadcast to values ", values));
+    c.shape_error(cat(role, " must broadcast to values ", values, ", got shape ", c.shape(i)));
   }
 }
 
@@ -31,10 +31,10 @@ Inputs stochastic_gradient_descent_parts(Builder& b, const Inputs& in, const Att
   return {b.sub(in[1], b.mul(in[2], in[0]))};
 }
 
-// Inputs: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum, velocity,
-// [maximum_velocity,] gradient.
+// Layout of adam's operands: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum,
+// velocity, [maximum_velocity,] gradient.
 struct Adam {
-  size_t first;  // of values
+  size_t first;  // index of the operand `values`
   bool amsgrad;
   size_t count() const { return first + 4 + amsgrad; }
   size_t gradient() const { return count() - 1; }
@@ -46,7 +46,7 @@ Infer infer_adam(bool powers) {
     Adam adam = adam_of(powers, c.attributes);
     if (c.count() != adam.count()) {
       c.graph_error(cat("takes ", adam.count(), " operands ", adam.amsgrad ? "with" : "without",
-                        " maximum_velocity, got ", c.count(), ": set amsgrad accordingly"));
+                        " maximum_velocity, got ", c.count(), ": set amsgrad to match the operands"));
     }
     c.require_float(0);
     c.require_same_dtype();
@@ -58,7 +58,8 @@ Infer infer_adam(bool powers) {
     std::vector<TensorType> result = {c.type(adam.first)};
     for (size_t i = adam.first + 1; i < adam.gradient(); ++i) {
       if (!compatible(c.shape(i), values)) {
-        c.shape_error(cat(states[i - adam.first - 1], " ", c.shape(i), " must have the shape of values ", values));
+        c.shape_error(
+            cat(states[i - adam.first - 1], " must have the shape of values, ", values, ", got ", c.shape(i)));
       }
       result.push_back({c.dtype(i), merge(c.shape(i), values)});
     }
@@ -67,8 +68,9 @@ Infer infer_adam(bool powers) {
   };
 }
 
-// m = β1 m + (1 - β1) g;  v = β2 v + (1 - β2) g²;  values -= rate m / (sqrt(v or its maximum so far) + ε)
-// with rate = learning_rate sqrt(1 - β2^t) / (1 - β1^t) where the powers are given.
+// Decomposition of adam: m = β1 m + (1 - β1) g;  v = β2 v + (1 - β2) g²;  values -= rate m / (sqrt(v or its maximum so
+// far) + ε),
+// where rate = learning_rate sqrt(1 - β2^t) / (1 - β1^t) if the powers are given.
 Decompose adam_parts(bool powers) {
   return [=](Builder& b, const Inputs& in, const Attributes& a) -> Inputs {
     Adam adam = adam_of(powers, a);

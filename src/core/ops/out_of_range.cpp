@@ -1,4 +1,5 @@
-// Bounds by kind, the checks of indices that are known, and the message.
+// Out-of-range indices: the bounds by kind of operation, the checks of indices known at build time, and the error
+// messages.
 #include "core/ops/out_of_range.h"
 
 #include <algorithm>
@@ -18,11 +19,12 @@ bool is_scatter(std::string_view kind) { return kind.starts_with("scatter"); }
 
 Bounds along(size_t operand, const Shape& shape, int64_t axis) {
   const int at = shape.ranked() ? wrap_axis(axis, shape.rank()) : -1;
-  if (at < 0 || at >= shape.rank()) return {operand, {axis}, {-1}};  // inference says what is wrong
+  if (at < 0 || at >= shape.rank()) return {operand, {axis}, {-1}};  // inference reports the error
   return {operand, {at}, {shape[at]}};
 }
 
-// Vectors as long as the last axis of the indices pick along as many axes behind the batch.
+// Bounds of index vectors, which select along consecutive axes after the batch dimensions, one per element of the
+// vector.
 std::optional<Bounds> along_several(size_t operand, const Shape& shape, const Shape& indices, int64_t batch) {
   if (!indices.ranked() || indices.dims().back() < 0) return std::nullopt;
   Bounds result{operand, {}, {}};
@@ -33,7 +35,7 @@ std::optional<Bounds> along_several(size_t operand, const Shape& shape, const Sh
   return result;
 }
 
-// Of an element that is counted row-major.
+// The multi-dimensional index of the element at a row-major position.
 std::string place_of(const Tensor& tensor, int64_t place) {
   Dims at = tensor.shape().dims();
   for (size_t i = at.size(), left = static_cast<size_t>(place); i-- > 0;) {
@@ -76,7 +78,7 @@ void check_out_of_range(const InferContext& context, const Shape& gradient_of) {
   const std::string_view kind = context.definition.name, none = is_scatter(kind) ? "drop" : "zeros";
   if (mode == none) return;
   if (mode != "clip" && mode != "error")
-    context.graph_error(cat("out_of_range '", mode, "' is not one of ", none, ", clip, error"));
+    context.graph_error(cat("out_of_range must be ", none, ", clip or error, got '", mode, "'"));
   const auto bounds = bounds_of(context.definition, context.inputs, context.attributes, gradient_of);
   if (!bounds || std::ranges::find(bounds->lengths, -1) != bounds->lengths.end()) return;
   const Tensor& indices = *context.inputs[bounds->operand];
@@ -84,8 +86,8 @@ void check_out_of_range(const InferContext& context, const Shape& gradient_of) {
   if (mode == "clip") {
     const auto empty = std::ranges::find(bounds->lengths, 0);
     if (empty != bounds->lengths.end())
-      context.shape_error(cat("no index can be clipped into axis ", bounds->axes[empty - bounds->lengths.begin()],
-                              ", whose length is 0"));
+      context.shape_error(cat("out_of_range=\"clip\" needs a non-empty axis to clip into, got axis ",
+                              bounds->axes[empty - bounds->lengths.begin()], " of length 0"));
     return;
   }
   const auto known = constant_value(&indices);
@@ -107,13 +109,14 @@ std::string outside(std::string_view kind, const Tensor& indices, const Bounds& 
   const std::string where =
       cat(indices.shape().rank() == 0 ? "" : place_of(indices, place) + " of ", "'", indices.name(), "'");
   if (kind.starts_with("dynamic_"))
-    return cat("[", kind.substr(kind.find('_') + 1), "] elements from start ", index, " on do not lie inside of axis ",
-               bounds.axes[which], "; give a start from 0 to ", length - 1, ", or one that counts from the end");
+    return cat("[", kind.substr(kind.find('_') + 1), "] the elements from start ", index,
+               " extend beyond the ends of axis ", bounds.axes[which], "; pass a start from 0 to ", length - 1,
+               ", or a negative one that counts from the end");
   if (kind == "one_hot")
-    return cat("[one_hot] class number ", index, " at ", where, " is none of the ", length, " classes, 0 to ",
-               length - 1);
-  return cat("[", kind, "] index ", index, " at ", where, " is outside of axis ", bounds.axes[which],
-             ", whose length is ", length, "; give indices from 0 to ", length - 1, ", or out_of_range=\"clip\" or \"",
+    return cat("[one_hot] class index ", index, " at ", where, " is out of range for ", length,
+               " classes; class indices must be from 0 to ", length - 1);
+  return cat("[", kind, "] index ", index, " at ", where, " is out of range for axis ", bounds.axes[which],
+             " of length ", length, "; pass indices from 0 to ", length - 1, ", or out_of_range=\"clip\" or \"",
              is_scatter(kind) ? "drop" : "zeros", "\"");
 }
 

@@ -1,8 +1,9 @@
-// Indices outside of their axis: which operations say what becomes of them, and what is checked.
+// Out-of-range indices: which operations define their effect, and which indices are checked.
 //
-// Gathers, one_hot and scatters have an attribute out_of_range: "zeros" or, of a scatter, "drop", which MPSGraph states
-// of gatherAlongAxis and we of all; "clip", the nearest index inside; "error", which ends the run. Only the first has
-// kernels: the compiler's pass `indices` clips the operand of the others, or puts a check_indices beside them.
+// Gathers, one_hot, and scatters have an attribute out_of_range. "zeros" (for scatters "drop") is the behavior that
+// MPSGraph documents for gatherAlongAxis and that we apply everywhere; "clip" uses the nearest valid index; "error"
+// ends the run. Kernels implement only the first. For the others, the compiler's pass `indices` clips the indices or
+// adds a check_indices operation.
 #pragma once
 
 #include <optional>
@@ -12,13 +13,14 @@
 
 namespace mpsgraph::ops {
 
-// Where an operation's indices are, and what they count.
+// The operand that holds an operation's indices, and the axes and lengths the indices must fit.
 struct Bounds {
   size_t operand;
-  Ints axes, lengths;  // one, or those that vectors of indices pick along; a length is -1 where it is not known
+  Ints axes, lengths;  // one entry, or one per element of the index vectors; a length is -1 if not known
 };
 
-// The bounds of an operation with the attribute; nothing for others, and while its axis is not known.
+// The bounds of an operation that has the attribute out_of_range; nullopt for other operations and while the axis is
+// not known.
 std::optional<Bounds> bounds_of(const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
                                 const Attributes& attributes, const Shape& gradient_of = {});
 std::optional<Bounds> bounds_of(const Operation& operation);
@@ -29,20 +31,22 @@ inline bool takes_any(const Attributes& attributes) {
 }
 AttributeSpec out_of_range_of_gather();
 AttributeSpec out_of_range_of_scatter();
-// The attributes of a scatter for a gather's gradient, and the other way round.
+// Adapts out_of_range when attributes are copied from a gather to the scatter that is its gradient, or the other way
+// round.
 void convert_out_of_range(Attributes& attributes, std::string_view kind);
 
-// For inference: GraphError for another mode, OutOfRangeError where indices that are known lie outside and may not.
+// Check for inference: throws GraphError for an unknown mode, and OutOfRangeError if indices known at build time are
+// out of range although the mode is "error".
 void check_out_of_range(const InferContext& context, const Shape& gradient_of = {});
 
-// The first index that lies outside and is none of those ignored, counted row-major; -1 when there is none.
+// The row-major position of the first index that is out of range and not in `ignored`; -1 if there is none.
 int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored = {});
-// What an OutOfRangeError says of it.
+// The message of an OutOfRangeError for the index at this position.
 std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index);
-// Throws what a check_indices, which holds the kind and the bounds as attributes, says of an index outside: an
-// OutOfRangeError, or the CheckError of a condition.
+// Throws the error for an out-of-range index found by a check_indices operation, whose attributes hold the kind and the
+// bounds: an OutOfRangeError, or the CheckError of a condition.
 [[noreturn]] void refuse(const Operation& check, int64_t place, int64_t index);
-// The same for the first of its indices, of which one lies outside.
+// Throws the same error for the first out-of-range index in `indices`, of which at least one must be out of range.
 [[noreturn]] void refuse(const Operation& check, const std::byte* indices);
 
 }  // namespace mpsgraph::ops

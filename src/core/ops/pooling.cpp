@@ -1,9 +1,9 @@
-// Family pooling: maximum, average and L2 norm over windows of two or four axes, and their gradients.
+// Family pooling: maximum, average, and L2 norm over windows of two or four axes, and their gradients.
 //
-// The gradient of a maximum goes to the first maximum of each window, in row-major order. The gradients of maximum and
-// average are linear in what comes in; their adjoints are max_pooling_at_maxima, which picks values at the positions of
-// those maxima, and the average itself. What is positions-only has derivative zero with respect to the source. The
-// L2 norm is composed of sums over windows.
+// The gradient of a maximum goes to the first maximum of each window in row-major order. The gradients of maximum and
+// average pooling are linear in the incoming gradient. Their adjoints are max_pooling_at_maxima, which reads values at
+// the positions of the maxima, and average pooling itself. The positions of the maxima have a zero derivative with
+// respect to the source. The L2 norm is composed of sums over windows.
 #include "core/ops/pooling.h"
 
 #include "core/ops/primitive.h"
@@ -17,9 +17,10 @@ Pooling checked_pooling(const InferContext& context, int axes) {
   for (int i = 0; i < axes; ++i) {
     const int64_t reach = (pooling.kernel[i] - 1) * pooling.dilations[i] + 1;
     if (pooling.begin[i] >= reach || pooling.end[i] >= reach)
-      context.shape_error(cat("padding ", to_string(context.attributes.integers("padding")),
-                              " makes windows of padding only: kernel ",
-                              to_string(context.attributes.integers("kernel")), " covers ", reach));
+      context.shape_error(cat("padding must be smaller than the extent of the window, or windows would consist of ",
+                              "padding only, got padding ", to_string(context.attributes.integers("padding")),
+                              " for kernel ", to_string(context.attributes.integers("kernel")), ", which covers ",
+                              reach));
   }
   return pooling;
 }
@@ -37,7 +38,8 @@ Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape&
   const Shape implied = image_shape(pooling, incoming, channels, unknown_sizes);
   const Shape forward = pooled(context, pooling, stated);
   if (!compatible(forward, incoming))
-    context.shape_error(cat("incoming gradient is ", incoming, ", the pooling of source ", stated, " is ", forward));
+    context.shape_error(cat("incoming gradient must have the shape of the pooling's result, ", forward, ", got ",
+                            incoming, ": source ", stated));
   return merge(stated, implied);
 }
 
@@ -58,18 +60,18 @@ std::vector<TensorType> infer_pooling(const InferContext& context, int axes) {
   return {{context.dtype(0), pooled(context, pooling, image(context, 0, pooling))}};
 }
 
-// (values, source): both have the source's shape.
+// Operands: values, source, both of the source's shape.
 std::vector<TensorType> infer_at_maxima(const InferContext& context, int axes) {
   context.require_float(0);
   context.require_same_dtype();
   const Pooling pooling = checked_pooling(context, axes);
   const Shape values = image(context, 0, pooling), source = image(context, 1, pooling);
   if (!compatible(values, source))
-    context.shape_error(cat("values and source must have one shape, came ", values, " and ", source));
+    context.shape_error(cat("values and source must have the same shape, got ", values, " and ", source));
   return {{context.dtype(0), pooled(context, pooling, merge(values, source))}};
 }
 
-// (incoming, source)
+// Operands: incoming gradient, source.
 std::vector<TensorType> infer_source_gradient(const InferContext& context, int axes) {
   context.require_float(0);
   context.require_same_dtype();
@@ -77,15 +79,15 @@ std::vector<TensorType> infer_source_gradient(const InferContext& context, int a
   return {{context.dtype(0), unpooled(context, pooling, image(context, 1, pooling))}};
 }
 
-// (incoming, input_shape)
+// Operands: incoming gradient, input_shape.
 std::vector<TensorType> infer_shape_gradient(const InferContext& context, int axes) {
   context.require_float(0);
   const Pooling pooling = checked_pooling(context, axes);
   return {{context.dtype(0), unpooled(context, pooling, stated_image(context, 1, pooling))}};
 }
 
-// An operation of another kind with the attributes of the one that is differentiated.
-Gradient like(std::string_view kind, std::vector<int> inputs) {  // -1 stands for what comes in
+// A derivative that adds an operation of another kind with the attributes of the differentiated one.
+Gradient like(std::string_view kind, std::vector<int> inputs) {  // -1 stands for the incoming gradient
   return [kind, inputs](GradientContext& g) {
     if (!g.needs(0)) return;
     std::vector<Tensor*> operands;
@@ -102,7 +104,7 @@ Gradient like_with_shape(std::string_view kind) {
 
 using Inputs = std::vector<Tensor*>;
 
-// Squares of the halves overflow soon.
+// In float32 at least, because squares easily overflow in half precision.
 Tensor* wide(Builder& b, Tensor* x) { return x->dtype() == DType::float64 ? x : b.cast(x, DType::float32); }
 
 Tensor* norms(Builder& b, Tensor* x, const Attributes& attributes) {
@@ -113,7 +115,7 @@ Inputs as_norms(Builder& b, const Inputs& inputs, const Attributes& attributes) 
   return {b.cast(norms(b, wide(b, inputs[0]), attributes), inputs[0]->dtype())};
 }
 
-// source / norm of its window, times what comes in; zero for windows of zeros.
+// The gradient of L2-norm pooling: source / norm of its window, times the incoming gradient; zero for all-zero windows.
 Inputs as_norm_gradient(Builder& b, const Inputs& inputs, const Attributes& attributes) {
   Tensor *incoming = wide(b, inputs[0]), *x = wide(b, inputs[1]);
   Tensor* share = b.binary("division_no_nan", incoming, norms(b, x, attributes));

@@ -1,7 +1,7 @@
-// Family pooling: maxima with their indices, and the gradient that goes where indices point.
+// Family pooling: maxima with their indices, and the gradient that follows the indices.
 //
-// The gradient is linear in what comes in, and its adjoint, max_pooling_at_indices, reads values where the indices
-// point. Indices that point outside of the source give nothing and get nothing.
+// The gradient is linear in the incoming gradient, and its adjoint, max_pooling_at_indices, reads values where the
+// indices point. Indices that point outside the source read zero, and their gradient is dropped.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -26,11 +26,11 @@ namespace {
 IndicesMode checked_indices_mode(const InferContext& context) {
   const std::string& name = context.attributes.string("return_indices_mode");
   if (const auto mode = indices_mode_from_name(name)) return *mode;
-  context.graph_error(cat("return_indices_mode '", name,
-                          "' is not one of global_flatten_1d to global_flatten_4d, local_flatten_1d to _4d"));
+  context.graph_error(cat("return_indices_mode must be global_flatten_1d to global_flatten_4d or local_flatten_1d to ",
+                          "local_flatten_4d, got '", name, "'"));
 }
 
-// Indices are int32.
+// Requires that int32 indices can count the source's elements.
 void require_countable_sources(const InferContext& context, const IndicesMode& mode, const Pooling& pooling,
                                const Shape& source) {
   int64_t counted = 1;
@@ -41,8 +41,9 @@ void require_countable_sources(const InferContext& context, const IndicesMode& m
   for (int i = 0; i < pooling.count && !mode.global; ++i)
     if (__builtin_mul_overflow(counted, pooling.kernel[i], &counted)) counted = window_limit;
   if (counted >= window_limit)
-    context.shape_error(cat("indices of ", context.attributes.string("return_indices_mode"),
-                            " do not fit into int32: source ", source, "; use a local mode or fewer axes"));
+    context.shape_error(cat("int32 indices with return_indices_mode ", context.attributes.string("return_indices_mode"),
+                            " cannot count the elements of source ", source,
+                            "; use a local mode or one that flattens fewer axes"));
 }
 
 std::vector<TensorType> infer_return_indices(const InferContext& context, int axes) {
@@ -56,33 +57,35 @@ std::vector<TensorType> infer_return_indices(const InferContext& context, int ax
 Pooling checked_indices(const InferContext& context, int axes) {
   context.require_float(0);
   if (!is_integer(context.dtype(1)))
-    context.dtype_error(cat("indices must be integers, came ", context.dtype(1), "; cast them to int32 first"));
+    context.dtype_error(cat("indices must be integers, got ", context.dtype(1), "; cast them to int32 first"));
   const Pooling pooling = checked_pooling(context, axes);
   if (!locates(checked_indices_mode(context), pooling))
-    context.graph_error(cat("indices of ", context.attributes.string("return_indices_mode"),
-                            " do not tell where in the source they point, because windows of kernel ",
+    context.graph_error(cat("return_indices_mode ", context.attributes.string("return_indices_mode"),
+                            " does not determine the source elements, because windows of kernel ",
                             to_string(context.attributes.integers("kernel")),
-                            " reach over axes that they do not count; use a mode that flattens more axes"));
+                            " extend over axes that it does not count; use a mode that flattens more axes"));
   return pooling;
 }
 
-// (incoming, indices, output_shape)
+// Operands: incoming gradient, indices, output_shape.
 std::vector<TensorType> infer_gradient_from_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape incoming = image(context, 0, pooling), indices = image(context, 1, pooling);
   if (!compatible(incoming, indices))
-    context.shape_error(cat("incoming gradient and indices must have one shape, came ", incoming, " and ", indices));
+    context.shape_error(
+        cat("incoming gradient and indices must have the same shape, got ", incoming, " and ", indices));
   const Shape source = unpooled(context, pooling, stated_image(context, 2, pooling));
   require_countable_sources(context, checked_indices_mode(context), pooling, source);
   return {{context.dtype(0), source}};
 }
 
-// (values, indices): values of the source's shape
+// Operands: values of the source's shape, indices.
 std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape made = pooled(context, pooling, image(context, 0, pooling)), indices = image(context, 1, pooling);
   if (!compatible(made, indices))
-    context.shape_error(cat("indices are ", indices, ", the pooling of values ", context.shape(0), " is ", made));
+    context.shape_error(
+        cat("indices must have the shape of the pooling of values ", context.shape(0), ", ", made, ", got ", indices));
   return {{context.dtype(0), merge(made, indices)}};
 }
 
@@ -95,7 +98,8 @@ constexpr IndicesKinds images_with_indices{2, "max_pooling2d_return_indices", "m
 constexpr IndicesKinds tiles_with_indices{4, "max_pooling4d_return_indices", "max_pooling4d_gradient_from_indices",
                                           "max_pooling4d_at_indices", "max_pooling4d_gradient"};
 
-// Through the indices when they tell enough, else the maxima are found again.
+// Derivative of a pooling that returns indices: uses the indices if they determine the elements, otherwise finds the
+// maxima again.
 void d_return_indices(GradientContext& g, const IndicesKinds& k) {
   Attributes attributes = g.attributes();
   const IndicesMode mode = *indices_mode_from_name(attributes.string("return_indices_mode"));

@@ -1,6 +1,5 @@
-// The usual form of a definition in a family's table: operands, attributes, inference, derivative.
-//
-// What few operations have (decompositions, flags) is set on the result before define().
+// Builds an operation's definition from its operand count, attributes, inference, and derivative. Rarely used
+// properties (decompositions, flags) are set on the result before define().
 #pragma once
 
 #include <utility>

@@ -1,12 +1,13 @@
-// Family quantization: between floats and small integers, by scale and zero point or by a table of values.
+// Family quantization: conversion between floats and small integers, by scale and zero point or by a lookup table.
 //
-//   quantize:   result = saturate(round(x / scale) + zero_point)     halves to even
+//   quantize:   result = saturate(round(x / scale) + zero_point)     ties to even
 //   dequantize: result = (x - zero_point) * scale
-//   dequantize_lookup_table: result = table[..., x], or vectors of the table put along an axis
+//   dequantize_lookup_table: result = table[..., x], or vectors of the table placed along an axis
 //
-// Scale and zero point are one number for all, one for each index of an axis, or a tensor whose axes divide those of x,
-// of which each element counts for a block ("groups"). Tables have groups too. Formulas are for float32: halves are
-// computed in it. There is no element type of four bits: such numbers stand in int8 or uint8, one a byte.
+// Scale and zero point are either a single number, one number per index of an axis, or a tensor whose sizes divide
+// those of x, in which case each element applies to a block of x ("groups"). Tables can have groups too. The formulas
+// are computed in float32, also for half-precision tensors. There is no 4-bit dtype: such numbers are stored in int8 or
+// uint8, one per byte.
 #include <algorithm>
 
 #include "core/known_values.h"
@@ -19,10 +20,10 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// ---- scales and what they count for ----
+// ---- scales and the elements they apply to ----
 
-// Which elements of x one element of a parameter counts for: a parameter of rank 0 for all, of rank 1 for an index of
-// `axis`, and when `grouped` for a block.
+// Checks the shape of a parameter against x: a scalar applies to all elements, a vector to the indices of `axis`, and
+// with `grouped` each element applies to a block.
 void require_parameter(const InferContext& c, size_t i, const Shape& x, std::string_view role) {
   const Shape& shape = c.shape(i);
   if (!shape.ranked() || shape.rank() == 0 || !x.ranked()) return;
@@ -31,20 +32,20 @@ void require_parameter(const InferContext& c, size_t i, const Shape& x, std::str
     for (int a = 0; divides && a < x.rank(); ++a)
       divides = shape[a] < 0 || x[a] < 0 || (shape[a] == 0 ? x[a] == 0 : x[a] % shape[a] == 0);
     if (!divides)
-      c.shape_error(
-          cat(role, " of shape ", shape, " makes no groups of ", x, ": each axis must divide that of the tensor"));
+      c.shape_error(cat(role, " must have the rank of the tensor, and sizes that divide those of the tensor, to form ",
+                        "groups, got ", shape, " for ", x));
     return;
   }
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());
   if (shape.rank() != 1 || (shape[0] >= 0 && x[axis] >= 0 && shape[0] != x[axis]))
-    c.shape_error(cat(role, " of shape ", shape, " must have rank 0, or one element for each of the ", x[axis],
-                      " along axis ", axis, " of ", x));
+    c.shape_error(cat(role, " must be a scalar or have one element for each of the ", x[axis], " indices of axis ",
+                      axis, " of ", x, ", got shape ", shape));
 }
 
-// x's dimensions cut where a group ends: [d0, d1] by groups [g0, 1] is [g0, d0 / g0, d1].
+// x's dimensions, split at group boundaries: [d0, d1] with groups [g0, 1] becomes [g0, d0 / g0, d1].
 struct ParameterBlocks {
-  Dims blocks;  // of x
-  Dims parameter;  // of the parameter, 1 where it stands for several
+  Dims blocks;  // dimensions of x
+  Dims parameter;  // dimensions of the parameter, 1 where an element applies to several
   ParameterBlocks(const Dims& x, const Dims& groups) {
     for (size_t a = 0; a < x.size(); ++a) {
       if (groups[a] != 1 && groups[a] != x[a]) {
@@ -55,8 +56,8 @@ struct ParameterBlocks {
       }
     }
     if (blocks.size() > static_cast<size_t>(max_rank))
-      throw ShapeError(cat("groups ", to_string(groups), " cut ", to_string(x), " into more than ", max_rank,
-                           " dimensions: reshape it to fewer axes first"));
+      throw ShapeError(cat("splitting ", to_string(x), " into groups ", to_string(groups), " needs ", blocks.size(),
+                           " dimensions, but the maximum rank is ", max_rank, ": reshape it to fewer axes first"));
   }
 };
 ParameterBlocks parameter_blocks(const Attributes& attributes, const Dims& x, const Dims& parameter) {
@@ -68,7 +69,7 @@ ParameterBlocks parameter_blocks(const Attributes& attributes, const Dims& x, co
 
 DType computed_in(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-// The parameters after x: one shape for all that have one.
+// Checks the parameters after x, which must have the same shape unless they are scalars.
 void require_parameters(const InferContext& c) {
   require_parameter(c, 1, c.shape(0), "scale");
   if (c.count() == 2) return;
@@ -76,10 +77,11 @@ void require_parameters(const InferContext& c) {
   const Shape &scale = c.shape(1), &zero_point = c.shape(2);
   const bool both = scale.ranked() && zero_point.ranked() && scale.rank() > 0 && zero_point.rank() > 0;
   if (both && !compatible(scale, zero_point))
-    c.shape_error(cat("scale ", scale, " and zero_point ", zero_point, " must have one shape, or one of them rank 0"));
+    c.shape_error(
+        cat("scale and zero_point must have the same shape, or one of them rank 0, got ", scale, " and ", zero_point));
 }
 
-// A formula over x and its parameters, each cut into blocks so that they broadcast.
+// Applies a formula to x and its parameters, each split into blocks so that they broadcast.
 template <class Formula>
 Tensor* blockwise(Builder& b, const Inputs& in, const Attributes& attributes, DType computed, const Formula& formula) {
   const Dims& x = in[0]->shape().dims();
@@ -93,7 +95,7 @@ Tensor* blockwise(Builder& b, const Inputs& in, const Attributes& attributes, DT
   return whole ? result : b.reshape(result, x);
 }
 
-// ---- the sum of each group, and the other way round a parameter repeated: what derivatives are made of ----
+// ---- sum_of_groups, and its adjoint repeat_groups: the building blocks of the derivatives ----
 
 std::vector<TensorType> infer_sum_of_groups(const InferContext& c) { return {{c.dtype(0), shape_operand(c, 1)}}; }
 
@@ -103,7 +105,8 @@ Attributes of_groups(const Attributes& attributes) {
 
 Dims known_dims(const Tensor* shape) {
   if (const std::optional<Ints> value = constant_value(shape)) return *value;
-  throw UnsupportedError(cat("[quantization] the shape '", shape->name(), "' must be known here"));
+  throw UnsupportedError(cat("[quantization] the shape '", shape->name(),
+                             "' must be known when this operation is decomposed: use static shapes"));
 }
 
 Inputs sum_of_groups_parts(Builder& b, const Inputs& in, const Attributes& a) {
@@ -135,7 +138,7 @@ void d_repeat_groups(GradientContext& c) {
 // ---- quantize ----
 
 void require_integer(const InferContext& c, DType dtype, std::string_view role) {
-  if (!is_integer(dtype)) c.dtype_error(cat(role, " must be an integer type, as int8 or uint8, came ", dtype));
+  if (!is_integer(dtype)) c.dtype_error(cat(role, " must be an integer dtype such as int8 or uint8, got ", dtype));
 }
 
 std::vector<TensorType> infer_quantize(const InferContext& c) {
@@ -144,7 +147,7 @@ std::vector<TensorType> infer_quantize(const InferContext& c) {
   c.require_same_dtype(0, 2);
   require_integer(c, dtype, "the result's dtype");
   if (c.count() > 2 && c.dtype(2) != dtype)
-    c.dtype_error(cat("zero_point must be of the result's type ", dtype, ", came ", c.dtype(2), "; cast it first"));
+    c.dtype_error(cat("zero_point must have the result's dtype, ", dtype, ", got ", c.dtype(2), "; cast it first"));
   require_parameters(c);
   return {{dtype, c.shape(0)}};
 }
@@ -153,7 +156,7 @@ Inputs quantize_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {blockwise(b, in, a, computed_in(in[0]->dtype()), [&](Tensor* x, const Inputs& parameters) {
     Tensor* steps = b.unary("rint", b.div(x, parameters[0]));
     if (parameters.size() > 1) steps = b.add(steps, parameters[1]);
-    return b.cast(steps, a.dtype("dtype"));  // which saturates
+    return b.cast(steps, a.dtype("dtype"));  // saturates
   })};
 }
 
@@ -162,12 +165,12 @@ Inputs quantize_parts(Builder& b, const Inputs& in, const Attributes& a) {
 std::vector<TensorType> infer_dequantize(const InferContext& c) {
   const DType dtype = c.attributes.dtype("dtype");
   require_integer(c, c.dtype(0), "the tensor");
-  if (!is_float(dtype)) c.dtype_error(cat("the result's dtype must be floating-point, came ", dtype));
+  if (!is_float(dtype)) c.dtype_error(cat("the result's dtype must be floating-point, got ", dtype));
   if (c.dtype(1) != dtype)
-    c.dtype_error(cat("scale must be of the result's type ", dtype, ", came ", c.dtype(1), "; cast it first"));
+    c.dtype_error(cat("scale must have the result's dtype, ", dtype, ", got ", c.dtype(1), "; cast it first"));
   if (c.count() > 2 && c.dtype(2) != c.dtype(0))
     c.dtype_error(
-        cat("zero_point must be of the tensor's type ", c.dtype(0), ", came ", c.dtype(2), "; cast it first"));
+        cat("zero_point must have the tensor's dtype, ", c.dtype(0), ", got ", c.dtype(2), "; cast it first"));
   require_parameters(c);
   return {{dtype, c.shape(0)}};
 }
@@ -180,7 +183,7 @@ Inputs dequantize_parts(Builder& b, const Inputs& in, const Attributes& a) {
   })};
 }
 
-// The result is linear in the scale: x - zero_point is what it is multiplied by.
+// Derivative of dequantize: the result is linear in the scale, with factor x - zero_point.
 void d_dequantize(GradientContext& c) {
   if (!c.needs(1)) return;
   Builder b(c.graph());
@@ -191,9 +194,10 @@ void d_dequantize(GradientContext& c) {
   c.set(1, c.graph().add("sum_of_groups", {b.mul(c.incoming(), steps), shape}, of_groups(c.attributes())));
 }
 
-// ---- tables ----
+// ---- lookup tables ----
 
-// A table's axes are those of the groups (or none: one table for all), its entries, and for vectors their elements.
+// A lookup table. Its axes are those of the groups (or none: one table for everything), the entries, and, for a table
+// of vectors, the elements of a vector.
 struct Table {
   Dims groups;
   int64_t entries, length = 1;
@@ -209,15 +213,15 @@ Shape looked_up(const InferContext& c, const Shape& x, const Shape& table) {
   const bool vectors = c.attributes.boolean("vectors");
   const int own = vectors ? 2 : 1;
   if (table.ranked() && table.rank() < own)
-    c.shape_error(
-        cat("a table ", vectors ? "of vectors needs rank 2 or more" : "needs rank 1 or more", ", came ", table));
+    c.shape_error(cat(vectors ? "a table of vectors must have rank 2 or more" : "table must have rank 1 or more",
+                      ", got ", table));
   if (!x.ranked() || !table.ranked()) return {};
   const int groups = table.rank() - own;
   bool fits = groups == 0 || groups == x.rank();
   for (int a = 0; fits && a < groups; ++a) fits = x[a] < 0 || table[a] < 0 || (table[a] > 0 && x[a] % table[a] == 0);
   if (!fits)
-    c.shape_error(cat("the axes of the table ", table, " before its entries must be none, or one for each axis of ", x,
-                      " that divides it"));
+    c.shape_error(cat("table must have, before the axis of entries, either no axes or one for each axis of ", x,
+                      " whose size divides it, got ", table));
   Dims dims = x.dims();
   if (!vectors) return Shape(dims);
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());
@@ -227,11 +231,12 @@ Shape looked_up(const InferContext& c, const Shape& x, const Shape& table) {
 }
 
 std::vector<TensorType> infer_lookup(const InferContext& c) {
-  require_integer(c, c.dtype(0), "the tensor of indices");
+  require_integer(c, c.dtype(0), "the dtype of the indices");
   return {{c.dtype(1), looked_up(c, c.shape(0), c.shape(1))}};
 }
 
-// The row of the table, all groups one below the other, for each element of x; -1 for what has no entry.
+// For each element of x, the row of its entry in the tables of all groups stacked vertically; -1 for an index without
+// an entry.
 Tensor* table_rows(Builder& b, Tensor* x, const Table& table) {
   const Dims& dims = x->shape().dims();
   const ParameterBlocks cut(dims, table.groups);
@@ -244,7 +249,7 @@ Tensor* table_rows(Builder& b, Tensor* x, const Table& table) {
   return b.reshape(b.select(valid, index, b.scalar_like(index, -1)), dims);
 }
 
-Ints vectors_last(int rank, int axis) {  // [.., axis, .., vector] from [.., axis, vector, ..]
+Ints vectors_last(int rank, int axis) {  // permutes [.., axis, vector, ..] to [.., axis, .., vector]
   Ints permutation;
   for (int a = 0; a <= rank; ++a)
     if (a != axis + 1) permutation.push_back(a);
@@ -278,8 +283,8 @@ void d_lookup(GradientContext& c) {
 std::vector<TensorType> infer_lookup_gradient(const InferContext& c) {
   const Shape table = shape_operand(c, 2), forward = looked_up(c, c.shape(1), table);
   if (!compatible(forward, c.shape(0)))
-    c.shape_error(
-        cat("the incoming gradient is ", c.shape(0), ", looking up ", c.shape(1), " in ", table, " makes ", forward));
+    c.shape_error(cat("incoming gradient must have shape ", forward, ", that of looking up ", c.shape(1), " in table ",
+                      table, ", got ", c.shape(0)));
   return {{c.dtype(0), table}};
 }
 
@@ -305,13 +310,13 @@ void d_lookup_gradient(GradientContext& c) {
   if (c.needs(0)) c.set(0, c.graph().add("dequantize_lookup_table", {c.input(1), c.incoming()}, c.attributes()));
 }
 
-// ---- a value whose gradient goes elsewhere ----
+// ---- straight_through: the value of one operand with the gradient passed to another ----
 
 std::vector<TensorType> infer_straight_through(const InferContext& c) {
   c.require_inexact(0);
   c.require_same_dtype();
   if (!compatible(c.shape(0), c.shape(1)))
-    c.shape_error(cat("value ", c.shape(0), " and source ", c.shape(1), " must have one shape"));
+    c.shape_error(cat("value and source must have the same shape, got ", c.shape(0), " and ", c.shape(1)));
   return {{c.dtype(0), merge(c.shape(0), c.shape(1))}};
 }
 void d_straight_through(GradientContext& c) { c.set(1, c.incoming()); }

@@ -1,7 +1,7 @@
-// Random numbers from Philox 4x32-10: values and the advanced state from a shape and a state.
+// Random numbers from Philox 4x32-10: random values and the advanced state, computed from a shape and a state.
 //
-// The state is int32[7]: 1, four counter words, two key words. The operation is pure: the same state
-// gives the same values, and what follows uses the new state. Nothing here has a gradient.
+// The state is int32[7]: 1, four counter words, two key words. The operation is pure: the same state always gives the
+// same values, and later draws use the returned state. Random operations have no gradient.
 #include <cmath>
 #include <limits>
 
@@ -18,20 +18,22 @@ void require_one_of(const InferContext& c, std::string_view attribute,
     if (a == value) return;
     list += cat(list.empty() ? "\"" : ", \"", a, "\"");
   }
-  c.graph_error(cat(attribute, " is \"", value, "\", it must be one of ", list));
+  c.graph_error(cat(attribute, " must be one of ", list, ", got \"", value, "\""));
 }
 
-// Of truncated normals, in standard deviations from the mean. Drawing again needs bounds that are met now and then.
+// Checks the bounds of a truncated normal distribution, in standard deviations from the mean. Rejection sampling is
+// only practical if enough samples lie within the bounds.
 void require_bounds(const InferContext& c) {
   const double lower = c.attributes.real("lower"), upper = c.attributes.real("upper");
   const std::string bounds = cat("[", lower, ", ", upper, "] standard deviations");
-  if (lower >= upper) c.graph_error(cat("the range ", bounds, " from the mean is empty"));
+  if (lower >= upper)
+    c.graph_error(cat("lower must be less than upper, got the empty range ", bounds, " from the mean"));
   const double near = std::min(std::abs(lower), std::abs(upper)), far = std::max(std::abs(lower), std::abs(upper));
   const auto beyond = [](double z) { return 0.5 * std::erfc(z * std::sqrt(0.5)); };
   const double within = lower < 0 && upper > 0 ? 1 - beyond(near) - beyond(far) : beyond(near) - beyond(far);
   if (within < 0.01 && c.attributes.string("sampling_method") == "box_muller")
-    c.graph_error(cat(within * 100, " % of all normal numbers lie in ", bounds,
-                      " from the mean, too few to draw until one does: use sampling_method \"inverse_cdf\""));
+    c.graph_error(cat("only ", within * 100, "% of normal samples lie within ", bounds,
+                      " of the mean, too few for rejection sampling: use sampling_method \"inverse_cdf\""));
 }
 
 void require_distribution(const InferContext& c) {
@@ -44,33 +46,34 @@ void require_distribution(const InferContext& c) {
   if (uniform && (dtype == DType::int32 || dtype == DType::int64)) {
     int64_t low = a.integer("min_integer"), high = a.integer("max_integer");
     if (low >= high)
-      c.graph_error(cat("max_integer ", high, " must be above min_integer ", low, ": values lie in [min, max)"));
+      c.graph_error(cat("max_integer must be greater than min_integer, because values lie in [min, max), got ", high,
+                        " and ", low));
     if (dtype == DType::int32 &&
         (low < std::numeric_limits<int32_t>::min() || high - 1 > std::numeric_limits<int32_t>::max())) {
-      c.graph_error(cat("[", low, ", ", high, ") is outside int32: use dtype int64"));
+      c.graph_error(cat("min_integer and max_integer must fit in int32, got [", low, ", ", high, "): use dtype int64"));
     }
     return;
   }
   if (!is_float(dtype)) {
-    c.dtype_error(cat(a.string("distribution"), " values can be floating point", uniform ? ", int32 or int64" : "",
-                      ", not ", dtype));
+    c.dtype_error(cat("dtype of ", a.string("distribution"), " values must be floating-point",
+                      uniform ? ", int32 or int64" : "", ", got ", dtype));
   }
   for (std::string_view key : {"min", "max", "mean", "standard_deviation", "lower", "upper"}) {
-    if (!std::isfinite(a.real(key))) c.graph_error(cat(key, " must be finite, it is ", a.real(key)));
+    if (!std::isfinite(a.real(key))) c.graph_error(cat(key, " must be finite, got ", a.real(key)));
   }
   if (uniform && a.real("min") > a.real("max")) {
-    c.graph_error(cat("min ", a.real("min"), " is above max ", a.real("max")));
+    c.graph_error(cat("min must not be greater than max, got ", a.real("min"), " and ", a.real("max")));
   }
   if (a.real("standard_deviation") < 0) {
-    c.graph_error(cat("standard_deviation must not be negative, it is ", a.real("standard_deviation")));
+    c.graph_error(cat("standard_deviation must not be negative, got ", a.real("standard_deviation")));
   }
   if (a.string("distribution") == "truncated_normal") require_bounds(c);
 }
 
 std::vector<TensorType> infer_random(const InferContext& c) {
   require_distribution(c);
-  if (c.dtype(1) != DType::int32) c.dtype_error(cat("the state must be int32[7], it is ", c.type(1)));
-  if (!compatible(c.shape(1), Shape{7})) c.shape_error(cat("the state must be int32[7], it is ", c.type(1)));
+  if (c.dtype(1) != DType::int32) c.dtype_error(cat("the random state must be int32[7], got ", c.type(1)));
+  if (!compatible(c.shape(1), Shape{7})) c.shape_error(cat("the random state must be int32[7], got ", c.type(1)));
   return {{c.attributes.dtype("dtype"), shape_operand(c, 0)}, {DType::int32, Shape{7}}};
 }
 

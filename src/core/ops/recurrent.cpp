@@ -3,9 +3,10 @@
 //   single gate  h = act(x Wᵀ + b + (h m) Rᵀ)
 //   lstm         i, f, z, o = act(x Wᵀ + b + (h m) Rᵀ + p c);  c = f c + i z;  h = o act(c)
 //   gru          z, r = act(x Wᵀ + b + (h m) Rᵀ);  o = act(x Wᵀ + b + (h r m) Rᵀ);  h = z h + (1 - z) o
-// h and c on the right are those of the step before. Both directions of a bidirectional layer stand behind each other
-// in the last axis of the results, in the first of the weights. The training state holds the gates after their
-// activations, of the single gate the value before it. The derivative makes a layer give its training state.
+// h and c on the right-hand side are those of the previous step. The two directions of a bidirectional layer are
+// concatenated along the last axis of the results and the first axis of the weights. The training state holds the gates
+// after their activations; for the single-gate cell, the value before it. Differentiating a layer makes it return its
+// training state.
 #include "core/ops/recurrent.h"
 
 #include <algorithm>
@@ -37,7 +38,8 @@ const OperandNames gru_operands = {{"source"},
                                    {"mask", "has_mask"},
                                    {"secondary_bias", "has_secondary_bias"}};
 
-// Those of the layer, with what its gradient needs of the forward pass behind the weights, and the gradients last.
+// Operand names of a gradient: those of the layer, with the required results of the forward pass inserted after the two
+// leading operands, and the incoming gradients at the end.
 OperandNames with_gradients(OperandNames names, const OperandNames& forward, const OperandNames& gradients) {
   names.insert(names.begin() + 2, forward.begin(), forward.end());
   names.insert(names.end(), gradients.begin(), gradients.end());
@@ -61,14 +63,15 @@ int64_t gate_count(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gr
 
 int64_t times(int64_t factor, int64_t size) { return size < 0 ? -1 : factor * size; }
 
-// The sizes that the operands agree on.
+// ---- inference ----
 class RecurrentSizes {
  public:
   RecurrentSizes(const InferContext& c, Cell cell, const OperandNames& names)
       : c_(c), names_(names), in_(names, c.attributes, c.inputs), gates_(gate_count(cell)) {
     directions_ = c.attributes.boolean("bidirectional") ? 2 : 1;
     if (in_.count() != c.count())
-      c.graph_error(cat("has ", c.count(), " operands, its attributes say ", in_.count(), ": set has_... accordingly"));
+      c.graph_error(cat("the has_... attributes require ", in_.count(), " operands, got ", c.count(),
+                        ": set them to match the operands"));
     for (size_t i = 0; i < c.count(); ++i) c.require_float(i);
     c.require_same_dtype();
     const Shape& weight = in_["recurrent_weight"]->shape();
@@ -80,7 +83,7 @@ class RecurrentSizes {
       hidden_ = source[2] / (directions_ * gates_);
     steps_ = source.ranked() ? source[0] : -1;
     batch_ = source.ranked() ? source[1] : -1;
-    for (std::string_view name : {"initial_state", "initial_cell"}) {  // they have it, too
+    for (std::string_view name : {"initial_state", "initial_cell"}) {  // these have the batch axis too
       const Tensor* state = given(name);
       if (batch_ < 0 && state && state->shape().ranked() && state->shape().rank() == 2) batch_ = state->shape()[0];
     }
@@ -98,17 +101,18 @@ class RecurrentSizes {
     if (Tensor* mask = given("mask")) {
       const auto merged = broadcast(sequence(), mask->shape());
       if (!merged || !compatible(*merged, sequence()) || (mask->shape().ranked() && mask->shape().rank() > 3))
-        c.shape_error(cat("mask ", mask->shape(), " does not broadcast to the state's ", sequence()));
+        c.shape_error(cat("mask must broadcast to the states ", sequence(), ", got ", mask->shape()));
     }
   }
 
-  // A missing operand is right.
+  // Checks the shape of an operand if it is given.
   void check(std::string_view name, const Shape& expected) const {
     const Tensor* tensor = given(name);
     if (tensor && !compatible(tensor->shape(), expected)) {
-      c_.shape_error(cat(name, " '", tensor->name(), "' has shape ", tensor->shape(), ", expected ", expected, ": ",
-                         directions_, directions_ == 1 ? " direction, " : " directions, ", gates_,
-                         gates_ == 1 ? " gate" : " gates", " of ", hidden_ < 0 ? "?" : cat(hidden_), " hidden units"));
+      c_.shape_error(cat(name, " must have shape ", expected, " for ", directions_,
+                         directions_ == 1 ? " direction, " : " directions, ", gates_, gates_ == 1 ? " gate" : " gates",
+                         " and ", hidden_ < 0 ? "?" : cat(hidden_), " hidden units, got '", tensor->name(),
+                         "' of shape ", tensor->shape()));
     }
   }
 
@@ -136,7 +140,7 @@ void require_activations(const InferContext& c) {
     if (spec.name.find("activation") == spec.name.npos) continue;
     const std::string& value = c.attributes.string(spec.name);
     if (std::find(std::begin(activation_names), std::end(activation_names), value) == std::end(activation_names))
-      c.graph_error(cat(spec.name, " is \"", value, "\", it must be none, relu, tanh, sigmoid or hard_sigmoid"));
+      c.graph_error(cat(spec.name, " must be none, relu, tanh, sigmoid or hard_sigmoid, got \"", value, "\""));
   }
 }
 
@@ -145,7 +149,7 @@ Infer infer_layer(Cell cell) {
     require_activations(c);
     const RecurrentSizes sizes(c, cell, operands_of(cell));
     if (sizes.given("secondary_bias") && !c.attributes.boolean("reset_after"))
-      c.graph_error("takes a secondary bias only when the reset gate works after the product: set reset_after");
+      c.graph_error("secondary_bias requires reset_after (the reset gate applied after the matmul): set reset_after");
     std::vector<TensorType> types{{c.dtype(0), sizes.sequence()}};
     const bool training = c.attributes.boolean("training");
     if (cell == Cell::lstm && (training || c.attributes.boolean("produce_cell"))) types.push_back(types[0]);
@@ -171,7 +175,8 @@ Infer infer_gradients(Cell cell) {
       if (const Tensor* given = sizes.given(name)) types.push_back(given->type);
     }
     if (c.attributes.boolean("mask_gradient")) {
-      if (!sizes.given("mask")) c.graph_error("cannot give a gradient of the mask, there is none");
+      if (!sizes.given("mask"))
+        c.graph_error("mask_gradient requires a mask operand: pass a mask or set mask_gradient to false");
       types.push_back(sizes.given("mask")->type);
     }
     return types;
@@ -180,7 +185,7 @@ Infer infer_gradients(Cell cell) {
 
 // ---- derivatives ----
 
-// Makes the layer give everything that its gradient takes.
+// Makes an existing layer return all results that its gradient needs.
 void train(Operation& layer) {
   if (layer.attributes.boolean("training")) return;
   layer.attributes.set("training", true);
@@ -198,7 +203,7 @@ Gradient d_layer(Cell cell) {
     const size_t last = layer.outputs.size() - 1;
     const auto incoming = [&](size_t i) { return i < given ? g.incoming(i) : nullptr; };
     const NamedOperands in(operands_of(cell), g.attributes(), layer.inputs);
-    // Before training was asked for, the results were numbered alike: only the last one is the training state.
+    // Requesting the training state does not renumber the other results: it is the last one.
     Tensor* d_state = incoming(0) ? incoming(0) : b.zeros_like(g.output(0));
     Tensor* d_cell = cell == Cell::lstm ? incoming(1) : nullptr;
     Attributes attributes;
@@ -236,7 +241,7 @@ AttributeSpec activation(std::string_view name, std::string_view standard) {
   return optional(name, std::string(standard));
 }
 
-// `own` are the attributes of the layer alone, `shared` those that its gradient takes too.
+// Defines a layer and its gradient. `own` holds the attributes of the layer alone, `shared` those its gradient has too.
 void layer(std::string_view name, std::string_view gradient_name, Cell cell, std::vector<AttributeSpec> shared,
            std::vector<AttributeSpec> own) {
   shared.push_back(optional("reverse", false));
@@ -283,7 +288,7 @@ int NamedOperands::index(std::string_view name) const {
     if (operand.name == name) return given ? position : -1;
     position += given;
   }
-  throw GraphError(cat("there is no operand '", name, "'"));
+  throw GraphError(cat("a recurrent layer has no operand '", name, "'"));
 }
 
 Tensor* NamedOperands::operator[](std::string_view name) const {

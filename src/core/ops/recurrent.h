@@ -1,18 +1,20 @@
-// What the files of the family recurrent share: operands by name, gates by role, the internal sequence operations.
+// Declarations shared by the files of the family recurrent: operands by name, gates by role, and the internal sequence
+// operations.
 //
-// The operations of the face are in recurrent.cpp; each is a product over all time steps (recurrent_compositions.cpp)
-// and one of the internal operations that go step by step (recurrent_sequence.cpp), which have kernels:
+// The public operations are in recurrent.cpp. Each is composed of a matmul over all time steps
+// (recurrent_compositions.cpp) and one of these internal step-by-step operations (recurrent_sequence.cpp), which have
+// kernels:
 //
 //   recurrent_sequence(source, recurrent_weight, initial_state
 //                      [, initial_cell][, mask][, extra][, input_weight][, bias])
 //       -> state[, cell][, training_state]
 //   recurrent_sequence_gradient(recurrent_weight, training_state, ...)
-//       -> gradients of source, initial_state[, initial_cell][, the states before each step, of other cells than gru]
+//       -> gradients of source, initial_state[, initial_cell][, the states before each step, except for gru]
 //          [, the gradient of the source's bias: that of the source summed over steps and batch]
 //
-// There the weights are [directions, gates * hidden, hidden] always, the input is projected already ([T, N, directions
-// * gates * hidden]) unless an input weight is given, and `extra` is the peephole [directions, 4 * hidden] of lstm or
-// the secondary bias [directions, hidden] of gru.
+// In the internal operations, the weights always are [directions, gates * hidden, hidden], and the input is already
+// projected ([T, N, directions * gates * hidden]) unless an input weight is given. `extra` is the lstm's peephole
+// [directions, 4 * hidden] or the gru's secondary bias [directions, hidden].
 #pragma once
 
 #include <string_view>
@@ -24,7 +26,7 @@
 
 namespace mpsgraph::ops {
 
-// An operand that is there when the attribute `flag` says so; always when that is empty.
+// An operand that is present if the attribute `flag` is true, or always if `flag` is empty.
 struct OperandName {
   std::string_view name, flag = {};
 };
@@ -34,9 +36,9 @@ class NamedOperands {
  public:
   NamedOperands(const OperandNames& names, const Attributes& attributes, const std::vector<Tensor*>& inputs)
       : names_(names), attributes_(attributes), inputs_(inputs) {}
-  int index(std::string_view name) const;  // -1 when it is not given
-  Tensor* operator[](std::string_view name) const;  // null when it is not given
-  size_t count() const;  // of those that the attributes say are given
+  int index(std::string_view name) const;  // -1 if not given
+  Tensor* operator[](std::string_view name) const;  // null if not given
+  size_t count() const;  // number of operands that the attributes declare present
 
  private:
   const OperandNames& names_;
@@ -45,24 +47,25 @@ class NamedOperands {
 };
 
 Tensor* activate(Builder& b, RecurrentActivation activation, Tensor* x);
-// Its derivative where it has the value y.
+// The derivative of the activation, expressed by its result y.
 Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y);
 
-// What an operation says of its cell. Gates are known by role: lstm input, forget, cell, output; gru update, reset,
-// output; `places` says which of the gates in the weights each is. lstm's fifth activation is that of the cell's value.
+// The cell of a recurrent operation, read from its attributes. Gates are identified by role: input, forget, cell,
+// output for lstm; update, reset, output for gru. places[role] is the position of that gate in the weights. The fifth
+// activation of an lstm applies to the cell's value.
 struct CellDescription {
   Cell cell;
   std::vector<RecurrentActivation> activations;
   Ints places;
   bool reverse, reset_after, flip_z;
 
-  explicit CellDescription(const Attributes& attributes);  // of an internal operation
+  explicit CellDescription(const Attributes& attributes);  // from the attributes of an internal operation
   int64_t gates() const { return static_cast<int64_t>(places.size()); }
 };
 
 extern const OperandNames sequence_operands, sequence_gradient_operands;
 
-// Compositions of the operations of the face.
+// Decompositions of the public recurrent operations.
 std::vector<Tensor*> recurrent_parts(Cell cell, Builder& b, const std::vector<Tensor*>& in, const Attributes& a);
 std::vector<Tensor*> recurrent_gradient_parts(Cell cell, Builder& b, const std::vector<Tensor*>& in,
                                               const Attributes& a);

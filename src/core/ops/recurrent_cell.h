@@ -1,4 +1,4 @@
-// What recurrent cells are told apart by, for graphs and for the kernels' loops.
+// Properties that distinguish recurrent cells, for the graph and for the loops of kernels.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@ namespace mpsgraph::ops {
 
 enum class Cell : uint8_t { single_gate, lstm, gru };
 
-// In Apple's order, which the internal operations' attribute "activations" numbers them by.
+// Activations in the order of Apple's enumeration; the internal operations' attribute "activations" stores these
+// numbers.
 enum class RecurrentActivation : uint8_t { none, relu, tanh, sigmoid, hard_sigmoid };
 
 }  // namespace mpsgraph::ops

@@ -1,8 +1,9 @@
-// Recurrent layers and their gradients as products over all time steps around the operations that go step by step.
+// Decompositions of recurrent layers and their gradients: matmuls over all time steps around the internal step-by-step
+// operations.
 //
-// The gradients of the weights are one product each, however long the sequence is, and so is the input's projection,
-// where its result is not better left to the steps. What the gradient of a step does not say itself follows from it:
-// the gradients of the weights, biases, peepholes and the mask.
+// The weight gradients are one matmul each, regardless of the length of the sequence, and so is the projection of the
+// input, unless the step-by-step operation computes it faster. The gradients of the weights, biases, peepholes, and
+// mask are derived from the results of the step-by-step gradient.
 #include "core/ops/recurrent.h"
 
 namespace mpsgraph::ops {
@@ -17,7 +18,7 @@ RecurrentActivation activation_named(const std::string& name) {
   return static_cast<RecurrentActivation>(i);
 }
 
-// The attributes of the internal operations that say what the cell is.
+// Attributes of the internal operations that describe the cell.
 Attributes cell_attributes(Cell cell, const Attributes& a) {
   Ints activations, places;
   const auto use = [&](std::initializer_list<std::string_view> names) {
@@ -45,7 +46,7 @@ Attributes cell_attributes(Cell cell, const Attributes& a) {
   return result;
 }
 
-// What the compositions of layer and gradient share.
+// State shared by the decompositions of a layer and of its gradient.
 class Parts {
  public:
   Parts(Cell cell, const OperandNames& names, Builder& b, const Tensors& in, const Attributes& a)
@@ -54,8 +55,8 @@ class Parts {
     Tensor* weight = given["recurrent_weight"];
     const Shape& shape = weight->shape();
     if (!shape.known()) {
-      throw UnsupportedError(
-          cat("the composition of a recurrent layer needs recurrent weights of a known shape, came ", weight->type));
+      throw UnsupportedError(cat(
+          "the recurrent weights of a recurrent layer must have a static shape to be compiled, got ", weight->type));
     }
     hidden = shape[shape.rank() - 1];
     weights = b.reshape(weight, {directions, gates() * hidden, hidden});
@@ -65,7 +66,7 @@ class Parts {
   int64_t wide() const { return directions * hidden; }
   bool backward(int64_t direction) const { return cell.reverse != (direction == 1); }
 
-  // The state before the first step: zeros when there is none. `steps` is a tensor [T, N, any].
+  // The state before the first step; zeros if it is not given. `steps` is a tensor [T, N, any].
   Tensor* initial(std::string_view name, Tensor* steps) {
     if (Tensor* tensor = given[name]) return tensor;
     if (const Shape& shape = steps->shape(); shape.ranked() && shape[1] >= 0)
@@ -75,8 +76,9 @@ class Parts {
     return b.broadcast_to(b.scalar_like(steps, 0), shape);
   }
 
-  // Is the input multiplied by the steps? One step of a few rows reads all weights and does little with them: better in
-  // one go. With many rows, and weights that stay in a cache, the product would be written and read again.
+  // Whether the step-by-step operation multiplies the input by its weights. For a single step of a few rows, which
+  // reads all weights for little work, one fused pass is better. For many rows, with weights that fit in cache, a
+  // separate projection would be written and read again.
   bool takes_source() const {
     constexpr int64_t few = 4, rows_at_once = 8, many = 256, in_cache = 1 << 18;
     const Shape& steps = given["source"]->shape();
@@ -87,7 +89,7 @@ class Parts {
            directions * gates() * hidden * (hidden + inputs) <= in_cache;
   }
 
-  // x Wᵀ + b of all steps: where sizes are known, a product of two matrices, which can take in the bias.
+  // x Wᵀ + b for all steps. With known sizes this is one 2-D matmul, which can absorb the bias.
   Tensor* projected() {
     Tensor *source = given["source"], *weight = given["input_weight"], *bias = given["bias"];
     const Shape steps = source->shape();
@@ -98,13 +100,13 @@ class Parts {
     return flat ? b.reshape(source, {steps[0], steps[1], gates() * wide()}) : source;
   }
 
-  // The mask with rank 3, as the internal operations take it.
+  // The mask reshaped to rank 3, as the internal operations require.
   Tensor* mask() {
     Tensor* tensor = given["mask"];
     if (!tensor) return nullptr;
     if (!tensor->shape().known())
       throw UnsupportedError(
-          cat("the composition of a recurrent layer needs a mask of a known shape, came ", tensor->type));
+          cat("the mask of a recurrent layer must have a static shape to be compiled, got ", tensor->type));
     Dims dims = tensor->shape().dims();
     dims.insert(dims.begin(), 3 - dims.size(), 1);
     return b.reshape(tensor, dims);
@@ -117,7 +119,7 @@ class Parts {
     return tensors.size() == 1 ? tensors[0] : b.graph().add("concat", tensors, {{"axis", axis}});
   }
 
-  // Values [T, N, directions * H] moved by one step, so that each step has that of the step before it.
+  // Shifts values [T, N, directions * H] by one step, so that each step holds the value of the previous one.
   Tensor* before(Tensor* steps, Tensor* initial) {
     Tensors parts;
     for (int64_t d = 0; d < directions; ++d) {
@@ -129,12 +131,12 @@ class Parts {
     return concat(parts, 2);
   }
 
-  // Rows over all steps: [T, N, directions * count * H] -> [T * N, count * H] of one direction.
+  // All steps of one direction as rows: [T, N, directions * count * H] -> [T * N, count * H].
   Tensor* rows(Tensor* steps, int64_t direction, int64_t count) {
     Tensor* flat = b.reshape(steps, {-1, directions * count * hidden});
     return directions == 1 ? flat : slice(flat, 1, direction * count * hidden, count * hidden);
   }
-  // The gate of a role, of all directions: [T, N, directions * gates * H] -> [T, N, directions * H].
+  // The gate of a role for all directions: [T, N, directions * gates * H] -> [T, N, directions * H].
   Tensor* gate(Tensor* steps, size_t role, Tensor* like) {
     Tensors parts;
     for (int64_t d = 0; d < directions; ++d)
@@ -162,7 +164,7 @@ class Parts {
     return a;
   }
 
-  // Along one axis; an end of 0 is open.
+  // Slices along one axis; an end of 0 means to the end.
   Tensor* sliced(Tensor* x, int64_t axis, int64_t start, int64_t end) {
     const auto rank = static_cast<size_t>(x->shape().rank());
     Ints starts(rank, 0), ends(rank, 0), strides(rank, 1);
@@ -174,7 +176,7 @@ class Parts {
   }
 };
 
-// Operands and flags of an internal operation, as they are found to be there.
+// Collects the operands of an internal operation and sets the flags of those that are present.
 class Call {
  public:
   explicit Call(Attributes attributes) : attributes_(std::move(attributes)) {}
@@ -227,7 +229,8 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   Tensor* mask = p.mask();
   const bool is_lstm = kind == Cell::lstm, is_gru = kind == Cell::gru, reset_after = p.cell.reset_after;
 
-  // What the recurrent weights were multiplied by; of other cells than gru the operation below says it.
+  // The states that the recurrent weights were multiplied by. For cells other than gru, the gradient operation below
+  // returns them.
   Tensor *state = is_gru ? p.given["state"] : nullptr, *cell = is_lstm ? p.given["cell"] : nullptr;
   Tensor* initial_state = p.initial("initial_state", incoming);
   Tensor* initial_cell = is_lstm ? p.initial("initial_cell", incoming) : nullptr;
@@ -268,13 +271,14 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   call.operand("has_last_state_gradient", p.given["state_gradient"]);
   call.operand("has_last_cell_gradient", of_last_cell ? d_cell : nullptr);
   const Tensors backward = results_of(call.make(b.graph(), "recurrent_sequence_gradient"));
-  Tensor* d_gates = backward[0];  // [T, N, directions * gates * H], of the values before the activations
+  Tensor* d_gates = backward[0];  // gradient of the values before the activations, [T, N, directions * gates * H]
   if (!is_gru) {
     state_before = backward[is_lstm ? 3 : 2];
     masked = with_mask();
   }
 
-  // What was added to the candidate gate's input before the reset, when that comes after the product.
+  // With reset_after, the gradient of the recurrent part of the candidate gate's input, taken before the reset gate is
+  // applied.
   Tensor* d_candidate = reset_after ? b.mul(p.gate(d_gates, 2, state), reset) : nullptr;
   const bool mask_gradient = a.boolean("mask_gradient");
   Tensors d_weights, d_masked;

@@ -1,14 +1,14 @@
-// The internal operation of an lstm whose recurrent weights are integers of 8 bits, over inputs that are projected
-// already; ONNX files hold such layers.
+// The internal operation for an lstm with 8-bit integer recurrent weights over projected inputs. ONNX files contain
+// such layers.
 //
 //   quantized_lstm_sequence(source [directions, T, N, 4 H], recurrent_weight [directions, H, 4 H],
 //                           weight_scale, weight_zero_point [directions, 4 H],
 //                           initial_state, initial_cell [N, directions H]) -> state, cell [T, N, directions H]
-// Before each step the states h of a direction's whole batch become uint8, by their own range:
+// Before each step, the states h of a direction's whole batch are quantized to uint8 using their range:
 //   low = min(h, 0), s = (max(h, 0) - low) / 255, z = round(-low / s), q = saturate(round(h / s) + z)
 //   gates = source + s weight_scale Σ (q - z) (recurrent_weight - weight_zero_point)
-// The sums are exact in int32. From the gates on it is recurrent.cpp's lstm. Rounding has no slope: the derivative is
-// zero, as that of quantize.
+// The sums are exact in int32. From the gates on, the computation is that of the lstm in recurrent.cpp. Because
+// rounding is a step function, the derivative is zero, as for quantize.
 #include <algorithm>
 
 #include "core/ops/recurrent.h"
@@ -26,17 +26,17 @@ int64_t known_product(int64_t factor, int64_t size) { return size < 0 ? -1 : fac
 
 std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   for (size_t i : {0, 2, 4, 5})
-    if (c.dtype(i) != DType::float32) c.dtype_error(cat(quantized_operands[i], " must be float32, came ", c.type(i)));
+    if (c.dtype(i) != DType::float32) c.dtype_error(cat(quantized_operands[i], " must be float32, got ", c.type(i)));
   if (c.dtype(1) != DType::int8 && c.dtype(1) != DType::uint8)
-    c.dtype_error(cat("recurrent_weight must be int8 or uint8, came ", c.type(1)));
+    c.dtype_error(cat("recurrent_weight must be int8 or uint8, got ", c.type(1)));
   if (c.dtype(3) != c.dtype(1))
-    c.dtype_error(cat("weight_zero_point must be ", c.dtype(1), " as the weights, came ", c.type(3)));
+    c.dtype_error(cat("weight_zero_point must have the dtype of the weights, ", c.dtype(1), ", got ", c.type(3)));
   const Shape &source = c.shape(0), &weight = c.shape(1);
   if (!weight.known() || weight.rank() != 3 || weight[2] != 4 * weight[1] || weight[0] < 1 || weight[0] > 2)
-    c.shape_error(cat("recurrent_weight must be [directions, H, 4 H] for 1 or 2 directions, came ", weight));
+    c.shape_error(cat("recurrent_weight must have shape [directions, H, 4 H] with 1 or 2 directions, got ", weight));
   const int64_t directions = weight[0], hidden = weight[1];
   if (source.ranked() && source.rank() != 4)
-    c.shape_error(cat("source has the axes directions, time, batch and gates, came ", source));
+    c.shape_error(cat("source must have four axes (directions, time, batch, gates), got ", source));
   const int64_t steps = source.ranked() ? source[1] : -1, batch = source.ranked() ? source[2] : -1;
   const Shape wanted[] = {{directions, steps, batch, 4 * hidden},
                           weight,
@@ -46,20 +46,20 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
                           {batch, directions * hidden}};
   for (size_t i = 0; i < c.count(); ++i)
     if (!compatible(c.shape(i), wanted[i]))
-      c.shape_error(cat(quantized_operands[i], " has shape ", c.shape(i), ", expected ", wanted[i]));
+      c.shape_error(cat(quantized_operands[i], " must have shape ", wanted[i], ", got ", c.shape(i)));
   Ints places = c.attributes.integers("places");
   const Ints activations = c.attributes.integers("activations");
   std::sort(places.begin(), places.end());
   bool fits = places == Ints{0, 1, 2, 3} && activations.size() == 5;
   for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
   if (!fits)
-    c.graph_error(cat("places ", to_string(places), " and activations ", to_string(activations),
-                      " must be those of an lstm's 4 gates and its cell"));
+    c.graph_error(cat("places must be an order of an lstm's 4 gates, and activations must be its 5 activations, got ",
+                      to_string(places), " and ", to_string(activations)));
   const TensorType states{DType::float32, Shape{steps, batch, known_product(directions, hidden)}};
   return {states, states};
 }
 
-// One direction, step by step; each step is a few operations of the face.
+// Decomposes one direction of the layer; each step becomes a few public operations.
 class QuantizedSteps {
  public:
   QuantizedSteps(Builder& b, const Tensors& in, const Attributes& a, int64_t direction)
@@ -69,8 +69,8 @@ class QuantizedSteps {
         hidden_(in[1]->shape()[1]),
         steps_(in[0]->shape()[1]) {
     if (steps_ < 0 || steps_ > max_parts)
-      throw UnsupportedError(cat("[quantized_lstm_sequence] is written out step by step here, of 0 to ", max_parts,
-                                 " steps; the source is ", in[0]->shape()));
+      throw UnsupportedError(cat("[quantized_lstm_sequence] this device unrolls the time steps, so their number must ",
+                                 "be known and at most ", max_parts, ", got source ", in[0]->shape()));
     for (int64_t activation : a.integers("activations"))
       activations_.push_back(static_cast<RecurrentActivation>(activation));
     source_ = squeeze(slice(in[0], 0, direction, 1), 0);
@@ -81,7 +81,7 @@ class QuantizedSteps {
     cell_ = slice(in[5], 1, direction * hidden_, hidden_);
   }
 
-  // States and cells, [T, N, H] each.
+  // Returns states and cells, each [T, N, H].
   Tensors run() {
     Tensors states(static_cast<size_t>(steps_)), cells(states.size());
     for (int64_t s = 0; s < steps_; ++s) {

@@ -1,7 +1,7 @@
-// The internal operations of recurrent layers that go step by step, over inputs that are projected already.
+// The internal step-by-step operations of recurrent layers over projected inputs.
 //
-// They are primitives: kernels state what they do, and the compositions here only what derivatives of derivatives need,
-// written out step by step. That takes a number of steps that is known when they are built.
+// These operations are primitives, implemented by kernels. Only second derivatives are decomposed here, unrolled step
+// by step, which requires the number of steps to be known at that time.
 #include <algorithm>
 
 #include "core/ops/recurrent.h"
@@ -21,8 +21,9 @@ const OperandNames sequence_gradient_operands = {{"recurrent_weight"},
                                                  {"training_state"},
                                                  {"initial_state", "has_initial_state"},
                                                  {"state", "has_state"},
-                                                 {"candidate", "has_candidate"},  // (h m) Rᵀ + b2, before the reset
-                                                 {"initial_cell", "has_initial_cell"},  // lstm
+                                                 // (h m) Rᵀ + b2, before the reset gate
+                                                 {"candidate", "has_candidate"},
+                                                 {"initial_cell", "has_initial_cell"},  // lstm only
                                                  {"cell", "has_cell"},
                                                  {"mask", "has_mask"},
                                                  {"peephole", "has_peephole"},
@@ -38,13 +39,14 @@ using Tensors = std::vector<Tensor*>;
 
 constexpr std::string_view cell_names[] = {"single_gate", "lstm", "gru"};
 
-// ---- inference: compositions state these operations rightly, a file may not ----
+// ---- inference: decompositions always pass valid operands, but a graph read from a file may not ----
 
-// The sizes that the operands agree on; GraphError or ShapeError when they do not.
+// The sizes derived from the operands. Throws GraphError or ShapeError if the operands are inconsistent.
 class SequenceSizes {
  public:
   SequenceSizes(const InferContext& c, const OperandNames& names) : c_(c), in_(names, c.attributes, c.inputs) {
-    if (in_.count() != c.count()) c.graph_error(cat("has ", c.count(), " operands, its attributes say ", in_.count()));
+    if (in_.count() != c.count())
+      c.graph_error(cat("the has_... attributes require ", in_.count(), " operands, got ", c.count()));
     for (size_t i = 0; i < c.count(); ++i) c.require_float(i);
     c.require_same_dtype();
     gates_ = checked_gates();
@@ -53,31 +55,32 @@ class SequenceSizes {
       directions_ = weight[0];
       hidden_ = weight[2];
     }
-    if (directions_ == 0 || directions_ > 2) c.shape_error(cat("goes in 1 or 2 directions, came ", directions_));
+    if (directions_ == 0 || directions_ > 2)
+      c.shape_error(cat("the number of directions must be 1 or 2, got ", directions_));
     check("recurrent_weight", {directions_, gated(), hidden_});
   }
 
   void sequence(const Shape& shape) {
     if (!shape.ranked()) return;
-    if (shape.rank() != 3) c_.shape_error(cat("a sequence has the axes time, batch and values, came ", shape));
+    if (shape.rank() != 3) c_.shape_error(cat("a sequence must have three axes (time, batch, values), got ", shape));
     steps_ = shape[0];
     batch_ = shape[1];
   }
-  // A missing operand is right.
+  // Checks the shape of an operand if it is given.
   void check(std::string_view name, const Shape& expected) const {
     const Tensor* tensor = in_[name];
     if (tensor && !compatible(tensor->shape(), expected))
-      c_.shape_error(cat(name, " has shape ", tensor->shape(), ", expected ", expected));
+      c_.shape_error(cat(name, " must have shape ", expected, ", got ", tensor->shape()));
   }
-  // The source as it is, or projected already.
+  // Checks the source, which is either projected or accompanied by an input weight.
   void check_source() const {
     const Shape& source = in_["source"]->shape();
     if (!in_["input_weight"]) {
       check("source", all_gates());
-      if (in_["bias"]) c_.graph_error("takes a bias with an input weight only");
+      if (in_["bias"]) c_.graph_error("bias requires input_weight");
       return;
     }
-    if (c_.attributes.string("cell") == "gru") c_.graph_error("a gru's source must be projected already");
+    if (c_.attributes.string("cell") == "gru") c_.graph_error("the source of a gru must already be projected");
     check("input_weight", {bias()[0], source.ranked() ? source[2] : -1});
     check("bias", bias());
   }
@@ -86,10 +89,10 @@ class SequenceSizes {
     if (!mask || !mask->shape().ranked()) return;
     const auto merged = broadcast(states(), mask->shape());
     if (mask->shape().rank() != 3 || !merged || !compatible(*merged, states()))
-      c_.shape_error(cat("mask ", mask->shape(), " does not broadcast to the states' ", states()));
+      c_.shape_error(cat("mask must have rank 3 and broadcast to the states ", states(), ", got ", mask->shape()));
   }
   void require(bool given, std::string_view what) const {
-    if (!given) c_.graph_error(cat("of cell \"", c_.attributes.string("cell"), "\" needs the operand ", what));
+    if (!given) c_.graph_error(cat("cell \"", c_.attributes.string("cell"), "\" requires the operand ", what));
   }
 
   const NamedOperands& operands() const { return in_; }
@@ -103,10 +106,11 @@ class SequenceSizes {
   static int64_t times(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a * b; }
   int64_t gated() const { return times(gates_, hidden_); }
 
-  // How many gates the cell has, of which `places` is an order and `activations` names what each goes through.
+  // Returns the number of gates of the cell, after checking that `places` is an order of these gates and `activations`
+  // has as many valid entries as the cell needs.
   int64_t checked_gates() const {
     const auto known = std::find(std::begin(cell_names), std::end(cell_names), c_.attributes.string("cell"));
-    if (known == std::end(cell_names)) c_.graph_error("its cell must be single_gate, lstm or gru");
+    if (known == std::end(cell_names)) c_.graph_error("attribute 'cell' must be single_gate, lstm or gru");
     constexpr size_t gate_counts[] = {1, 4, 3}, activation_counts[] = {1, 5, 3};
     const auto cell = static_cast<size_t>(known - cell_names);
     Ints places = c_.attributes.integers("places"), activations = c_.attributes.integers("activations");
@@ -115,8 +119,9 @@ class SequenceSizes {
     for (size_t i = 0; fits && i < places.size(); ++i) fits = places[i] == static_cast<int64_t>(i);
     for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
     if (!fits)
-      c_.graph_error(cat("places ", to_string(places), " and activations ", to_string(activations),
-                         " must be those of ", gate_counts[cell], " gates"));
+      c_.graph_error(cat("places must be an order of ", gate_counts[cell], " gates, and activations must have ",
+                         activation_counts[cell], " valid entries, got ", to_string(places), " and ",
+                         to_string(activations)));
     return static_cast<int64_t>(gate_counts[cell]);
   }
 
@@ -136,8 +141,10 @@ std::vector<TensorType> infer_sequence(const InferContext& c) {
   sizes.check_mask();
   sizes.require(!lstm || in["initial_cell"], "initial_cell");
   const bool gives_cell = c.attributes.boolean("gives_cell");
-  if (!lstm && (gives_cell || in["initial_cell"])) c.graph_error("only an lstm has a cell");
-  if (in["extra"] && c.attributes.string("cell") == "single_gate") c.graph_error("a single gate has no extra operand");
+  if (!lstm && (gives_cell || in["initial_cell"]))
+    c.graph_error("gives_cell and initial_cell require cell \"lstm\", because other cells have no cell state");
+  if (in["extra"] && c.attributes.string("cell") == "single_gate")
+    c.graph_error("cell \"single_gate\" does not take the operand extra");
   const TensorType state{c.dtype(0), sizes.states()};
   std::vector<TensorType> types{state};
   if (gives_cell) types.push_back(state);
@@ -162,9 +169,10 @@ std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
   sizes.require(!gru || !c.attributes.boolean("reset_after") || in["candidate"], "candidate");
   const bool gives_state_before = c.attributes.boolean("gives_state_before");
   sizes.require(!gives_state_before || in["initial_state"], "initial_state");
-  if (gives_state_before && gru) c.graph_error("a gru is given the states, and does not give those before each step");
+  if (gives_state_before && gru)
+    c.graph_error("gives_state_before is not supported for cell \"gru\", which receives the states as an operand");
   if (!lstm && (in["cell"] || in["peephole"] || in["cell_gradient"] || in["last_cell_gradient"]))
-    c.graph_error("only an lstm has a cell");
+    c.graph_error("cell, peephole, cell_gradient and last_cell_gradient require cell \"lstm\"");
   std::vector<TensorType> types{{c.dtype(0), sizes.all_gates()}, {c.dtype(0), sizes.last()}};
   if (lstm) types.push_back(types[1]);
   if (gives_state_before) types.push_back({c.dtype(0), sizes.states()});
@@ -172,22 +180,23 @@ std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
   return types;
 }
 
-// ---- the gradient step by step ----
+// ---- the gradient, step by step ----
 
-// One direction of a sequence's gradient: tensors of one step are [N, H], of all gates [N, H] each.
+// Decomposes one direction of a sequence's gradient. The tensors of one step are [N, H]; those of all gates are [N, H]
+// each.
 class Backwards {
  public:
   Backwards(Builder& b, const Tensors& inputs, const Attributes& a, int64_t direction)
       : b_(b), in_(sequence_gradient_operands, a, inputs), cell_(a), direction_(direction) {
     const Shape &weight = in_["recurrent_weight"]->shape(), &state = in_["state_gradient"]->shape();
     if (!weight.known() || !state.ranked() || state[0] < 0) {
-      throw UnsupportedError(
-          cat("[recurrent_sequence_gradient] the derivative of a recurrent layer's gradient needs a ",
-              "known number of time steps, came ", state, ": state the shape of the source"));
+      throw UnsupportedError(cat("[recurrent_sequence_gradient] the second derivative of a recurrent layer requires a ",
+                                 "known number of time steps, got ", state, ": give the source a static shape"));
     }
     if (state[0] > max_parts) {
-      throw UnsupportedError(cat("[recurrent_sequence_gradient] the derivative of a recurrent layer's gradient writes ",
-                                 "out each time step, of ", max_parts, " at most; came ", state));
+      throw UnsupportedError(
+          cat("[recurrent_sequence_gradient] the second derivative of a recurrent layer unrolls the ",
+              "time steps and supports at most ", max_parts, ", got ", state));
     }
     directions_ = weight[0];
     hidden_ = weight[2];
@@ -197,8 +206,8 @@ class Backwards {
     gives_bias_gradient_ = a.boolean("gives_bias_gradient");
   }
 
-  // Gradients of the projected input [T, N, gates * H], of the initial state and of the initial cell; the states before
-  // each step and the gradient of the bias if asked for.
+  // Returns the gradients of the projected input [T, N, gates * H], of the initial state, and of the initial cell;
+  // then, if requested, the states before each step and the gradient of the bias.
   Tensors run() {
     Tensors results = steps();
     if (gives_bias_gradient_) results.push_back(squeeze(squeeze(b_.sum(results[0], {0, 1}), 0), 0));
@@ -227,7 +236,7 @@ class Backwards {
       const Tensors d_gates = step(t, weights, d_state, d_cell);
       d_source[t] = expand(b_.graph().add("concat", d_gates, {{"axis", int64_t{1}}}), 0);
     }
-    if (steps_ == 0) {  // nothing happened between the initial and the last values
+    if (steps_ == 0) {  // no steps: the last state is the initial one
       Tensor* nothing = slice(in_["training_state"], 2, direction_ * width(), width());
       Tensors result{nothing, or_zeros(d_state, "state_gradient")};
       if (in_["cell"]) result.push_back(or_zeros(d_cell, "state_gradient"));
@@ -240,7 +249,7 @@ class Backwards {
     return result;
   }
 
-  // The states of all steps, each where the next step is.
+  // The states of all steps, shifted so that each is at the position of the next step.
   Tensor* moved() {
     Tensors steps(values_.size());
     for (int64_t t = 0; t < steps_; ++t) {
@@ -251,8 +260,8 @@ class Backwards {
     return b_.graph().add("concat", steps, {{"axis", int64_t{0}}});
   }
 
-  // From the gradients of this step's state and cell to those of the step before, and of the gates before their
-  // activations, in the order of the weights.
+  // Maps the gradients of this step's state and cell to those of the previous step, and returns the gradients of the
+  // gates before their activations, in the order of the weights.
   Tensors step(size_t t, Tensor* weights, Tensor*& d_state, Tensor*& d_cell) {
     Tensors d_gates(cell_.places.size());
     if (cell_.cell == Cell::single_gate) {
@@ -300,7 +309,7 @@ class Backwards {
     return d_gates;
   }
 
-  // The gradient of a gate's value, through its activation.
+  // Maps the gradient of a gate's value to that before its activation, and stores it.
   Tensor* finish(size_t t, size_t role, Tensor* gradient, Tensors& d_gates) {
     if (!d_training_.empty()) gradient = b_.add(gradient, part(d_training_[t], role));
     return d_gates[static_cast<size_t>(cell_.places[role])] = b_.mul(gradient, slope(role, gate(t, role)));
@@ -318,10 +327,11 @@ class Backwards {
   Tensor* or_zeros(Tensor* x, std::string_view like) {
     if (x) return x;
     Tensor* steps = slice(in_[like], 2, direction_ * hidden_, hidden_);
-    return squeeze(b_.sum(steps, {0}), 0);  // of no steps: zeros
+    return squeeze(b_.sum(steps, {0}), 0);  // zeros if there are no steps
   }
 
-  // This direction's part of a tensor [T, N, directions * count * H], cut into steps; empty when it is not given.
+  // This direction's part of a tensor [T, N, directions * count * H], split into steps; empty if the operand is not
+  // given.
   Tensors by_step(std::string_view name, int64_t count) {
     Tensor* all = in_[name];
     return all ? cut(slice(all, 2, direction_ * count * hidden_, count * hidden_)) : Tensors();
@@ -336,7 +346,7 @@ class Backwards {
     return steps;
   }
 
-  // The mask has the state's rank, and size 1 where it is the same.
+  // The mask of each step. Its tensor has the states' rank, with size 1 where it does not vary.
   Tensors mask() {
     Tensor* all = in_["mask"];
     if (!all) return {};
@@ -368,10 +378,10 @@ class Backwards {
   const CellDescription cell_;
   const int64_t direction_;
   int64_t directions_, hidden_, steps_;
-  bool backward_;  // does this direction go from the last step to the first?
+  bool backward_;  // whether this direction goes from the last step to the first
   bool gives_state_before_, gives_bias_gradient_;
   Tensors values_;  // the state after each step
-  std::optional<size_t> before_;  // the step before the current one in this direction
+  std::optional<size_t> before_;  // the previous step in this direction
   Tensors gates_, d_training_, masks_, cells_, states_, candidates_;
 };
 
@@ -409,7 +419,7 @@ Tensor* activate(Builder& b, RecurrentActivation activation, Tensor* x) {
     case RecurrentActivation::hard_sigmoid:
       return b.graph().add("clamp", {b.add(b.mul(x, 0.2), 0.5), b.scalar_like(x, 0), b.scalar_like(x, 1)});
   }
-  throw GraphError("there is no such activation");
+  throw GraphError("unknown activation of a recurrent layer");
 }
 
 Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) {
@@ -422,7 +432,7 @@ Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) 
     case RecurrentActivation::hard_sigmoid:
       return b.mul(b.cast(b.binary("logical_and", positive(y), positive(b.sub(1.0, y))), y->dtype()), 0.2);
   }
-  throw GraphError("there is no such activation");
+  throw GraphError("unknown activation of a recurrent layer");
 }
 
 const Family recurrent_sequence_family("recurrent", [] {

@@ -1,7 +1,7 @@
 // Reductions: sum, product, extrema, logical and arg reductions along axes.
 //
-// Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
-// among ties; where the extremum is NaN, so are the gradients of all elements that it was chosen from.
+// Reduced axes are kept with size 1. An empty list of axes means all of them. Extrema share their gradient equally
+// among ties; where the extremum is NaN, so are the gradients of all elements it was chosen from.
 #include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
@@ -10,16 +10,17 @@
 namespace mpsgraph::ops {
 namespace {
 
-enum class Reducible { algebraic, numbers, booleans };  // algebraic: complex too
+enum class Reducible { algebraic, numbers, booleans };  // algebraic includes complex
 
 std::vector<TensorType> infer_axes(const InferContext& c, Reducible operands) {
   if ((c.dtype(0) == DType::boolean) != (operands == Reducible::booleans)) {
     c.dtype_error(operands == Reducible::booleans
-                      ? cat("takes bool, source is ", c.dtype(0), ": compare or cast it first")
-                      : std::string("takes numbers, source is bool: cast it to int32 or float32 first"));
+                      ? cat("source must be bool, got ", c.dtype(0), ": compare or cast it first")
+                      : std::string("source must be numeric, got bool: cast it to int32 or float32 first"));
   }
   if (is_complex(c.dtype(0)) && operands == Reducible::numbers)
-    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
+    c.dtype_error(
+        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
   if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
   Dims dims = c.shape(0).dims();
   const Ints& axes = c.attributes.integers("axes");
@@ -28,13 +29,13 @@ std::vector<TensorType> infer_axes(const InferContext& c, Reducible operands) {
   return {{c.dtype(0), Shape(dims)}};
 }
 
-// Extrema of nothing do not exist; sums and products of nothing are 0 and 1.
+// Inference of extrema. An extremum of no elements is an error, whereas empty sums and products are 0 and 1.
 std::vector<TensorType> infer_extremum(const InferContext& c) {
   std::vector<TensorType> result = infer_axes(c, Reducible::numbers);
   if (c.shape(0).ranked()) {
     for (int i = 0; i < c.shape(0).rank(); ++i) {
       if (c.shape(0)[i] == 0 && result[0].shape[i] == 1) {
-        c.shape_error(cat("axis ", i, " of source ", c.shape(0), " has no elements to choose from"));
+        c.shape_error(cat("a reduced axis must not be empty, got axis ", i, " of source ", c.shape(0)));
       }
     }
   }
@@ -42,13 +43,15 @@ std::vector<TensorType> infer_extremum(const InferContext& c) {
 }
 
 std::vector<TensorType> infer_arg(const InferContext& c) {
-  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 first");
+  if (c.dtype(0) == DType::boolean) c.dtype_error("source must be numeric, got bool: cast it to int32 first");
   if (is_complex(c.dtype(0)))
-    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
+    c.dtype_error(
+        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
   if (!c.shape(0).ranked()) return {{DType::int32, Shape()}};
   Dims dims = c.shape(0).dims();
   int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
-  if (dims[axis] == 0) c.shape_error(cat("axis ", axis, " of source ", c.shape(0), " has no elements to choose from"));
+  if (dims[axis] == 0)
+    c.shape_error(cat("the reduced axis must not be empty, got axis ", axis, " of source ", c.shape(0)));
   require_countable(c, c.shape(0), axis);
   dims[axis] = 1;
   return {{DType::int32, Shape(dims)}};
@@ -67,13 +70,14 @@ void d_reduction_extremum(GradientContext& c) {
   c.set(0, b.select(chosen, b.div(c.incoming(), count), zero_or_nan(b, c.output())));
 }
 
-// The product of all others is the product before an element times the product behind it, axis after axis: no division,
-// so that zeros are like any other number, in derivatives of any order.
+// Derivative of a product reduction. The product of all other elements is the product of those before an element times
+// that of those after it, computed axis by axis. Avoiding division means that zeros need no special case, in
+// derivatives of any order.
 void d_reduction_product(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = b.conjugate(c.input(0)), *gradient = c.incoming();
   Ints axes = c.attributes().integers("axes");
-  if (axes.empty()) {  // all of them are one
+  if (axes.empty()) {  // empty means all axes
     x = b.reshape(x, Ints{-1});
     gradient = b.reshape(gradient, Ints{-1});
     axes = {0};

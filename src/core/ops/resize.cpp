@@ -1,12 +1,12 @@
-// Family resize: images in another size, by the nearest element or by linear interpolation between neighbours.
+// Family resize: resizing images by nearest neighbor or linear interpolation.
 //
 //   resize_nearest, resize_bilinear(images, size[, scale, offset])                    and their gradients
 //   resize_..._gradient(incoming, input_shape[, scale, offset])
-// An element i of the result shows the place p of the input, axis by axis:
+// Element i of the result shows position p of the input, independently for each axis:
 //   top left   p = i · input / result              centered   p = (i + 1/2) · input / result - 1/2
 //   corners    p = i · (input - 1) / (result - 1)  given      i = p · scale + offset
-// Places beyond an edge are at the edge. With a layout two axes are resized, without one all. Resizing is linear in the
-// images, so the gradient is its transpose and the gradient of that is resizing again.
+// Positions beyond an edge are clamped to the edge. With a layout, its two spatial axes are resized; without one, all
+// axes. Resizing is linear in the images, so the gradient is its transpose, and the gradient of that is resizing again.
 #include "core/ops/resize.h"
 
 #include <algorithm>
@@ -79,9 +79,8 @@ std::vector<int> axes_of(const InferContext& context, int rank) {
   const std::string& layout = context.attributes.string("layout");
   const auto axes = resized_axes(layout, rank);
   if (!axes)
-    context.shape_error(cat("layout '", layout,
-                            "' must be one of NHWC, NCHW, HWC, CHW, HW and of the rank of the images, ", rank,
-                            "; without one the size has an entry for each axis"));
+    context.shape_error(cat("layout must be NHWC, NCHW, HWC, CHW or HW and match the rank of the images, ", rank,
+                            ", got '", layout, "'; without a layout, size has one entry per axis"));
   return *axes;
 }
 
@@ -89,38 +88,38 @@ void check_mode(const InferContext& context, size_t images) {
   if (context.attributes.has("nearest_rounding_mode")) {
     const std::string& mode = context.attributes.string("nearest_rounding_mode");
     if (!rounding_from_name(mode))
-      context.graph_error(cat("nearest_rounding_mode '", mode,
-                              "' is not one of round_prefer_ceil, round_prefer_floor, ",
-                              "ceil, floor, round_to_even, round_to_odd"));
+      context.graph_error(cat("nearest_rounding_mode must be round_prefer_ceil, round_prefer_floor, ceil, floor, ",
+                              "round_to_even or round_to_odd, got '", mode, "'"));
     if (is_complex(context.dtype(images)))
-      context.dtype_error(cat("is not defined for complex numbers, images are ", context.dtype(images)));
+      context.dtype_error(cat("images must not be complex, got ", context.dtype(images)));
   } else {
     context.require_float(images);
   }
-  if (context.count() == 3) context.graph_error("takes scale and offset together");
+  if (context.count() == 3) context.graph_error("scale and offset must be passed together");
   for (size_t i = 2; i < context.count(); ++i) {
     context.require_float(i);
     context.require_rank(i, 1);
   }
 }
 
-// Where the operands scale and offset come, they have an entry for each resized axis.
+// Checks that scale and offset, if given, have one entry per resized axis.
 void check_placement(const InferContext& context, const Shape& images) {
   if (!images.ranked()) return;
   const auto count = static_cast<int64_t>(axes_of(context, images.rank()).size());
   for (size_t i = 2; i < context.count(); ++i) {
     if (!compatible(context.shape(i), Shape{count}))
-      context.shape_error(cat(i == 2 ? "scale" : "offset", " needs one entry for each of the ", count,
-                              " resized axes, came ", context.shape(i)));
+      context.shape_error(cat(i == 2 ? "scale" : "offset", " must have one entry for each of the ", count,
+                              " resized axes, got ", context.shape(i)));
   }
 }
 
-// Nothing can be shown of an empty axis.
+// Checks that no empty axis is resized to a non-empty one.
 void check_sizes(const InferContext& context, const Shape& from, const Shape& to) {
   if (!from.ranked() || !to.ranked()) return;
   for (int axis = 0; axis < from.rank(); ++axis)
     if (from[axis] == 0 && to[axis] > 0)
-      context.shape_error(cat("images ", from, " have nothing to show along axis ", axis, " of the result ", to));
+      context.shape_error(cat("an empty axis of images cannot be resized to a non-empty one, got axis ", axis, " of ",
+                              from, " for the result ", to));
 }
 
 std::vector<TensorType> infer_resize(const InferContext& context) {
@@ -132,7 +131,7 @@ std::vector<TensorType> infer_resize(const InferContext& context) {
   const std::vector<int> axes = axes_of(context, images.rank());
   if (size.ranked() && size.dims().size() != axes.size())
     context.shape_error(
-        cat("size ", size, " needs one entry for each of the ", axes.size(), " resized axes of ", images));
+        cat("size must have one entry for each of the ", axes.size(), " resized axes of ", images, ", got ", size));
   Dims dims = images.dims();
   for (size_t i = 0; i < axes.size(); ++i) dims[axes[i]] = size.ranked() ? size.dims()[i] : -1;
   check_sizes(context, images, Shape(dims));
@@ -141,8 +140,8 @@ std::vector<TensorType> infer_resize(const InferContext& context) {
 
 void d_resize(GradientContext& g) {
   if ((g.operation.inputs.size() > 2 && g.needs(2)) || (g.operation.inputs.size() > 3 && g.needs(3)))
-    throw UnsupportedError(cat("[", g.operation.kind(), "] scale and offset of '", g.operation.name,
-                               "' have no derivative", g.operation.where()));
+    throw UnsupportedError(cat("[", g.operation.kind(), "] gradients with respect to scale and offset of '",
+                               g.operation.name, "' are not supported", g.operation.where()));
   std::vector<Tensor*> inputs{g.incoming(), Builder(g.graph()).shape_of(g.input(0))};
   inputs.insert(inputs.end(), g.operation.inputs.begin() + 2, g.operation.inputs.end());
   g.set(0, g.graph().add(cat(g.operation.kind(), "_gradient"), inputs, g.attributes()));
@@ -150,18 +149,19 @@ void d_resize(GradientContext& g) {
 
 std::vector<TensorType> infer_resize_gradient(const InferContext& context) {
   if (context.dtype(0) == DType::boolean)
-    context.dtype_error("takes numbers, the incoming gradient is bool: cast it to float32 first");
+    context.dtype_error("incoming gradient must be numeric, got bool: cast it to float32 first");
   check_mode(context, 0);
   const Shape& incoming = context.shape(0);
   const Shape images = shape_operand(context, 1);
   check_placement(context, images);
   if (images.ranked() && incoming.ranked()) {
     if (images.rank() != incoming.rank())
-      context.shape_error(cat("incoming gradient is ", incoming, ", resizing ", images, " keeps its rank"));
+      context.shape_error(cat("incoming gradient must have the rank of the images ", images, ", got ", incoming));
     Dims dims = images.dims();
     for (int axis : axes_of(context, images.rank())) dims[axis] = incoming[axis];
     if (!compatible(Shape(dims), incoming))
-      context.shape_error(cat("incoming gradient is ", incoming, ", resizing ", images, " makes ", Shape(dims)));
+      context.shape_error(
+          cat("incoming gradient must have shape ", Shape(dims), ", that of resizing ", images, ", got ", incoming));
     check_sizes(context, images, incoming);
   }
   return {{context.dtype(0), images}};

@@ -1,4 +1,5 @@
-// What resizing means for one axis: which place of the input an element of the result shows. For inference and kernels.
+// Semantics of resizing along one axis, shared by inference and kernels: which input position an element of the result
+// shows.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ namespace mpsgraph::ops {
 
 enum class Rounding : uint8_t { round_prefer_ceil, round_prefer_floor, ceil, floor, round_to_even, round_to_odd };
 std::optional<Rounding> rounding_from_name(std::string_view name);
-// A place as an index in [0, size); what lies outside is its nearest edge, NaN the first.
+// Rounds a position to an index in [0, size). Positions outside are clamped to the nearest edge; NaN becomes 0.
 int64_t rounded_index(double place, Rounding rounding, int64_t size);
 
-// How places of the result and the input belong together. A given scale and offset go from input to result.
+// How positions in the result map to positions in the input. A given scale and offset map from input to result.
 struct Placement {
   enum class Mode : uint8_t { top_left, centered, corners, given } mode = Mode::top_left;
   double scale = 1, offset = 0;
@@ -23,8 +24,8 @@ struct Placement {
 };
 Placement::Mode placement_mode(const Attributes& attributes);
 
-// The axes that a layout resizes (all without one); nothing when the layout is none of NHWC, NCHW, HWC, CHW, HW or has
-// another rank.
+// The axes that a layout resizes; all axes if it is empty. nullopt if the layout is not NHWC, NCHW, HWC, CHW, or HW, or
+// does not match the rank.
 std::optional<std::vector<int>> resized_axes(std::string_view layout, int rank);
 
 }  // namespace mpsgraph::ops

@@ -1,10 +1,11 @@
-// Family sample_grid: a source sampled at coordinates, and the gradients of that.
+// Family sample_grid: sampling a source at coordinates, and the gradients of sampling.
 //
-//   result[n, y, x, c] = source at (coordinates[n, y, x, 1], coordinates[n, y, x, 0]), between its elements
-// The first coordinate runs along the width. Of a size s, with align_corners the extreme coordinates are the centres of
-// the outer elements, 0 and s - 1 (or -1 and 1 when normalised); without it their outer edges, 0 and s. Relative
-// coordinates count from the element's own position in the result, and both are scaled to the source. The gradients are
-// kernels, and compositions of gathers, scatters and weights from which the derivatives of second order follow.
+//   result[n, y, x, c] = source at (coordinates[n, y, x, 1], coordinates[n, y, x, 0]), interpolated between elements
+// The first coordinate runs along the width. Along an axis of size s, with align_corners the extreme coordinates are
+// the centers of the outer elements, 0 and s - 1 (or -1 and 1 if normalized); without it they are the outer edges of
+// these elements, 0 and s. Relative coordinates are offsets from the element's own position in the result, and both are
+// scaled to the source. The gradients have kernels, and decompositions into gathers, scatters, and weights, from which
+// the second derivatives follow.
 #include "core/ops/sample_grid.h"
 
 #include <algorithm>
@@ -34,34 +35,34 @@ GridLayout grid_layout(const Attributes& attributes) {
 
 namespace {
 
-// Checks attributes and coordinates; gives the shape of sampling something like `source`.
+// Checks the attributes and coordinates, and returns the shape of sampling a tensor of shape `source`.
 Shape sampled(const InferContext& context, const Shape& source, size_t coordinates) {
   const Attributes& a = context.attributes;
   if (const std::string& layout = a.string("layout"); layout != "NHWC" && layout != "NCHW")
-    context.graph_error(cat("layout '", layout, "' must be NHWC or NCHW"));
+    context.graph_error(cat("layout must be NHWC or NCHW, got '", layout, "'"));
   const auto pad = pad_mode_from_name(a.string("padding_mode"));
   if (!pad || *pad == PadMode::periodic || *pad == PadMode::anti_periodic)
-    context.graph_error(cat("padding_mode '", a.string("padding_mode"), "' is not one of constant, zero, reflect, ",
-                            "symmetric, clamp_to_edge"));
+    context.graph_error(cat("padding_mode must be constant, zero, reflect, symmetric or clamp_to_edge, got '",
+                            a.string("padding_mode"), "'"));
   if (const std::string& mode = a.string("sampling_mode"); mode != "bilinear" && mode != "nearest")
-    context.graph_error(cat("sampling_mode '", mode, "' must be bilinear or nearest"));
+    context.graph_error(cat("sampling_mode must be bilinear or nearest, got '", mode, "'"));
   if (!rounding_from_name(a.string("nearest_rounding_mode")))
-    context.graph_error(cat("nearest_rounding_mode '", a.string("nearest_rounding_mode"), "' is not one of ",
-                            "round_prefer_ceil, round_prefer_floor, ceil, floor, round_to_even, round_to_odd"));
+    context.graph_error(cat("nearest_rounding_mode must be round_prefer_ceil, round_prefer_floor, ceil, floor, ",
+                            "round_to_even or round_to_odd, got '", a.string("nearest_rounding_mode"), "'"));
   context.require_float(0);
   context.require_rank(coordinates, 4);
   if (source.ranked() && source.rank() != 4)
-    context.shape_error(cat("the source must have four axes, ", a.string("layout"), ", came ", source));
+    context.shape_error(cat("source must have four axes, ", a.string("layout"), ", got ", source));
   const auto four = [](const Shape& shape) { return shape.ranked() ? shape : Shape{-1, -1, -1, -1}; };
   const Shape grid = four(context.shape(coordinates)), from = four(source);
   if (grid[3] != 2 && grid[3] != -1)
-    context.shape_error(cat("coordinates need two numbers in their last axis, came ", grid));
+    context.shape_error(cat("coordinates must have size 2 along the last axis (x, y), got ", grid));
   const GridLayout layout = grid_layout(a);
   if (from[0] >= 0 && grid[0] >= 0 && from[0] != grid[0])
-    context.shape_error(cat("the batch differs: source ", from, ", coordinates ", grid));
+    context.shape_error(cat("source and coordinates must have the same batch size, got ", from, " and ", grid));
   if ((from[layout.height] == 0 || from[layout.width] == 0) && grid[1] != 0 && grid[2] != 0 &&
       *pad != PadMode::constant)
-    context.shape_error(cat("source ", from, " has nothing to sample; use padding_mode constant"));
+    context.shape_error(cat("an empty source can only be sampled with padding_mode constant, got source ", from));
   Dims dims(4);
   dims[0] = std::max(from[0], grid[0]);
   dims[layout.height] = grid[1];
@@ -86,10 +87,11 @@ void d_sample_grid(GradientContext& g) {
 
 void require_incoming(const InferContext& context, const Shape& forward) {
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient is ", context.shape(0), ", sampling makes ", forward));
+    context.shape_error(
+        cat("incoming gradient must have the shape of the sampling result, ", forward, ", got ", context.shape(0)));
 }
 
-// (incoming, coordinates, source_shape)
+// Operands: incoming gradient, coordinates, source_shape.
 std::vector<TensorType> infer_sampled_source_gradient(const InferContext& context) {
   context.require_same_dtype(0, 2);
   const Shape source = shape_operand(context, 2);
@@ -97,21 +99,21 @@ std::vector<TensorType> infer_sampled_source_gradient(const InferContext& contex
   return {{context.dtype(0), source}};
 }
 
-// (incoming, source, coordinates)
+// Operands: incoming gradient, source, coordinates.
 std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
   context.require_same_dtype();
   require_incoming(context, sampled(context, context.shape(1), 2));
   return {context.type(2)};
 }
 
-// --- the composition
-// --------------------------------------------------------------------------------------------------
+// ---- the decomposition ----
 
-// Everything as NHWC. A tap is one of the elements around a place: its index along an axis, as float, and its weight.
+// Decomposition of grid sampling, with everything converted to NHWC. A tap is one of the elements next to a sampling
+// position: its index along an axis, as a float, and its weight.
 class GridComposition {
  public:
   struct Tap {
-    Tensor *index, *weight;  // [n, y, x]; a null weight is 1
+    Tensor *index, *weight;  // both [n, y, x]; a null weight means 1
   };
 
   GridComposition(Builder& b, const Attributes& attributes, const Shape& source, Tensor* coordinates)
@@ -123,7 +125,7 @@ class GridComposition {
       sizes_[k] = source.ranked() ? source[axis] : -1;
       const int64_t result = grid.ranked() ? grid[2 - k] : -1;
       if (sizes_[k] < 0 || (relative && result < 0))
-        throw UnsupportedError("[sample_grid] the sizes of the planes must be known here");
+        throw UnsupportedError("[sample_grid] the heights and widths must be static to compile this operation");
       map_[k] = grid_axis(attributes, sizes_[k], std::max<int64_t>(result, 1));
       taps_[k] = taps(k);
     }
@@ -132,7 +134,7 @@ class GridComposition {
   Tensor* to_nhwc(Tensor* x) { return layout_.channels == 1 ? b_.transpose(x, {0, 2, 3, 1}) : x; }
   Tensor* from_nhwc(Tensor* x) { return layout_.channels == 1 ? b_.transpose(x, {0, 3, 1, 2}) : x; }
 
-  // f(y tap, x tap) for each element around the places.
+  // Calls f(y tap, x tap) for each combination of taps.
   template <class F>
   void each(const F& f) {
     for (size_t i = 0; i < taps_[1].size(); ++i)
@@ -146,7 +148,7 @@ class GridComposition {
     Tensor* both = b_.graph().add("stack", {taps_[1][y].index, taps_[0][x].index}, {{"axis", int64_t{3}}});
     return b_.cast(both, DType::int32);
   }
-  // The elements of the source, the constant outside of it.
+  // The source elements that the taps select; the padding constant where they lie outside.
   Tensor* values(Tensor* source, size_t y, size_t x) {
     Tensor* inside = b_.graph().add("gather_nd", {source, indices(y, x)}, {{"batch_dimensions", int64_t{1}}});
     const bool constant = attributes_.string("padding_mode") == "constant" && attributes_.real("constant_value") != 0;
@@ -154,7 +156,7 @@ class GridComposition {
     Tensor* within = b_.binary("logical_and", contained(1, taps_[1][y].index), contained(0, taps_[0][x].index));
     return b_.select(channel(within), inside, b_.scalar_like(inside, attributes_.real("constant_value")));
   }
-  // [n, y, x] beside channels.
+  // Appends a channel axis to a tensor [n, y, x], so that it broadcasts over channels.
   Tensor* channel(Tensor* x) { return b_.graph().add("expand_dims", {x}, {{"axes", Ints{3}}}); }
   double gain(int k) const { return map_[k].gain; }
   const std::vector<Tap>& of(int k) const { return taps_[k]; }
@@ -191,10 +193,10 @@ class GridComposition {
       case Rounding::round_to_even: return b_.unary("rint", p);
       case Rounding::round_to_odd: break;
     }
-    return b_.add(b_.unary("rint", b_.sub(p, 1)), 1);  // an odd distance swaps even and odd
+    return b_.add(b_.unary("rint", b_.sub(p, 1)), 1);  // rounding x - 1 to even and adding 1 rounds x to odd
   }
 
-  // The index that the padding shows.
+  // The source index that the padding mode selects for an index outside the source.
   Tensor* wrapped(int k, Tensor* index) {
     const auto n = static_cast<double>(sizes_[k]);
     const auto clamped = [&](Tensor* x) {
@@ -224,7 +226,7 @@ class GridComposition {
   const GridLayout layout_;
   int64_t sizes_[2];
   GridAxis map_[2];
-  std::vector<Tap> taps_[2];  // along the width, along the height
+  std::vector<Tap> taps_[2];  // taps along the width and along the height
 };
 
 Tensor* sum(Builder& b, Tensor* total, Tensor* term) { return total ? b.add(total, term) : term; }
@@ -255,7 +257,8 @@ std::vector<Tensor*> decompose_source_gradient(Builder& b, const std::vector<Ten
   return {c.from_nhwc(total)};
 }
 
-// Of the weights (1 - f) and f of two neighbours, the derivative by the place is -1 and 1.
+// Gradient for the coordinates: the weights (1 - f) and f of two neighbors have the derivatives -1 and 1 with respect
+// to the position.
 std::vector<Tensor*> decompose_coordinate_gradient(Builder& b, const std::vector<Tensor*>& inputs,
                                                    const Attributes& attributes) {
   GridComposition c(b, attributes, inputs[1]->shape(), inputs[2]);

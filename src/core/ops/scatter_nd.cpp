@@ -1,13 +1,13 @@
-// Family scatter_nd: updates put into a tensor where indices say, in one of seven modes.
+// Family scatter_nd: combines updates into a tensor at given indices, in one of seven modes.
 //
 //   scatter             result[..., indices[i], ...] ∘= updates[..., i, ...]      at `axis`
 //   scatter_nd          result[b..., indices[b..., i..., 0], ..., r...] ∘= updates[b..., i..., r...]
 //   scatter_along_axis  result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...]      at `axis`
 //
-// with result = data first, and ∘ one of add, sub, mul, div, min, max, set. Updates of one place take effect in their
-// order; an index outside of the result drops its update, unless out_of_range says "clip" or "error". Each is the
-// counterpart of a gather, which its derivative uses: to data through what the updates leave of it, to the updates
-// through what became of their place.
+// where result starts as data, and ∘ is add, sub, mul, div, min, max, or set. Updates of the same element are applied
+// in order. An update with an out-of-range index is dropped, unless out_of_range is "clip" or "error". Each scatter is
+// the counterpart of a gather, which its derivative uses: the gradient for data covers what the updates left of it, and
+// the gradient for the updates gathers from the elements they wrote.
 #include <algorithm>
 
 #include "core/ops/indices.h"
@@ -22,20 +22,22 @@ namespace {
 
 constexpr std::string_view scatter_modes[] = {"add", "sub", "mul", "div", "min", "max", "set"};
 
-// (data, updates, indices), the updates shaped as `forward`.
+// Checks the operands data, updates, indices, where updates must have the shape `forward`, and returns the result type.
 std::vector<TensorType> result_of(const InferContext& context, const Shape& forward) {
   const std::string& mode = context.attributes.string("mode");
   if (std::find(std::begin(scatter_modes), std::end(scatter_modes), mode) == std::end(scatter_modes))
-    context.graph_error(cat("mode '", mode, "' is not one of add, sub, mul, div, min, max, set"));
+    context.graph_error(cat("mode must be add, sub, mul, div, min, max or set, got '", mode, "'"));
   context.require_same_dtype(0, 2);
   require_indices(context, 2);
   if (context.dtype(0) == DType::boolean && mode != "set")
-    context.dtype_error(cat("mode ", mode, " takes numbers, data is bool: cast it to int32 first, or use mode set"));
+    context.dtype_error(
+        cat("mode ", mode, " requires numeric data, got bool: cast it to int32 first, or use mode set"));
   if (is_complex(context.dtype(0)) && mode != "add" && mode != "sub" && mode != "set")
-    context.dtype_error(cat("mode ", mode, " is not defined for complex numbers, data is ", context.dtype(0)));
+    context.dtype_error(
+        cat("mode ", mode, " does not support complex data, got ", context.dtype(0), ": use mode add, sub or set"));
   if (!compatible(forward, context.shape(1)))
-    context.shape_error(cat("updates are ", context.shape(1), ", indices ", context.shape(2), " put ", forward,
-                            " into data ", context.shape(0)));
+    context.shape_error(cat("updates must have shape ", forward, " for indices ", context.shape(2), " into data ",
+                            context.shape(0), ", got ", context.shape(1)));
   check_out_of_range(context);
   return {context.type(0)};
 }
@@ -97,8 +99,8 @@ class Rule {
     if (g_.needs(1)) g_.set(1, subtracted ? b_.neg(gathered(g_.incoming())) : gathered(g_.incoming()));
   }
 
-  // An update's factor is data and all other updates of its place. Where one of them is zero, only that one has a
-  // derivative, and where several are, none.
+  // Mode mul: an update is multiplied by data and by all other updates of the same element. If one of these factors is
+  // zero, only that factor has a nonzero derivative; if several are zero, none has.
   void product() {
     if (g_.needs(0)) g_.set(0, b_.mul(g_.incoming(), scattered(b_.ones_like(data_), updates_, "mul")));
     if (!g_.needs(1)) return;
@@ -120,7 +122,7 @@ class Rule {
     }
   }
 
-  // Ties share equally.
+  // Modes min and max: tied candidates share the gradient equally.
   void extremum() {
     Tensor* result = g_.output();
     const DType dtype = data_->dtype();
@@ -132,7 +134,8 @@ class Rule {
     if (g_.needs(1)) g_.set(1, b_.select(update_wins, gathered(share), zero()));
   }
 
-  // The last update of a place wins: its number, from 1 on, is what stands there after setting numbers the same way.
+  // Mode set: the last update of an element wins. Scattering the numbers of the updates, counted from 1, in the same
+  // way shows which update that is.
   void replacement() {
     if (g_.needs(0)) g_.set(0, scattered(g_.incoming(), b_.zeros_like(updates_), "set"));
     if (!g_.needs(1)) return;

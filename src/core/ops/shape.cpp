@@ -1,8 +1,8 @@
-// Family shape: other shapes for the same elements, broadcasting, casts, and the shape itself as a tensor.
+// Family shape: reshaping, broadcasting, casts, and the shape itself as a tensor.
 //
 // Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A
-// shape operand is a list of integers; where its value is not known, result dimensions are -1 until the executable is
-// specialised.
+// shape operand is a list of integers; as long as its value is not known, result dimensions are -1 until the executable
+// is specialized.
 #include "core/ops/shape.h"
 
 #include <algorithm>
@@ -16,16 +16,17 @@ namespace mpsgraph::ops {
 
 Shape shape_operand(const InferContext& context, size_t input, bool wildcard) {
   if (!is_integer(context.dtype(input)))
-    context.dtype_error(
-        cat("a shape operand must be integers, came ", context.dtype(input), "; cast it to int64 first"));
+    context.dtype_error(cat("shape must be integers, got ", context.dtype(input), "; cast it to int64 first"));
   context.require_rank(input, 1);
   if (context.shape(input).ranked() && context.shape(input)[0] > max_rank)
-    context.shape_error(cat("rank ", context.shape(input)[0], " is above the limit of ", max_rank));
+    context.shape_error(
+        cat("shape must have at most ", max_rank, " dimensions, the maximum rank, got ", context.shape(input)[0]));
   if (const std::optional<Ints> value = context.constant(input)) {
     const auto wildcards = std::count(value->begin(), value->end(), -1);
     if (wildcards > (wildcard ? 1 : 0) || std::any_of(value->begin(), value->end(), [](int64_t d) { return d < -1; }))
-      context.shape_error(cat("shape ", to_string(*value), " has a negative dimension",
-                              wildcard ? "; one may be -1, to be computed" : ""));
+      context.shape_error(cat("shape must not have negative dimensions, ",
+                              wildcard ? "except that one may be -1, to be inferred, " : "", "got ",
+                              to_string(*value)));
     try {
       if (wildcards == 0) element_count(*value);
     } catch (const ShapeError& overflow) {
@@ -38,19 +39,21 @@ Shape shape_operand(const InferContext& context, size_t input, bool wildcard) {
 Shape stated_shape(const InferContext& context, size_t input, const Shape& implied) {
   const Shape stated = shape_operand(context, input);
   if (!compatible(stated, implied))
-    context.shape_error(cat("the shape operand says ", stated, ", the other operands make ", implied));
+    context.shape_error(
+        cat("the shape operand must agree with the other operands, which imply ", implied, ", got ", stated));
   return merge(stated, implied);
 }
 
 Dims dims_for(const InferContext& context, size_t input, std::string_view attribute) {
   const Ints& values = context.attributes.integers(attribute);
   if (values.size() > static_cast<size_t>(max_rank))
-    context.shape_error(cat(attribute, " has ", values.size(), " entries, above the limit of ", max_rank));
+    context.shape_error(
+        cat(attribute, " must have at most ", max_rank, " entries, the maximum rank, got ", values.size()));
   const int rank = static_cast<int>(values.size());
   const Shape& shape = context.shape(input);
   if (!shape.ranked()) return Dims(rank, -1);
   if (shape.rank() != rank)
-    context.shape_error(cat(attribute, " ", to_string(values), " needs one entry for each axis of ", shape));
+    context.shape_error(cat(attribute, " must have one entry for each axis of ", shape, ", got ", to_string(values)));
   return shape.dims();
 }
 
@@ -59,7 +62,7 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
   for (int64_t axis : axes) {
     const int wrapped = context.axis(axis, rank);
     if (std::find(result.begin(), result.end(), wrapped) != result.end())
-      context.shape_error(cat("axis ", axis, " stands twice in ", to_string(axes)));
+      context.shape_error(cat("axes must be distinct, got axis ", axis, " twice in ", to_string(axes)));
     result.push_back(wrapped);
   }
   return result;
@@ -67,7 +70,7 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 
 namespace {
 
-// The product of dimensions: -1 when it depends on an unknown one.
+// The product of dimensions; -1 if it depends on an unknown one.
 int64_t product(const Dims& dims, int begin, int end) {
   const Dims part(dims.begin() + begin, dims.begin() + end);
   if (std::find(part.begin(), part.end(), 0) != part.end()) return 0;
@@ -84,7 +87,8 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
   Dims dims = stated.dims();
   const int64_t elements = product(source.dims());
   const auto fail = [&](const std::string& detail) {
-    context.shape_error(cat(elements, " elements cannot become ", to_string(stated), detail, ": source ", source));
+    context.shape_error(
+        cat("cannot reshape ", elements, " elements to ", to_string(stated), detail, ": source ", source));
   };
   const auto wildcard = std::find(dims.begin(), dims.end(), -1);
   if (wildcard == dims.end()) {
@@ -92,14 +96,14 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
   } else if (elements >= 0) {
     *wildcard = 1;
     const int64_t others = product(dims);
-    if (others == 0) fail(", because -1 beside a 0 could be anything");
+    if (others == 0) fail(", because -1 is ambiguous next to a dimension of 0");
     if (elements % others != 0) fail("");
     *wildcard = elements / others;
   }
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// For every operation that keeps the elements in their order.
+// Derivative of every operation that keeps the elements in order.
 void d_reshape(GradientContext& g) { g.set(0, Builder(g.graph()).reshape_like(g.incoming(), g.input(0))); }
 
 std::vector<TensorType> infer_transpose(const InferContext& context) {
@@ -123,9 +127,10 @@ std::vector<TensorType> infer_expand_dims(const InferContext& context) {
   const Shape& source = context.shape(0);
   if (!source.ranked()) return {{context.dtype(0), {}}};
   if (source.rank() + axes.size() > static_cast<size_t>(max_rank))
-    context.shape_error(cat("rank ", source.rank() + axes.size(), " is above the limit of ", max_rank));
+    context.shape_error(
+        cat("the result would have rank ", source.rank() + axes.size(), ", but the maximum rank is ", max_rank));
   const int rank = source.rank() + static_cast<int>(axes.size());
-  Dims dims(rank, -2);  // -2: filled from the source below
+  Dims dims(rank, -2);  // -2: to be filled from the source below
   for (int axis : distinct_axes(context, axes, rank)) dims[axis] = 1;
   auto next = source.dims().begin();
   for (int64_t& dim : dims)
@@ -137,8 +142,8 @@ std::vector<TensorType> infer_expand_dims_unvalued(const InferContext& context) 
   const Shape &source = context.shape(0), &axes = context.shape(1);
   if (!source.ranked() || !axes.known()) return {{context.dtype(0), {}}};
   if (axes.elements() > max_rank - source.rank())
-    context.shape_error(cat(axes.elements(), " axes more than the ", source.rank(),
-                            " of the source are above the limit ", "of ", max_rank));
+    context.shape_error(cat("adding ", axes.elements(), " axes to a source of rank ", source.rank(),
+                            " would exceed the maximum rank, ", max_rank));
   return {{context.dtype(0), Dims(source.dims().size() + static_cast<size_t>(axes.elements()), -1)}};
 }
 
@@ -151,12 +156,13 @@ std::vector<TensorType> infer_squeeze_unvalued(const InferContext& context) {
 std::vector<TensorType> infer_squeeze(const InferContext& context) {
   const Ints& axes = context.attributes.integers("axes");
   const Shape& source = context.shape(0);
-  // Without axes all ones go, which unknown dimensions might be.
+  // Without axes, all axes of size 1 are removed; a dynamic dimension might be one of them, so the rank is unknown.
   if (!source.ranked() || (axes.empty() && !source.known())) return {{context.dtype(0), {}}};
   std::vector<bool> dropped(source.rank());
   for (int axis : distinct_axes(context, axes, source.rank())) {
     if (source[axis] > 1 || source[axis] == 0)
-      context.shape_error(cat("axis ", axis, " has ", source[axis], " elements, expected 1: source ", source));
+      context.shape_error(
+          cat("only axes of size 1 can be squeezed, got axis ", axis, " of size ", source[axis], ": source ", source));
     dropped[axis] = true;
   }
   Dims dims;
@@ -183,8 +189,10 @@ std::vector<TensorType> infer_broadcast_to(const InferContext& context) {
   const Shape& source = context.shape(0);
   const std::optional<Shape> both = broadcast(source, target);
   const bool grows = both && both->ranked() && target.ranked() && !compatible(*both, target);
-  if (!both || grows) context.shape_error(cat("source ", source, " cannot be broadcast to ", target));
-  // A source dimension above 1 is the result's, whatever the operand says at run time.
+  if (!both || grows)
+    context.shape_error(cat("source ", source, " cannot be broadcast to ", target,
+                            ": its dimensions, aligned from the last, must be 1 or equal"));
+  // A source dimension above 1 is also that of the result, whatever value the shape operand takes at run time.
   return {{context.dtype(0), target.ranked() && both->ranked() ? merge(target, *both) : target}};
 }
 
@@ -197,7 +205,7 @@ std::vector<TensorType> infer_broadcast_gradient(const InferContext& context) {
   const std::optional<Shape> both = broadcast(stated, context.shape(0));
   const bool grows = both && both->ranked() && context.shape(0).ranked() && !compatible(*both, context.shape(0));
   if (!both || grows)
-    context.shape_error(cat("an incoming gradient ", context.shape(0), " cannot come from broadcasting ", stated));
+    context.shape_error(cat("incoming gradient ", context.shape(0), " cannot be the result of broadcasting ", stated));
   return {{context.dtype(0), stated}};
 }
 
@@ -211,7 +219,8 @@ std::vector<Tensor*> decompose_broadcast_gradient(Builder& builder, const std::v
   const InferContext context(definition_of("broadcast_gradient"), inputs, attributes, no_blocks, "");
   const Shape target = shape_operand(context, 1), from = context.shape(0);
   if (!target.known() || !from.known())
-    throw UnsupportedError(cat("[broadcast_gradient] shapes must be known here, came ", from, " to ", target));
+    throw UnsupportedError(
+        cat("[broadcast_gradient] shapes must be static to compile this gradient, got ", from, " to ", target));
   Ints axes;
   const int leading = from.rank() - target.rank();
   for (int axis = 0; axis < from.rank(); ++axis)
@@ -230,8 +239,8 @@ std::vector<TensorType> infer_cast(const InferContext& context) {
   return {{context.attributes.dtype("dtype"), context.shape(0)}};
 }
 
-// Integers have no derivative on either side. To complex: the gradient's real part; from complex: a gradient without an
-// imaginary part; casts do both.
+// Derivative of cast. Integers have none on either side. For a cast to complex, the gradient is the real part of the
+// incoming gradient; for a cast from complex, it has a zero imaginary part. A cast of the incoming gradient does both.
 void d_cast(GradientContext& g) {
   if (is_inexact(g.input(0)->dtype()) && is_inexact(g.output()->dtype()))
     g.set(0, Builder(g.graph()).cast(g.incoming(), g.input(0)->dtype()));

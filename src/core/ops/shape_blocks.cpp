@@ -1,11 +1,13 @@
-// Family shape, fourth part: blocks of space moved into another axis and back, reversal, coordinates, bits as they are.
+// Family shape, fourth part: moving blocks of space into another axis and back, reversal, coordinates, and bit casts.
 //
-// space_to_batch cuts each spatial axis into blocks and lays the places within a block along the batch axis, before
-// what was there (block-major), or behind it with use_pixel_shuffle_order: with x of (n, h, w), blocks of (p, q),
+// space_to_batch splits each spatial axis into blocks and moves the positions within a block to the batch axis: in
+// front of the batch (block-major), or behind it with use_pixel_shuffle_order. For x of shape (n, h, w) and blocks of
+// (p, q):
 //
 //   result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]           or result[(b * p + i) * q + j, y, x]
 //
-// The two-dimensional forms are these with depth for batch. All moves are reshapes around one transposition.
+// The two-dimensional forms are the same with depth in place of batch. All of these moves are reshapes around one
+// transpose.
 #include <algorithm>
 
 #include "core/ops/indices.h"
@@ -22,14 +24,14 @@ struct Blocks {
   int batch;
   Ints sizes;
   bool pixel_shuffle;
-  int64_t volume = 1;  // elements of a block
+  int64_t volume = 1;  // elements per block
 };
 
-// -1 times anything is not known.
+// Product of a dimension and a factor; -1 if the dimension is unknown.
 int64_t times(const InferContext& context, int64_t dim, int64_t factor) {
   int64_t result = -1;
   if (dim >= 0 && __builtin_mul_overflow(dim, factor, &result))
-    context.shape_error(cat("an axis of ", dim, " elements times ", factor, " is too long"));
+    context.shape_error(cat("an axis would become too long: ", dim, " * ", factor, " elements overflow int64"));
   return result;
 }
 
@@ -42,11 +44,12 @@ Blocks checked_blocks(const InferContext& context, const Ints& spatial, int64_t 
                 std::move(sizes),
                 context.attributes.boolean("use_pixel_shuffle_order")};
   if (blocks.sizes.size() != blocks.spatial.size())
-    context.shape_error(cat("block_dimensions ", to_string(blocks.sizes),
-                            " need one entry for each of the spatial axes ", to_string(spatial)));
+    context.shape_error(cat("block_dimensions must have one entry for each of the spatial axes ", to_string(spatial),
+                            ", got ", to_string(blocks.sizes)));
   for (int64_t size : blocks.sizes) {
     if (size < 1 || __builtin_mul_overflow(blocks.volume, size, &blocks.volume) || blocks.volume > int64_t{1} << 31)
-      context.shape_error(cat("block dimensions must be from 1 to 2^31 together, came ", to_string(blocks.sizes)));
+      context.shape_error(
+          cat("block_dimensions must be at least 1, and their product at most 2^31, got ", to_string(blocks.sizes)));
   }
   return blocks;
 }
@@ -69,8 +72,8 @@ std::vector<TensorType> infer_to_blocks(const InferContext& context) {
   for (size_t i = 0; i < blocks.spatial.size(); ++i) {
     int64_t& size = dims[blocks.spatial[i]];
     if (size >= 0 && size % blocks.sizes[i] != 0)
-      context.shape_error(cat("axis ", blocks.spatial[i], " of source ", source, " is not divisible into blocks of ",
-                              blocks.sizes[i], "; pad it first"));
+      context.shape_error(cat("axis ", blocks.spatial[i], " of source ", source,
+                              " must be divisible by the block size ", blocks.sizes[i], "; pad it first"));
     if (size >= 0) size /= blocks.sizes[i];
   }
   dims[blocks.batch] = times(context, dims[blocks.batch], blocks.volume);
@@ -84,8 +87,8 @@ std::vector<TensorType> infer_from_blocks(const InferContext& context) {
   Dims dims = source.dims();
   int64_t& batch = dims[blocks.batch];
   if (batch >= 0 && batch % blocks.volume != 0)
-    context.shape_error(cat("axis ", blocks.batch, " of source ", source, " is not divisible by the ", blocks.volume,
-                            " elements of a block"));
+    context.shape_error(cat("axis ", blocks.batch, " of source ", source,
+                            " must be divisible by the number of elements of a block, ", blocks.volume));
   if (batch >= 0) batch /= blocks.volume;
   for (size_t i = 0; i < blocks.spatial.size(); ++i) {
     int64_t& size = dims[blocks.spatial[i]];
@@ -94,14 +97,14 @@ std::vector<TensorType> infer_from_blocks(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// The rank stays.
+// Without known attributes, only the rank is inferred: it does not change.
 std::vector<TensorType> infer_blocks_unvalued(const InferContext& context) {
   const Shape& source = context.shape(0);
   return {{context.dtype(0), source.ranked() ? Shape(Dims(source.dims().size(), -1)) : Shape()}};
 }
 
-// The axes of the tensor in blocks: each spatial axis as (blocks, place in the block), the batch as it is; and the
-// permutation that moves the places to the batch.
+// The dimensions of a tensor seen in blocks, where each spatial axis becomes (blocks, position within the block) and
+// the batch axis stays, and the permutation that moves the positions to the batch.
 struct BlockView {
   Dims dims;
   Ints to_batch;
@@ -133,7 +136,8 @@ std::vector<Tensor*> decompose_blocks(Builder& builder, const std::vector<Tensor
   const InferContext context(definition_of(to_batch ? "space_to_batch" : "batch_to_space"), inputs, attributes,
                              no_blocks, "");
   const Shape source = context.shape(0);
-  if (!source.known()) context.shape_error(cat("the shape must be known here, came ", source));
+  if (!source.known())
+    context.shape_error(cat("the source's shape must be static to compile this operation, got ", source));
   const Shape result = (to_batch ? infer_to_blocks : infer_from_blocks)(context)[0].shape;
   const BlockView view(blocks_of(context, source.rank()), (to_batch ? source : result).dims());
   const auto rank = static_cast<int64_t>(view.dims.size());
@@ -147,7 +151,7 @@ std::vector<Tensor*> decompose_blocks(Builder& builder, const std::vector<Tensor
   return {builder.reshape(builder.transpose(seen, to_batch ? view.to_batch : from_batch), result.dims())};
 }
 
-// One moves there, the other back.
+// Derivative of an operation by its inverse: one moves the elements there, the other back.
 Gradient inverse(std::string_view kind) {
   return [kind](GradientContext& g) { g.set(0, g.add_alike(kind, {g.incoming()}, g.attributes())); };
 }
@@ -162,7 +166,7 @@ std::vector<TensorType> infer_reverse_unvalued(const InferContext& context) { re
 std::vector<Tensor*> decompose_reverse(Builder& builder, const std::vector<Tensor*>& inputs,
                                        const Attributes& attributes) {
   const Shape& source = inputs[0]->shape();
-  if (!source.ranked()) throw UnsupportedError("[reverse] the rank must be known here");
+  if (!source.ranked()) throw UnsupportedError("[reverse] the source's rank must be known to compile this operation");
   const int rank = source.rank();
   const int64_t every = (int64_t{1} << rank) - 1;
   Ints nothing(rank, 0), strides(rank, attributes.boolean("all_axes") ? -1 : 1);
@@ -172,25 +176,27 @@ std::vector<Tensor*> decompose_reverse(Builder& builder, const std::vector<Tenso
       {{"starts", nothing}, {"ends", nothing}, {"strides", strides}, {"start_mask", every}, {"end_mask", every}})};
 }
 
-// An element's bytes are the last axis of what it is made of.
+// Inference of reinterpret_cast. Between dtypes of different sizes, the last axis changes its length so that the bytes
+// stay the same.
 std::vector<TensorType> infer_reinterpret_cast(const InferContext& context) {
   const DType to = context.attributes.dtype("dtype");
   const auto from_bytes = static_cast<int64_t>(size_of(context.dtype(0))), to_bytes = static_cast<int64_t>(size_of(to));
   const Shape& source = context.shape(0);
   if (!source.ranked() || from_bytes == to_bytes) return {{to, source}};
   if (source.rank() == 0)
-    context.shape_error(cat("a scalar of ", context.dtype(0), " cannot become ", to, ", which is of another size"));
+    context.shape_error(
+        cat("a scalar can only be reinterpreted as a dtype of the same size, got ", context.dtype(0), " to ", to));
   Dims dims = source.dims();
   if (dims.back() >= 0 && dims.back() * from_bytes % to_bytes != 0)
-    context.shape_error(cat("the last axis of ", source, " does not hold a whole number of ", to));
+    context.shape_error(cat("the last axis of source ", source, " must hold a whole number of ", to, " elements"));
   if (dims.back() >= 0) dims.back() = dims.back() * from_bytes / to_bytes;
   return {{to, Shape(dims)}};
 }
 
 void d_reinterpret_cast(GradientContext& g) {
   if (g.input(0)->dtype() != g.output()->dtype())
-    throw UnsupportedError(cat("[reinterpret_cast] the bits of ", g.input(0)->dtype(), " seen as ", g.output()->dtype(),
-                               " have no derivative", g.operation.where()));
+    throw UnsupportedError(cat("[reinterpret_cast] reinterpreting ", g.input(0)->dtype(), " as ", g.output()->dtype(),
+                               " is not differentiable: use cast to convert values", g.operation.where()));
   g.set(0, g.incoming());
 }
 

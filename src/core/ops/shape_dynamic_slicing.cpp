@@ -1,11 +1,12 @@
-// Family shape, fourth part: slices whose sizes are known and whose starts are data.
+// Family shape, fourth part: slices with known sizes whose starts are data.
 //
 //   dynamic_slice(x, starts) {sizes=[n, m]}          x[a : a + n, b : b + m] where starts = [a, b]
-//   dynamic_slice_update_data(data, update, starts)  data with `update` in that place; sizes, when given, are its own
+//   dynamic_slice_update_data(data, update, starts)  data with that part replaced by `update`; sizes, if given, are its
+//   sizes
 //
-// Starts decide no shape, so they are read when a kernel runs and nothing is compiled for their values. Negative ones
-// count from the end. All that is read or written must lie inside: other than the ends of a slice, nothing is clamped.
-// Made by slice, slice_gradient and slice_update_data where they are given sizes.
+// Starts do not affect any shape, so kernels read them at run time, and nothing is recompiled for new values. Negative
+// starts count from the end. Everything that is read or written must lie inside: unlike the ends of a slice, nothing is
+// clamped. slice, slice_gradient, and slice_update_data create these operations when they are given sizes.
 #include <algorithm>
 #include <cstdlib>
 
@@ -28,7 +29,7 @@ Ints window_strides(const Attributes& attributes, size_t rank) {
   return strides.empty() ? Ints(rank, 1) : strides;
 }
 
-// What slice_range says, with operations.
+// The same computation as slice_range, expressed with graph operations.
 SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends, const Ints& strides,
                          const Attributes& masks) {
   const size_t rank = strides.size();
@@ -42,7 +43,7 @@ SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends
   };
   Tensor *n = b.cast(sizes, DType::int64), *zero = b.ints({0});
   Tensor* forward = b.cast(each([&](size_t axis) { return int64_t{strides[axis] > 0}; }), DType::boolean);
-  // Backwards, the last position is before the first element.
+  // When slicing backward, the position after the last is -1.
   Tensor* low = each([&](size_t axis) { return strides[axis] > 0 ? 0 : -1; });
   Tensor* high = b.add(n, low);
   const auto from_front = [&](Tensor* given) {
@@ -63,23 +64,23 @@ SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends
 
 namespace {
 
-constexpr int64_t max_extent = int64_t{1} << 31;  // of sizes and strides: their products must not overflow
+constexpr int64_t max_extent = int64_t{1} << 31;  // limit for sizes and strides, so that their products do not overflow
 
-// Checks windows of these sizes, as far as they are known, in a source of these dimensions.
+// Checks that windows of these sizes, as far as they are known, fit into a source of these dimensions.
 void check_windows(const InferContext& context, const Dims& source, const Dims& sizes, size_t starts_operand) {
   const TensorType& starts = context.type(starts_operand);
   const auto rank = static_cast<int64_t>(source.size());
-  // What people call it: dynamic_ is ours.
+  // Users know these operations without the internal prefix dynamic_.
   const std::string front = cat("[", context.definition.name.substr(std::string_view("dynamic_").size()), "] ");
   if (!is_integer(starts.dtype) || starts.dtype == DType::uint64)
-    context.dtype_error(cat("starts must be integers that int64 holds, came ", starts, "; cast them to int64 first"));
+    context.dtype_error(cat("starts must be integers that fit in int64, got ", starts, "; cast them to int64 first"));
   if (!compatible(starts.shape, Shape{rank}))
-    context.shape_error(cat("starts must be a list with an entry for each of the ", rank, " axes, came ", starts));
+    context.shape_error(cat("starts must be a list with one entry for each of the ", rank, " axes, got ", starts));
   const Ints strides = window_strides(context.attributes, source.size());
   const auto wrong = [](int64_t stride) { return stride == 0 || stride > max_extent || stride < -max_extent; };
   if (strides.size() != source.size() || std::any_of(strides.begin(), strides.end(), wrong))
-    context.shape_error(cat("strides ", to_string(strides), " need one entry for each axis of ", to_string(source),
-                            ", other than 0 and within 2^31"));
+    context.shape_error(cat("strides must have one nonzero entry, at most 2^31 in magnitude, for each axis of ",
+                            to_string(source), ", got ", to_string(strides)));
   const std::optional<KnownValues> known = known_values(context.inputs[starts_operand]);
   for (size_t axis = 0; axis < source.size(); ++axis) {
     const int64_t n = source[axis], size = sizes[axis];
@@ -87,13 +88,13 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
     const int64_t span = (size - 1) * std::abs(strides[axis]) + 1;
     if (span > n) {
       const std::string steps = strides[axis] == 1 ? "" : cat(", ", strides[axis], " apart,");
-      throw ShapeError(cat(front, size, " elements", steps, " of axis ", axis, " do not lie inside ", to_string(source),
-                           context.where));
+      throw ShapeError(cat(front, "sizes must fit into the source, got ", size, " elements", steps, " along axis ",
+                           axis, " of ", to_string(source), context.where));
     }
     if (!known || axis >= known->size() || !(*known)[axis]) continue;
     if (!window_start(*(*known)[axis], size, strides[axis], n))
-      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis, ": ", size,
-                                " elements from there on do not lie inside ", to_string(source), context.where));
+      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis, " is out of range: ", size,
+                                " elements from there extend beyond ", to_string(source), context.where));
   }
 }
 
@@ -101,7 +102,8 @@ std::vector<TensorType> infer_dynamic_slice(const InferContext& context) {
   const Ints& sizes = context.attributes.integers("sizes");
   const Dims source = dims_for(context, 0, "sizes");
   for (int64_t size : sizes)
-    if (size < 0 || size > max_extent) context.shape_error(cat("sizes ", to_string(sizes), " must be from 0 to 2^31"));
+    if (size < 0 || size > max_extent)
+      context.shape_error(cat("sizes must be between 0 and 2^31, got ", to_string(sizes)));
   check_windows(context, source, sizes, 1);
   return {{context.dtype(0), Shape(sizes)}};
 }
@@ -116,9 +118,11 @@ std::vector<TensorType> infer_dynamic_slice_update_data(const InferContext& cont
   const Shape &data = context.shape(0), &update = context.shape(1);
   const Ints& sizes = context.attributes.integers("sizes");
   if (!sizes.empty() && !compatible(update, Shape(sizes)))
-    context.shape_error(cat("update is ", update, ", the slice of data ", data, " is ", to_string(sizes)));
+    context.shape_error(
+        cat("update must have shape ", to_string(sizes), ", that of the slice of data ", data, ", got ", update));
   if (data.ranked() && update.ranked()) {
-    if (data.rank() != update.rank()) context.shape_error(cat("update ", update, " must have the rank of data ", data));
+    if (data.rank() != update.rank())
+      context.shape_error(cat("update must have the rank of data ", data, ", got ", update));
     check_windows(context, data.dims(), update.dims(), 2);
   }
   return {context.type(0)};

@@ -1,7 +1,8 @@
 // Family shape, third part: pad and tile, with their gradients.
 //
-// Both repeat elements of their input (padding with a constant aside), so they are linear: the gradient sums what went
-// to copies of one element, with its sign, and the gradient of that is the padding, with zeros, or the tiling again.
+// Both repeat elements of their input (except for constant padding), so they are linear. Their gradient sums the
+// incoming gradients of all copies of an element, with their signs; the gradient of that is padding (with zeros) or
+// tiling again.
 #include <algorithm>
 
 #include "core/exact_numbers.h"
@@ -44,42 +45,43 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size) {
 
 namespace {
 
-// Above this, doubled sizes and sums would overflow.
+// Limit that keeps doubled sizes and sums from overflowing.
 constexpr int64_t limit = int64_t{1} << 60;
 
-// The shape of something with these dimensions after padding.
+// The shape that these dimensions have after padding.
 Shape padded(const InferContext& context, Dims dims) {
   const Ints& left = context.attributes.integers("left");
   const Ints& right = context.attributes.integers("right");
   const std::string& name = context.attributes.string("mode");
   const std::optional<PadMode> mode = pad_mode_from_name(name);
   if (!mode)
-    context.graph_error(cat("mode '", name, "' is not one of constant, reflect, symmetric, clamp_to_edge, zero, ",
-                            "periodic, anti_periodic"));
+    context.graph_error(cat("mode must be constant, reflect, symmetric, clamp_to_edge, zero, periodic or ",
+                            "anti_periodic, got '", name, "'"));
   if (mode == PadMode::anti_periodic && !is_signed(context.dtype(0)))
-    context.dtype_error(cat("anti_periodic needs a signed dtype, came ", context.dtype(0), "; cast it first"));
+    context.dtype_error(cat("mode anti_periodic requires a signed dtype, got ", context.dtype(0), "; cast it first"));
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const int64_t before = left[axis], after = right[axis];
     if (before < 0 || after < 0 || before > limit || after > limit)
-      context.shape_error(
-          cat("padding of axis ", axis, " is ", before, " and ", after, ", must be from 0 to 2^60; use slice to crop"));
-    if (dims[axis] > limit) context.shape_error(cat("axis ", axis, " is longer than 2^60: ", to_string(dims)));
+      context.shape_error(cat("padding must be between 0 and 2^60, got ", before, " and ", after, " for axis ", axis,
+                              "; use slice to crop"));
+    if (dims[axis] > limit)
+      context.shape_error(cat("axes must not be longer than 2^60, got axis ", axis, " of ", to_string(dims)));
     if (dims[axis] == 0 && mode != PadMode::constant && (before > 0 || after > 0))
-      context.shape_error(
-          cat("axis ", axis, " is empty and has nothing to repeat, with mode '", name, "'; use constant"));
+      context.shape_error(cat("an empty axis can only be padded with mode constant, because mode '", name,
+                              "' has nothing to repeat, got axis ", axis, " of ", to_string(dims)));
     if (dims[axis] >= 0) dims[axis] += before + after;
   }
   return Shape(dims);
 }
 
-// left and right must have as many entries as the operand has axes.
+// Checks that left and right have one entry per axis of the operand, and returns its dimensions.
 Dims pad_dims(const InferContext& context, const Shape& shape) {
   const Ints& left = context.attributes.integers("left");
   const Ints& right = context.attributes.integers("right");
   if (left.size() != right.size() || left.size() > static_cast<size_t>(max_rank) ||
       (shape.ranked() && left.size() != shape.dims().size()))
-    context.shape_error(
-        cat("left ", to_string(left), " and right ", to_string(right), " need one entry for each axis of ", shape));
+    context.shape_error(cat("left and right must have one entry for each axis of ", shape, ", got ", to_string(left),
+                            " and ", to_string(right)));
   return shape.ranked() ? shape.dims() : Dims(left.size(), -1);
 }
 
@@ -94,18 +96,19 @@ void d_pad(GradientContext& g) {
   g.set(0, g.graph().add("pad_gradient", {g.incoming(), Builder(g.graph()).shape_of(g.input(0))}, attributes));
 }
 
-// The shape that the operand states for the input of the forward operation, when the forward operation makes
-// `incoming` from it.
+// Checks that the incoming gradient has the shape `forward`, that of the forward operation's result for an input of
+// shape `source`, and returns `source`.
 Shape forward_input(const InferContext& context, const Shape& source, const Shape& forward) {
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient is ", context.shape(0), ", ", source, " becomes ", forward));
+    context.shape_error(cat("incoming gradient must have shape ", forward, ", that of the forward result for source ",
+                            source, ", got ", context.shape(0)));
   return source;
 }
 
-// Gradients of several copies are summed, and bools have no sum.
+// Gradients of several copies are summed, which is not defined for bool.
 void require_sums(const InferContext& context) {
   if (context.dtype(0) == DType::boolean)
-    context.dtype_error("takes numbers, the incoming gradient is bool: cast it to float32 first");
+    context.dtype_error("incoming gradient must be numeric, got bool: cast it to float32 first");
 }
 
 std::vector<TensorType> infer_pad_gradient(const InferContext& context) {
@@ -121,11 +124,12 @@ void d_pad_gradient(GradientContext& g) {
 Shape tiled(const InferContext& context, Dims dims) {
   const Ints& multiplier = context.attributes.integers("multiplier");
   for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (multiplier[axis] < 0) context.shape_error(cat("multiplier ", to_string(multiplier), " has a negative entry"));
+    if (multiplier[axis] < 0)
+      context.shape_error(cat("multiplier must not have negative entries, got ", to_string(multiplier)));
     int64_t size = -1;
     if (dims[axis] >= 0 && (__builtin_mul_overflow(dims[axis], multiplier[axis], &size) || size > limit))
-      context.shape_error(
-          cat("axis ", axis, " becomes longer than 2^60: ", to_string(dims), " times ", to_string(multiplier)));
+      context.shape_error(cat("the result's axes must not be longer than 2^60, got axis ", axis, " of ",
+                              to_string(dims), " times ", to_string(multiplier)));
     dims[axis] = multiplier[axis] == 0 ? 0 : size;
   }
   return Shape(dims);
@@ -142,7 +146,7 @@ void d_tile(GradientContext& g) {
 
 std::vector<TensorType> infer_tile_gradient(const InferContext& context) {
   require_sums(context);
-  dims_for(context, 0, "multiplier");  // checks that the rank fits
+  dims_for(context, 0, "multiplier");  // checks that the ranks match
   const size_t rank = context.attributes.integers("multiplier").size();
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
   return {{context.dtype(0), forward_input(context, source, tiled(context, source.dims()))}};
@@ -152,14 +156,16 @@ void d_tile_gradient(GradientContext& g) {
   if (g.needs(0)) g.set(0, g.graph().add("tile", {g.incoming()}, g.attributes()));
 }
 
-// Axis by axis: (before, m * n, after) is summed as (before, m, n, after).
+// Decomposes the gradient of tile axis by axis: (before, m * n, after) is reshaped to (before, m, n, after) and summed
+// over m.
 std::vector<Tensor*> decompose_tile_gradient(Builder& builder, const std::vector<Tensor*>& inputs,
                                              const Attributes& attributes) {
   const std::vector<std::unique_ptr<Block>> no_blocks;
   const InferContext context(definition_of("tile_gradient"), inputs, attributes, no_blocks, "");
   const Shape source = shape_operand(context, 1);
   if (!source.known() || !context.shape(0).known())
-    throw UnsupportedError(cat("[tile_gradient] shapes must be known here, came ", context.shape(0), " to ", source));
+    throw UnsupportedError(
+        cat("[tile_gradient] shapes must be static to compile this gradient, got ", context.shape(0), " to ", source));
   const Ints& multiplier = attributes.integers("multiplier");
   Tensor* sum = inputs[0];
   Dims dims = context.shape(0).dims();

@@ -1,7 +1,8 @@
-// Family shape, second part: slice and its update, concat, split and stack.
+// Family shape, second part: slice and its update, concat, split, and stack.
 //
-// Slices follow TensorFlow's strided slices, and Python's where those agree: negative starts and ends count from the
-// end, what lies outside is clamped, a mask bit means "from the very start" or "to the very end" of its axis.
+// Slices follow TensorFlow's strided slices, and Python's where the two agree: negative starts and ends count from the
+// end, out-of-range starts and ends are clamped, and a mask bit means "from the very start" or "to the very end" of its
+// axis.
 #include <algorithm>
 #include <bitset>
 
@@ -23,7 +24,7 @@ std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, in
     if (index < 0 || index >= size) return std::nullopt;
     return SliceRange{index, 1, 1, true};
   }
-  // Backwards, the last position is before the first element.
+  // When slicing backward, the position after the last is -1.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   const int64_t first = masked("start_mask") ? (stride > 0 ? low : high) : std::clamp(from_end(start), low, high);
   const int64_t last = masked("end_mask") ? (stride > 0 ? high : low) : std::clamp(from_end(end), low, high);
@@ -36,25 +37,28 @@ namespace {
 
 constexpr int64_t slice_limit = int64_t{1} << 62;
 
-// The shape of a slice of something with these dimensions.
+// The shape of a slice of a tensor with these dimensions.
 Shape sliced(const InferContext& context, const Dims& dims) {
   const int rank = static_cast<int>(dims.size());
   for (std::string_view key : {"starts", "ends", "strides"}) {
     const Ints& values = context.attributes.integers(key);
     if (values.size() != dims.size())
-      context.shape_error(cat(key, " ", to_string(values), " needs one entry for each axis of ", to_string(dims)));
+      context.shape_error(
+          cat(key, " must have one entry for each axis of ", to_string(dims), ", got ", to_string(values)));
     for (int64_t v : values)
-      if (v >= slice_limit || v <= -slice_limit) context.shape_error(cat(key, " must be within 2^62, came ", v));
+      if (v >= slice_limit || v <= -slice_limit)
+        context.shape_error(cat(key, " must be less than 2^62 in magnitude, got ", v));
   }
   for (std::string_view key : {"start_mask", "end_mask", "squeeze_mask"}) {
     const int64_t mask = context.attributes.integer(key);
     if (mask < 0 || mask >> rank != 0)
-      context.shape_error(cat(key, " ", mask, " has bits beyond the ", rank, " axes of ", to_string(dims)));
+      context.shape_error(
+          cat(key, " must only have bits for the ", rank, " axes of ", to_string(dims), ", got ", mask));
   }
   Dims result;
   for (int axis = 0; axis < rank; ++axis) {
     if (context.attributes.integers("strides")[axis] == 0)
-      context.shape_error(cat("the stride of axis ", axis, " is 0"));
+      context.shape_error(cat("strides must not be 0, got 0 for axis ", axis));
     const bool squeezed = context.attributes.integer("squeeze_mask") >> axis & 1;
     if (dims[axis] < 0) {
       if (!squeezed) result.push_back(-1);
@@ -62,7 +66,7 @@ Shape sliced(const InferContext& context, const Dims& dims) {
     }
     const std::optional<SliceRange> range = slice_range(context.attributes, axis, dims[axis]);
     if (!range)
-      context.shape_error(cat("index ", context.attributes.integers("starts")[axis], " lies outside axis ", axis,
+      context.shape_error(cat("index ", context.attributes.integers("starts")[axis], " is out of range for axis ", axis,
                               " of ", to_string(dims)));
     if (!range->squeezed) result.push_back(range->count);
   }
@@ -73,7 +77,7 @@ std::vector<TensorType> infer_slice(const InferContext& context) {
   return {{context.dtype(0), sliced(context, dims_for(context, 0, "starts"))}};
 }
 
-// Where the ranges come as tensors, the rank is known at most.
+// If starts and ends are tensors without known values, only the rank can be inferred.
 std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
   const Shape& source = context.shape(0);
   if (!source.ranked()) return {{context.dtype(0), {}}};
@@ -81,8 +85,8 @@ std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
   return {{context.dtype(0), Dims(std::max<size_t>(source.dims().size(), squeezed) - squeezed, -1)}};
 }
 
-// Where starts and ends are tensors, what came back goes where they say, whatever they are: the slice itself has been
-// given its size by then.
+// Derivative of a slice whose starts and ends are tensors: scatters the incoming gradient to the positions the slice
+// read, whatever they are at run time, since the slice's size is already known by then.
 bool d_slice_of_tensors(GradientContext& g) {
   if (g.operation.inputs.size() == 1 || !g.input(0)->shape().ranked()) return false;
   const std::optional<Ints> strides = constant_value(g.input(3));
@@ -105,13 +109,15 @@ void d_slice(GradientContext& g) {
   g.set(0, g.add_alike("slice_gradient", {g.incoming(), shape}, g.attributes()));
 }
 
-// (incoming, input_shape): zeros of the input's shape with `incoming` where the slice read.
+// Operands: incoming gradient, input_shape. The result has the input's shape, with `incoming` where the slice read and
+// zeros elsewhere.
 std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
   const size_t rank = std::min<size_t>(context.attributes.integers("starts").size(), max_rank);
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
   const Shape forward = sliced(context, source.dims());
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient is ", context.shape(0), ", the slice of ", source, " is ", forward));
+    context.shape_error(cat("incoming gradient must have shape ", forward, ", that of the slice of ", source, ", got ",
+                            context.shape(0)));
   return {{context.dtype(0), source}};
 }
 
@@ -123,12 +129,13 @@ void d_slice_gradient(GradientContext& g) {
   if (g.needs(0)) g.set(0, g.add_alike("slice", {g.incoming()}, g.attributes()));
 }
 
-// (data, update): data with `update` in the place of what the slice reads.
+// Operands: data, update. The result is data with the part that the slice reads replaced by `update`.
 std::vector<TensorType> infer_slice_update_data(const InferContext& context) {
   context.require_same_dtype();
   const Shape forward = sliced(context, dims_for(context, 0, "starts"));
   if (!compatible(forward, context.shape(1)))
-    context.shape_error(cat("update is ", context.shape(1), ", the slice of data ", context.shape(0), " is ", forward));
+    context.shape_error(cat("update must have shape ", forward, ", that of the slice of data ", context.shape(0),
+                            ", got ", context.shape(1)));
   return {context.type(0)};
 }
 
@@ -145,7 +152,7 @@ void d_slice_update_data(GradientContext& g) {
   if (g.needs(1)) g.set(1, g.add_alike("slice", {g.incoming()}, g.attributes()));
 }
 
-// [start, end) of one axis, or from start on; everything of the others.
+// Slices [start, end) of one axis, or from start to the end; all other axes are kept whole.
 Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::optional<int64_t> end, int64_t stride = 1) {
   const int rank = x->shape().rank();
   Ints starts(rank, 0), ends(rank, 0), strides(rank, 1);
@@ -161,7 +168,7 @@ Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::option
                     {"end_mask", end ? others : all}});
 }
 
-// What operands that are joined have in common: all dimensions but the one of `axis`. Unranked when none has a rank.
+// The shape common to joined operands: all dimensions except that of the joined axis. Unranked if no operand is ranked.
 Shape common_shape(const InferContext& context, size_t first, std::optional<int64_t> free_axis) {
   Shape common;
   for (size_t i = first; i < context.count(); ++i) {
@@ -173,8 +180,8 @@ Shape common_shape(const InferContext& context, size_t first, std::optional<int6
       shape = Shape(dims);
     }
     if (!compatible(common, shape))
-      context.shape_error(cat("operand ", i, " has shape ", context.shape(i), ", the others ", common,
-                              free_axis ? " where only the joined axis may differ" : ""));
+      context.shape_error(cat("operand ", i, " of shape ", context.shape(i), " does not match the other operands, ",
+                              common, free_axis ? ": only the joined axis may differ" : ": all shapes must be equal"));
     common = merge(common, shape);
   }
   return common;
@@ -191,15 +198,16 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
   for (size_t i = 0; i < context.count() && total >= 0; ++i) {
     const int64_t size = interleave ? common[axis] : context.shape(i).ranked() ? context.shape(i)[axis] : -1;
     total = size < 0 ? -1 : total + size;
-    if (total > slice_limit) context.shape_error(cat("the joined axis ", axis, " is longer than 2^62"));
+    if (total > slice_limit) context.shape_error(cat("the joined axis ", axis, " would be longer than 2^62"));
   }
   Dims dims = common.dims();
   dims[axis] = total;
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// The part of `joined` that came from each of `parts`; null where `wanted` says no. Static slices reach a part when the
-// sizes before it or those after it are known. Empty when some wanted part cannot be reached.
+// The slice of `joined` that came from each of `parts`; null where `wanted` returns false. A static slice can address a
+// part if the sizes of all parts before it, or of all parts after it, are known. Returns an empty list if some wanted
+// part cannot be addressed.
 std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tensor*>& parts,
                             const Attributes& attributes, const std::function<bool(size_t)>& wanted) {
   if (!joined->shape().ranked()) return {};
@@ -212,7 +220,8 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     return result;
   }
   const auto size = [&](int64_t i) { return parts[i]->shape().ranked() ? parts[i]->shape()[axis] : -1; };
-  // Border i, before part i, counted from the start and from the end; -1 when a size on the way is unknown.
+  // Position of boundary i, in front of part i, counted from the start and from the end; -1 if a size on the way is
+  // unknown.
   std::vector<int64_t> from_start(n + 1, 0), from_end(n + 1, 0);
   const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
   for (int64_t i = 0; i < n; ++i) from_start[i + 1] = sum(from_start[i], size(i));
@@ -224,7 +233,7 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     if (!wanted(i)) continue;
     const int64_t start = from_start[i] >= 0 ? from_start[i] : -from_end[i];
     std::optional<int64_t> end = from_start[i + 1] >= 0 ? from_start[i + 1] : -from_end[i + 1];
-    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();  // "-0" would be the start
+    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();  // an end of "-0" would mean the start
     result[i] = size(i) == 0 ? slice_axis(graph, joined, axis, 0, 0) : slice_axis(graph, joined, axis, start, end);
   }
   return result;
@@ -244,7 +253,7 @@ void d_concat(GradientContext& g) {
     if (g.needs(i)) g.set(i, gradients[i]);
 }
 
-// (incoming, parts...): for sizes that are known only when the executable is specialised.
+// Operands: incoming gradient, then the parts. Used for sizes that are only known once the executable is specialized.
 std::vector<TensorType> infer_concat_gradient(const InferContext& context) {
   std::vector<TensorType> types;
   for (size_t i = 1; i < context.count(); ++i) types.push_back(context.type(i));
@@ -255,11 +264,12 @@ std::vector<Tensor*> decompose_concat_gradient(Builder& builder, const std::vect
                                                const Attributes& attributes) {
   const std::vector<Tensor*> parts(inputs.begin() + 1, inputs.end());
   std::vector<Tensor*> result = unjoin(builder.graph(), inputs[0], parts, attributes, [](size_t) { return true; });
-  if (result.empty()) throw UnsupportedError("[concat_gradient] the sizes of the parts must be known here");
+  if (result.empty())
+    throw UnsupportedError("[concat_gradient] the sizes of the parts must be static to compile this gradient");
   return result;
 }
 
-// The gradients that came for several results, zeros for those that none came for.
+// The incoming gradients of all results, with zeros for results that no gradient reaches.
 std::vector<Tensor*> all_incoming(GradientContext& g) {
   std::vector<Tensor*> incoming;
   for (size_t i = 0; i < g.operation.outputs.size(); ++i)
@@ -274,19 +284,19 @@ void d_concat_gradient(GradientContext& g) {
 std::vector<TensorType> infer_split(const InferContext& context) {
   const Ints& sizes = context.attributes.integers("sizes");
   const Shape& source = context.shape(0);
-  if (sizes.empty()) context.shape_error("sizes must name at least one part");
+  if (sizes.empty()) context.shape_error("sizes must have at least one entry");
   int64_t total = 0;
   for (int64_t size : sizes) {
     if (size < 0 || size >= slice_limit)
-      context.shape_error(cat("sizes ", to_string(sizes), " must be from 0 to 2^62"));
+      context.shape_error(cat("sizes must be at least 0 and less than 2^62, got ", to_string(sizes)));
     total = std::min(total + size, slice_limit);
   }
   std::vector<TensorType> types(sizes.size(), {context.dtype(0), source});
   if (!source.ranked()) return types;
   const int axis = context.axis(context.attributes.integer("axis"), source.rank());
   if (source[axis] >= 0 && source[axis] != total)
-    context.shape_error(cat("sizes ", to_string(sizes), " sum to ", total, ", axis ", axis, " has ", source[axis],
-                            ": source ", source));
+    context.shape_error(cat("sizes must sum to the size of axis ", axis, ", ", source[axis], ", got ", to_string(sizes),
+                            ", which sum to ", total, ": source ", source));
   for (size_t i = 0; i < sizes.size(); ++i) {
     Dims dims = source.dims();
     dims[axis] = sizes[i];
@@ -295,12 +305,13 @@ std::vector<TensorType> infer_split(const InferContext& context) {
   return types;
 }
 
-// Sizes from a tensor: there are as many parts as it has elements.
+// Inference for sizes given as a tensor: there are as many parts as the tensor has elements.
 std::vector<TensorType> infer_split_unvalued(const InferContext& context) {
   const Shape& sizes = context.shape(1);
-  if (!sizes.known() || sizes.rank() != 1) context.shape_error("sizes must be a list of a known length");
+  if (!sizes.known() || sizes.rank() != 1)
+    context.shape_error(cat("sizes must be a list of static length, got ", sizes));
   if (sizes[0] > max_parts)
-    context.shape_error(cat("sizes names ", sizes[0], " parts, above the limit of ", max_parts));
+    context.shape_error(cat("sizes must have at most ", max_parts, " entries, got ", sizes[0], " parts"));
   Shape part = context.shape(0);
   if (part.ranked()) {
     Dims dims = part.dims();
@@ -318,7 +329,8 @@ std::vector<TensorType> infer_stack(const InferContext& context) {
   context.require_same_dtype();
   const Shape common = common_shape(context, 0, std::nullopt);
   if (!common.ranked()) return {{context.dtype(0), {}}};
-  if (common.rank() == max_rank) context.shape_error(cat("rank ", max_rank + 1, " is above the limit of ", max_rank));
+  if (common.rank() == max_rank)
+    context.shape_error(cat("the result would have rank ", max_rank + 1, ", but the maximum rank is ", max_rank));
   Dims dims = common.dims();
   const int axis = context.axis(context.attributes.integer("axis"), common.rank() + 1);
   dims.insert(dims.begin() + axis, static_cast<int64_t>(context.count()));

@@ -1,7 +1,8 @@
-// Family sort: elements in order along an axis, and the order itself.
+// Family sort: sort and argsort along an axis.
 //
-// Both are stable, and a descending order is the stable order of the opposite comparison. NaN counts as larger than
-// every number: it comes last, and first when descending. The gradient of sort goes back to where elements came from.
+// Both are stable, and descending order is the stable order of the opposite comparison. NaN counts as larger than every
+// number, so it comes last in ascending and first in descending order. The gradient of sort is moved back to the
+// elements' original positions.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -11,7 +12,8 @@ namespace {
 
 void require_order(const InferContext& c) {
   if (is_complex(c.dtype(0)))
-    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
+    c.dtype_error(
+        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
 }
 
 std::vector<TensorType> infer_order(const InferContext& c, DType dtype) {

@@ -2,10 +2,10 @@
 //
 //   result[..., i] = reduction over j of source[..., i * stride + j * dilation - begin] * weights[j]
 //
-// Outside of the source a window sees what the boundary mode says, so a stencil is a pad (or a slice, where an offset
-// starts inside) and then stencil_windows, which has no boundary and carries the derivative. Its sum is bilinear, as a
-// convolution is. A minimum or maximum passes its gradient on to the tap that was chosen, by the operations of
-// max_pooling4d with indices. A product is a product of slices.
+// The boundary mode determines what a window sees outside the source. A stencil is therefore decomposed into a pad (or
+// a slice, if an offset starts inside) and stencil_windows, which has no boundary and carries the derivative. Its sum
+// is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen tap, using the operations of
+// max_pooling4d with indices. A product is decomposed into a product of slices.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -15,7 +15,7 @@ namespace mpsgraph::ops {
 
 namespace {
 
-constexpr std::string_view reduction_modes = "sum, product, minimum, maximum, arg_minimum, arg_maximum";
+constexpr std::string_view reduction_modes = "sum, product, minimum, maximum, arg_minimum or arg_maximum";
 
 bool is_arg(std::string_view mode) { return mode == "arg_minimum" || mode == "arg_maximum"; }
 
@@ -23,7 +23,7 @@ std::string checked_reduction_mode(const InferContext& context) {
   const std::string& mode = context.attributes.string("reduction_mode");
   for (std::string_view known : {"sum", "product", "minimum", "maximum", "arg_minimum", "arg_maximum"})
     if (mode == known) return mode;
-  context.graph_error(cat("reduction_mode '", mode, "' is not one of ", reduction_modes));
+  context.graph_error(cat("reduction_mode must be ", reduction_modes, ", got '", mode, "'"));
 }
 
 Shape kernel_shape(const InferContext& context, size_t input) {
@@ -36,8 +36,7 @@ void require_stencil_operands(const InferContext& context) {
   context.require_same_dtype(0, 2);
 }
 
-// --- without a boundary
-// -----------------------------------------------------------------------------------------------
+// ---- without a boundary ----
 Shape windowed(const InferContext& context, const Windows& w, const Shape& source, const Shape& weights) {
   Sizes sizes = unknown_sizes;
   for (int i = 0; i < 4; ++i) sizes[i] = output_size(context, w, i, size_at(source, w.spatial[i]), weights[i]);
@@ -51,7 +50,7 @@ std::vector<TensorType> infer_windows(const InferContext& context) {
   return {{is_arg(checked_reduction_mode(context)) ? DType::int32 : context.dtype(0), shape}};
 }
 
-// (incoming, weights, output_shape)
+// Operands: incoming gradient, weights, output_shape.
 std::vector<TensorType> infer_stencil_data_gradient(const InferContext& context) {
   require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);
@@ -59,18 +58,20 @@ std::vector<TensorType> infer_stencil_data_gradient(const InferContext& context)
   const Shape source = stated_image(context, 2, w, image_shape(w, incoming, -1, unknown_sizes));
   const Shape forward = windowed(context, w, source, kernel_shape(context, 1));
   if (!compatible(forward, incoming))
-    context.shape_error(cat("incoming gradient is ", incoming, ", the stencil of source ", source, " is ", forward));
+    context.shape_error(cat("incoming gradient must have the shape of the stencil's result, ", forward, ", got ",
+                            incoming, ": source ", source));
   return {{context.dtype(0), source}};
 }
 
-// (incoming, source, output_shape)
+// Operands: incoming gradient, source, output_shape.
 std::vector<TensorType> infer_stencil_weights_gradient(const InferContext& context) {
   require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);
   const Shape weights = stated_shape(context, 2, {-1, -1, -1, -1}), incoming = image(context, 0, w);
   const Shape forward = windowed(context, w, image(context, 1, w), weights);
   if (!compatible(forward, incoming))
-    context.shape_error(cat("incoming gradient is ", incoming, ", a stencil of shape ", weights, " makes ", forward));
+    context.shape_error(cat("incoming gradient must have the shape of the stencil's result, ", forward, ", got ",
+                            incoming, ": weights ", weights));
   return {{context.dtype(0), weights}};
 }
 
@@ -97,12 +98,12 @@ struct StencilGradients {
   }
 };
 
-// result = source[chosen tap] * weights[chosen tap]
+// Derivative of a minimum or maximum stencil, whose result is source[chosen tap] * weights[chosen tap].
 void d_stencil_extremum(GradientContext& g) {
   Tensor *source = g.input(0), *weights = g.input(1);
   if (!weights->shape().known())
-    throw ShapeError(cat("[stencil] the shape of the weights of '", g.operation.name,
-                         "' must be known to differentiate a minimum or maximum, came ", weights->shape(),
+    throw ShapeError(cat("[stencil] the weights of '", g.operation.name,
+                         "' must have a static shape to differentiate a minimum or maximum, got ", weights->shape(),
                          g.operation.where()));
   Builder b(g.graph());
   Attributes chosen = g.attributes(), windows = g.attributes();
@@ -144,15 +145,15 @@ void d_stencil_weights_gradient(GradientContext& g) {
   if (g.needs(1)) g.set(1, make.d_source(g.input(0), g.incoming(), g.input(1)));
 }
 
-// --- with one
-// --------------------------------------------------------------------------------------------------------- What is
-// added in front of and behind an axis; negative: what is cut off.
+// ---- with a boundary ----
+
+// Elements added before and after an axis; negative numbers are elements cropped.
 struct Margin {
   int64_t before = 0, after = 0;
 };
 
-// The windows of axis `i`, which stand as with explicit padding also where an offset says where they start; nothing
-// when they do not fit.
+// The windows along axis `i`. An explicit offset, which says where the windows start, is treated like explicit padding.
+// nullopt if the windows do not fit.
 std::optional<Window> stencil_window(const Attributes& attributes, const Windows& w, int i, int64_t size,
                                      int64_t kernel) {
   const bool offset = w.style == PaddingStyle::explicit_offset;
@@ -166,7 +167,7 @@ std::optional<Window> stencil_window(const Attributes& attributes, const Windows
   return window;
 }
 
-// TF_SAME and ONNX_SAME_LOWER with strides depend on the size of the axis; with stride 1 any will do.
+// Whether the padding depends on the size of the axis: with TF_SAME and ONNX_SAME_LOWER it does unless the stride is 1.
 bool needs_size(const Windows& w, int i) {
   return (w.style == PaddingStyle::tf_same || w.style == PaddingStyle::onnx_same_lower) && w.strides[i] > 1;
 }
@@ -184,35 +185,37 @@ std::vector<TensorType> infer_stencil(const InferContext& context) {
   const std::string& boundary = attributes.string("boundary_mode");
   const auto pad_mode = pad_mode_from_name(boundary);
   if (!pad_mode)
-    context.graph_error(cat("boundary_mode '", boundary, "' is not one of constant, reflect, symmetric, ",
-                            "clamp_to_edge, zero, periodic, anti_periodic"));
+    context.graph_error(cat("boundary_mode must be constant, reflect, symmetric, clamp_to_edge, zero, periodic or ",
+                            "anti_periodic, got '", boundary, "'"));
   const Windows w = checked_windows(context, 4);
   require_numbers(context, "offsets", 4, -window_limit);
   const Ints& offsets = attributes.integers("offsets");
   if (w.style != PaddingStyle::explicit_offset &&
       std::any_of(offsets.begin(), offsets.end(), [](int64_t o) { return o; }))
-    context.graph_error(cat("offsets ", to_string(offsets), " count with padding_style EXPLICIT_OFFSET only, came ",
+    context.graph_error(cat("offsets require padding_style EXPLICIT_OFFSET, got offsets ", to_string(offsets), " with ",
                             attributes.string("padding_style")));
   const Shape source = image(context, 0, w), weights = kernel_shape(context, 1);
   Sizes sizes = unknown_sizes;
   for (int i = 0; i < 4; ++i) {
     const int64_t size = size_at(source, w.spatial[i]), kernel = weights[i];
     if (kernel == 0 || kernel >= window_limit)
-      context.shape_error(cat("weights must have from 1 to 2^31 elements along each axis, came ", weights));
+      context.shape_error(
+          cat("weights must have at least 1 and less than 2^31 elements along each axis, got ", weights));
     if (size < 0 || kernel < 0) continue;
     const auto window = stencil_window(attributes, w, i, size, kernel);
     if (!window)
-      context.shape_error(cat("the weights cover ", (kernel - 1) * w.dilations[i] + 1, " of axis ", w.spatial[i],
-                              ", source ", source, " has ", size, " there and too little padding"));
+      context.shape_error(cat("the weights cover ", (kernel - 1) * w.dilations[i] + 1, " elements of axis ",
+                              w.spatial[i], ", but source ", source, " has only ", size,
+                              " there, plus padding; pad it, or use fewer weights or a smaller dilation"));
     if (size == 0 && window->output > 0 && pad_mode != PadMode::constant)
-      context.shape_error(cat("axis ", w.spatial[i], " is empty and has nothing to repeat, with boundary_mode '",
-                              boundary, "'; use constant"));
+      context.shape_error(cat("an empty axis requires boundary_mode constant, because boundary_mode '", boundary,
+                              "' has nothing to repeat, got axis ", w.spatial[i], " of source ", source));
     sizes[i] = window->output;
   }
   return {{is_arg(mode) ? DType::int32 : context.dtype(0), image_shape(w, source, -1, sizes)}};
 }
 
-// The source with its boundary.
+// Applies the boundary to the source: pads and crops it by the margins.
 Tensor* with_margins(Builder& b, Tensor* source, const Attributes& attributes, const std::array<Margin, 4>& margins,
                      int rank) {
   Ints starts(rank, 0), ends(rank, 0), left(rank, 0), right(rank, 0);
@@ -228,7 +231,7 @@ Tensor* with_margins(Builder& b, Tensor* source, const Attributes& attributes, c
     cuts = cuts || before < 0 || after < 0;
     pads = pads || left[axis] > 0 || right[axis] > 0;
   }
-  // First the boundary, which repeats what a cut would take away.
+  // Pad before cropping, because padding may repeat elements that cropping removes.
   const std::string& mode = attributes.string("boundary_mode");
   if (pads)
     source = b.graph().add("pad", {source},
@@ -241,7 +244,8 @@ Tensor* with_margins(Builder& b, Tensor* source, const Attributes& attributes, c
                        {{"starts", starts}, {"ends", ends}, {"strides", Ints(rank, 1)}, {"end_mask", end_mask}});
 }
 
-// The product over all taps of what the tap sees, which is a slice of the source, times its weight.
+// Decomposes a product stencil: the product, over all taps, of the tap's weight and the slice of the source that the
+// tap sees.
 Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windows& w, int rank) {
   const Dims& kernel = weights->shape().dims();
   Tensor* product = nullptr;
@@ -253,7 +257,8 @@ Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windo
       at[i] = rest % kernel[i];
       starts[axis] = at[i] * w.dilations[i];
       steps[axis] = w.strides[i];
-      ends[axis] = starts[axis] - (kernel[i] - 1) * w.dilations[i];  // from the end: what later taps see
+      // negative, from the end: leaves room for later taps
+      ends[axis] = starts[axis] - (kernel[i] - 1) * w.dilations[i];
       if (ends[axis] < 0) end_mask &= ~(int64_t{1} << axis);
     }
     Tensor* seen = b.graph().add("slice", {source},
@@ -275,8 +280,8 @@ std::vector<Tensor*> decompose_stencil(Builder& b, const std::vector<Tensor*>& i
     const int64_t size = size_at(source->shape(), w.spatial[i]), kernel = size_at(weights->shape(), i - 4);
     const bool same = w.style == PaddingStyle::tf_same || w.style == PaddingStyle::onnx_same_lower;
     if (!source->shape().ranked() || (same && kernel < 0) || (needs_size(w, i) && size < 0))
-      throw ShapeError(cat("[stencil] the shapes of source and weights must be known here for padding_style ",
-                           attributes.string("padding_style"), ", came ", source->shape(), " and ", weights->shape()));
+      throw ShapeError(cat("[stencil] source and weights must have static shapes with padding_style ",
+                           attributes.string("padding_style"), ", got ", source->shape(), " and ", weights->shape()));
     margins[i] = margin(attributes, w, i, size, std::max<int64_t>(kernel, 1));
   }
   const int rank = source->shape().rank();
@@ -285,7 +290,7 @@ std::vector<Tensor*> decompose_stencil(Builder& b, const std::vector<Tensor*>& i
   if (mode == "product") {
     if (!weights->shape().known())
       throw ShapeError(
-          cat("[stencil] the shape of the weights of a product must be known here, came ", weights->shape()));
+          cat("[stencil] the weights must have a static shape with reduction_mode product, got ", weights->shape()));
     return {product_of_taps(b, bounded, weights, w, rank)};
   }
   return {b.graph().add("stencil_windows", {bounded, weights},

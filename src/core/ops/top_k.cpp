@@ -1,7 +1,7 @@
-// Family top_k: the k largest or smallest elements along an axis in order, with their indices, and their gradients.
+// Family top_k: the k largest or smallest elements along an axis in order, with their indices, and the gradients.
 //
-// Of equal elements the first ones are taken, in their order. NaN counts as larger than every number. The gradient
-// puts what came for each element back to where it stood.
+// Among equal elements, the first ones are selected, in their order. NaN counts as larger than every number. The
+// gradient moves each element's incoming gradient back to the element's original position.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -11,18 +11,20 @@ namespace {
 
 void require_order(const InferContext& c, size_t input) {
   if (is_complex(c.dtype(input)))
-    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(input), ": take absolute of it first"));
+    c.dtype_error(
+        cat("source must be real because complex numbers have no order, got ", c.dtype(input), ": use absolute of it"));
 }
 
 Shape best_of(const InferContext& c, const Shape& source) {
   const int64_t k = c.attributes.integer("k");
-  if (k < 0) c.shape_error(cat("k must be at least 0, came ", k));
+  if (k < 0) c.shape_error(cat("k must be at least 0, got ", k));
   if (!source.ranked()) return {};
   Dims dims = source.dims();
   const int axis = c.axis(c.attributes.integer("axis"), source.rank());
   require_countable(c, source, axis);
   if (dims[axis] >= 0 && dims[axis] < k)
-    c.shape_error(cat("axis ", axis, " of ", source, " has ", dims[axis], " elements, fewer than k = ", k));
+    c.shape_error(
+        cat("k must be at most the size of axis ", axis, ", ", dims[axis], ", got ", k, " for source ", source));
   dims[axis] = k;
   return Shape(dims);
 }
@@ -49,15 +51,16 @@ void d_k(GradientContext& g) {
   if (g.incoming(0)) g.set(0, placed(g, g.input(0), g.incoming(0), g.output(1)));
 }
 
-// (incoming, source)
+// Operands: incoming gradient, source.
 std::vector<TensorType> infer_k_gradient(const InferContext& c) {
   c.require_same_dtype(0, 2);
   require_order(c, 1);
-  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  if (c.dtype(0) == DType::boolean)
+    c.dtype_error("incoming gradient must be numeric, got bool: cast it to int32 or float32 first");
   const Shape best = best_of(c, c.shape(1));
   if (!compatible(best, c.shape(0)))
-    c.shape_error(cat("incoming gradient is ", c.shape(0), ", ", c.attributes.integer("k"), " elements of ", c.shape(1),
-                      " are ", best));
+    c.shape_error(cat("incoming gradient must have shape ", best, ", that of the top ", c.attributes.integer("k"),
+                      " elements of ", c.shape(1), ", got ", c.shape(0)));
   return {c.type(1)};
 }
 
@@ -69,7 +72,7 @@ std::vector<TensorType> infer_k_gradient_unvalued(const InferContext& c) {
 
 std::string_view forward_of(std::string_view gradient) { return gradient == "top_k_gradient" ? "top_k" : "bottom_k"; }
 
-// Linear in incoming; by the source it has the derivative zero.
+// The gradient is linear in the incoming gradient; its derivative with respect to the source is zero.
 void d_k_gradient(GradientContext& g) {
   if (!g.needs(0)) return;
   const Attributes& a = g.attributes();

@@ -1,4 +1,4 @@
-// The checks of window attributes, which convolution, pooling and stencils share. The arithmetic is in window.h.
+// Checks of window attributes, shared by convolution, pooling, and stencils. The arithmetic is in window.h.
 #include "core/ops/window.h"
 
 #include "core/ops/shape.h"
@@ -7,7 +7,7 @@ namespace mpsgraph::ops {
 
 namespace {
 
-// How messages call a windowed axis.
+// The name of a windowed axis in messages.
 std::string axis_name(const Windows& windows, int i) {
   constexpr std::array<std::string_view, 3> names{"depth", "height", "width"};
   if (windows.channel == 0) return cat("axis ", windows.spatial[i]);
@@ -55,8 +55,8 @@ void require_numbers(const InferContext& context, std::string_view attribute, in
   const Ints& values = context.attributes.integers(attribute);
   const auto outside = [least](int64_t v) { return v < least || v >= window_limit; };
   if (values.size() != static_cast<size_t>(count) || std::any_of(values.begin(), values.end(), outside))
-    context.shape_error(cat(attribute, " must be ", count, " numbers", count == 2 ? " [y, x]" : "", " from ", least,
-                            " to 2^31, came ", to_string(values)));
+    context.shape_error(cat(attribute, " must be ", count, " numbers", count == 2 ? " [y, x]" : "", " of at least ",
+                            least, " and less than 2^31, got ", to_string(values)));
 }
 
 Windows checked_windows(const InferContext& context, int count) {
@@ -66,30 +66,32 @@ Windows checked_windows(const InferContext& context, int count) {
   const Ints& padding = attributes.integers("padding");
   if (padding.size() != static_cast<size_t>(2 * count))
     context.shape_error(cat("padding must be ", 2 * count, " numbers, before and after each axis",
-                            count == 2 ? " [top, bottom, left, right]" : "", ", came ", to_string(padding)));
+                            count == 2 ? " [top, bottom, left, right]" : "", ", got ", to_string(padding)));
   for (int64_t p : padding)
     if (p < 0 || p >= window_limit)
-      context.shape_error(cat("padding must be from 0 to 2^31, came ", to_string(padding), "; use slice to crop"));
+      context.shape_error(
+          cat("padding must be at least 0 and less than 2^31, got ", to_string(padding), "; use slice to crop"));
   if (attributes.has("padding_style")) {
     const std::string& name = attributes.string("padding_style");
     const auto style = padding_style_from_name(name);
     const bool offsets = attributes.has("offsets");
     if (!style || (style == PaddingStyle::explicit_offset && !offsets))
-      context.graph_error(cat("padding_style '", name, "' is not one of EXPLICIT, TF_VALID, TF_SAME, ONNX_SAME_LOWER",
-                              offsets ? ", EXPLICIT_OFFSET" : ""));
+      context.graph_error(cat("padding_style must be one of EXPLICIT, TF_VALID, TF_SAME, ONNX_SAME_LOWER",
+                              offsets ? ", EXPLICIT_OFFSET" : "", ", got '", name, "'"));
     const bool counts = style == PaddingStyle::explicit_padding || style == PaddingStyle::explicit_offset;
     if (!counts && std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; }))
-      context.graph_error(cat("padding ", to_string(padding), " counts with padding_style EXPLICIT only, came ", name));
+      context.graph_error(
+          cat("padding requires padding_style EXPLICIT, got padding ", to_string(padding), " with ", name));
   }
   if (attributes.has("data_layout")) {
     const std::string& layout = attributes.string("data_layout");
     const auto layouts = data_layouts(count);
     if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
-      context.graph_error(cat("data_layout '", layout, "' is not one of ", layouts[0], ", ", layouts[1]));
+      context.graph_error(cat("data_layout must be ", layouts[0], " or ", layouts[1], ", got '", layout, "'"));
   } else if (attributes.has("channel_dimension_index")) {
     const int64_t axis = attributes.integer("channel_dimension_index");
     if (axis < -4 || axis > -1)
-      context.graph_error(cat("channel_dimension_index must be from -4 to -1, counted from the end, came ", axis));
+      context.graph_error(cat("channel_dimension_index must be from -4 to -1, counted from the end, got ", axis));
   }
   return Windows(attributes);
 }
@@ -98,12 +100,13 @@ int64_t output_size(const InferContext& context, const Windows& windows, int i, 
   if (input < 0 || kernel < 0) return -1;
   const std::string name = axis_name(windows, i);
   if (kernel == 0 || kernel >= window_limit)
-    context.shape_error(cat("kernel ", name, " must be from 1 to 2^31, came ", kernel));
+    context.shape_error(cat("the kernel's ", name, " must be at least 1 and less than 2^31, got ", kernel));
   if (const auto window = windows.window(i, input, kernel)) return window->output;
   context.shape_error(cat(
-      "the kernel covers ", (kernel - 1) * windows.dilations[i] + 1, " of the ", name, ", source has ", input,
+      "the kernel covers ", (kernel - 1) * windows.dilations[i] + 1, " elements of the ", name,
+      ", but source has only ", input,
       windows.fixed_rank ? cat(" (axis ", windows.fixed_rank + windows.spatial[i], ")") : std::string(),
-      " and padding ",
+      " plus padding ",
       windows.style == PaddingStyle::explicit_padding ? cat(windows.begin[i], " + ", windows.end[i]) : std::string("0"),
       "; pad the source or use a smaller kernel or dilation"));
 }
@@ -124,7 +127,7 @@ Shape image(const InferContext& context, size_t input, const Windows& windows) {
     return shape.ranked() ? shape : Shape(Dims(windows.fixed_rank, -1));
   }
   if (shape.ranked() && shape.rank() < 4)
-    context.shape_error(cat("operand ", input, " must have a rank of 4 or more, came ", shape));
+    context.shape_error(cat("operand ", input, " must have rank 4 or more, got ", shape));
   return shape;
 }
 
@@ -132,7 +135,7 @@ Shape stated_image(const InferContext& context, size_t input, const Windows& win
   const bool any = !implied.ranked() && windows.fixed_rank;
   const Shape stated = stated_shape(context, input, any ? Shape(Dims(windows.fixed_rank, -1)) : implied);
   if (stated.ranked() && stated.rank() < 4)
-    context.shape_error(cat("the shape operand must state a rank of 4 or more, came ", stated));
+    context.shape_error(cat("the shape operand must have 4 or more entries, got shape ", stated));
   return stated;
 }
 
