@@ -1,8 +1,8 @@
-"""Writes the table of nodes at the end of docs/nngraph.md: node, gradient, devices, first macOS; reasons below.
+"""Write the tables of nodes at the end of docs/nngraph.md: gradient filters, devices, macOS versions, and limits.
 
     python tools/nngraph.py [--check]
 
-What nodes there are comes from the installed package. The text above the mark is written by hand and stays.
+The list of nodes comes from the installed package. The text above the marker is written by hand and is kept.
 """
 
 from __future__ import annotations
@@ -17,36 +17,38 @@ MARK = "<!-- Made by `make docs` from the table of nodes; do not edit below. -->
 COLUMNS = ["node", "gradient filter", "CPU", "Metal", "Apple's class", "macOS"]
 INTRODUCTION = """## All nodes
 
-- **gradient filter**: *yes*, or *none* with the reason below.
-- **CPU**: *yes*: lowered to operations of the core graph, with their gradients.
-- **Metal**: *yes*: Apple's class, checked over the mock of Apple's frameworks; a number: with a limit, below.
-- **macOS**: the first that has Apple's class.
+- **gradient filter**: *yes* or *none*; the reasons are [below](#nodes-without-a-gradient-filter).
+- **CPU**: *yes* if the node is lowered to operations of the core graph, together with its gradient.
+- **Metal**: *yes* if Apple's class is used, tested against the mock of Apple's frameworks. A number refers to the
+  [limits](#limits-on-device-metal) below.
+- **macOS**: the first version that has Apple's class.
 """
 
 
-# What device metal refuses of a node, by its name: tests/harness/unsupported.py expects it.
+# What device metal does not support, by node name; tests/harness/unsupported.py expects the same limits.
 LIMITS = {
-    "dropout_gradient": "Not yet: states go from graph to graph on device cpu only.",
-    "concatenation": "Takes images whose channels are multiples of four. What fills up others is not zero on a Mac.",
-    "convolution": "Groups have a multiple of four input channels each; a depthwise convolution has as many outputs as "
-    "inputs.",
-    "convolution_transpose": "Takes centred padding policies, and `same` with odd kernels only: where the windows of "
-    "others lie is not documented. No groups and no dilation, on any device.",
-    "lanczos_scale": "Does not shrink: whether Apple's kernel widens then is not documented.",
-    "loss": "Not the Kullback-Leibler divergence, of which Apple states a gradient that is not its derivative.",
-    "forward_loss": "As a loss node; images are not reduced across the batch; labels and weights have a number for "
-    "each of the images'; weights have no gradient.",
-    "yolo_loss": "Boxes have one class at least.",
+    "dropout_gradient": "Not supported: states can only be passed between graphs on device cpu.",
+    "concatenation": "The channel count of every image must be a multiple of four, because the channels that Apple "
+    "adds to other images are not zero on a Mac.",
+    "convolution": "In grouped convolutions, each group needs a multiple of four input channels. Depthwise "
+    "convolutions need as many outputs as inputs.",
+    "convolution_transpose": "Only centered padding policies, and `same` with odd kernel sizes: Apple does not "
+    "document the window positions for other cases. Groups and dilation are not supported on any device.",
+    "lanczos_scale": "No downscaling: Apple does not document whether the kernel widens.",
+    "loss": "No Kullback-Leibler divergence: the gradient that Apple documents is not its derivative.",
+    "forward_loss": "The same losses as `LossNode`. No reduction across the batch, labels and weights must have the "
+    "shape of the images, and weights have no gradient.",
+    "yolo_loss": "Boxes need at least one class.",
 }
 
 
 def metal(row: dict[str, str]) -> str:
-    """What device metal can do with a node."""
+    """Return the cell of the Metal column, with the number of the node's limit if it has one."""
     return f"yes, {list(LIMITS).index(row['name']) + 1}" if row["name"] in LIMITS else "yes"
 
 
 def classes() -> dict[str, str]:
-    """The public class of each kind."""
+    """Return the public class names by node kind."""
     public = {name: getattr(nngraph, name) for name in nngraph.__all__ if name.endswith("Node")}
     return {c.kind_name: name for name, c in public.items() if getattr(c, "kind_name", "")}
 
@@ -64,21 +66,22 @@ def document() -> str:
         for row in of_family:
             cells = [f"`{named[row['name']]}`", gradient(row), "yes", metal(row), f"`{row['apple']}`"]
             lines.append("| " + " | ".join([*cells, row["first_macos"]]) + " |")
-        parts.append("\n".join([f"### {family.replace('_', ' ').capitalize()}", "", *lines]) + "\n")
+        title = family.replace("_", " ").capitalize().replace("Yolo", "YOLO")
+        parts.append("\n".join([f"### {title}", "", *lines]) + "\n")
     numbered = [f"{i}. `{named[name]}`: {text}" for i, (name, text) in enumerate(LIMITS.items(), 1)]
-    limits = ["### Limits on device metal", "", "What goes beyond raises UnsupportedError.", "", *numbered]
+    limits = ["### Limits on device metal", "", "Anything beyond these limits raises UnsupportedError.", "", *numbered]
     parts.append("\n".join(limits) + "\n")
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if not row["apple_gradient"]:
             reasons.setdefault(row["without"], []).append(f"`{named[row['name']]}`")
     head = [
-        "### Why some have no gradient filter",
+        "### Nodes without a gradient filter",
         "",
-        "Asked for one they raise UnsupportedError with this reason.",
+        "For these nodes, `gradient_filter` raises UnsupportedError with the reason.",
         "",
     ]
-    table = ["| why | nodes |", "|---|---|", *(f"| {why} | {', '.join(who)} |" for why, who in reasons.items())]
+    table = ["| reason | nodes |", "|---|---|", *(f"| {why} | {', '.join(who)} |" for why, who in reasons.items())]
     parts.append("\n".join([*head, *table]) + "\n")
     return "\n".join(parts)
 

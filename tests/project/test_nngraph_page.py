@@ -17,7 +17,7 @@ def test_the_table_is_up_to_date(repository):
 def test_names_of_ours_exist(repository):
     """What the right column of a table calls, the package has."""
     page = (repository / "docs" / "nngraph.md").read_text()
-    listings = page.partition("## The talk's program")[2].partition("## Where Apple's path surprises")[0]
+    listings = page.partition("## A complete program")[2].partition("## Common surprises")[0]
     right = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", listings, re.MULTILINE)
     called = {name for cell in right for name in re.findall(r"`(?:\w+\.)?([A-Z]\w+)\(", cell)} - {"Semaphore"}
     assert {"ConvolutionNode", "LossNode", "NNGraph", "ImageBatch"} <= called
