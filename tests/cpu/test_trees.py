@@ -81,7 +81,7 @@ def test_all_sizes(trees, depth, targets, rows):
     forest, x = Forest(trees, depth, 5, targets), drawn(rows, 5)
     got, compiled = run(x, forest.tables("float32"), depth)
     np.testing.assert_allclose(got, forest.walked(x), rtol=2e-5, atol=2e-5)
-    assert ON_METAL or "8 walks at once" in compiled.plan()
+    assert ON_METAL or "8 concurrent walks" in compiled.plan()
 
 
 @pytest.mark.parametrize("comparison", ["less_than_or_equal_to", "less_than"])
@@ -140,7 +140,7 @@ def test_shared_nodes_are_walked_as_they_stand():
     x = drawn(12, 3)
     got, compiled = run(x, forest.tables("float32"), depth)
     np.testing.assert_array_equal(got, forest.walked(x))
-    assert ON_METAL or "trees as they stand" in compiled.plan()
+    assert ON_METAL or "unsorted trees" in compiled.plan()
 
 
 def test_a_walk_ends_with_its_depth():

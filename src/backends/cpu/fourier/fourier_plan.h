@@ -1,8 +1,8 @@
-// FourierPlan: what a Fourier transform of one length knows before it sees data, and the functions that run it.
+// FourierPlan: precomputed data for a Fourier transform of one length, and the functions that run it.
 //
-// Data are planar while they are transformed: real and imaginary parts apart. A transform of many signals at once keeps
-// them side by side in lanes, so that every step is one vector operation and every length vectorises alike: data are
-// [n][2][lanes]. One long signal is seen as a matrix of n1 x n2, whose columns and then rows are such lanes.
+// During a transform, data is planar: real and imaginary parts are separate. Many signals are transformed at once, side
+// by side in lanes, so every step is a vector operation and every length vectorizes equally well; the data is
+// [n][2][lanes]. A single long signal is treated as an n1 x n2 matrix, whose columns and then rows form such lanes.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace mpsgraph::cpu {
 
-// exp(-2 pi i k / n), exact on the axes.
+// Return exp(-2 pi i k / n), exact on the axes.
 std::complex<double> root_of_unity(int64_t k, int64_t n);
 
-// Memory aligned to a cache line, so that no vector straddles two.
+// Allocates memory aligned to cache lines, so that no vector straddles two.
 template <class T>
 struct LineAllocator {
   using value_type = T;
@@ -31,67 +31,68 @@ struct LineAllocator {
   bool operator==(const LineAllocator&) const = default;
 };
 
-// Where the lanes of a block begin that would begin at `lane`: the last ones of `count` overlap those before, unless
-// there are too few of them.
+// Return the first lane of the block that would begin at `lane`. The last block of `count` lanes overlaps the previous
+// one, unless there are too few lanes in total.
 inline int64_t first_lane(int64_t lane, int64_t count, int lanes) {
   return count < lanes ? lane : std::min(lane, count - lanes);
 }
 
-// Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted; decimated in time:
-// points are multiplied by twiddle factors before a pass, so that additions and twiddle factors are one fused
-// operation).
+// Plan for lanes of n points, in passes of small radices. Stockham's ordering yields sorted results. The passes
+// decimate in time: points are multiplied by twiddle factors before a pass, which fuses these multiplications with the
+// additions.
 template <class T>
 struct LanePlan {
   LanePlan() = default;
   explicit LanePlan(int64_t n) : LanePlan(n, 1, 0) {}
-  // Of rows of a matrix whose `columns` are lanes, and are transformed already: lane k is multiplied by exp(-2 pi i j k
-  // / (n columns)) at point j first. The columns come in blocks of `lanes`.
+  // Plan for the rows of a matrix whose `columns` are lanes and already transformed: point j of lane k is first
+  // multiplied by exp(-2 pi i j k / (n columns)). The columns come in blocks of `lanes`.
   LanePlan(int64_t n, int64_t columns, int lanes);
   static bool possible(int64_t n);  // no prime factor above max_radix
 
   static constexpr int max_radix = 31;
   struct Pass {
     int radix;
-    int64_t before;  // the product of the radices before
-    int64_t points;  // that are left: before x radix x points = n
-    // [blocks][before][which][re, im], or [re, im][lanes] in place of the last. With w = exp(-2 pi i q / (before
-    // radix)) those which a radix needs: of 2, w; of 4, w and w²; of 8, w, w exp(-i pi/4), w² and w⁴; else w to
-    // w^(radix - 1).
+    int64_t before;  // product of the preceding radices
+    int64_t points;  // remaining points: before x radix x points = n
+    // Twiddle factors [blocks][before][which][re, im], or [re, im][lanes] in place of the last. With w = exp(-2 pi i q
+    // / (before radix)), each radix stores those it needs: 2 needs w; 4 needs w and w²; 8 needs w, w exp(-i pi/4), w²
+    // and w⁴; others need w to w^(radix - 1).
     std::vector<T, LineAllocator<T>> factors;
-    int64_t factors_stride;  // of q
-    std::vector<T> roots;  // [radix]: cosine, sine; of radices without formulas of their own
+    int64_t factors_stride;  // between consecutive q
+    std::vector<T> roots;  // [radix][cosine, sine], for radices without a dedicated butterfly
   };
   int64_t n = 1;
   std::vector<Pass> passes;
 };
 
-// One signal of n points.
+// Plan for a single signal of n points.
 template <class T>
 struct FourierPlan {
   FourierPlan(int64_t n, int lanes);
-  size_t work() const;  // numbers that a thread needs to transform one signal
+  size_t work() const;  // scratch numbers of T per thread and signal
 
   int64_t n;
   int lanes;
-  // Short: one of many lanes.
+  // For short signals: a plan for many lanes.
   LanePlan<T> whole;
-  // Long: columns and rows of a matrix.
+  // For long signals: plans for the columns and rows of a matrix.
   int64_t n1 = 0, n2 = 0;
   LanePlan<T> columns, rows;
-  // With a large prime factor: a convolution of a good length (Bluestein).
+  // For lengths with a large prime factor: a convolution of a suitable length (Bluestein).
   std::unique_ptr<const FourierPlan> convolution;
   std::vector<T> chirp_re, chirp_im, spectrum_re, spectrum_im;
 
   bool whole_sides() const { return n1 % lanes == 0 && n2 % lanes == 0; }
-  // So long that overlapping lanes cost less than parts of numbers that are first taken apart.
+  // Return whether the sides are so long that overlapping lanes cost less than first splitting complex numbers into
+  // planes.
   bool long_sides() const { return std::min(n1, n2) >= lanes && n >= 2 * lanes * lanes; }
-  // Of the transposed columns, parts apart: numbers from one row to the next, and of all.
+  // Size of the transposed planar columns, in numbers of T: the distance between rows, and the size of a plane.
   int64_t pitch() const { return (n1 + lanes - 1) / lanes * lanes; }
   int64_t plane() const { return n2 * pitch(); }
 };
 
-// A real signal of an even number n of points, as a complex one of half the length whose real parts are the even points
-// and whose imaginary parts are the odd ones: w[k] = exp(-2 pi i k / n) for k <= n / 2.
+// Plan for a real signal with an even number n of points, transformed as a complex signal of half the length, whose
+// real parts are the even points and whose imaginary parts are the odd ones: w[k] = exp(-2 pi i k / n) for k <= n / 2.
 template <class T>
 struct HalfPlan {
   explicit HalfPlan(int64_t n);
@@ -99,34 +100,35 @@ struct HalfPlan {
   std::vector<T> re, im;
 };
 
-// What one instruction set brings.
+// The transform functions of one instruction set.
 template <class T>
 struct FourierFunctions {
   int lanes;
-  // One planar signal to another, which may be the same; both with room for `lanes` more numbers.
+  // Transform a planar signal, possibly in place. Both buffers need room for `lanes` additional numbers.
   void (*signal)(const FourierPlan<T>& plan, const T* re, const T* im, T* to_re, T* to_im, T* work);
-  // Complex numbers to others, which may be the same, of a plan with long_sides(); `ahead`: how many numbers of T
-  // further the next signal lies, or 0.
+  // Transform a complex signal, possibly in place, with a plan that has long_sides(). `ahead` is the distance to the
+  // next signal in numbers of T, or 0.
   void (*complex_signal)(const FourierPlan<T>& plan, const T* from, T* to, int64_t ahead, bool inverse, T scale,
                          T* work);
-  // Lanes to lanes, data and room for as much.
+  // Transform lanes in place; `room` must be as large as `data`.
   void (*side_by_side)(const LanePlan<T>& plan, T* data, T* room);
-  // The same from and to memory, of neighbouring complex signals whose points lie `stride` apart.
+  // The same from and to memory, for adjacent complex signals whose points are `stride` apart.
   void (*columns)(const LanePlan<T>& plan, const T* from, T* to, int64_t stride, bool inverse, T scale, T* room);
-  // n complex numbers apart and together again.
+  // Split n complex numbers into real and imaginary parts, and join them again.
   void (*split)(const T* numbers, T* re, T* im, int64_t n);
   void (*join)(const T* re, const T* im, T* numbers, int64_t n, T scale_re, T scale_im);
-  // As many rows of n complex numbers as there are lanes, `pitch` complex numbers apart, into lanes and out of them;
-  // exchanged: imaginary parts come first in the lanes.
+  // Load one row of n complex numbers into each lane, or store it; rows are `pitch` complex numbers apart. With
+  // `exchanged`, imaginary parts come first in the lanes.
   void (*rows_to_lanes)(const T* rows, int64_t pitch, T* data, int64_t n, bool exchanged);
   void (*lanes_to_rows)(const T* data, T* rows, int64_t pitch, int64_t n, bool exchanged, T scale_re, T scale_im);
-  // In place between the transform of even and odd points as one signal and that of the real signal: half + 1 points
-  // become, for each k, x = (z[k] + conj z[half - k] - i w[k] (z[k] - conj z[half - k])) with parts scaled before.
+  // Convert in place between the transform of even and odd points as one complex signal and that of the real signal.
+  // Each of half + 1 points k becomes x = (z[k] + conj z[half - k] - i w[k] (z[k] - conj z[half - k])), with the parts
+  // scaled first.
   void (*pairs)(const HalfPlan<T>& plan, T* re, T* im, T scale_re, T scale_im);
   void (*pairs_of_lanes)(const HalfPlan<T>& plan, T* data, T scale_re, T scale_im);
 };
 template <class T>
-const FourierFunctions<T>& fourier_functions();  // of the best instruction set here
+const FourierFunctions<T>& fourier_functions();  // for the best available instruction set
 
 namespace baseline {
 const FourierFunctions<float>& fourier_float();

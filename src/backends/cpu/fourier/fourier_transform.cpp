@@ -1,8 +1,8 @@
 // Fourier transforms along axes: fast_fourier_transform, real_to_hermitean_fft, hermitean_to_real_fft.
 //
-// One axis after the other, each as signals that the threads share: real rows as complex ones of half the length, short
-// signals side by side in lanes, long ones one by one (fourier_plan.h). What is laid out otherwise is gathered element
-// by element. The reference sums the n products of each point in double.
+// Axes are transformed one after another, each as a set of signals that the threads share: real rows as complex rows of
+// half the length, short signals side by side in lanes, and long ones individually (fourier_plan.h). Other layouts are
+// gathered element by element. The reference sums the n products of each point in double.
 #include <complex>
 #include <tuple>
 
@@ -14,12 +14,13 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t longest_lanes = 8192;  // points: lanes of more do not fit into the caches
-constexpr int64_t least_points = 16384;  // of a thread: some ten microseconds
+constexpr int64_t longest_lanes = 8192;  // points; lanes of longer signals do not fit in cache
+constexpr int64_t least_points = 16384;  // per thread, about ten microseconds
 
 enum class Kind { complex, real_to_hermitean, hermitean_to_real };
 
-// Transforms along the middle axis of [outer, n, inner]; of Hermitean signals the first n / 2 + 1 points are in memory.
+// A transform along the middle axis of [outer, n, inner]. Only the first n / 2 + 1 points of a Hermitian signal are
+// stored.
 struct Axis {
   Kind kind = Kind::complex;
   int64_t outer = 1, n = 1, inner = 1;
@@ -35,13 +36,13 @@ struct Axis {
   }
 };
 
-// Single elements in any layout, so that a forward complex transform is all that is left to do: inverse transforms are
-// those of numbers with exchanged parts, and of real numbers the conjugates.
+// Access to single elements in any layout, which reduces every kind of transform to a forward complex one: inverse
+// transforms exchange real and imaginary parts, or take the conjugate if the signal is real.
 template <class T>
 struct Elements {
   Axis axis;
 
-  // Point j of a signal, also where a Hermitean one leaves it out.
+  // Return point j of a signal, reconstructing the points that a Hermitian signal does not store.
   std::pair<T, T> get(const T* from, int64_t signal, int64_t j) const {
     if (axis.kind == Kind::real_to_hermitean) return {from[axis.element(signal, axis.n, j)], T(0)};
     const bool hermitean = axis.kind == Kind::hermitean_to_real, mirrored = hermitean && 2 * j > axis.n;
@@ -97,9 +98,10 @@ class AxisTransform {
   using Unit = void (AxisTransform::*)(int64_t unit, const T* from, T* to, T* work) const;
 
   int64_t blocks(int64_t count) const { return (count + functions_.lanes - 1) / functions_.lanes; }
-  // Numbers of one part of a signal; whole vectors, so that what stands behind it begins with a cache line as well.
+  // Size of one plane of a signal in numbers of T, rounded to whole vectors so that the next plane also begins at a
+  // cache line.
   int64_t room() const { return blocks(signal_.n + 1 + functions_.lanes) * functions_.lanes; }
-  size_t work() const {  // numbers that each thread needs
+  size_t work() const {  // scratch numbers of T per thread
     const size_t one = static_cast<size_t>(2 * room()) + signal_.work();
     return one_by_one_ ? one : std::max(one, static_cast<size_t>(6 * functions_.lanes * (signal_.n + 1)));
   }
@@ -114,7 +116,7 @@ class AxisTransform {
     });
   }
 
-  // Signals in lanes, element by element.
+  // Transform signals in lanes, gathered element by element.
   void scattered(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t first = unit * functions_.lanes;
     some_lanes(first, std::min<int64_t>(functions_.lanes, axis_.signals() - first), from, to, work);
@@ -133,7 +135,7 @@ class AxisTransform {
     }
   }
 
-  // Neighbouring complex signals.
+  // Transform adjacent complex signals.
   void columns(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t column = unit % blocks(axis_.inner) * functions_.lanes;
     const int64_t first = unit / blocks(axis_.inner) * axis_.inner + column;
@@ -143,10 +145,10 @@ class AxisTransform {
     functions_.columns(lanes_, from + at, to + at, axis_.inner, axis_.inverse, scale_, work);
   }
 
-  // Short rows: of complex numbers, or real ones as complex rows of half the length.
+  // Transform short rows: complex ones, or real ones as complex rows of half the length.
   void rows(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t lanes = functions_.lanes, first = unit * lanes, m = lanes_.n;
-    if (first + lanes > axis_.signals()) {  // fewer than there are lanes
+    if (first + lanes > axis_.signals()) {  // fewer rows than lanes
       for (int64_t i = first; i < axis_.signals(); ++i) signal(i, from, to, work);
       return;
     }
@@ -174,7 +176,7 @@ class AxisTransform {
     }
   }
 
-  // One signal.
+  // Transform a single signal.
   void signal(int64_t i, const T* from, T* to, T* work) const {
     const int64_t m = signal_.n;
     T *re = work, *im = re + room(), *rest = im + room();
@@ -209,7 +211,7 @@ class AxisTransform {
   const Axis axis_;
   const Elements<T> elements_;
   const FourierFunctions<T>& functions_;
-  const bool halved_;  // real rows as complex ones of half the length
+  const bool halved_;  // real rows run as complex rows of half the length
   const HalfPlan<T> half_;
   const FourierPlan<T> signal_;
   const T scale_;
@@ -217,7 +219,7 @@ class AxisTransform {
   LanePlan<T> lanes_;
 };
 
-// The definition, point by point.
+// The reference: evaluates the definition, point by point.
 template <class T>
 class PlainTransform {
  public:
@@ -247,14 +249,14 @@ class PlainTransform {
   std::vector<std::complex<double>> roots_;
 };
 
-// What an operation does: axes in an order in which each but the first or last is complex, in place.
+// The axes of an operation, ordered so that all but the first or last are complex and transformed in place.
 struct Program {
   struct Step {
     Axis axis;
     Slot from, to;
   };
   std::vector<Step> steps;
-  bool widens = false;  // real numbers become complex ones first
+  bool widens = false;  // real input is converted to complex first
 };
 
 Program program_of(Lowering& lowering) {

@@ -1,7 +1,7 @@
-// check_indices: ends the run when an index lies outside of what it counts.
+// check_indices: aborts the run if an index is out of range.
 //
-// One pass over the indices that only asks whether any does, a microsecond or two for 8,192 of them; which one it was
-// is looked for when it is known that there is one.
+// A single pass only determines whether any index is out of range, which takes one or two microseconds for 8,192
+// indices. The offending index is located only if there is one.
 #include <atomic>
 
 #include "backends/cpu/gather/indices.h"

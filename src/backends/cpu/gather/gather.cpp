@@ -1,6 +1,7 @@
-// gather, gather_nd, gather_along_axis and one_hot.
+// gather, gather_nd, gather_along_axis, and one_hot.
 //
-// An index outside [0, n) picks zero; what must not be outside was clipped or checked before (compiler/indices.cpp).
+// An index outside [0, n) selects zero. Indices that must not be out of range were clipped or checked before
+// (compiler/indices.cpp).
 
 #include <array>
 #include <cstring>
@@ -15,7 +16,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Single elements: to[row, pick] = from[row, index]; `shared` rows in a row have one row of indices.
+// Gather single elements: to[row, pick] = from[row, index]. Groups of `shared` consecutive rows use the same indices.
 template <class T, class Read>
 void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
                    const std::byte* index, T* to) {
@@ -32,10 +33,11 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
         const int64_t i = read(index, own + pick);
         y[pick] = i >= 0 && i < n ? x[i] : T(0);
       };
-      // Picks further on, of the next row, too, are on their way from an outer cache meanwhile.
+      // Prefetch later picks, including those of the next row, from an outer cache.
       for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
         const int64_t later = pick + ahead;
-        const auto table = reinterpret_cast<uintptr_t>(later < picks ? x : x + n);  // the index may be any number
+        // computed as an integer, because the index may be out of range
+        const auto table = reinterpret_cast<uintptr_t>(later < picks ? x : x + n);
         __builtin_prefetch(
             reinterpret_cast<const void*>(table + static_cast<uintptr_t>(read(index, own + later)) * sizeof(T)));
         take();
@@ -46,7 +48,7 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
   });
 }
 
-// A run of elements at `from`, or zeros where there is none.
+// Copy a run of elements from `from`, or write zeros if it is null.
 void pick_run(std::byte* to, const std::byte* from, int64_t bytes) {
   if (from)
     std::memcpy(to, from, static_cast<size_t>(bytes));
@@ -83,7 +85,7 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
   });
 }
 
-// Null where picks are to be found one by one.
+// Return the vectorized function that locates picks, or null if they must be located one by one.
 FindPositions find_positions(const NdPicks& p, DType indices) {
   if (p.depth < 1 || p.depth > NdPositions::deepest || p.n > INT32_MAX) return nullptr;
   if (indices != DType::int32 && indices != DType::int64) return nullptr;
@@ -91,7 +93,7 @@ FindPositions find_positions(const NdPicks& p, DType indices) {
   return (indices == DType::int32 ? of.of_int32 : of.of_int64)[p.depth - 1];
 }
 
-// Slices of `bytes` at their positions, zeros for -1.
+// Copy slices of `bytes` bytes at the given positions, with zeros for position -1.
 using PickSlices = void (*)(const std::byte* from, const int32_t* positions, int64_t count, int64_t bytes,
                             bool all_inside, std::byte* to);
 template <size_t bytes>
@@ -131,7 +133,7 @@ std::unique_ptr<Kernel> lower_gather_nd(Lowering& lowering) {
     return kernel([=, pick = pick_slices_of_size(bytes), of_pick = p.depth * int64_t(size_of(indices.dtype)),
                    x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
       parallel_for(p.batch * p.picks, grain_for(bytes + p.depth * size), [&](int64_t begin, int64_t end) {
-        constexpr int64_t block = 1024;  // positions stay in the first-level cache
+        constexpr int64_t block = 1024;  // positions that fit in L1
         int32_t positions[block];
         while (begin < end) {
           const int64_t count = std::min({block, end - begin, p.picks - begin % p.picks});

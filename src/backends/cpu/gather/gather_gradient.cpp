@@ -1,10 +1,10 @@
-// gather_gradient: what comes back to rows that were picked is added up, row by row of the result.
+// gather_gradient: adds the incoming gradients of gathered rows, row by row of the result.
 //
-// Rows of many elements have their picks sorted first, by counting. So each row of the result is made at once, in the
-// first-level cache and in float32 for the halves, and nothing is read or written twice. Threads take rows with about
-// as many picks each, and pieces of long rows, as a text's words come very unequally often. Rows of few elements are
-// added to where they lie. Equal indices add up in their order, so that the bits do not depend on the threads. An index
-// outside drops what comes back to it.
+// For long rows, the picks are first sorted by counting. Each row of the result is then computed at once, in L1 and in
+// float32 for half precision, and nothing is read or written twice. Threads take ranges of rows with similar numbers of
+// picks, and pieces of long rows, because the words of a text have very different frequencies. Short rows are
+// accumulated directly in memory. Equal indices are added in order, so the result does not depend on the threads.
+// Gradients of out-of-range indices are dropped.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -18,7 +18,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t sorted_elements = 32;  // of a row: fewer take less time than sorting
+constexpr int64_t sorted_elements = 32;  // per row; shorter rows are faster without sorting
 constexpr int64_t block_elements = 1024;  // of a long row
 constexpr int64_t pieces_of_thread = 4;
 
@@ -27,7 +27,7 @@ constexpr DType half_dtype = std::is_same_v<T, Half> ? DType::float16 : DType::b
 
 // The picks of each row of the result, in order.
 struct SortedPicks {
-  int32_t *begins, *picks;  // [n + 1]: where those of a row begin; and the picks
+  int32_t *begins, *picks;  // begins[n + 1]: first pick of each row
 
   static int64_t elements(const Picks& p) { return p.n + 1 + p.picks; }
   SortedPicks(const Picks& p, int32_t* memory) : begins(memory), picks(memory + p.n + 1) {}
@@ -41,12 +41,13 @@ struct SortedPicks {
     std::fill_n(begins, p.n + 1, 0);
     each([&](int64_t i, int32_t) { ++begins[i + 1]; });
     std::partial_sum(begins, begins + p.n + 1, begins);
-    each([&](int64_t i, int32_t pick) { picks[begins[i]++] = pick; });  // which moves each to where the next begins
+    // advances begins[i] to where the next row begins
+    each([&](int64_t i, int32_t pick) { picks[begins[i]++] = pick; });
     std::copy_backward(begins, begins + p.n, begins + p.n + 1);
     begins[0] = 0;
   }
 
-  // The first row of a piece, where pieces have about as many picks and rows together.
+  // Return the first row of a piece, for pieces with similar totals of picks and rows.
   int64_t first_row(const Picks& p, int64_t piece, int64_t pieces) const {
     const int64_t wanted = (begins[p.n] + p.n) * piece / pieces;
     int64_t low = 0, high = p.n;
@@ -58,7 +59,8 @@ struct SortedPicks {
   }
 };
 
-// Columns [begin, end) of rows [first, last) of the result. `cleared`: rows without picks are zeros already.
+// Compute columns [begin, end) of rows [first, last) of the result. `cleared` means that rows without picks are already
+// zero.
 template <class T>
 void add_up(const Picks& p, const SortedPicks& sorted, const T* incoming, int64_t first, int64_t last, int64_t begin,
             int64_t end, bool cleared, T* y) {
@@ -113,7 +115,7 @@ std::unique_ptr<Kernel> sorted_kernel(Lowering& lowering, const Picks& p) {
         add_up(p, sorted, f.at<const T>(from) + row * p.picks * p.inner, first, last, begin, end, mostly_zeros,
                f.at<T>(to) + row * p.n * p.inner);
       };
-      if (mostly_zeros)  // a few long runs go past the caches
+      if (mostly_zeros)  // clear in a few long runs, which bypass the caches
         parallel_for(rows * p.n,
                      std::max(grain_for(p.inner * int64_t{sizeof(T)}), (rows * p.n + threads - 1) / threads),
                      [&](int64_t begin, int64_t end) {
@@ -139,7 +141,7 @@ std::unique_ptr<Kernel> sorted_kernel(Lowering& lowering, const Picks& p) {
   });
 }
 
-// Adds incoming to y, which is cleared first. V is what sums are kept in.
+// Add the incoming gradient to y, which is cleared first. V is the accumulator type.
 template <class T, class V>
 void scatter(const Picks& p, const T* incoming, const std::byte* index, DType index_type, V* y) {
   const int64_t rows = p.batch * p.outer, ranges = rows >= thread_count() ? 1 : std::min<int64_t>(p.n, thread_count());

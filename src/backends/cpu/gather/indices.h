@@ -1,6 +1,6 @@
-// Reading index tensors of any integer type: one test for the type a loop, not one an element.
+// Reads index tensors of any integer type, testing the type once per loop instead of once per element.
 //
-// with_indices(dtype, f) calls f(read), where read(data, i) is element i as int64.
+// with_indices(dtype, f) calls f(read), where read(data, i) returns element i as int64.
 #pragma once
 
 #include "backends/cpu/dispatch.h"
@@ -16,8 +16,8 @@ decltype(auto) with_indices(DType dtype, const F& f) {
   return f([dtype](const std::byte* data, int64_t i) -> int64_t { return integer_at(data, dtype, i); });
 }
 
-// The operands of gather_nd and scatter_nd: [batch, n, inner] picked at [batch, picks], where each pick is `depth`
-// indices into `axes`, which together make n.
+// Geometry of gather_nd and scatter_nd: [batch, n, inner] is indexed at [batch, picks]. Each pick consists of `depth`
+// indices into `axes`, whose sizes multiply to n.
 struct NdPicks {
   int64_t batch = 1, n = 1, inner = 1, picks = 1, depth = 0;
   Dims axes;
@@ -29,7 +29,7 @@ struct NdPicks {
     }
     for (size_t i = static_cast<size_t>(batches); i + 1 < indices.size(); ++i) picks *= indices[i];
   }
-  // Where pick `at` (counted over all batches) lies in [0, n); -1 outside.
+  // Return the position in [0, n) of pick `at`, counted over all batches, or -1 if it is out of range.
   template <class Read>
   int64_t position(const Read& read, const std::byte* indices, int64_t at) const {
     int64_t result = 0;

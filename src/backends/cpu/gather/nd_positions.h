@@ -1,4 +1,4 @@
-// Where slices lie that vectors of indices pick, several picks at a time, once per vector set.
+// Locates the slices that index vectors select, several at a time, compiled for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 
 namespace mpsgraph::cpu {
 
-// positions[i] = where pick i lies, counted along `lengths`, one for each index of a pick; -1 outside. Are all inside?
-// The product of the lengths is an int32.
+// Set positions[i] to the position of pick i within axes of the given `lengths`, one per index of a pick, or to -1 if
+// it is out of range. Return whether all are in range. The product of the lengths must fit in int32.
 using FindPositions = bool (*)(const std::byte* indices, const int32_t* lengths, int64_t picks, int32_t* positions);
 
 struct NdPositions {
   static constexpr int64_t deepest = 3;
-  FindPositions of_int32[deepest], of_int64[deepest];  // indices of that type, of a pick 1, 2, 3
+  FindPositions of_int32[deepest], of_int64[deepest];  // by index type, for 1, 2, or 3 indices per pick
 };
 
 namespace baseline {

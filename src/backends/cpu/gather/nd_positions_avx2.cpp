@@ -1,3 +1,3 @@
-// Positions that indices pick, with AVX2.
+// Location of index picks with AVX2.
 #define MPSGRAPH_ISA avx2
 #include "backends/cpu/gather/nd_positions.inc"

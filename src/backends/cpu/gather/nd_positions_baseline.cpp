@@ -1,3 +1,3 @@
-// Positions that indices pick, for the baseline processor.
+// Location of index picks for the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #include "backends/cpu/gather/nd_positions.inc"

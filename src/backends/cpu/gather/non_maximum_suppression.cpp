@@ -1,4 +1,5 @@
-// Greedy suppression: candidates by falling score, each against those that were taken before it. An image a thread.
+// Greedy non-maximum suppression: candidates are tested in order of falling score against those already selected. Each
+// image is processed by one thread.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
@@ -11,7 +12,7 @@ struct Box {
   float area() const { return (bottom - top) * (right - left); }
 };
 
-// The corners in order, whichever opposite ones came.
+// Return the corners in ascending order, whichever two opposite corners were given.
 Box box_of(const float* c, bool centers, bool width_first) {
   const float a = c[width_first], b = c[!width_first], d = c[2 + width_first], e = c[2 + !width_first];
   if (centers) return {a - d / 2, b - e / 2, a + d / 2, b + e / 2};
@@ -32,13 +33,14 @@ struct Plan {
   bool per_class = false, centers = false, width_first = false, indexed = false;
 };
 
-// The candidates of one image: those above the least score by falling score, of equal ones the first.
+// The candidates of one image: those above the score threshold, by falling score, with ties in their original order.
 struct Candidate {
   float score;
   int32_t place;  // box * classes + class
 };
 
-// Writes the order of one image, counted from 0; gives how many were taken. `taken` holds their places.
+// Write the selection order of one image, counted from 0, and return how many were selected. `taken` receives their
+// indices.
 int64_t suppress(const Plan& p, const Box* boxes, const int64_t* class_of, Candidate* candidates, int64_t count,
                  int32_t* taken, int32_t* order) {
   const auto box = [&](int32_t place) { return place / p.classes; };
@@ -105,7 +107,7 @@ std::unique_ptr<Kernel> lower_order(Lowering& lowering) {
         f.at<int64_t>(counts)[image] =
             suppress(p, own, kinds, list, count, f.at<int32_t>(taken) + image * pairs, order + image * pairs);
       });
-      int64_t before = 0;  // those of the images before
+      int64_t before = 0;  // total of the preceding images
       for (int64_t image = 0; image < p.images; before += f.at<int64_t>(counts)[image++])
         for (int64_t i = 0; i < pairs; ++i)
           if (int32_t& place = order[image * pairs + i]; place >= 0) place += static_cast<int32_t>(before);

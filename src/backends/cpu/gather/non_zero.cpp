@@ -1,4 +1,5 @@
-// non_zero_indices: each thread counts in its part of the elements, then writes from where the parts before it end.
+// non_zero_indices: each thread counts the nonzeros in its part of the elements, and then writes their indices after
+// those of the preceding parts.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
@@ -14,7 +15,8 @@ bool is_non_zero(const T& x) {
     return x != T(0);
 }
 
-// What depends on the type: how many of n elements are no zeros, and which, in order; `found` has room for one more.
+// The type-dependent functions: count the nonzeros among n elements, and list them in order. `found` needs room for one
+// more.
 struct NonZeros {
   int64_t (*count)(const std::byte* from, int64_t n);
   int64_t (*find)(const std::byte* from, int64_t n, int32_t* found);
@@ -26,7 +28,7 @@ constexpr NonZeros non_zeros = {[](const std::byte* from, int64_t n) {
                                   for (int64_t i = 0; i < n; ++i) count += is_non_zero(x[i]);
                                   return count;
                                 },
-                                [](const std::byte* from, int64_t n, int32_t* found) {  // without a branch
+                                [](const std::byte* from, int64_t n, int32_t* found) {  // branch-free
                                   const T* x = reinterpret_cast<const T*>(from);
                                   int64_t count = 0;
                                   for (int64_t i = 0; i < n; ++i) {
@@ -70,7 +72,7 @@ std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
         index[axis] = at % std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1);
       const int64_t last = rank > 0 ? x.dims.back() : 1;
       int64_t& column = index[std::max<int64_t>(rank - 1, 0)];
-      // Pieces of rows: first which of their elements count, then where these stand.
+      // Process pieces of rows: first find the nonzero elements, then write their indices.
       constexpr int64_t room = 512;
       int32_t found[room + 1];
       for (int64_t n; i < begin(part + 1) && row < rows; i += n) {

@@ -1,4 +1,4 @@
-// What gather and its gradient see of their operands: updates [batch, outer, n, inner] and indices [batch, picks].
+// Geometry of gather and its gradient: updates [batch, outer, n, inner] and indices [batch, picks].
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// scatter, scatter_nd and scatter_along_axis: updates combined into a copy of data.
+// scatter, scatter_nd, and scatter_along_axis: combine updates into a copy of the data.
 //
-// Work is cut so that no place of the result has two writers: by rows and columns around the axis, and where these are
-// few by ranges of the axis, each writer walking all indices and taking those of its range. So updates of one place
-// come in their order, and the same run gives the same bits. Halves are combined in float.
+// The work is partitioned so that no position of the result has two writers: by rows and columns around the axis or, if
+// there are few, by ranges of the axis. In the latter case, each thread walks all indices and takes those in its range.
+// Updates of the same position are therefore applied in order, and repeated runs give the same bits. Half precision is
+// combined in float.
 
 #include <array>
 #include <complex>
@@ -19,7 +20,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// a ∘ b. Integers wrap, and divided by zero they give 0.
+// Computes a ∘ b. Integers wrap, and division by zero gives 0.
 struct Add {
   template <class V>
   V operator()(V a, V b) const {
@@ -49,7 +50,7 @@ struct Div {
     return static_cast<V>(a / b);
   }
 };
-// NaN stays, from whichever side.
+// NaN is preserved, from either operand.
 struct Min {
   template <class V>
   V operator()(V a, V b) const {
@@ -69,16 +70,17 @@ struct Set {
   }
 };
 
-// Where updates go: find() gives for `count` updates of a row, from `pick` and `column` on, positions in [0, n) or
-// others, which are skipped. It goes along the picks, or where every element has its position along the columns. Behind
-// a call, because every way to find them times every mode and element type would be thousands of loops to compile.
+// Locates updates: find() returns positions in [0, n) for `count` updates of a row, starting at `pick` and `column`;
+// updates with other positions are skipped. It advances along the picks, or along the columns if every element has its
+// own position. This is a virtual call because compiling every way to find positions for every mode and element type
+// would produce thousands of loops.
 class Positions {
  public:
   virtual ~Positions() = default;
   virtual void find(const std::byte* indices, int64_t row, int64_t pick, int64_t column, int64_t count,
                     int64_t* to) const = 0;
 };
-// From f(indices, row, pick, column), which finds one.
+// Build a Positions from f(indices, row, pick, column), which returns one position.
 template <bool each, class F>
 std::shared_ptr<const Positions> positions(F f) {
   struct Found final : Positions {
@@ -93,14 +95,15 @@ std::shared_ptr<const Positions> positions(F f) {
   return std::make_shared<Found>(std::move(f));
 }
 
-// The result is [rows, n, inner], the updates [rows, picks, inner].
-// Runs of `inner` elements go to one position, or with `each` every element has its own.
+// The result is [rows, n, inner], the updates are [rows, picks, inner]. A run of `inner` elements goes to one position,
+// or, with `each`, every element has its own position.
 struct Shape3 {
   int64_t rows, n, inner, picks;
   bool each;
 };
 
-// What a mode does to elements of one type. Behind pointers, so that what walks over positions is compiled once.
+// The operations of one mode on one element type. They are function pointers, so that the code that walks over
+// positions is compiled only once.
 struct Combine {
   // to[at[i] * inner + i] ∘ from[i] for positions in [low, high), i < count.
   void (*elements)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
@@ -108,7 +111,7 @@ struct Combine {
   // The same for runs: to[at[i] * inner + j] ∘ from[i * inner + j], j in [first, last).
   void (*runs)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                int64_t count, int64_t first, int64_t last);
-  size_t bytes;  // of an element
+  size_t bytes;  // per element
 };
 
 constexpr int64_t most_at_once = 128;  // positions
@@ -130,7 +133,7 @@ void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64
   auto* values = reinterpret_cast<V*>(to);
   const auto* updates = reinterpret_cast<const V*>(from);
   const auto room = static_cast<uint64_t>(high - low);
-  uint8_t within[most_at_once];  // found without a branch, which no processor could predict where threads share ranges
+  uint8_t within[most_at_once];  // collected without branches, which would be unpredictable when threads share ranges
   int64_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
     within[found] = static_cast<uint8_t>(i);
@@ -149,7 +152,8 @@ void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64
 template <class V, class Op>
 constexpr Combine combine_of{combine_elements<V, Op>, combine_runs<V, Op>, sizeof(V)};
 
-// `mode` of elements of `dtype`. Sums and products of integers, and what is only moved, are those of unsigned ones.
+// Return the operations of `mode` on elements of `dtype`. Integer sums and products, and plain copies, use unsigned
+// types.
 Combine combine_for(const std::string& mode, DType dtype) {
   if (mode == "set")
     return dispatch_size(size_of(dtype), [](auto type) {
@@ -160,7 +164,7 @@ Combine combine_for(const std::string& mode, DType dtype) {
     using T = typename decltype(type)::type;
     using Ring = std::conditional_t<std::is_same_v<T, bool>, bool, typename UnsignedOf<T>::type>;
     if constexpr (is_half_type<T>) {
-      return combine_of<T, Set>;  // they are combined in float
+      return combine_of<T, Set>;  // combined in float
     } else {
       if (mode == "sub") return combine_of<Ring, Sub>;
       if constexpr (!is_complex_type<T>) {
@@ -201,7 +205,7 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
       }
       for (int64_t pick = 0; pick < s.picks; pick += batch) {
         const int64_t count = std::min(batch, s.picks - pick);
-        // Without columns, elements that have their own positions follow one another like picks.
+        // Without columns, elements with their own positions are laid out like picks.
         s.each ? positions.find(indices, row, 0, pick, count, at) : positions.find(indices, row, pick, 0, count, at);
         op.runs(value(0), update(pick, 0), at, low, high, s.inner, count, first, last);
       }
@@ -209,13 +213,14 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
   });
 }
 
-// Of data whose elements are all alike, such as the zeros of a gradient: they are written and not copied.
+// If all elements of the data are equal, such as the zeros of a gradient, return that element, which is then written
+// instead of copied.
 using Element = std::array<std::byte, sizeof(std::complex<double>)>;
 std::optional<Element> element_of_all(Lowering& lowering) {
   const Operation& made = *lowering.operation().input(0)->operation;
   const ConstantPtr value = made.is("constant") ? made.attributes.data("value") : nullptr;
   if (!value || !value->is_splat()) return {};
-  static_cast<void>(lowering.constant(0));  // no copy of it in another type is kept
+  static_cast<void>(lowering.constant(0));  // avoids keeping a converted copy
   Element element{};
   const DType dtype = lowering.output().dtype;
   const auto of_half = static_cast<float>(value->scalar());
@@ -278,7 +283,7 @@ std::unique_ptr<Kernel> scatter_along_axis(Lowering& lowering) {
   });
 }
 
-// What is only moved stays as it is.
+// Combine half precision in float, except in mode "set", which only copies.
 template <Lower lower>
 std::unique_ptr<Kernel> with_halves_in_float(Lowering& lowering) {
   const DType dtype = lowering.output().dtype, wide = wide_float(dtype);

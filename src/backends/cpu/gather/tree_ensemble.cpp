@@ -1,12 +1,13 @@
-// tree_ensemble: rows that walk decision trees.
+// tree_ensemble: evaluates decision trees on the rows of a matrix.
 //
-// Nodes are sorted so that the two behind a node stand side by side: a step is one comparison and one addition, without
-// a branch that a processor would have to guess. Several walks go on at once, of one tree by several rows or of one row
-// in several trees, because each step waits for its loads. They end when none of them moves any more. A leaf leads to
-// itself, and its weights stand apart: a number for the one target that it gives to, where all are so and are added.
+// Nodes are sorted so that the two children of a node are adjacent: a step is one comparison and one addition, without
+// an unpredictable branch. Because each step waits for its loads, several walks proceed at once, through one tree for
+// several rows or for one row through several trees. They end when none of them moves any more, as a leaf leads to
+// itself. Leaf weights are stored separately: if every leaf contributes to a single target and weights are summed, as
+// one number per leaf.
 //
-// What is no forest of constants is walked as it stands, and so is the reference: outside of its table a node reads
-// zeros, as gather does.
+// If the trees are not constant, or not a valid forest, they are walked in their original form, as the reference does.
+// Nodes outside the table then read as zeros, as in gather.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,13 +28,13 @@ namespace {
 
 constexpr int walks_at_once = 8;
 
-// The operands but x, as they stand.
+// The operands other than x, in their original form.
 template <class T>
 struct TreeTables {
   const int32_t *features, *yes, *no, *roots;
   const T* splits;
   const uint8_t* missing;
-  int64_t nodes, trees, width;  // of a row of x
+  int64_t nodes, trees, width;  // width: elements per row of x
 
   bool is_leaf(int64_t i) const { return yes[i] == i && no[i] == i; }
 };
@@ -61,21 +62,21 @@ double start_of(TreeReduction reduction) {
 template <class T>
 struct TreeNode {
   T split;
-  int32_t feature, first;  // where yes leads; no leads behind it
+  int32_t feature, first;  // first: the child for yes, directly followed by the one for no
 };
 
 template <class T>
 struct SortedForest {
   std::vector<TreeNode<T>> nodes;
   std::vector<uint8_t> missing;
-  std::vector<int32_t> roots, origin;  // of a sorted node among those that were given
-  // What leaves give, where each gives to one target.
+  std::vector<int32_t> roots, origin;  // origin: index of each sorted node in the original table
+  // The weight and target of each leaf, if every leaf has a single target.
   std::vector<double> weight;
   std::vector<int32_t> target;
 };
 
-// Breadth first, tree by tree. Nothing when nodes lead outside, in circles, deeper than `depth`, or together so often
-// that copies of them would take much more room.
+// Sort the nodes breadth first, tree by tree. Return nullopt if nodes are out of range, form cycles, are deeper than
+// `depth`, or are shared so often that copying them would take much more memory.
 template <class T>
 std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, bool or_equal) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -98,7 +99,7 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
     for (size_t i = root; i < result.nodes.size(); ++i) {
       if (i == level_end) ++level, level_end = result.nodes.size();
       const int32_t from = result.origin[i], self = static_cast<int32_t>(i);
-      if (t.is_leaf(from)) {  // yes to everything with <=, no to everything with <
+      if (t.is_leaf(from)) {  // every value compares as yes with <=, and as no with <
         result.nodes[i] = or_equal ? TreeNode<T>{infinity, 0, self} : TreeNode<T>{-infinity, 0, self - 1};
         result.missing[i] = or_equal;
         continue;
@@ -115,7 +116,7 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
   return result;
 }
 
-// One weight for each leaf, if no leaf has more than one that is not zero.
+// Store one weight per leaf, if no leaf has more than one nonzero weight.
 template <class T, class W>
 void take_weights(SortedForest<T>& forest, const TreeTables<T>& t, const W* weights, int64_t targets) {
   forest.weight.assign(forest.nodes.size(), 0);
@@ -135,7 +136,7 @@ void take_weights(SortedForest<T>& forest, const TreeTables<T>& t, const W* weig
   }
 }
 
-// The elements of an operand that is a constant; else null.
+// Return the elements of an operand if it is a constant, otherwise null.
 std::shared_ptr<const std::byte> constant_elements(const Operation& operation, size_t i) {
   const Operation* maker = operation.input(i)->operation;
   while (is_alias(*maker)) maker = maker->input(0)->operation;
@@ -148,16 +149,16 @@ std::shared_ptr<const std::byte> constant_elements(const Operation& operation, s
   return {all, all->data()};
 }
 
-// A forest of constants, which kernels for all sizes of x share.
+// A constant forest, shared by the kernels for all sizes of x.
 template <class T>
 struct KeptForest {
   std::optional<SortedForest<T>> forest;
-  std::shared_ptr<const std::byte> tables[8];  // so that no others can have their addresses
+  std::shared_ptr<const std::byte> tables[8];  // keeps the tables alive, so that no others can reuse their addresses
 };
 
 template <class T, class Make>
 std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const Make& make) {
-  static std::mutex* const mutex = new std::mutex;  // both outlive whatever is destroyed at exit
+  static std::mutex* const mutex = new std::mutex;  // never destroyed, so that both outlive static destructors
   static auto* const kept = new std::map<std::string, std::weak_ptr<const KeptForest<T>>>;
   const std::lock_guard lock(*mutex);
   if (const auto found = kept->find(key); found != kept->end())
@@ -168,7 +169,7 @@ std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const M
   return forest;
 }
 
-// From `at` to leaves; each walk has a row of its own. Compiled once, not where it is called.
+// Walk from `at` to leaves, with one row per walk. Not inlined, so that it is compiled only once.
 template <bool OrEqual, bool Numbers, class T>
 [[gnu::noinline]] void walk(const TreeNode<T>* nodes, const uint8_t* missing, const T* const (&of)[walks_at_once],
                             int32_t (&leaves)[walks_at_once]) {
@@ -198,7 +199,7 @@ template <bool OrEqual, bool Numbers, class T>
 
 // ---- kernels
 
-// T: of x and what it is compared with. What the leaves give is float32 or float64, whichever T is.
+// T is the type of x and of the split values. Leaf weights are float32 or float64, independent of T.
 template <class T>
 class TreeEnsemble final : public Kernel {
  public:
@@ -243,19 +244,19 @@ class TreeEnsemble final : public Kernel {
                      [](double x) { return static_cast<float>(x); });
   }
   std::string description() const override {
-    if (!forest_) return "trees as they stand";
-    return cat("trees, ", walks_at_once, " walks at once, ", forest_->weight.empty() ? "rows" : "one",
-               " of weights a leaf");
+    if (!forest_) return "unsorted trees";
+    return cat("sorted trees, ", walks_at_once, " concurrent walks, ",
+               forest_->weight.empty() ? "several weights" : "one weight", " per leaf");
   }
 
  private:
   struct Range {
     int64_t row, end, tree, last;
-    double* sums;  // of all rows
+    double* sums;  // for all rows
   };
 
   void take_constants(Lowering& lowering) {
-    if (lowering.reference_only() || x_.dims[1] == 0) return;  // a leaf looks at the first feature
+    if (lowering.reference_only() || x_.dims[1] == 0) return;  // leaves read the first feature
     KeptForest<T> made;
     std::string key = cat(depth_, " ", or_equal_, " ", x_.dims[1], " ", static_cast<int>(reduction_));
     for (size_t i = 1; i < 8; ++i) {
@@ -285,13 +286,13 @@ class TreeEnsemble final : public Kernel {
     if (!kept->forest) return;
     forest_ = {kept, &*kept->forest};
     if (forest_->weight.empty()) weights_ = kept->tables[7];
-    for (size_t i = 1; i < 8; ++i)  // nobody reads their slots
+    for (size_t i = 1; i < 8; ++i)  // no kernel reads their slots
       if (const ConstantWeights taken = lowering.constant(i); taken && taken.packed) taken.packed();
   }
 
-  // Parts of rows; of few rows, parts of the trees as well.
+  // Split the rows into parts and, if there are few rows, the trees as well.
   void cut() {
-    constexpr int64_t least_walks = 2048;  // that an item is worth
+    constexpr int64_t least_walks = 2048;  // per work item
     const int64_t rows = x_.dims[0], trees = tables_shape_[1];
     const int64_t wanted =
         std::clamp<int64_t>(rows * trees / least_walks, 1, int64_t{thread_count()} * items_per_thread);
@@ -331,7 +332,7 @@ class TreeEnsemble final : public Kernel {
     const SortedForest<T>& f = *forest_;
     const T* rows[walks_at_once];
     int32_t at[walks_at_once];
-    if (range.end - range.row < walks_at_once / 2) {  // few rows: several trees at once
+    if (range.end - range.row < walks_at_once / 2) {  // few rows: walk several trees at once
       for (int64_t row = range.row; row < range.end; ++row) {
         std::fill(rows, rows + walks_at_once, x + row * width);
         for (int64_t tree = range.tree; tree < range.last; tree += walks_at_once) {
@@ -394,7 +395,7 @@ class TreeEnsemble final : public Kernel {
   bool or_equal_, gives_doubles_;
   TreeReduction reduction_;
   std::shared_ptr<const SortedForest<T>> forest_;
-  std::shared_ptr<const std::byte> weights_;  // where leaves give to several targets
+  std::shared_ptr<const std::byte> weights_;  // set if leaves have several targets
   Slot tables_[7] = {}, sums_ = -1;
   std::array<int64_t, 3> tables_shape_{};  // nodes, trees, features
   int64_t row_parts_ = 1, tree_parts_ = 1;
