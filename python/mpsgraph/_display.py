@@ -103,6 +103,17 @@ class Given:
     named: dict[str, Any]
 
 
+class _ConstructorSignature:
+    """Descriptor that shows the parameters of __init__ as a class's signature, in place of those of __new__."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        if owner.__init__ is object.__init__:  # type: ignore[misc]
+            return inspect.Signature()
+        return inspect.Signature(list(inspect.signature(owner.__init__).parameters.values())[1:])  # type: ignore[misc]
+
+
 class ShowsArguments:
     """Its representation shows the arguments that are no defaults; numbers, strings and flags as they are by now.
 
@@ -110,6 +121,7 @@ class ShowsArguments:
     (Adam(learning_rate=0.001, beta1=0.8), Linear(10, bias=False), Dropout())
     """
 
+    __signature__ = _ConstructorSignature()
     _arguments: Given | None = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> Any:

@@ -146,13 +146,13 @@ def test_a_transformer_learns():
 def test_what_does_not_fit_is_said(x):
     g = mg.Graph()
     given = g.constant(x)
-    with pytest.raises(mg.ShapeError, match="do not split into 3 heads"):
+    with pytest.raises(mg.ShapeError, match="embed_dim must be divisible by num_heads"):
         nn.MultiheadAttention(8, 3)
     with pytest.raises(mg.GraphError, match="dropout"):
         nn.MultiheadAttention(8, 2, dropout=1.0)
     with pytest.raises(mg.ShapeError, match="MultiheadAttention needs"):
         nn.MultiheadAttention(8, 2)(g.placeholder((5, 8)))
-    with pytest.raises(mg.DTypeError, match="mask must be of bools"):
+    with pytest.raises(mg.DTypeError, match="mask must be bool"):
         nn.MultiheadAttention(8, 2)(given, mask=g.constant(np.zeros((5, 5), np.int32)))
     with pytest.raises(mg.GraphError, match="activation"):
         nn.TransformerEncoderLayer(8, 2, activation="tanh")
@@ -160,11 +160,11 @@ def test_what_does_not_fit_is_said(x):
         nn.TransformerEncoderLayer(4, 2)(given)
     used = nn.TransformerEncoderLayer(8, 2)
     used(given)
-    with pytest.raises(mg.GraphError, match="not called"):
+    with pytest.raises(mg.GraphError, match="has not been called"):
         nn.TransformerEncoder(used, 2)
     with pytest.raises(mg.ShapeError, match="memory"):
         nn.TransformerDecoderLayer(8, 2)(given)
     with pytest.raises(mg.ShapeError, match="at least"):
         nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 0)
-    with pytest.raises(mg.ShapeError, match="three axes"):
+    with pytest.raises(mg.ShapeError, match="needs a 3-D input"):
         nn.PositionalEncoding()(g.placeholder((5, 8)))

@@ -159,11 +159,11 @@ def test_mixup(alpha):
 
 def test_what_is_refused():
     g = mg.Graph()
-    with pytest.raises(mg.DTypeError, match=r"RandomFlip needs images of floats, these are uint8"):
+    with pytest.raises(mg.DTypeError, match=r"RandomFlip needs floating-point images, got uint8"):
         nn.RandomFlip()(g.placeholder((-1, 4, 4, 3), "uint8"))
-    with pytest.raises(mg.ShapeError, match="rank 4"):
+    with pytest.raises(mg.ShapeError, match="needs 4-D images"):
         nn.Cutout(2)(g.placeholder((4, 4, 3)))
-    with pytest.raises(mg.ShapeError, match="needs to know height and width"):
+    with pytest.raises(mg.ShapeError, match="needs images of known height and width"):
         nn.RandomRotation(5).train()(g.placeholder((-1, -1, 4, 3)))
     with pytest.raises(mg.GraphError, match="NHWC or NCHW"):
         nn.RandomFlip(data_layout="HWC")

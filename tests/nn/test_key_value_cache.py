@@ -207,13 +207,13 @@ def test_linear_positions_take_shares_of_distances_off(rng):
 def test_what_cannot_be_is_refused():
     g = mg.Graph()
     x, position = g.placeholder((2, 3, 8)), g.placeholder((1,), mg.int32)
-    with pytest.raises(mg.ShapeError, match="do not share 3"):
+    with pytest.raises(mg.ShapeError, match="num_heads must be divisible by num_kv_heads"):
         nn.MultiheadAttention(8, 4, num_kv_heads=3)
-    with pytest.raises(mg.ShapeError, match="even number of features"):
+    with pytest.raises(mg.ShapeError, match="features per head must be even"):
         nn.MultiheadAttention(6, 2, positions=nn.RotaryPositions())
-    with pytest.raises(mg.GraphError, match="for self-attention"):
+    with pytest.raises(mg.GraphError, match="self-attention only"):
         nn.MultiheadAttention(8, 2)(x, x, cache=nn.KeyValueCache(2, 4, position))
-    with pytest.raises(mg.ShapeError, match="of 1 sequences"):
+    with pytest.raises(mg.ShapeError, match="with rows=1"):
         nn.MultiheadAttention(8, 2)(x, cache=nn.KeyValueCache(1, 4, position))
     with pytest.raises(mg.ShapeError, match="position must be int32"):
         nn.KeyValueCache(1, 4, g.placeholder((2,), mg.int32))

@@ -163,13 +163,13 @@ def test_a_network_with_them_learns():
 
 def test_what_does_not_fit_is_said():
     g = mg.Graph()
-    with pytest.raises(mg.ShapeError, match="LayerNorm: axes.*must be the last"):
+    with pytest.raises(mg.ShapeError, match="LayerNorm: axes must be the last"):
         nn.LayerNorm(1)(g.placeholder((2, 3, 4)))
     with pytest.raises(mg.ShapeError, match="LayerNorm"):
         nn.LayerNorm()(g.placeholder((2, -1)))
-    with pytest.raises(mg.ShapeError, match="6 channels do not split into 4"):
+    with pytest.raises(mg.ShapeError, match="divisible by groups, got 6 channels and groups=4"):
         nn.GroupNorm(4)(g.placeholder((2, 3, 6)))
-    with pytest.raises(mg.ShapeError, match="rank 3"):
+    with pytest.raises(mg.ShapeError, match="at least 3 axes"):
         nn.InstanceNorm()(g.placeholder((2, 3)))
     with pytest.raises(mg.GraphError, match="data_layout"):
         nn.BatchNorm(data_layout="CHW")(g.placeholder((2, 3)))

@@ -450,7 +450,7 @@ def test_one_axis_has_padding_for_both_sides():
     ],
 )
 def test_two_names_of_one_argument_are_refused(make):
-    with pytest.raises(mg.errors.GraphError, match="is another name of"):
+    with pytest.raises(mg.errors.GraphError, match="is an alias of"):
         make()
 
 

@@ -1,8 +1,8 @@
-"""Layers, initialisers, losses and metrics over a graph.
+"""Layers, initializers, losses, and metrics for graphs.
 
-A module is called with a tensor and works in that tensor's graph: `model(x)`. Its variables come into being at the
-first call, so input sizes need not be written down; further calls share them. Layouts, paddings and defaults are
-MPSGraph's and Keras's; names are PyTorch's.
+Calling a module with a tensor, `model(x)`, adds its operations to that tensor's graph. The first call creates the
+module's variables, with input sizes inferred from the tensor; later calls share them. Names follow PyTorch; layouts,
+padding, and defaults follow MPSGraph and Keras.
 """
 
 from . import initialisers, losses, metrics

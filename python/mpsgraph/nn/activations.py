@@ -1,7 +1,8 @@
-"""Smooth activations as modules, and those that MPSGraph composes from other operations as functions.
+"""Smooth activations, as modules, and as functions where MPSGraph composes them from other operations.
 
-The compiler fuses each composition into one kernel, so `gelu` of basic operations costs no more than a built-in.
-NaN, infinity and the ends of a type give what they give in PyTorch; bfloat16 and float16 are computed in float32.
+The compiler fuses each composition into one kernel, so `gelu` built from basic operations costs no more than a
+built-in. Results for NaN, infinity, and the extremes of a dtype match PyTorch's; bfloat16 and float16 are computed in
+float32.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ def _zero(x: Tensor) -> Tensor:
 
 
 def exponent_minus_one(x: Tensor) -> Tensor:
-    """e^x - 1 for x of at most 0, also where both are nearly equal and a difference would have few digits.
+    """Return e^x - 1 for x <= 0, without cancellation near 0.
 
-    There float32 has the first two terms of the series, so that what is small is not rounded away, to 6e-5 of itself;
-    float64 has what the power has lost of x, which takes a logarithm more.
+    Near 0, float32 uses the first two terms of the series, which keeps the relative error below 6e-5; float64 corrects
+    the power by the part of x it has lost, at the cost of a logarithm.
     """
     g, power = graph_of(x), graph_of(x).exponent(x)
     if x.dtype == float64:
@@ -39,7 +40,7 @@ def exponent_minus_one(x: Tensor) -> Tensor:
 
 
 def logarithm_of_one_plus(x: Tensor) -> Tensor:
-    """ln(1 + x), with what the sum has lost of x."""
+    """Return ln(1 + x), corrected for the rounding error of the sum."""
     g, one_plus = graph_of(x), x + 1.0
     return g.logarithm(one_plus) - ((one_plus - 1.0) - x) / one_plus
 
@@ -47,14 +48,27 @@ def logarithm_of_one_plus(x: Tensor) -> Tensor:
 @rounded_once
 @checked
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """Gaussian error linear unit. Hendrycks and Gimpel, arXiv:1606.08415.
+    """Gaussian error linear unit.
 
-    x / 2 * (1 + erf(x / sqrt(2))), or approximately x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
-    Args: x; approximate, "none" or "tanh". Errors: GraphError for another.
+    Computes x / 2 * (1 + erf(x / sqrt(2))), or the approximation x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.gelu(g.constant([0.0]))).tolist()
-    [0.0]
+    Args:
+        x: Floating-point tensor of any shape.
+        approximate: "none" for the exact form, the default, or "tanh" for the approximation.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+
+    Raises:
+        GraphError: If approximate is neither "none" nor "tanh".
+        DTypeError: If x is not a floating-point tensor.
+
+    Source: Hendrycks and Gimpel, arXiv:1606.08415.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.gelu(g.constant([0.0]))).tolist()
+        [0.0]
     """
     if approximate not in ("none", "tanh"):
         raise GraphError(f'gelu: approximate must be "none" or "tanh", got {shown(approximate)}')
@@ -67,11 +81,23 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 @checked
 @rounded_once
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """Exponential linear unit: x where x > 0, else alpha * (e^x - 1). Clevert et al., arXiv:1511.07289.
+    """Exponential linear unit: x where x > 0, otherwise alpha * (e^x - 1).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.elu(g.constant([2.0, 0.0]))).tolist()
-    [2.0, 0.0]
+    Args:
+        x: Floating-point tensor of any shape.
+        alpha: Scale of the negative part. Defaults to 1.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Source: Clevert et al., arXiv:1511.07289.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.elu(g.constant([2.0, 0.0]))).tolist()
+        [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
     return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
@@ -82,17 +108,27 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 def silu(x: Tensor) -> Tensor:
     """Sigmoid linear unit, also called swish: x * sigmoid(x).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.silu(g.constant([0.0]))).tolist()
-    [0.0]
+    Args:
+        x: Floating-point tensor of any shape.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.silu(g.constant([0.0]))).tolist()
+        [0.0]
     """
     return x * graph_of(x).sigmoid(x)
 
 
 def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """max(x, 0), max(-x, 0) and ln(1 + e^-|x|): softplus of x is the first and the last, of -x the second and the last.
+    """Return max(x, 0), max(-x, 0), and ln(1 + e^-|x|).
 
-    relu and abs would have slope 0 at 0, both.
+    The first plus the last is softplus(x); the second plus the last is softplus(-x). Selections are used instead of
+    relu and abs, which would both have slope 0 at 0.
     """
     g, above = graph_of(x), x >= 0.0
     rest = logarithm_of_one_plus(g.exponent(g.select(above, -x, x)))
@@ -102,12 +138,24 @@ def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 @checked
 @rounded_once
 def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
-    """ln(1 + e^(beta x)) / beta, computed as max(x, 0) + ln(1 + e^-|beta x|) / beta, which neither overflows nor loses
-    what is small; its slope at 0 is 1/2.
+    """Softplus: ln(1 + e^(beta x)) / beta.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.softplus(g.constant([1000.0, float("inf")]))).tolist()
-    [1000.0, inf]
+    Computed as max(x, 0) + ln(1 + e^-|beta x|) / beta, which neither overflows nor loses small values. The slope at 0
+    is 1/2.
+
+    Args:
+        x: Floating-point tensor of any shape.
+        beta: Sharpness of the bend at 0. Defaults to 1.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.softplus(g.constant([1000.0, float("inf")]))).tolist()
+        [1000.0, inf]
     """
     if beta == 1:
         above, _, rest = softplus_parts(x)
@@ -118,11 +166,20 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 @checked
 @rounded_once
 def log_sigmoid(x: Tensor) -> Tensor:
-    """ln(1 / (1 + e^-x)), computed as -softplus(-x).
+    """Logarithm of the sigmoid, ln(1 / (1 + e^-x)), computed as -softplus(-x).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.log_sigmoid(g.constant([-1000.0]))).tolist()
-    [-1000.0]
+    Args:
+        x: Floating-point tensor of any shape.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.log_sigmoid(g.constant([-1000.0]))).tolist()
+        [-1000.0]
     """
     return -softplus(-x)
 
@@ -130,16 +187,28 @@ def log_sigmoid(x: Tensor) -> Tensor:
 @checked
 @rounded_once
 def mish(x: Tensor) -> Tensor:
-    """x * tanh(softplus(x)), of a single exponent: with p = 1 + e^x, tanh(ln p) = (p^2 - 1) / (p^2 + 1).
+    """Mish: x * tanh(softplus(x)).
 
-    Misra, arXiv:1908.08681.
+    Computed with a single exponential: with p = 1 + e^x, tanh(ln p) = (p^2 - 1) / (p^2 + 1).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.mish(g.constant([0.0, float("inf")]))).tolist()
-    [0.0, inf]
+    Args:
+        x: Floating-point tensor of any shape.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Source: Misra, arXiv:1908.08681.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.mish(g.constant([0.0, float("inf")]))).tolist()
+        [0.0, inf]
     """
     g, above = graph_of(x), x >= 0.0
-    small = g.exponent(g.select(above, -x, x))  # both parts of the quotient are divided by e^2x above 0
+    # Above 0, numerator and denominator of the quotient are divided by e^2x.
+    small = g.exponent(g.select(above, -x, x))
     difference = g.select(above, small * 2.0 + 1.0, small * (small + 2.0))
     rest = g.select(above, small * 2.0 * small, g.constant(2.0, dtype=x.dtype))
     return x * (difference / (difference + rest))
@@ -148,11 +217,22 @@ def mish(x: Tensor) -> Tensor:
 @checked
 @rounded_once
 def selu(x: Tensor) -> Tensor:
-    """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1. Klambauer et al., arXiv:1706.02515.
+    """Scaled exponential linear unit: scale * elu(x, alpha), with the constants that preserve mean 0 and variance 1.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.selu(g.constant([0.0]))).tolist()
-    [0.0]
+    Args:
+        x: Floating-point tensor of any shape.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Source: Klambauer et al., arXiv:1706.02515.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.selu(g.constant([0.0]))).tolist()
+        [0.0]
     """
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
@@ -160,11 +240,23 @@ def selu(x: Tensor) -> Tensor:
 @checked
 @rounded_once
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where x > 0, else alpha * (e^(x / alpha) - 1): a smooth elu for each alpha. Barron, arXiv:1704.07483.
+    """Continuously differentiable ELU: x where x > 0, otherwise alpha * (e^(x / alpha) - 1).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.celu(g.constant([2.0, 0.0]), 2.0)).tolist()
-    [2.0, 0.0]
+    Args:
+        x: Floating-point tensor of any shape.
+        alpha: Scale of the negative part. Defaults to 1.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Source: Barron, arXiv:1704.07483.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.celu(g.constant([2.0, 0.0]), 2.0)).tolist()
+        [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
     return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
@@ -173,11 +265,20 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 @checked
 @rounded_once
 def softsign(x: Tensor) -> Tensor:
-    """x / (1 + |x|).
+    """Softsign: x / (1 + |x|).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.softsign(g.constant([1.0, -3.0]))).tolist()
-    [0.5, -0.75]
+    Args:
+        x: Floating-point tensor of any shape.
+
+    Returns:
+        A tensor with the shape and dtype of x.
+    Raises:
+        DTypeError: If x is not a floating-point tensor.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.softsign(g.constant([1.0, -3.0]))).tolist()
+        [0.5, -0.75]
     """
     return x / (abs(x) + 1.0)
 
@@ -185,22 +286,40 @@ def softsign(x: Tensor) -> Tensor:
 @checked
 @rounded_once
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """Gated linear unit: the first half of an axis times the sigmoid of its second. Dauphin et al., arXiv:1612.08083.
+    """Gated linear unit: the first half of an axis times the sigmoid of the second half.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.glu(g.constant([3.0, 0.0]))).tolist()
-    [1.5]
+    Args:
+        x: Floating-point tensor whose size along axis is even.
+        axis: Axis to split. Defaults to the last.
+
+    Returns:
+        A tensor with the dtype of x and half its size along axis.
+
+    Raises:
+        ShapeError: If axis is out of range or its size is odd.
+        DTypeError: If x is not a floating-point tensor.
+
+    Source: Dauphin et al., arXiv:1612.08083.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.activations.glu(g.constant([3.0, 0.0]))).tolist()
+        [1.5]
     """
     half, gate = graph_of(x).split(x, 2, axis)
     return half * graph_of(x).sigmoid(gate)
 
 
 class ReLU(Module):
-    """max(x, 0).
+    """Rectified linear unit: max(x, 0) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.ReLU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [0. 0. 2.]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.ReLU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [0. 0. 2.]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -208,11 +327,18 @@ class ReLU(Module):
 
 
 class LeakyReLU(Module):
-    """x where x > 0, else alpha * x.
+    """Leaky rectified linear unit: x where x > 0, otherwise alpha * x.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.LeakyReLU(0.1)(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.1  0.   2. ]
+    Args:
+        alpha: Slope for negative inputs. Defaults to 0.01.
+
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.LeakyReLU(0.1)(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.1  0.   2. ]
     """
 
     def __init__(self, alpha: float = 0.01) -> None:
@@ -223,11 +349,15 @@ class LeakyReLU(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + e^-x).
+    """Logistic sigmoid: 1 / (1 + e^-x) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Sigmoid()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [0.269 0.5   0.881]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Sigmoid()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [0.269 0.5   0.881]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -235,11 +365,15 @@ class Sigmoid(Module):
 
 
 class Tanh(Module):
-    """Hyperbolic tangent.
+    """Hyperbolic tangent of each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Tanh()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.762  0.     0.964]
+    Raises:
+        DTypeError: If the input is neither floating-point nor complex.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Tanh()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.762  0.     0.964]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -252,14 +386,27 @@ def _prelu(x: Tensor, weight: Tensor) -> Tensor:
 
 
 class PReLU(Module):
-    """x where x > 0, else weight * x, with a slope that is trained. He et al., arXiv:1502.01852.
+    """Parametric ReLU: x where x > 0, otherwise weight * x, with a trained slope.
 
-    Args: num_parameters, 1 for one slope, or as many as there are channels; initial, the slope at first; data_layout,
-    where the channels are: last, or on axis 1 for "NCW", "NCHW" and "NCDHW". Errors: ShapeError, GraphError.
+    Args:
+        num_parameters: Number of slopes: 1 (the default), or one for each channel.
+        initial: Initial value of the slopes. Defaults to 0.25.
+        data_layout: "NCW", "NCHW", or "NCDHW" if the channels are on axis 1; any other layout, such as "NHWC" (the
+            default), means channels last.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.PReLU()(g.constant([2.0, -2.0]))).tolist()
-    [2.0, -0.5]
+    Attributes:
+        weight: (num_parameters,).
+
+    Raises:
+        ShapeError: If num_parameters is neither 1 nor the number of channels.
+        GraphError: If data_layout is unknown.
+
+    Source: He et al., arXiv:1502.01852.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.PReLU()(g.constant([2.0, -2.0]))).tolist()
+        [2.0, -0.5]
     """
 
     passes_mask = True
@@ -281,11 +428,19 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """Gaussian error linear unit, exact, or approximate="tanh".
+    """Gaussian error linear unit: x / 2 * (1 + erf(x / sqrt(2))) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.GELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.159  0.     1.954]
+    Args:
+        approximate: "none" for the exact form, the default, or "tanh" for the tanh approximation.
+
+    Raises:
+        GraphError: If approximate is neither "none" nor "tanh".
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.GELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.159  0.     1.954]
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -296,11 +451,18 @@ class GELU(Module):
 
 
 class ELU(Module):
-    """Exponential linear unit.
+    """Exponential linear unit: x where x > 0, otherwise alpha * (e^x - 1).
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.ELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.632  0.     2.   ]
+    Args:
+        alpha: Scale of the negative part. Defaults to 1.
+
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.ELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.632  0.     2.   ]
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -311,11 +473,18 @@ class ELU(Module):
 
 
 class CELU(ELU):
-    """x where x > 0, else alpha * (e^(x / alpha) - 1).
+    """Continuously differentiable ELU: x where x > 0, otherwise alpha * (e^(x / alpha) - 1).
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.CELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.632  0.     2.   ]
+    Args:
+        alpha: Scale of the negative part. Defaults to 1.
+
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.CELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.632  0.     2.   ]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -323,11 +492,15 @@ class CELU(ELU):
 
 
 class SELU(Module):
-    """Scaled exponential linear unit, which keeps mean 0 and variance 1.
+    """Scaled exponential linear unit, which preserves mean 0 and variance 1.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.SELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-1.111  0.     2.101]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.SELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-1.111  0.     2.101]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -335,11 +508,15 @@ class SELU(Module):
 
 
 class SiLU(Module):
-    """x * sigmoid(x).
+    """Sigmoid linear unit, also called swish: x * sigmoid(x) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.SiLU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.269  0.     1.762]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.SiLU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.269  0.     1.762]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -350,11 +527,15 @@ Swish = SiLU
 
 
 class Mish(Module):
-    """x * tanh(softplus(x)).
+    """Mish: x * tanh(softplus(x)) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Mish()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.303  0.     1.944]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Mish()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.303  0.     1.944]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -362,11 +543,15 @@ class Mish(Module):
 
 
 class LogSigmoid(Module):
-    """ln(1 / (1 + e^-x)).
+    """Logarithm of the sigmoid, ln(1 / (1 + e^-x)), of each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.LogSigmoid()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-1.313 -0.693 -0.127]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.LogSigmoid()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-1.313 -0.693 -0.127]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -374,11 +559,15 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|).
+    """Softsign: x / (1 + |x|) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Softsign()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.5    0.     0.667]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Softsign()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.5    0.     0.667]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -386,11 +575,15 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x).
+    """Tanhshrink: x - tanh(x) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Tanhshrink()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-0.238  0.     1.036]
+    Raises:
+        DTypeError: If the input is neither floating-point nor complex.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Tanhshrink()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-0.238  0.     1.036]
     """
 
     @rounded_once
@@ -399,11 +592,19 @@ class Tanhshrink(Module):
 
 
 class GLU(Module):
-    """The first half of an axis, which must be of even size, times the sigmoid of its second.
+    """Gated linear unit: the first half of an axis times the sigmoid of the second half.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.GLU()(g.constant([1.0, 3.0, 0.0, 100.0]))).numpy().round(3))
-    [0.5 3. ]
+    Args:
+        axis: Axis to split; its size must be even. Defaults to the last.
+
+    Raises:
+        ShapeError: If axis is out of range or its size is odd.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.GLU()(g.constant([1.0, 3.0, 0.0, 100.0]))).numpy().round(3))
+        [0.5 3. ]
     """
 
     passes_mask = True
@@ -416,11 +617,18 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """ln(1 + e^(beta * x)) / beta.
+    """Softplus: ln(1 + e^(beta * x)) / beta for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Softplus()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [0.313 0.693 2.127]
+    Args:
+        beta: Sharpness of the bend at 0. Defaults to 1.
+
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Softplus()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [0.313 0.693 2.127]
     """
 
     def __init__(self, beta: float = 1.0) -> None:
@@ -431,11 +639,21 @@ class Softplus(Module):
 
 
 class Softmax(Module):
-    """Positive numbers that sum to 1 along an axis. Not before cross_entropy, which takes logits.
+    """Softmax: positive numbers that sum to 1 along an axis.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Softmax()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [0.042 0.114 0.844]
+    Do not use it before the loss cross_entropy, which takes logits.
+
+    Args:
+        axis: Axis along which the outputs sum to 1. Defaults to the last.
+
+    Raises:
+        ShapeError: If axis is out of range.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Softmax()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [0.042 0.114 0.844]
     """
 
     passes_mask = True
@@ -448,11 +666,19 @@ class Softmax(Module):
 
 
 class LogSoftmax(Softmax):
-    """Logarithm of the soft maximum along an axis.
+    """Logarithm of the softmax along an axis.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.LogSoftmax()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [-3.17 -2.17 -0.17]
+    Args:
+        axis: Axis of the softmax. Defaults to the last.
+
+    Raises:
+        ShapeError: If axis is out of range.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.LogSoftmax()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [-3.17 -2.17 -0.17]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -460,11 +686,19 @@ class LogSoftmax(Softmax):
 
 
 class Softmin(Softmax):
-    """The soft maximum of -x along an axis.
+    """Softmax of -x along an axis.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Softmin()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
-    [0.705 0.259 0.035]
+    Args:
+        axis: Axis along which the outputs sum to 1. Defaults to the last.
+
+    Raises:
+        ShapeError: If axis is out of range.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Softmin()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+        [0.705 0.259 0.035]
     """
 
     def forward(self, x: Tensor) -> Tensor:

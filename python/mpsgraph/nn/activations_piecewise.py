@@ -1,6 +1,6 @@
-"""Activations of straight pieces, as modules: clipped, shrunken, and the cheap forms of sigmoid and swish.
+"""Piecewise linear and thresholded activations, as modules, and the hard variants of sigmoid and swish.
 
-Where two pieces meet, values are PyTorch's; so are the derivatives there.
+Values and derivatives at the points where pieces meet match PyTorch's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .module import Module, graph_of
 
 @checked
 def clipped(x: Tensor, minimum: float, maximum: float) -> Tensor:
-    """min(max(x, minimum), maximum), whose derivative is 0 at both; NaN stays."""
+    """Return min(max(x, minimum), maximum), with derivative 0 at both bounds. NaN stays NaN."""
     g = graph_of(x)
     low = g.select(x <= minimum, g.constant(minimum, dtype=x.dtype), x)
     return g.select(x >= maximum, g.constant(maximum, dtype=x.dtype), low)
@@ -23,21 +23,29 @@ def clipped(x: Tensor, minimum: float, maximum: float) -> Tensor:
 @checked
 @rounded_once
 def hard_sigmoid(x: Tensor) -> Tensor:
-    """min(max(x / 6 + 1 / 2, 0), 1)."""
+    """Return min(max(x / 6 + 1 / 2, 0), 1)."""
     return clipped(x + 3.0, 0.0, 6.0) * (1 / 6)
 
 
 class Hardtanh(Module):
-    """min(max(x, minimum), maximum).
+    """Clamp each element: min(max(x, minimum), maximum).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.Hardtanh()(g.constant([-2.0, 0.5, 2.0]))).tolist()
-    [-1.0, 0.5, 1.0]
+    Args:
+        minimum: Lower bound. Defaults to -1.
+        maximum: Upper bound. Defaults to 1.
+
+    Raises:
+        GraphError: If minimum is not below maximum.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.Hardtanh()(g.constant([-2.0, 0.5, 2.0]))).tolist()
+        [-1.0, 0.5, 1.0]
     """
 
     def __init__(self, minimum: float = -1.0, maximum: float = 1.0) -> None:
         if minimum >= maximum:
-            raise GraphError(f"Hardtanh: minimum {minimum} must be below maximum {maximum}")
+            raise GraphError(f"Hardtanh: minimum must be below maximum, got minimum={minimum} and maximum={maximum}")
         self.minimum, self.maximum = minimum, maximum
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,11 +53,17 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6). Howard et al., arXiv:1704.04861.
+    """ReLU clipped at 6: min(max(x, 0), 6) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.ReLU6()(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
-    [0.   0.25 1.   6.  ]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Source: Howard et al., arXiv:1704.04861.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.ReLU6()(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+        [0.   0.25 1.   6.  ]
     """
 
     def __init__(self) -> None:
@@ -57,11 +71,17 @@ class ReLU6(Hardtanh):
 
 
 class Hardsigmoid(Module):
-    """min(max(x / 6 + 1 / 2, 0), 1). (Keras before version 3 had x / 5 + 1 / 2.)
+    """Hard sigmoid: min(max(x / 6 + 1 / 2, 0), 1) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Hardsigmoid()(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
-    [0.    0.542 0.667 1.   ]
+    Keras before version 3 used x / 5 + 1 / 2.
+
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Hardsigmoid()(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+        [0.    0.542 0.667 1.   ]
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,11 +89,17 @@ class Hardsigmoid(Module):
 
 
 class Hardswish(Module):
-    """x * min(max(x / 6 + 1 / 2, 0), 1). Howard et al., arXiv:1905.02244.
+    """Hard swish: x * min(max(x / 6 + 1 / 2, 0), 1) for each element.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Hardswish()(g.constant([-2.0, 0.25, 1.0, 8.0]))).numpy().round(3))
-    [-0.333  0.135  0.667  8.   ]
+    Raises:
+        DTypeError: If the input is not floating-point.
+
+    Source: Howard et al., arXiv:1905.02244.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Hardswish()(g.constant([-2.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+        [-0.333  0.135  0.667  8.   ]
     """
 
     @rounded_once
@@ -82,11 +108,16 @@ class Hardswish(Module):
 
 
 class Threshold(Module):
-    """x where x > threshold, else value.
+    """Threshold: x where x > threshold, otherwise value.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.Threshold(1.0, 20.0)(g.constant([0.5, 1.0, 1.5]))).tolist()
-    [20.0, 20.0, 1.5]
+    Args:
+        threshold: Bound at or below which elements are replaced.
+        value: Replacement for these elements.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.Threshold(1.0, 20.0)(g.constant([0.5, 1.0, 1.5]))).tolist()
+        [20.0, 20.0, 1.5]
     """
 
     def __init__(self, threshold: float, value: float) -> None:
@@ -97,16 +128,23 @@ class Threshold(Module):
 
 
 class Hardshrink(Module):
-    """x where |x| > bound, else 0.
+    """Hard shrinkage: x where |x| > bound, otherwise 0.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Hardshrink(0.5)(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
-    [-4.  0.  1.  8.]
+    Args:
+        bound: Magnitude up to which elements become 0, at least 0. Defaults to 0.5.
+
+    Raises:
+        GraphError: If bound is negative.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Hardshrink(0.5)(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+        [-4.  0.  1.  8.]
     """
 
     def __init__(self, bound: float = 0.5) -> None:
         if bound < 0:
-            raise GraphError(f"{type(self).__name__}: bound must not be negative, got {bound}")
+            raise GraphError(f"{type(self).__name__}: bound must be at least 0, got {bound}")
         self.bound = bound
 
     def forward(self, x: Tensor) -> Tensor:
@@ -114,11 +152,18 @@ class Hardshrink(Module):
 
 
 class Softshrink(Hardshrink):
-    """x - bound where x > bound, x + bound where x < -bound, else 0.
+    """Soft shrinkage: x - bound where x > bound, x + bound where x < -bound, otherwise 0.
 
-    >>> g = mg.Graph()
-    >>> print(g.run({}, mg.nn.Softshrink(0.5)(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
-    [-3.5  0.   0.5  7.5]
+    Args:
+        bound: Amount by which magnitudes shrink, at least 0. Defaults to 0.5.
+
+    Raises:
+        GraphError: If bound is negative.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> print(g.run({}, mg.nn.Softshrink(0.5)(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+        [-3.5  0.   0.5  7.5]
     """
 
     @rounded_once

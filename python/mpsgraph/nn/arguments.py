@@ -1,8 +1,8 @@
-"""Arguments of layers by the names and in the forms of PyTorch and Keras, where these can mean one thing only.
+"""PyTorch and Keras spellings of layer arguments, where their meaning is unambiguous.
 
-`stride` is `strides`, `dilation` is `dilations`, `eps` is `epsilon`; "same" and "valid" are styles of padding, and a
-number of pixels is padding on both sides of each axis. What the two libraries understand differently, as `momentum`,
-is not here.
+`stride` means `strides`, `dilation` means `dilations`, and `eps` means `epsilon`; "same" and "valid" are padding
+styles; a number of pixels pads both sides of each axis. Arguments that the two libraries define differently, such as
+`momentum`, have no alias.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ _STYLES = {"same": "TF_SAME", "valid": "TF_VALID"}
 
 
 def either(what: str, name: str, value: T, default: T, alias: str, other: T | None) -> T:
-    """An argument that has two names. Errors: GraphError where both are given."""
+    """Return the value of an argument that has two names. Raise GraphError if both were passed."""
     if other is None:
         return value
     given: Any = value
     if given is not default and given != default:
-        raise GraphError(f"{what}: {alias} is another name of {name}: give one of them, got {shown((value, other))}")
+        raise GraphError(f"{what}: {alias} is an alias of {name}: pass only one of them, got {shown((value, other))}")
     return other
 
 
 def padding_of(padding: int | Padding, axes: int) -> Padding:
-    """Padding as the graph takes it: a style of its own, or (before, after) of each axis; of one axis without a list.
+    """Return padding in the form the graph takes: a style name, or (before, after) for each axis.
 
-    What is no padding stays as it is, for the operation to refuse.
+    For a single axis the result is the pair itself, not a list of pairs. Values of another form are returned unchanged;
+    the operation rejects them.
     """
     if isinstance(padding, str):
         return _STYLES.get(padding.lower(), padding)

@@ -1,7 +1,6 @@
-"""Attention of several heads, and the positions that it cannot see by itself.
+"""Multi-head attention and sinusoidal position encoding.
 
-Data has the batch first unless told otherwise, as in Keras. Masks mean what they mean in PyTorch: True, or -infinity,
-keeps a key out.
+Data has the batch first by default, as in Keras. Masks follow PyTorch: True, or -infinity, excludes a key.
 """
 
 from __future__ import annotations
@@ -22,21 +21,33 @@ from .positions import AttentionPositions, places_from
 
 
 def added_mask(mask: Tensor, like: Tensor) -> Tensor:
-    """A mask as numbers to add to scores: 0, and -infinity where a bool mask is True; other masks are taken as such."""
+    """Return a mask as numbers to add to the scores; a bool mask becomes -infinity where True and 0 elsewhere."""
     g = graph_of(like)
     if mask.dtype == bool_:
         return g.select(mask, g.constant(-math.inf, dtype=like.dtype), g.constant(0.0, dtype=like.dtype))
     if not mask.dtype.is_float:
-        raise DTypeError(f"a mask must be of bools, or of numbers to add, came {mask.dtype}")
+        raise DTypeError(
+            "attention mask must be bool (True excludes a key) or floating-point (added to the scores), "
+            f"got {mask.dtype}"
+        )
     return mask if mask.dtype == like.dtype else g.cast(mask, like.dtype)
 
 
 def causal_mask(x: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
-    """True where the key comes after the query: bool (queries, keys) in x's graph.
+    """Return the causal mask: bool (queries, keys) in x's graph, True where the key comes after the query.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.attention.causal_mask(g.constant(0.0), 2, 3)).tolist()
-    [[False, True, True], [False, False, True]]
+    Args:
+        x: Tensor whose graph receives the mask.
+        queries: Number of queries, an int or a one-element int32 tensor.
+        keys: Number of keys, an int or a one-element int32 tensor.
+
+    Returns:
+        A bool tensor of shape (queries, keys).
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.attention.causal_mask(g.constant(0.0), 2, 3)).tolist()
+        [[False, True, True], [False, False, True]]
     """
     if isinstance(queries, int) and isinstance(keys, int):
         return graph_of(x).constant(np.triu(np.ones((queries, keys), bool), 1))
@@ -45,9 +56,10 @@ def causal_mask(x: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
 
 
 def opened_mask(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """A mask that is added to scores, and which queries it keeps all keys from: these may look at every key instead.
+    """Unmask all keys for queries whose keys are all masked, and return the new mask and which queries these are.
 
-    A soft-max over nothing is NaN, and so would be all gradients; what such queries find is replaced by zeros.
+    A softmax over no keys would be NaN and make all gradients NaN. The caller replaces the results of these queries by
+    zeros.
     """
     g = graph_of(mask)
     blind = g.equal(g.reduction_maximum(mask, -1), -math.inf)
@@ -55,30 +67,43 @@ def opened_mask(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MultiheadAttention(Module):
-    """Scaled dot-product attention of several heads, between linear maps. Vaswani et al., arXiv:1706.03762.
+    """Multi-head scaled dot-product attention between linear projections.
 
-    q, k, v = query(q), key(k), value(v), each parted into heads; a head's result is softmax(q k^T / sqrt(E / heads) +
-    mask) v; result = output(the heads behind each other). Args: embed_dim, E, and num_heads, which divides it; dropout,
-    the share of the weights that is dropped in training mode; bias of the four maps; batch_first, whether data is (N,
-    length, features), else (length, N, features); weight_initialiser, Glorot's uniform when None. The four maps are
-    Linear layers: PyTorch's in_proj_weight is the transposed weights of query, key and value, one behind the other, and
-    its out_proj is output. num_kv_heads, how many heads keys and values have, which divides num_heads: each serves as
-    many heads of queries behind each other (Ainslie et al., arXiv:2305.13245), PyTorch's enable_gqa; num_heads when
-    None. positions, of which the comparison of queries and keys knows: RotaryPositions and their kin. Errors:
-    ShapeError, GraphError, DTypeError.
+    The layers query, key, and value project their inputs, which are then split into heads. Each head computes softmax(q
+    k^T / sqrt(embed_dim / num_heads) + mask) v. The heads are concatenated and projected by the layer output.
 
-    A call takes query (N, L, any size); key (N, S, any), the query when None; value (N, S, any), the key when None;
-    mask, what broadcasts to (N, heads, L, S), bools of which True keeps a key out, or numbers to add to the scores;
-    key_padding_mask (N, S), the same for each key, that which came with the keys when None (nn.masks); is_causal,
-    whether keys behind the query are kept out. The result is (N, L, E). A query that may look at no key finds zeros, of
-    which the output map makes its bias, and nothing has a gradient through it: as in a row of padding. `with_weights`
-    gives the weights, too. With a cache, a KeyValueCache, x is what stands behind the steps that are kept: it attends
-    to these and, never ahead, to itself; S is then the cache's length in masks. Only self-attention has a cache.
+    A query whose keys are all masked, such as a padding row, gets a zero attention result, which the output projection
+    turns into its bias; no gradient flows through it.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1, 20, 32))
-    >>> mg.nn.MultiheadAttention(32, 4)(x, is_causal=True).shape
-    (-1, 20, 32)
+    Args:
+        embed_dim: Number of output features, a multiple of num_heads.
+        num_heads: Number of attention heads.
+        dropout: Probability of dropping an attention weight in training mode, in [0, 1). Defaults to 0.
+        bias: Whether the four projections have biases. Defaults to True.
+        batch_first: Whether data is (N, length, features), the default, or (length, N, features).
+        num_kv_heads: Number of key and value heads, a divisor of num_heads; each one serves num_heads / num_kv_heads
+            consecutive query heads (grouped-query attention, PyTorch's enable_gqa). None, the default, means num_heads.
+        positions: Position encoding used when queries and keys are compared, such as RotaryPositions. Defaults to none.
+        weight_initialiser: Initializer of the projection weights. Glorot uniform if None, the default.
+
+    Attributes:
+        query: Linear layer with weight (query features, embed_dim).
+        key: Linear layer with weight (key features, num_kv_heads * embed_dim / num_heads).
+        value: Linear layer with weight (value features, num_kv_heads * embed_dim / num_heads).
+        output: Linear layer with weight (embed_dim, embed_dim), PyTorch's out_proj. PyTorch's in_proj_weight is the
+            concatenation of the transposed weights of query, key, and value.
+
+    Raises:
+        ShapeError: If num_heads does not divide embed_dim, or num_kv_heads does not divide num_heads.
+        GraphError: If dropout is outside [0, 1).
+
+    Source: Vaswani et al., arXiv:1706.03762; Ainslie et al., arXiv:2305.13245 for num_kv_heads.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 20, 32))
+        >>> mg.nn.MultiheadAttention(32, 4)(x, is_causal=True).shape
+        (-1, 20, 32)
     """
 
     passes_mask = True
@@ -96,12 +121,18 @@ class MultiheadAttention(Module):
         weight_initialiser: Initialiser | None = None,
     ) -> None:
         if num_heads < 1 or embed_dim % num_heads:
-            raise ShapeError(f"MultiheadAttention: {embed_dim} features do not split into {num_heads} heads")
+            raise ShapeError(
+                "MultiheadAttention: embed_dim must be divisible by num_heads, "
+                f"got embed_dim={embed_dim} and num_heads={num_heads}"
+            )
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
-            raise ShapeError(f"MultiheadAttention: {num_heads} heads do not share {num_kv_heads} of keys and values")
+            raise ShapeError(
+                "MultiheadAttention: num_heads must be divisible by num_kv_heads, "
+                f"got num_heads={num_heads} and num_kv_heads={num_kv_heads}"
+            )
         if not 0 <= dropout < 1:
-            raise GraphError(f"MultiheadAttention: dropout must be from 0 up to but not including 1, got {dropout}")
+            raise GraphError(f"MultiheadAttention: dropout must be at least 0 and below 1, got {dropout}")
         self.embed_dim, self.num_heads, self.batch_first, self.rate = embed_dim, num_heads, batch_first, dropout
         self.head_size = embed_dim // num_heads
         shared = self.num_kv_heads * self.head_size
@@ -124,8 +155,32 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Apply attention. With batch_first=False, the first two axes of all inputs and of the output are swapped.
+
+        Args:
+            query: (N, L, features).
+            key: (N, S, features). The query if None, the default.
+            value: (N, S, features). The key if None, the default.
+            mask: Attention mask that broadcasts to (N, num_heads, L, S): bool, where True excludes a key, or floating
+                point, added to the scores.
+            key_padding_mask: (N, S), where True excludes a key for all queries, or floating point, added to the scores.
+                If None, the mask attached to the keys, if any, is used (see nn.masks).
+            is_causal: Whether to exclude keys after the query. Defaults to False.
+            cache: KeyValueCache, for self-attention only. The query holds the steps that follow the stored ones; it
+                attends to these and, causally, to itself. In masks, S is then the maximum length of the cache.
+
+        Returns:
+            A tensor (N, L, embed_dim).
+
+        Raises:
+            ShapeError: If an input is not 3-D.
+            DTypeError: If a mask is neither bool nor floating-point.
+            GraphError: If a cache is passed together with key or value.
+        """
         if cache is not None and (key is not None or value is not None):
-            raise GraphError("MultiheadAttention: a cache is for self-attention, keys and values come from the query")
+            raise GraphError(
+                "MultiheadAttention: cache is for self-attention only: pass either a cache, or key and value"
+            )
         q, k, v = self._heads(query, key, value)
         if key_padding_mask is None and cache is None:
             key_padding_mask = self._padding_of(query if key is None else key)
@@ -153,12 +208,32 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
         average: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """The result and the weights of the values, after dropout: (N, L, S), or of each head (N, heads, L, S).
+        """Apply attention and also return the attention weights.
 
-        >>> g = mg.Graph()
-        >>> result, weights = mg.nn.MultiheadAttention(32, 4).with_weights(g.placeholder((-1, 20, 32)))
-        >>> weights.shape
-        (-1, 20, 20)
+        Args:
+            query: (N, L, features).
+            key: (N, S, features). The query if None, the default.
+            value: (N, S, features). The key if None, the default.
+            mask: Attention mask that broadcasts to (N, num_heads, L, S): bool, where True excludes a key, or floating
+                point, added to the scores.
+            key_padding_mask: (N, S), where True excludes a key for all queries, or floating point, added to the scores.
+                If None, the mask attached to the keys, if any, is used (see nn.masks).
+            is_causal: Whether to exclude keys after the query. Defaults to False.
+            average: Whether to average the weights over the heads. Defaults to True.
+
+        Returns:
+            The output (N, L, embed_dim), and the weights after dropout: (N, L, S), or (N, num_heads, L, S) if average
+            is False.
+
+        Raises:
+            ShapeError: If an input is not 3-D.
+            DTypeError: If a mask is neither bool nor floating-point.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> result, weights = mg.nn.MultiheadAttention(32, 4).with_weights(g.placeholder((-1, 20, 32)))
+            >>> weights.shape
+            (-1, 20, 20)
         """
         self.ensure_built(query)
         if key_padding_mask is None:
@@ -173,7 +248,7 @@ class MultiheadAttention(Module):
         return result, shown
 
     def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> list[Tensor]:
-        """(N, heads, length, features) of each."""
+        """Project the inputs and split them into heads: (N, heads, length, head size) each."""
         key = query if key is None else key
         value = key if value is None else value
         found = []
@@ -181,7 +256,7 @@ class MultiheadAttention(Module):
         for x, layer, count in zip((query, key, value), (self.query, self.key, self.value), heads, strict=True):
             if x.shape is None or len(x.shape) != 3:
                 axes = "(batch, length, features)" if self.batch_first else "(length, batch, features)"
-                raise ShapeError(f"MultiheadAttention needs tensors {axes}, came {x.shape}")
+                raise ShapeError(f"MultiheadAttention needs 3-D inputs {axes}, got shape {x.shape}")
             g, y = graph_of(x), layer(x)
             sizes = [size_in_run(y, 0), size_in_run(y, 1), count, self.head_size]
             parted = g.reshape(y, shape_of_sizes(y, sizes))
@@ -189,7 +264,7 @@ class MultiheadAttention(Module):
         return found
 
     def _padding_of(self, key: Tensor) -> Tensor | None:
-        """True where a key is none, by the mask that came with them."""
+        """Return the padding mask of the keys, True at padding, from the mask attached to them, or None."""
         g, real = graph_of(key), mask_of(key)
         if real is None:
             return None
@@ -198,7 +273,9 @@ class MultiheadAttention(Module):
     def _placed(
         self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Queries, keys and values as they are compared, and what positions and cache add to the scores."""
+        """Apply positions and cache: return queries, keys, and values for the comparison, and what to add to the
+        scores.
+        """
         g, added = graph_of(q), None
         if self.positions is None and cache is None:
             return q, k, v, None
@@ -217,9 +294,10 @@ class MultiheadAttention(Module):
         return q, k, v, added
 
     def _grouped(self, x: Tensor) -> Tensor:
-        """(..., heads, n, m) as (..., kv_heads, heads of each, n, m), where heads share keys and values: else as it is.
+        """Split the head axis into (kv_heads, heads per kv_head) where heads share keys and values; otherwise return x
+        as it is.
 
-        Keys and values, and masks that are equal for all heads, broadcast.
+        Keys, values, and masks that are equal for all heads get an axis of size 1, which broadcasts.
         """
         g, shape = graph_of(x), x.shape or ()
         if self.num_kv_heads == self.num_heads or len(shape) < 3:
@@ -245,7 +323,8 @@ class MultiheadAttention(Module):
 
     def _weights(self, q: Tensor, k: Tensor, added: Tensor | None) -> Tensor:
         g, half = graph_of(q), q.dtype if q.dtype.itemsize == 2 and autocast_dtype() is None else None
-        if half is not None:  # scores are sums that may leave float16, as those of the operation are
+        # Scores are sums that can overflow float16, so compute them in float32, as the fused operation does.
+        if half is not None:
             q, k, added = g.cast(q, float32), g.cast(k, float32), None if added is None else g.cast(added, float32)
         scale = 1 / math.sqrt(self.head_size)
         scores = g.matrix_multiplication(self._grouped(q * scale), g.swap_axes(self._grouped(k), -1, -2))
@@ -270,7 +349,7 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
         added: Tensor | None = None,
     ) -> Tensor | None:
-        """All masks, and what positions add, as one that is added to the scores."""
+        """Combine all masks and the position term into one tensor that is added to the scores, or return None."""
         parts = [] if mask is None else [added_mask(mask, q)]
         if key_padding_mask is not None:
             parts.append(graph_of(q).expand_dims(added_mask(key_padding_mask, q), (1, 2)))
@@ -282,16 +361,26 @@ class MultiheadAttention(Module):
 
 
 class PositionalEncoding(Module):
-    """Adds waves by which positions can be told apart, then drops out. Vaswani et al., arXiv:1706.03762.
+    """Add sinusoidal position encodings to the input, then apply dropout.
 
-    result[:, t, 2 i] = x + sin(t / 10000^(2 i / E)), result[:, t, 2 i + 1] = x + cos of the same. Args: max_length, how
-    long sequences may be whose length is known only in a run, where longer ones are a ShapeError; dropout; batch_first.
-    Input (N, T, E), or (T, N, E). Positions that are learned are an Embedding of 0 to T - 1. Errors: ShapeError, also
-    of the run.
+    Adds sin(t / 10000^(2 i / E)) to feature 2 i and cos(t / 10000^(2 i / E)) to feature 2 i + 1 at step t. Maps an
+    input of shape (N, T, E) to the same shape, or (T, N, E) if batch_first is False. For learned positions, add an
+    Embedding of the indices 0 to T - 1 instead.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.PositionalEncoding()(g.constant(0.0, (1, 1, 4)))).tolist()
-    [[[0.0, 1.0, 0.0, 1.0]]]
+    Args:
+        max_length: Maximum length of sequences whose length is dynamic. Defaults to 5000.
+        dropout: Probability of dropping an element of the sum in training mode. Defaults to 0.
+        batch_first: Whether the batch is the first axis, the default, or the second.
+
+    Raises:
+        ShapeError: If the input is not 3-D, or, at run time, a sequence of dynamic length is longer than max_length.
+
+    Source: Vaswani et al., arXiv:1706.03762.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.PositionalEncoding()(g.constant(0.0, (1, 1, 4)))).tolist()
+        [[[0.0, 1.0, 0.0, 1.0]]]
     """
 
     passes_mask = True
@@ -302,7 +391,7 @@ class PositionalEncoding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape is None or len(x.shape) != 3:
-            raise ShapeError(f"PositionalEncoding needs an input of three axes, its shape is {x.shape}")
+            raise ShapeError(f"PositionalEncoding needs a 3-D input, got shape {x.shape}")
         g, axis = graph_of(x), 1 if self.batch_first else 0
         features, length = size_of(x, -1, None, "PositionalEncoding"), size_in_run(x, axis)
         known = length if isinstance(length, int) else self.max_length
@@ -311,7 +400,7 @@ class PositionalEncoding(Module):
         table = g.constant(waves, dtype=x.dtype)
         if not isinstance(length, int):
             sizes = shape_of_sizes(x, [length, features])
-            # a slice ends where its source does: the reshape refuses what is longer
+            # A slice stops at the end of its source, so the reshape fails for sequences longer than max_length.
             table = g.reshape(g.slice(table, [0, 0], sizes=sizes), sizes)
         y = x + (table if self.batch_first else g.expand_dims(table, 1))
         return self.dropout(y) if self.dropout.rate else y

@@ -1,8 +1,8 @@
-"""Augmentation: pictures changed at random in training mode, in the graph; in inference mode they pass as they are.
+"""Augmentation layers, which alter images at random in training mode.
 
-Each sample has draws of its own. They come of the graph's random state, so that a seed and a step decide them, and
-checkpoints carry them; nothing is drawn on the host. Images are floats, (n, height, width, channels) or, with
-data_layout "NCHW", (n, channels, height, width).
+In inference mode images pass unchanged (RandomCrop takes the center). The work is done in the graph. Each sample has
+its own random draws, which come from the graph's random state: seed and step determine them, and checkpoints preserve
+them. Images are floating point, (N, H, W, C), or (N, C, H, W) with data_layout "NCHW".
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _LAYOUTS = ("NHWC", "NCHW")
 
 
 class _Augmentation(Module):
-    """The base: write `_augmented`, of images with the channels last, and what inference has in its place."""
+    """Base of the augmentations. Subclasses define `_augmented` for images with channels last, and `_plain` for
+    inference.
+    """
 
     def __init__(self, data_layout: str) -> None:
         if data_layout not in _LAYOUTS:
@@ -34,53 +36,64 @@ class _Augmentation(Module):
     def forward(self, x: Tensor) -> Tensor:
         name = type(self).__name__
         if len(x.shape or ()) != 4:
-            raise ShapeError(f"{name} needs images of rank 4, {self.data_layout}, their shape is {x.shape}")
+            raise ShapeError(f"{name} needs 4-D images in layout {self.data_layout}, got shape {x.shape}")
         if not x.dtype.is_float:
-            raise DTypeError(f"{name} needs images of floats, these are {x.dtype}: x.astype(np.float32) / 255")
+            raise DTypeError(
+                f"{name} needs floating-point images, got {x.dtype}: convert them with x.astype(np.float32) / 255"
+            )
         g, turned = graph_of(x), self.data_layout == "NCHW"
         images = g.transpose(x, (0, 2, 3, 1)) if turned else x
         y = self.when_training(x, lambda: self._augmented(images), lambda: self._plain(images))
         return g.transpose(y, (0, 3, 1, 2)) if turned else y
 
     def _augmented(self, x: Tensor) -> Tensor:
-        """What training has."""
+        """Return the images for training mode."""
         raise NotImplementedError
 
     def _plain(self, x: Tensor) -> Tensor:
-        """What inference has."""
+        """Return the images for inference mode."""
         return x
 
     def _sizes(self, x: Tensor) -> tuple[int, int]:
-        """Height and width. ShapeError where they are not known."""
+        """Return height and width. Raise ShapeError if they are dynamic."""
         _, height, width, _ = x.shape or ()
         if height < 0 or width < 0:
-            raise ShapeError(f"{type(self).__name__} needs to know height and width, the images' shape is {x.shape}")
+            raise ShapeError(f"{type(self).__name__} needs images of known height and width, got shape {x.shape}")
         return height, width
 
 
 def _draws(x: Tensor, minimum: float, maximum: float) -> Tensor:
-    """A number for each sample, (n, 1, 1, 1), of x's dtype."""
+    """Draw one number for each sample, (N, 1, 1, 1), in x's dtype."""
     g = graph_of(x)
     drawn = g.random_uniform(shape_of_sizes(x, [size_in_run(x, 0), 1, 1, 1]), minimum, maximum)
     return drawn if x.dtype == float32 else g.cast(drawn, x.dtype)
 
 
 def _whole_draws(x: Tensor, count: int) -> Tensor:
-    """One of 0 to count - 1 for each sample, int32 (n, 1)."""
+    """Draw one integer from 0 to count - 1 for each sample, int32 (N, 1)."""
     shape = shape_of_sizes(x, [size_in_run(x, 0), 1])
     return graph_of(x).random(shape, dtype=int32, min_integer=0, max_integer=count)
 
 
 class RandomFlip(_Augmentation):
-    """Mirrors some of the images. Keras's RandomFlip; PyTorch's RandomHorizontalFlip and RandomVerticalFlip.
+    """Flip random images. Keras's RandomFlip; PyTorch's RandomHorizontalFlip and RandomVerticalFlip.
 
-    Args: horizontal, vertical, along which axes; rate, how likely each is; data_layout. Errors: GraphError, ShapeError,
-    DTypeError.
+    Args:
+        horizontal: Whether to flip left to right. Defaults to True.
+        vertical: Whether to flip top to bottom. Defaults to False.
+        rate: Probability of each flip, from 0 to 1. Defaults to 0.5.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
 
-    >>> g = mg.Graph()
-    >>> flip = mg.nn.RandomFlip(rate=1.0).train()
-    >>> g.run({}, flip(g.constant([[[[1.0], [2.0], [3.0]]]]))).numpy().ravel().tolist()
-    [3.0, 2.0, 1.0]
+    Raises:
+        GraphError: If data_layout is unknown.
+        ShapeError: If the input is not 4-D.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> flip = mg.nn.RandomFlip(rate=1.0).train()
+        >>> g.run({}, flip(g.constant([[[[1.0], [2.0], [3.0]]]]))).numpy().ravel().tolist()
+        [3.0, 2.0, 1.0]
     """
 
     def __init__(
@@ -101,14 +114,22 @@ class RandomFlip(_Augmentation):
 
 
 class RandomCrop(_Augmentation):
-    """A piece of each image from anywhere; in inference mode the one in the middle. PyTorch's and Keras's RandomCrop.
+    """Crop each image at a random position; in inference mode, crop the center. PyTorch's and Keras's RandomCrop.
 
-    Args: size, height and width of the piece; padding, zeros around the image first, as in PyTorch; data_layout.
-    Errors: ShapeError for a piece larger than the padded image, DTypeError, GraphError.
+    Args:
+        size: Height and width of the crop; an int means a square.
+        padding: Zeros to add on each side of the image before cropping, as in PyTorch. Defaults to 0.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
 
-    >>> g = mg.Graph()
-    >>> mg.nn.RandomCrop(32, padding=4).train()(g.placeholder((-1, 32, 32, 3))).shape
-    (-1, 32, 32, 3)
+    Raises:
+        GraphError: If data_layout is unknown.
+        ShapeError: If the input is not 4-D with known height and width, or the crop is larger than the padded image.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.RandomCrop(32, padding=4).train()(g.placeholder((-1, 32, 32, 3))).shape
+        (-1, 32, 32, 3)
     """
 
     def __init__(self, size: Size | Sequence[Size], padding: Count = 0, *, data_layout: str = "NHWC") -> None:
@@ -120,8 +141,8 @@ class RandomCrop(_Augmentation):
         rows, columns = height + 2 * self.padding - self.size[0], width + 2 * self.padding - self.size[1]
         if rows < 0 or columns < 0:
             raise ShapeError(
-                f"RandomCrop: pieces of {tuple(self.size)} of images of {height} x {width} with a padding of "
-                f"{self.padding}: they do not fit"
+                f"RandomCrop: size {tuple(self.size)} is larger than images of {height} x {width} pixels with "
+                f"padding={self.padding}: use a smaller size or more padding"
             )
         border = [0, self.padding, self.padding, 0]
         return (graph_of(x).pad(x, border, border, "zero") if self.padding else x), rows, columns
@@ -143,14 +164,25 @@ class RandomCrop(_Augmentation):
 
 
 class RandomRotation(_Augmentation):
-    """Turns each image about its middle by an angle of its own; what comes from outside is `fill`.
+    """Rotate each image about its center by a random angle. PyTorch's RandomRotation.
 
-    Args: degrees, the largest angle to either side; mode, "bilinear" or "nearest"; fill; data_layout. PyTorch's
-    RandomRotation; Keras's has a share of a whole turn. Errors: ShapeError, DTypeError, GraphError.
+    Keras's RandomRotation takes a fraction of a full turn instead of degrees.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.RandomRotation(15).train()(g.placeholder((-1, 28, 28, 1))).shape
-    (-1, 28, 28, 1)
+    Args:
+        degrees: Maximum angle in either direction, in degrees.
+        mode: Interpolation, "bilinear" (the default) or "nearest".
+        fill: Value of pixels that come from outside the image. Defaults to 0.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+
+    Raises:
+        GraphError: If mode or data_layout is unknown.
+        ShapeError: If the input is not 4-D with known height and width.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.RandomRotation(15).train()(g.placeholder((-1, 28, 28, 1))).shape
+        (-1, 28, 28, 1)
     """
 
     def __init__(
@@ -179,17 +211,29 @@ class RandomRotation(_Augmentation):
 
 
 class ColorJitter(_Augmentation):
-    """Brightness, contrast and saturation of each image times factors of its own, in this order.
+    """Change brightness, contrast, and saturation of each image, in this order, by random factors.
 
-    A factor f lies in max(0, 1 - v)..1 + v: x * f; (x - the mean grey) * f + the mean grey; (x - grey) * f + grey.
-    Args: brightness, contrast, saturation, the v; value_range, within which the result is held, None: nothing is;
-    data_layout. Grey is 0.299 r + 0.587 g + 0.114 b of three channels, and the image of one. PyTorch's ColorJitter, in
-    a fixed order and without hue. Errors: ShapeError, DTypeError, GraphError.
+    Each factor f is drawn from max(0, 1 - v) to 1 + v, where v is the argument. Brightness computes x * f, contrast (x
+    - mean gray) * f + mean gray, and saturation (x - gray) * f + gray, with gray = 0.299 r + 0.587 g + 0.114 b for
+    three channels, or the image itself for one. PyTorch's ColorJitter, in a fixed order and without hue.
 
-    >>> g = mg.Graph()
-    >>> jitter = mg.nn.ColorJitter(brightness=0.5)
-    >>> g.run({}, jitter.eval()(g.constant(0.25, (1, 1, 1, 3)))).numpy().ravel().tolist()
-    [0.25, 0.25, 0.25]
+    Args:
+        brightness: Spread of the brightness factor. Defaults to 0.
+        contrast: Spread of the contrast factor. Defaults to 0.
+        saturation: Spread of the saturation factor. Defaults to 0.
+        value_range: (lowest, highest) to clamp results to, or None for no clamping. Defaults to (0.0, 1.0).
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+
+    Raises:
+        GraphError: If value_range is not increasing, or data_layout is unknown.
+        ShapeError: If the input is not 4-D, or has neither 1 nor 3 channels.
+        DTypeError: If the input is not floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> jitter = mg.nn.ColorJitter(brightness=0.5)
+        >>> g.run({}, jitter.eval()(g.constant(0.25, (1, 1, 1, 3)))).numpy().ravel().tolist()
+        [0.25, 0.25, 0.25]
     """
 
     def __init__(
@@ -203,7 +247,10 @@ class ColorJitter(_Augmentation):
     ) -> None:
         super().__init__(data_layout)
         if value_range is not None and not value_range[0] < value_range[1]:
-            raise GraphError(f"ColorJitter: value_range must be (lowest, highest), got {shown(value_range)}")
+            raise GraphError(
+                "ColorJitter: value_range must be (lowest, highest) with lowest below highest, "
+                f"got {shown(value_range)}"
+            )
         self.brightness, self.contrast, self.saturation = brightness, contrast, saturation
         self.value_range = value_range
 
@@ -232,7 +279,7 @@ class ColorJitter(_Augmentation):
         if channels == 1:
             return x
         if channels != 3:
-            raise ShapeError(f"ColorJitter: images have 1 or 3 channels, these have the shape {x.shape}")
+            raise ShapeError(f"ColorJitter needs images with 1 or 3 channels, got shape {x.shape}")
         shares = g.constant(np.array([0.299, 0.587, 0.114]), dtype=x.dtype)
         return g.reduction_sum(x * shares, -1)
 
@@ -241,15 +288,25 @@ class ColorJitter(_Augmentation):
 
 
 class Cutout(_Augmentation):
-    """Sets a square of each image to `fill`; its middle is anywhere, so that a part may lie outside.
+    """Fill a random square of each image. Its center is anywhere in the image, so part of it may lie outside.
 
-    Args: size, its side; fill; data_layout. DeVries and Taylor, arXiv:1708.04552. Errors: ShapeError, DTypeError,
-    GraphError.
+    Args:
+        size: Side of the square, in pixels.
+        fill: Value of the filled pixels. Defaults to 0.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
 
-    >>> g = mg.Graph()
-    >>> y = g.run({}, mg.nn.Cutout(2).train()(g.constant(1.0, (8, 6, 6, 1)))).numpy()
-    >>> set((y == 0).sum((1, 2, 3)).tolist()) <= {1, 2, 4}
-    True
+    Raises:
+        GraphError: If data_layout is unknown.
+        ShapeError: If the input is not 4-D with known height and width.
+        DTypeError: If the input is not floating-point.
+
+    Source: DeVries and Taylor, arXiv:1708.04552.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> y = g.run({}, mg.nn.Cutout(2).train()(g.constant(1.0, (8, 6, 6, 1)))).numpy()
+        >>> set((y == 0).sum((1, 2, 3)).tolist()) <= {1, 2, 4}
+        True
     """
 
     def __init__(self, size: Size, fill: float = 0.0, *, data_layout: str = "NHWC") -> None:
@@ -270,29 +327,47 @@ class Cutout(_Augmentation):
         return f"{self.size}"
 
 
-_TRIES = 32  # of which one fits but once in 2^32
+# Draws per sample. Each is accepted with probability 1/2 or more, so all are rejected at most once in 2^32.
+_TRIES = 32
 
 
 @checked
 def mixup(x: Tensor, y: Tensor, alpha: Positive = 0.2) -> tuple[Tensor, Tensor]:
-    """Each sample mixed with the one before it in the batch, and so are their labels: for a `training_step`.
+    """Mix each sample with the previous one in the batch, and their labels likewise, for use in a `training_step`.
 
-    share * x + (1 - share) * x of the other, share of a Beta(alpha, alpha) distribution, one for each sample. Args: x,
-    floats (n, ...); y, floats (n, ...), such as one_hot gives; alpha, up to 1. Result: both, mixed. Zhang et al.,
-    arXiv:1710.09412. Errors: GraphError for another alpha, DTypeError, ShapeError.
+    Returns share * x + (1 - share) * x of the other sample, with a share drawn from Beta(alpha, alpha) for each sample.
 
-    >>> g = mg.Graph()
-    >>> x, y = mg.nn.mixup(g.placeholder((-1, 8, 8, 1)), g.placeholder((-1, 10)))
-    >>> x.shape, y.shape
-    ((-1, 8, 8, 1), (-1, 10))
+    Args:
+        x: Inputs, floating point (N, ...).
+        y: Labels, floating point (N, ...), such as one-hot vectors.
+        alpha: Parameter of the Beta distribution, above 0 and at most 1. Defaults to 0.2.
+
+    Returns:
+        The mixed inputs and the mixed labels.
+
+    Raises:
+        GraphError: If alpha is out of range.
+        DTypeError: If x or y is not floating-point.
+        ShapeError: If x or y has no batch axis.
+
+    Source: Zhang et al., arXiv:1710.09412.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, y = mg.nn.mixup(g.placeholder((-1, 8, 8, 1)), g.placeholder((-1, 10)))
+        >>> x.shape, y.shape
+        ((-1, 8, 8, 1), (-1, 10))
     """
     if alpha > 1:
         raise GraphError(f"mixup: alpha must be above 0 and at most 1, got {alpha}")
     for what, tensor in (("x", x), ("y", y)):
         if not tensor.dtype.is_float:
-            raise DTypeError(f"mixup: {what} must be of floats, it is {tensor.dtype}: classes by g.one_hot(y, classes)")
+            raise DTypeError(
+                f"mixup: {what} must be floating-point, got {tensor.dtype}: encode class labels with "
+                "g.one_hot(y, classes)"
+            )
         if not tensor.shape:
-            raise ShapeError(f"mixup: {what} must have the batch as its first axis, its shape is {tensor.shape}")
+            raise ShapeError(f"mixup: {what} must have the batch as its first axis, got shape {tensor.shape}")
     g, share = graph_of(x), _beta(x, alpha)
 
     def mixed(tensor: Tensor) -> Tensor:
@@ -305,9 +380,10 @@ def mixup(x: Tensor, y: Tensor, alpha: Positive = 0.2) -> tuple[Tensor, Tensor]:
 
 
 def _beta(x: Tensor, alpha: float) -> Tensor:
-    """Shares (n, 1) of Beta(alpha, alpha) by Jöhnk: a / (a + b) of a = u^(1/alpha), b = v^(1/alpha), if a + b <= 1.
+    """Draw shares (N, 1) from Beta(alpha, alpha) by Jöhnk's method.
 
-    It is worked out by logarithms, for such powers leave float32's range; of several tries the first that fits counts.
+    The share is a / (a + b) for a = u^(1/alpha) and b = v^(1/alpha), accepted if a + b <= 1. The computation uses
+    logarithms because such powers leave float32's range. Several pairs are drawn, and the first accepted one is used.
     """
     g = graph_of(x)
     shape = shape_of_sizes(x, [size_in_run(x, 0), _TRIES])

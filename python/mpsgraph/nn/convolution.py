@@ -1,7 +1,7 @@
-"""Convolutional layers over one to three axes: plain, depthwise, separable; and windows as columns.
+"""Convolution layers over one to three axes (plain, depthwise, separable), Unfold, and Fold.
 
-Data has its channels last as a rule (layouts NWC, NHWC, NDHWC), or in front (NCW, NCHW, NCDHW). Weights lie as the
-layout asks, so that those of the latter are PyTorch's.
+Channels come last by default (layouts NWC, NHWC, NDHWC) or first (NCW, NCHW, NCDHW). The weight layout follows the data
+layout, so weights for channels-first data have PyTorch's layout.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def channels_last(data_layout: str, axes: int, what: str) -> bool:
-    """Is the layout, which must be one of the two for this number of axes, the one with the channels last?"""
+    """Return whether a layout has its channels last. Raise GraphError if it is not one of the two for this number of
+    axes.
+    """
     if data_layout not in LAYOUTS[axes]:
         raise GraphError(
             f"{what}: data_layout must be {LAYOUTS[axes][0]} or {LAYOUTS[axes][1]}, got {shown(data_layout)}"
@@ -32,7 +34,7 @@ def channels_last(data_layout: str, axes: int, what: str) -> bool:
 
 
 def with_row_axis(x: Tensor, data_layout: str) -> Tensor:
-    """(N, W, C) as images of one row, (N, 1, W, C); or (N, C, 1, W)."""
+    """Reshape sequences (N, W, C) or (N, C, W) to images of one row, (N, 1, W, C) or (N, C, 1, W)."""
     return graph_of(x).expand_dims(x, 1 if data_layout == "NWC" else 2)
 
 
@@ -41,14 +43,14 @@ def without_row_axis(y: Tensor, data_layout: str) -> Tensor:
 
 
 def row_padding(padding: Padding | Sequence[int], what: str) -> Padding:
-    """A style, or (left, right), as padding of images of one row."""
+    """Convert the padding of a sequence to that of an image with one row."""
     if isinstance(padding, str):
         return padding
     return ((0, 0), tuple(ints(cast("Sequence[int]", padding), f"{what}: padding", 2)))
 
 
 class _Convolution(Module):
-    """What convolutions share; the subclass says over how many axes, and what is computed."""
+    """Base of the convolutions. Subclasses set the number of axes and define `forward`."""
 
     axes = 2
     weight: Tensor
@@ -89,14 +91,17 @@ class _Convolution(Module):
         channels = size_of(x, -1 if self.last else -1 - self.axes, self.in_channels, name)
         if channels % self.groups or self.out_channels % self.groups:
             raise ShapeError(
-                f"{name}: {channels} and {self.out_channels} channels do not split into {self.groups} groups"
+                f"{name}: {channels} input and {self.out_channels} output channels must both be divisible by groups, "
+                f"got groups={self.groups}"
             )
         self._add_weight(x, channels // self.groups, self.out_channels)
         if self.has_bias:
             self._add_bias(x, self.out_channels)
 
     def _add_weight(self, x: Tensor, inputs: int, outputs: int) -> None:
-        """(kernel..., inputs, outputs), or (outputs, inputs, kernel...)."""
+        """Create the weight: (kernel..., inputs, outputs) for channels last, (outputs, inputs, kernel...) for channels
+        first.
+        """
         window = 1
         for size in self.kernel_size:
             window *= size
@@ -117,15 +122,42 @@ class _Convolution(Module):
 
 
 class Conv1d(_Convolution):
-    """One-dimensional convolution with bias, as of a sequence or a signal.
+    """1-D convolution over sequences or signals.
 
-    Args: as Conv2d, with kernel_size, strides and dilations as ints, padding a style or (left, right), and data_layout
-    "NWC" (the default) or "NCW". Weight (w, in / groups, out) for NWC, (out, in / groups, w) for NCW. Input (N, W, C),
-    or (N, C, W). Errors: ShapeError, GraphError.
+    Maps an input of shape (N, W, in_channels) to (N, W_out, out_channels); with data_layout "NCW" the channels are on
+    axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Conv1d(32, 5, padding="TF_SAME")(g.placeholder((-1, 100, 8))).shape
-    (-1, 100, 32)
+    Args:
+        out_channels: Number of filters.
+        kernel_size: Length of the window.
+        strides: Step between windows. Defaults to 1.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for both ends, or (left, right).
+        dilations: Spacing between kernel elements. Defaults to 1.
+        groups: Number of groups the channels are split into; the outputs of a group depend only on its inputs. Defaults
+            to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NWC" (channels last, the default) or "NCW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_size, in_channels / groups, out_channels), or (out_channels, in_channels / groups, kernel_size)
+            for "NCW".
+        bias: (out_channels,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, its number of channels is dynamic or differs from in_channels, or
+            the channels do not divide evenly into groups.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Conv1d(32, 5, padding="TF_SAME")(g.placeholder((-1, 100, 8))).shape
+        (-1, 100, 32)
     """
 
     axes = 1
@@ -146,18 +178,43 @@ class Conv1d(_Convolution):
 
 
 class Conv2d(_Convolution):
-    """Two-dimensional convolution with bias.
+    """2-D convolution over images.
 
-    Args: out_channels; kernel_size, strides, dilations, one int or (y, x), in pixels; padding, a style
-    ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"; "valid" and "same" are the first two) or ((top, bottom), (left, right)),
-    or one int or (y, x) for both sides; groups; bias, whether there is one; in_channels,
-    inferred when None; data_layout, "NHWC" (the default) or "NCHW"; initialisers; stride and dilation, other names of
-    strides and dilations. Weight (h, w, in / groups, out) for NHWC, (out, in / groups, h, w) for NCHW; bias (out,).
-    Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, in_channels) to (N, H_out, W_out, out_channels); with data_layout "NCHW" the
+    channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Conv2d(32, 5, padding="TF_SAME")(g.placeholder((-1, 28, 28, 1))).shape
-    (-1, 28, 28, 32)
+    Args:
+        out_channels: Number of filters.
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        strides: Step between windows, an int or (y, x). Defaults to 1.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom), (left,
+            right)).
+        dilations: Spacing between kernel elements, an int or (y, x). Defaults to 1.
+        groups: Number of groups the channels are split into; the outputs of a group depend only on its inputs. Defaults
+            to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_h, kernel_w, in_channels / groups, out_channels), or (out_channels, in_channels / groups,
+            kernel_h, kernel_w) for "NCHW".
+        bias: (out_channels,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, its number of channels is dynamic or differs from in_channels, or
+            the channels do not divide evenly into groups.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Conv2d(32, 5, padding="TF_SAME")(g.placeholder((-1, 28, 28, 1))).shape
+        (-1, 28, 28, 32)
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -175,15 +232,43 @@ class Conv2d(_Convolution):
 
 
 class Conv3d(_Convolution):
-    """Three-dimensional convolution with bias, as of volumes or of video.
+    """3-D convolution over volumes or video.
 
-    Args: as Conv2d, with kernel_size, strides and dilations as one int or (z, y, x), padding a style or three pairs,
-    and data_layout "NDHWC" (the default) or "NCDHW". Weight (d, h, w, in / groups, out), or (out, in / groups, d, h,
-    w). Errors: ShapeError, GraphError.
+    Maps an input of shape (N, D, H, W, in_channels) to (N, D_out, H_out, W_out, out_channels); with data_layout "NCDHW"
+    the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Conv3d(8, 3, strides=(1, 2, 2), padding="TF_SAME")(g.placeholder((-1, 16, 32, 32, 3))).shape
-    (-1, 16, 16, 16, 8)
+    Args:
+        out_channels: Number of filters.
+        kernel_size: Depth, height, and width of the window; an int means a cube.
+        strides: Step between windows, an int or (z, y, x). Defaults to 1.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (z, y, x) for both sides of each axis, or three (before, after)
+            pairs.
+        dilations: Spacing between kernel elements, an int or (z, y, x). Defaults to 1.
+        groups: Number of groups the channels are split into; the outputs of a group depend only on its inputs. Defaults
+            to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NDHWC" (channels last, the default) or "NCDHW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_d, kernel_h, kernel_w, in_channels / groups, out_channels), or (out_channels, in_channels /
+            groups, kernel_d, kernel_h, kernel_w) for "NCDHW".
+        bias: (out_channels,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, its number of channels is dynamic or differs from in_channels, or
+            the channels do not divide evenly into groups.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Conv3d(8, 3, strides=(1, 2, 2), padding="TF_SAME")(g.placeholder((-1, 16, 32, 32, 3))).shape
+        (-1, 16, 16, 16, 8)
     """
 
     axes = 3
@@ -203,14 +288,39 @@ class Conv3d(_Convolution):
 
 
 class DepthwiseConv2d(_Convolution):
-    """Two-dimensional convolution of each channel by itself, with bias.
+    """2-D convolution that filters each channel separately.
 
-    Args: as Conv2d, without out_channels and groups; channel_multiplier, how many results each channel gives, one after
-    the other. Weight (h, w, C, multiplier) for NHWC, (multiplier, C, h, w) for NCHW. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, C) to (N, H_out, W_out, C * channel_multiplier), with the outputs of one input
+    channel next to each other; with data_layout "NCHW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.DepthwiseConv2d(3, channel_multiplier=2)(g.placeholder((-1, 28, 28, 8))).shape
-    (-1, 26, 26, 16)
+    Args:
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        channel_multiplier: Number of output channels for each input channel. Defaults to 1.
+        strides: Step between windows, an int or (y, x). Defaults to 1.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom), (left,
+            right)).
+        dilations: Spacing between kernel elements, an int or (y, x). Defaults to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_h, kernel_w, C, channel_multiplier), or (channel_multiplier, C, kernel_h, kernel_w) for "NCHW".
+        bias: (C * channel_multiplier,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, or its number of channels is dynamic or differs from in_channels.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.DepthwiseConv2d(3, channel_multiplier=2)(g.placeholder((-1, 28, 28, 8))).shape
+        (-1, 26, 26, 16)
     """
 
     def __init__(
@@ -255,15 +365,42 @@ class DepthwiseConv2d(_Convolution):
 
 
 class SeparableConv2d(Module):
-    """A convolution in two steps: each channel by itself in space, then all channels at each pixel (Chollet, 2017).
+    """Depthwise convolution followed by a 1x1 convolution that mixes the channels.
 
-    result = Conv2d(out_channels, 1)(DepthwiseConv2d(kernel_size, bias=False)(x)). Args: as Conv2d, without groups; and
-    channel_multiplier, how many results each channel gives in between. Parameters: depthwise.weight, pointwise.weight,
-    pointwise.bias. Errors: ShapeError, GraphError.
+    Equivalent to Conv2d(out_channels, 1)(DepthwiseConv2d(kernel_size, bias=False)(x)). Maps an input of shape (N, H, W,
+    in_channels) to (N, H_out, W_out, out_channels); with data_layout "NCHW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.SeparableConv2d(64, 3, padding="TF_SAME")(g.placeholder((-1, 28, 28, 32))).shape
-    (-1, 28, 28, 64)
+    Args:
+        out_channels: Number of output channels.
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        channel_multiplier: Number of intermediate channels for each input channel. Defaults to 1.
+        strides: Step between windows, an int or (y, x). Defaults to 1.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom), (left,
+            right)).
+        dilations: Spacing between kernel elements, an int or (y, x). Defaults to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        weight_initialiser: Initializer of both weights. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        depthwise: The DepthwiseConv2d, with parameter depthwise.weight.
+        pointwise: The 1x1 Conv2d, with parameters pointwise.weight and pointwise.bias.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, or its number of channels is dynamic or differs from in_channels.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Source: Chollet, "Xception", 2017.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.SeparableConv2d(64, 3, padding="TF_SAME")(g.placeholder((-1, 28, 28, 32))).shape
+        (-1, 28, 28, 64)
     """
 
     def __init__(
@@ -298,15 +435,29 @@ class SeparableConv2d(Module):
 
 
 class Unfold(Module):
-    """The windows of images as rows of a matrix, (N, out_h * out_w, h * w * C); with "NCHW" as columns, as in PyTorch.
+    """Extract the sliding windows of images as the rows of a matrix.
 
-    Args: kernel_size, strides, dilations, one int or (y, x); padding of zeros, ((top, bottom), (left, right)), or one
-    int or (y, x) for both sides; stride and dilation, other names of strides and dilations;
-    data_layout, "NHWC" or "NCHW", whose result is (N, C * h * w, out_h * out_w). Errors: ShapeError.
+    Maps an input of shape (N, H, W, C) to (N, H_out * W_out, kernel_h * kernel_w * C). With data_layout "NCHW" the
+    windows are columns, as in PyTorch: (N, C * kernel_h * kernel_w, H_out * W_out).
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Unfold(3)(g.placeholder((-1, 8, 8, 4))).shape
-    (-1, 36, 36)
+    Args:
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        strides: Step between windows, an int or (y, x). Defaults to 1.
+        padding: Zeros around the image: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom),
+            (left, right)). Defaults to none.
+        dilations: Spacing between kernel elements, an int or (y, x). Defaults to 1.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Raises:
+        ShapeError: If the input is not 4-D, or a size or the padding has the wrong form.
+        GraphError: If an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Unfold(3)(g.placeholder((-1, 8, 8, 4))).shape
+        (-1, 36, 36)
     """
 
     def __init__(
@@ -338,13 +489,31 @@ class Unfold(Module):
 
 
 class Fold(Unfold):
-    """What Unfold makes added back to images of a size: each element to the pixel that it came from.
+    """Add up the windows that Unfold extracts into images of a given size.
 
-    Args: output_size, (h, w) of the images; the rest as Unfold. Input as Unfold's result. Errors: ShapeError.
+    Each element is added to the pixel it was taken from, so overlapping windows accumulate. Maps an input of shape (N,
+    H_out * W_out, kernel_h * kernel_w * C) to (N, output_h, output_w, C), or (N, C * kernel_h * kernel_w, H_out *
+    W_out) to (N, C, output_h, output_w) with data_layout "NCHW".
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Fold((8, 8), 3)(g.placeholder((-1, 36, 36))).shape
-    (-1, 8, 8, 4)
+    Args:
+        output_size: Height and width of the resulting images.
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        strides: Step between windows, an int or (y, x). Defaults to 1.
+        padding: Padding that Unfold added: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom),
+            (left, right)). Defaults to none.
+        dilations: Spacing between kernel elements, an int or (y, x). Defaults to 1.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Raises:
+        ShapeError: If the feature axis does not hold a whole number of windows, or another size does not fit.
+        GraphError: If data_layout is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Fold((8, 8), 3)(g.placeholder((-1, 36, 36))).shape
+        (-1, 8, 8, 4)
     """
 
     def __init__(
@@ -369,7 +538,10 @@ class Fold(Unfold):
         g, last = graph_of(x), channels_last(self.data_layout, 2, "Fold")
         channels, rest = divmod(size_of(x, 2 if last else 1, None, "Fold"), self.kernel_size[0] * self.kernel_size[1])
         if rest:
-            raise ShapeError(f"Fold: {x.shape} does not hold whole windows of {tuple(self.kernel_size)}")
+            raise ShapeError(
+                f"Fold: the feature axis of an input of shape {x.shape} must be divisible by the window size, "
+                f"kernel_size {tuple(self.kernel_size)}"
+            )
         sizes = [*self.output_size, channels] if last else [channels, *self.output_size]
         return g.col_to_im(
             x,

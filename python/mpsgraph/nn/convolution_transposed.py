@@ -1,6 +1,6 @@
-"""Transposed convolutions over one to three axes, which make data larger by their strides.
+"""Transposed convolution layers over one to three axes, which enlarge their input by the strides.
 
-They are the gradients of convolutions with respect to their sources, and take the arguments of those.
+A transposed convolution is the gradient of a convolution with respect to its source and takes the same arguments.
 """
 
 from __future__ import annotations
@@ -18,19 +18,47 @@ from .module import graph_of
 
 
 class ConvTranspose2d(_Convolution):
-    """Transposed two-dimensional convolution with bias: it makes images larger by its strides.
+    """Transposed 2-D convolution, which enlarges images by its strides.
 
-    Args: as Conv2d, where strides, dilations and padding are those of the convolution that goes the other way; and
-    output_padding, one int or (y, x), rows and columns that the result has more, below the strides. The result has
-    input * stride rows with "TF_SAME", and else (input - 1) * stride + (kernel - 1) * dilation + 1 - padding +
-    output_padding. Weight (h, w, out / groups, in) for NHWC, as in Keras, (in, out / groups, h, w) for NCHW, as in
-    PyTorch. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, in_channels) to (N, H_out, W_out, out_channels); with data_layout "NCHW" the
+    channels are on axis 1. H_out is H * stride with padding "same"; otherwise it is (H - 1) * stride + (kernel - 1) *
+    dilation + 1 - padding + output_padding. W_out follows in the same way.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.ConvTranspose2d(16, 3, strides=2, padding="TF_SAME")(g.placeholder((-1, 7, 7, 32))).shape
-    (-1, 14, 14, 16)
-    >>> mg.nn.ConvTranspose2d(16, 4, strides=2, padding=((1, 1), (1, 1)))(g.placeholder((-1, 7, 7, 32))).shape
-    (-1, 14, 14, 16)
+    Args:
+        out_channels: Number of output channels.
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        strides: Strides of the corresponding forward convolution, an int or (y, x). Defaults to 1.
+        padding: Padding of the corresponding forward convolution: "valid" (the default), "same", an MPSGraph style
+            ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), an int for all sides, (y, x) for both sides of each axis, or
+            ((top, bottom), (left, right)).
+        output_padding: Rows and columns to add to the output, an int or (y, x), less than the strides. Defaults to 0.
+        dilations: Dilations of the corresponding forward convolution, an int or (y, x). Defaults to 1.
+        groups: Number of groups the channels are split into; the outputs of a group depend only on its inputs. Defaults
+            to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_h, kernel_w, out_channels / groups, in_channels) as in Keras, or (in_channels, out_channels /
+            groups, kernel_h, kernel_w) for "NCHW", as in PyTorch.
+        bias: (out_channels,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, its number of channels is dynamic or differs from in_channels, or
+            the channels do not divide evenly into groups.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.ConvTranspose2d(16, 3, strides=2, padding="TF_SAME")(g.placeholder((-1, 7, 7, 32))).shape
+        (-1, 14, 14, 16)
+        >>> mg.nn.ConvTranspose2d(16, 4, strides=2, padding=((1, 1), (1, 1)))(g.placeholder((-1, 7, 7, 32))).shape
+        (-1, 14, 14, 16)
     """
 
     def __init__(
@@ -62,15 +90,15 @@ class ConvTranspose2d(_Convolution):
         super()._add_weight(x, outputs // self.groups, inputs * self.groups)
 
     def _pads(self) -> list[int]:
-        """Before and after each axis; nothing for styles, which do not ask for it."""
+        """Return the padding before and after each axis; zeros for padding styles."""
         if isinstance(self.padding, str):
             return [0] * (2 * self.axes)
         return explicit_padding(self.padding, type(self).__name__, self.axes)
 
     def _sizes(self, x: Tensor) -> list[int | Tensor]:
-        """The result's sizes, in x's order. ShapeError for another number of axes."""
+        """Return the sizes of the output, in the axis order of x. Raise ShapeError if x has the wrong rank."""
         if x.shape is None or len(x.shape) != self.axes + 2:
-            raise ShapeError(f"{type(self).__name__} needs an input of {self.axes + 2} axes, its shape is {x.shape}")
+            raise ShapeError(f"{type(self).__name__} needs a {self.axes + 2}-D input, got shape {x.shape}")
         first = 1 if self.last else 2
         sizes: list[int | Tensor] = [size_in_run(x, axis) for axis in range(self.axes + 2)]
         sizes[-1 if self.last else 1] = self.out_channels
@@ -97,15 +125,44 @@ class ConvTranspose2d(_Convolution):
 
 
 class ConvTranspose1d(ConvTranspose2d):
-    """Transposed one-dimensional convolution with bias: it makes sequences longer by its stride.
+    """Transposed 1-D convolution, which lengthens sequences by its stride.
 
-    Args and length of the result: as ConvTranspose2d, with kernel_size, strides, dilations and output_padding as ints,
-    padding a style or (left, right), and data_layout "NWC" (the default) or "NCW". Weight (w, out / groups, in), or
-    (in, out / groups, w). Errors: ShapeError, GraphError.
+    Maps an input of shape (N, W, in_channels) to (N, W_out, out_channels); with data_layout "NCW" the channels are on
+    axis 1. W_out is W * stride with padding "same"; otherwise it is (W - 1) * stride + (kernel - 1) * dilation + 1 -
+    padding + output_padding.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.ConvTranspose1d(16, 4, strides=2, padding=(1, 1))(g.placeholder((-1, 50, 8))).shape
-    (-1, 100, 16)
+    Args:
+        out_channels: Number of output channels.
+        kernel_size: Length of the window.
+        strides: Stride of the corresponding forward convolution. Defaults to 1.
+        padding: Padding of the corresponding forward convolution: "valid" (the default), "same", an MPSGraph style
+            ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), an int for both ends, or (left, right).
+        output_padding: Number of steps to add to the output, less than the stride. Defaults to 0.
+        dilations: Dilation of the corresponding forward convolution. Defaults to 1.
+        groups: Number of groups the channels are split into; the outputs of a group depend only on its inputs. Defaults
+            to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NWC" (channels last, the default) or "NCW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_size, out_channels / groups, in_channels), or (in_channels, out_channels / groups, kernel_size)
+            for "NCW".
+        bias: (out_channels,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, its number of channels is dynamic or differs from in_channels, or
+            the channels do not divide evenly into groups.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.ConvTranspose1d(16, 4, strides=2, padding=(1, 1))(g.placeholder((-1, 50, 8))).shape
+        (-1, 100, 16)
     """
 
     axes = 1
@@ -132,15 +189,46 @@ class ConvTranspose1d(ConvTranspose2d):
 
 
 class ConvTranspose3d(ConvTranspose2d):
-    """Transposed three-dimensional convolution with bias: it makes volumes larger by its strides.
+    """Transposed 3-D convolution, which enlarges volumes by its strides.
 
-    Args and sizes of the result: as ConvTranspose2d, with one int or (z, y, x), padding a style or three pairs, and
-    data_layout "NDHWC" (the default) or "NCDHW". Weight (d, h, w, out / groups, in), or (in, out / groups, d, h, w).
-    Errors: ShapeError, GraphError.
+    Maps an input of shape (N, D, H, W, in_channels) to (N, D_out, H_out, W_out, out_channels); with data_layout "NCDHW"
+    the channels are on axis 1. D_out is D * stride with padding "same"; otherwise it is (D - 1) * stride + (kernel - 1)
+    * dilation + 1 - padding + output_padding. H_out and W_out follow in the same way.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.ConvTranspose3d(4, 3, strides=2, padding="TF_SAME")(g.placeholder((-1, 7, 7, 7, 8))).shape
-    (-1, 14, 14, 14, 4)
+    Args:
+        out_channels: Number of output channels.
+        kernel_size: Depth, height, and width of the window; an int means a cube.
+        strides: Strides of the corresponding forward convolution, an int or (z, y, x). Defaults to 1.
+        padding: Padding of the corresponding forward convolution: "valid" (the default), "same", an MPSGraph style
+            ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), an int for all sides, (z, y, x) for both sides of each axis, or
+            three (before, after) pairs.
+        output_padding: Slices, rows, and columns to add to the output, an int or (z, y, x), less than the strides.
+            Defaults to 0.
+        dilations: Dilations of the corresponding forward convolution, an int or (z, y, x). Defaults to 1.
+        groups: Number of groups the channels are split into; the outputs of a group depend only on its inputs. Defaults
+            to 1.
+        bias: Whether to add a bias to each output channel. Defaults to True.
+        in_channels: Expected number of input channels. Inferred from the first input if None, the default.
+        data_layout: "NDHWC" (channels last, the default) or "NCDHW".
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+        stride: Alias of strides.
+        dilation: Alias of dilations.
+
+    Attributes:
+        weight: (kernel_d, kernel_h, kernel_w, out_channels / groups, in_channels), or (in_channels, out_channels /
+            groups, kernel_d, kernel_h, kernel_w) for "NCDHW".
+        bias: (out_channels,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the input has the wrong rank, its number of channels is dynamic or differs from in_channels, or
+            the channels do not divide evenly into groups.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.ConvTranspose3d(4, 3, strides=2, padding="TF_SAME")(g.placeholder((-1, 7, 7, 7, 8))).shape
+        (-1, 14, 14, 14, 4)
     """
 
     axes = 3

@@ -1,8 +1,8 @@
-"""Writing on: sequences of tokens that a language model continues, with its cache, by sampling or by beam search.
+"""Text generation: continue token sequences with a language model, by sampling or beam search.
 
-A model is a Module that takes tokens, int32 (N, L), and `cache=`, a KeyValueCache, and gives the logits of the token
-behind each, (N, L, V). `Generator` copies it into a graph of its own, where a step is one run: the new tokens in, the
-drawn ones out. The graph that the model was trained in stays as it is.
+A model is a Module that takes tokens, int32 (N, L), and the keyword argument `cache`, a KeyValueCache, and returns the
+logits of each next token, (N, L, V). `Generator` copies it into a graph of its own, in which each step is one run from
+the new tokens to the sampled ones. The graph the model was trained in does not change.
 """
 
 from __future__ import annotations
@@ -22,32 +22,48 @@ from .layers import shape_of_sizes, size_in_run
 from .module import Module, graph_of, unbuilt_copy
 
 Prompt = np.ndarray | Sequence[int] | Sequence[Sequence[int]]
-_COLDEST = 1e-6  # temperature: below it the likeliest is taken, as odds may be infinite there
-TopP = Annotated[float, Bounds("above 0 and up to 1", lambda v: 0 < v <= 1)]
+_COLDEST = 1e-6  # Temperature below which the likeliest token is taken, because the odds may become infinite.
+TopP = Annotated[float, Bounds("above 0 and at most 1", lambda v: 0 < v <= 1)]
 
 
 @checked
 def sampled(
     logits: Tensor, temperature: Tensor | float = 1.0, *, top_k: Size | None = None, top_p: Tensor | TopP | None = None
 ) -> Tensor:
-    """A class drawn for each row by the odds softmax(logits / temperature), among the likeliest if told so.
+    """Sample a class for each row from softmax(logits / temperature).
 
-    Args: logits (N, V); temperature, at least 0, where 0 takes the likeliest, as a number or a tensor of one element;
-    top_k, how many of the likeliest may be drawn; top_p, the least share of the odds that those which may be drawn
-    have together, of what top_k left (Holtzman et al., arXiv:1904.09751), a number or a tensor of one element. Result:
-    int32 (N,). Each run draws anew from the graph's random numbers. Errors: ShapeError, GraphError. Gradient: none.
+    Each run draws new samples from the graph's random state.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.sampled(g.constant([[1.0, 3.0, 2.0]]), top_k=1)).tolist()
-    [1]
+    Args:
+        logits: (N, V), with a known number of classes V.
+        temperature: Number of at least 0, or a tensor with one element. 0 selects the likeliest class. Defaults to 1.
+        top_k: Sample only from the k likeliest classes. Defaults to all.
+        top_p: Sample only from the smallest set of likeliest classes whose probabilities, after top_k, sum to at least
+            this value: a number above 0 and at most 1, or a tensor with one element. Defaults to no limit.
+
+    Returns:
+        The sampled classes, int32 (N,).
+
+    Raises:
+        ShapeError: If logits is not 2-D or V is dynamic.
+        GraphError: If temperature is negative or another argument is out of range.
+
+    Gradient: none.
+
+    Source: Holtzman et al., arXiv:1904.09751 for top_p.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.sampled(g.constant([[1.0, 3.0, 2.0]]), top_k=1)).tolist()
+        [1]
     """
     if logits.shape is None or len(logits.shape) != 2 or logits.shape[1] < 1:
-        raise ShapeError(f"sampled needs logits (N, V) of a known number of classes, their shape is {logits.shape}")
+        raise ShapeError(f"sampled needs 2-D logits (N, V) with a known number of classes, got shape {logits.shape}")
     if not isinstance(temperature, Tensor) and not temperature >= 0:
         raise GraphError(f"sampled: temperature must be at least 0, got {temperature}")
     g, classes = graph_of(logits), logits.shape[1]
     values, classes_of = g.cast(logits, "float32"), None
-    if top_k is not None or top_p is not None:  # the likeliest first, so that what may be drawn stands in front
+    if top_k is not None or top_p is not None:  # Sort the likeliest first, so that the candidates come first.
         values, classes_of = g.top_k(values, min(top_k or classes, classes), 1)
     warmth = g.cast(temperature, "float32") if isinstance(temperature, Tensor) else g.constant(float(temperature))
     cold = g.less_than(warmth, _COLDEST)
@@ -58,7 +74,7 @@ def sampled(
     total = g.reduction_sum(odds, 1)
     drawn = total * g.random_uniform(shape_of_sizes(total, [size_in_run(total, 0), 1]))
     place = g.reduction_sum(g.cast(g.less_than_or_equal_to(g.cumulative_sum(odds, 1), drawn), int32), 1)
-    # rounding may let the number pass all odds: then the last one that is not 0 is meant
+    # Rounding can leave the drawn number above the sum of all odds; then take the last class with nonzero odds.
     number = g.coordinate_along_axis(1, g.shape_of(odds))
     last = g.reduction_maximum(g.select(g.greater_than(odds, 0.0), number, 0), 1)
     place = g.select(cold, g.reduction_arg_maximum(values, 1), g.minimum(place, last))
@@ -67,19 +83,30 @@ def sampled(
 
 @checked
 class Generator:
-    """Continues sequences of tokens by a language model and its cache.
+    """Continues token sequences with a language model and its key-value cache.
 
-    Args: model, as the module's first lines say, with variables; max_length, of a prompt and what is written behind it
-    together; rows, how many sequences are written at once; seed, of what is drawn; device, None for the first. The
-    model's values are copied now, and by each `load`. Errors: GraphError, ShapeError.
+    Copies the values of the model when it is created and at each `load`.
 
-    >>> class Next(mg.nn.Module):  # a model that likes each token's successor
-    ...     def forward(self, tokens, cache=None):
-    ...         return tokens.graph.one_hot((tokens + 1) % 5, 5, dtype=mg.float32) * 100.0
-    >>> model = Next()
-    >>> _ = model(mg.Graph().placeholder((1, -1), mg.int32))
-    >>> mg.nn.Generator(model, max_length=16).generate([[2, 3]], 4).tolist()
-    [[2, 3, 4, 0, 1, 2]]
+    Args:
+        model: Language model that has been called: takes tokens, int32 (N, L), and `cache`, and returns logits (N, L,
+            V).
+        max_length: Maximum length of a prompt plus the new tokens. Defaults to 256.
+        rows: Number of sequences generated at once. Defaults to 1.
+        seed: Seed of the sampling. Defaults to 0.
+        device: Device to run on. None, the default, means the default device.
+
+    Raises:
+        GraphError: If the model has no variables yet.
+        ShapeError: If the model does not return logits (N, L, V) with a known V.
+
+    Example:
+        >>> class Next(mg.nn.Module):  # a model that likes each token's successor
+        ...     def forward(self, tokens, cache=None):
+        ...         return tokens.graph.one_hot((tokens + 1) % 5, 5, dtype=mg.float32) * 100.0
+        >>> model = Next()
+        >>> _ = model(mg.Graph().placeholder((1, -1), mg.int32))
+        >>> mg.nn.Generator(model, max_length=16).generate([[2, 3]], 4).tolist()
+        [[2, 3, 4, 0, 1, 2]]
     """
 
     def __init__(
@@ -94,7 +121,9 @@ class Generator:
         self.model = unbuilt_copy(model).eval()
         logits = self.model(self.tokens, cache=self.cache)
         if logits.shape is None or len(logits.shape) != 3 or logits.shape[2] < 1:
-            raise ShapeError(f"Generator: a model gives logits (N, L, V) of a known V, its result is {logits.shape}")
+            raise ShapeError(
+                f"Generator: the model must return logits (N, L, V) with a known V, got shape {logits.shape}"
+            )
         self.classes = int(logits.shape[2])
         self.logits = g.squeeze(g.slice_axis(logits, 1, -1, 1), 1)
         self._log_odds = g.log_softmax(g.cast(self.logits, "float32"), -1)
@@ -104,7 +133,16 @@ class Generator:
         self.load(model)
 
     def load(self, model: Module) -> None:
-        """Takes the values that the model has now. Errors: GraphError, ShapeError, DTypeError when it is another."""
+        """Copy the current values of a model of the same architecture.
+
+        Args:
+            model: Model whose values to copy.
+
+        Raises:
+            GraphError: If the names of the variables differ.
+            ShapeError: If a shape differs.
+            DTypeError: If an element type differs.
+        """
         self.model.load_state_dict(model.state_dict())
 
     def generate(
@@ -117,12 +155,28 @@ class Generator:
         top_p: TopP | None = None,
         end: Count | None = None,
     ) -> np.ndarray:
-        """The prompt and `length` drawn tokens behind it, int32 (rows, longest prompt + length).
+        """Sample a continuation of each prompt.
 
-        Args: prompt, int tokens (rows, P), or a list of `rows` lists, of different lengths if need be: shorter ones are
-        continued sooner; length, tokens to write behind the longest; temperature, top_k and top_p as `sampled`'s; end,
-        a token behind which a sequence holds nothing but it: when all have it the result may be shorter. Errors:
-        ShapeError, DTypeError, OutOfRangeError.
+        Args:
+            prompt: Integer tokens (rows, P), or a list of `rows` lists whose lengths may differ; shorter prompts are
+                continued while longer ones are still being read.
+            length: Number of tokens to generate after the longest prompt.
+            temperature: At least 0; 0 selects the likeliest token. Defaults to 1.
+            top_k: Sample only from the k likeliest tokens. Defaults to all.
+            top_p: Sample only from the likeliest tokens whose probabilities sum to at least this value. Defaults to no
+                limit.
+            end: Token that ends a sequence; the rest of the sequence is filled with it. Generation stops early if all
+                sequences have ended. Defaults to none.
+
+        Returns:
+            Prompts and continuations, int32 (rows, longest prompt + length), or fewer columns if all sequences ended
+            early.
+
+        Raises:
+            ShapeError: If the prompt has the wrong number of rows, an empty row, or does not fit max_length with its
+                continuation.
+            DTypeError: If the tokens are not integers.
+            OutOfRangeError: If a token is outside the model's vocabulary.
         """
         lengths, given = self._prompt(prompt, length)
         drawn = self._stream(given, lengths, length, self._sampler(top_k, top_p), temperature, end)
@@ -138,9 +192,27 @@ class Generator:
         top_p: TopP | None = None,
         end: Count | None = None,
     ) -> Iterator[np.ndarray]:
-        """What `generate` gives behind the shortest prompt, step by step as it is drawn: int32 (rows,) each.
+        """Sample a continuation of each prompt, yielding tokens as they are drawn.
 
-        Args and errors: as generate's; what is wrong is said by the call, not by the first step.
+        Arguments are checked when the method is called, not when iteration starts.
+
+        Args:
+            prompt: Integer tokens (rows, P), or a list of `rows` lists whose lengths may differ.
+            length: Number of tokens to generate after the longest prompt.
+            temperature: At least 0; 0 selects the likeliest token. Defaults to 1.
+            top_k: Sample only from the k likeliest tokens. Defaults to all.
+            top_p: Sample only from the likeliest tokens whose probabilities sum to at least this value. Defaults to no
+                limit.
+            end: Token that ends a sequence. Defaults to none.
+
+        Returns:
+            An iterator over int32 arrays (rows,), one for each position after the shortest prompt.
+
+        Raises:
+            ShapeError: If the prompt has the wrong number of rows, an empty row, or does not fit max_length with its
+                continuation.
+            DTypeError: If the tokens are not integers.
+            OutOfRangeError: If a token is outside the model's vocabulary.
         """
         lengths, given = self._prompt(prompt, length)
         return self._stream(given, lengths, length, self._sampler(top_k, top_p), temperature, end)
@@ -159,7 +231,7 @@ class Generator:
         tokens = given[:, :shortest]
         for place in range(shortest, longest + length):
             found = self._run(tokens, place - tokens.shape[1], drawn, temperature).copy()
-            own = lengths > place  # what the prompt says still
+            own = lengths > place  # Rows whose prompt still covers this position.
             found[own] = given[own, place] if place < longest else 0
             if end is not None:
                 found[ended & ~own] = end
@@ -172,23 +244,34 @@ class Generator:
     def beam_search(
         self, prompt: Sequence[int] | np.ndarray, length: Size, *, end: Count | None = None, length_penalty: float = 1.0
     ) -> tuple[np.ndarray, float]:
-        """The likeliest continuation that a search finds which keeps the `rows` best beginnings at each step.
+        """Search for the likeliest continuation, keeping the `rows` best candidates at each step.
 
-        Args: prompt, int tokens (P,) of one sequence; length, tokens to write at most; end, a token that ends a
-        sequence; length_penalty, by which power of what was written the logarithms of odds are divided when sequences
-        of different lengths are compared, as in Hugging Face's. Result: the prompt with what was written, int32, the
-        end included; and the sum of the logarithms of its odds, in nats. Errors: as generate's.
+        Args:
+            prompt: Integer tokens (P,) of one sequence.
+            length: Maximum number of tokens to generate.
+            end: Token that ends a sequence. Defaults to none.
+            length_penalty: Exponent of the length by which log-probabilities are divided to compare sequences of
+                different lengths, as in Hugging Face's libraries. Defaults to 1.
+
+        Returns:
+            The prompt with its continuation, int32, including the end token, and the log-probability of the
+            continuation in nats.
+
+        Raises:
+            ShapeError: If the prompt is empty or does not fit max_length with its continuation.
+            DTypeError: If the tokens are not integers.
+            OutOfRangeError: If a token is outside the model's vocabulary.
         """
         given = self._prompt([list(np.asarray(prompt).reshape(-1))] * self.rows, length)[1]
         begun, beams = given.shape[1], self.rows
         scores = np.full(beams, -np.inf)
-        scores[0] = 0.0  # all rows are equal yet
+        scores[0] = 0.0  # All rows are still identical, so only the first one counts.
         tokens, ended = given, []
         for place in range(begun, begun + length):
             step = tokens if place == begun else tokens[:, -1:]
             odds = self._run(step, place - step.shape[1], self._log_odds, 1.0)
             sums = (scores[:, None] + odds).reshape(-1)
-            order = np.argsort(-sums, kind="stable")[: 2 * beams]  # of which half may end
+            order = np.argsort(-sums, kind="stable")[: 2 * beams]  # Up to half of these can be ended sequences.
             kept: list[tuple[int, int]] = []
             for row, token in zip(*np.divmod(order, self.classes), strict=True):
                 if sums[row * self.classes + token] == -np.inf:
@@ -220,13 +303,16 @@ class Generator:
         return float(score / length**penalty)
 
     def _sampler(self, top_k: int | None, top_p: float | None) -> Tensor:
-        """The drawn tokens, (rows,), made once for each pair of limits."""
+        """Return the tensor of sampled tokens (rows,), built once for each pair of limits."""
         if (top_k, top_p) not in self._samplers:
             self._samplers[top_k, top_p] = sampled(self.logits, self.temperature, top_k=top_k, top_p=top_p)
         return self._samplers[top_k, top_p]
 
     def _run(self, tokens: np.ndarray, place: int, target: Tensor, temperature: float) -> np.ndarray:
-        """What is found behind tokens (rows, L) that stand at a place. L goes in powers of two: few programs do."""
+        """Run the tokens (rows, L), which start at a position, and return the target's value after the last one.
+
+        L is split into powers of two, so that few programs need to be compiled.
+        """
         while True:
             count = 1 << (tokens.shape[1].bit_length() - 1)
             feeds = {
@@ -242,26 +328,29 @@ class Generator:
                 return found
 
     def _prompt(self, prompt: Prompt, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """How long each prompt is, and all as an array with zeros behind the shorter ones."""
+        """Check a prompt; return the length of each row, and all rows as one array, padded with zeros at the end."""
         rows = [np.asarray(row) for row in prompt]
         if any(row.ndim != 1 for row in rows):
-            raise ShapeError(f"Generator: a prompt is {self.rows} rows of tokens, got {shown(prompt)}")
+            raise ShapeError(f"Generator: prompt must be {self.rows} rows of tokens, got {shown(prompt)}")
         if any(len(row) == 0 for row in rows) or len(rows) != self.rows:
             raise ShapeError(
-                f"Generator: a prompt is {self.rows} rows of a token at least, got {len(rows)} of "
-                f"{min(map(len, rows), default=0)} and more"
+                f"Generator: prompt must have {self.rows} rows of at least 1 token each, got {len(rows)} rows, "
+                f"the shortest with {min(map(len, rows), default=0)} tokens"
             )
         if any(row.dtype.kind not in "iu" for row in rows):
-            raise DTypeError(f"Generator: tokens must be integers, got {shown(prompt)}")
+            raise DTypeError(f"Generator: prompt tokens must be integers, got {shown(prompt)}")
         for row in rows:
             if row.min() < 0 or row.max() >= self.classes:
                 wrong = int(row[(row < 0) | (row >= self.classes)][0])
-                raise OutOfRangeError(f"Generator: token {wrong} is none of the {self.classes} that the model knows")
+                raise OutOfRangeError(
+                    f"Generator: token {wrong} is out of range: the model's vocabulary has tokens 0 to "
+                    f"{self.classes - 1}"
+                )
         lengths = np.array([len(row) for row in rows])
         if lengths.max() + length > self.max_length:
             raise ShapeError(
-                f"Generator: a prompt of {lengths.max()} tokens and {length} more do not fit max_length "
-                f"{self.max_length}: make one with a greater max_length"
+                f"Generator: a prompt of {lengths.max()} tokens plus {length} new ones exceeds "
+                f"max_length={self.max_length}: create the Generator with a larger max_length"
             )
         given = np.zeros((self.rows, lengths.max()), np.int32)
         for row, tokens in zip(given, rows, strict=True):
@@ -283,26 +372,51 @@ def generate(
     seed: int = 0,
     device: Device | None = None,
 ) -> np.ndarray:
-    """Tokens that go on from a prompt by a language model, drawn, or with `beams` searched for.
+    """Continue a prompt with a language model, by sampling or beam search.
 
-    Args: model, which takes tokens and `cache=`; prompt, int tokens (P,), or rows of them; length, tokens to write;
-    temperature, top_k, top_p and end as `Generator.generate`'s; beams, how many beginnings a beam search keeps, for one
-    prompt. Result: int32, prompt and what was written, (P + length,) or (rows, P + length). Each call compiles the
-    model anew: a `Generator` is kept and does so once. Errors: GraphError, ShapeError, DTypeError, OutOfRangeError.
+    Each call compiles the model again. To compile only once, create a `Generator` and reuse it.
 
-    >>> class Next(mg.nn.Module):  # a model that likes each token's successor
-    ...     def forward(self, tokens, cache=None):
-    ...         return tokens.graph.one_hot((tokens + 1) % 5, 5, dtype=mg.float32) * 100.0
-    >>> model = Next()
-    >>> _ = model(mg.Graph().placeholder((1, -1), mg.int32))
-    >>> mg.nn.generate(model, [2, 3], 4).tolist(), mg.nn.generate(model, [2, 3], 4, beams=3).tolist()
-    ([2, 3, 4, 0, 1, 2], [2, 3, 4, 0, 1, 2])
+    Args:
+        model: Language model that has been called: takes tokens, int32 (N, L), and `cache`, and returns logits (N, L,
+            V).
+        prompt: Integer tokens (P,), or several rows of them.
+        length: Number of tokens to generate.
+        temperature: At least 0; 0 selects the likeliest token. Defaults to 1.
+        top_k: Sample only from the k likeliest tokens. Defaults to all.
+        top_p: Sample only from the likeliest tokens whose probabilities sum to at least this value. Defaults to no
+            limit.
+        beams: Number of candidates kept by a beam search, which takes one prompt. None, the default, samples instead.
+        end: Token that ends a sequence. Defaults to none.
+        seed: Seed of the sampling. Defaults to 0.
+        device: Device to run on. None, the default, means the default device.
+
+    Returns:
+        Prompt and continuation, int32 (P + length,), or (rows, P + length) for several rows; shorter if all sequences
+        end
+        early.
+
+    Raises:
+        GraphError: If the model has no variables yet.
+        ShapeError: If the prompt is empty, or is more than one row although beams is set.
+        DTypeError: If the tokens are not integers.
+        OutOfRangeError: If a token is outside the model's vocabulary.
+
+    Example:
+        >>> class Next(mg.nn.Module):  # a model that likes each token's successor
+        ...     def forward(self, tokens, cache=None):
+        ...         return tokens.graph.one_hot((tokens + 1) % 5, 5, dtype=mg.float32) * 100.0
+        >>> model = Next()
+        >>> _ = model(mg.Graph().placeholder((1, -1), mg.int32))
+        >>> mg.nn.generate(model, [2, 3], 4).tolist(), mg.nn.generate(model, [2, 3], 4, beams=3).tolist()
+        ([2, 3, 4, 0, 1, 2], [2, 3, 4, 0, 1, 2])
     """
     plain = bool(len(prompt)) and np.ndim(prompt[0]) == 0
     rows: Any = [prompt] if plain else list(prompt)
     longest = max((len(row) for row in rows), default=0)
     if beams is not None and len(rows) != 1:
-        raise ShapeError(f"generate: a beam search continues one prompt, got {len(rows)}: search for each by itself")
+        raise ShapeError(
+            f"generate: beam search takes one prompt, got {len(rows)}: call generate for each prompt separately"
+        )
     generator = Generator(
         model, max_length=max(longest, 1) + length, rows=beams or max(len(rows), 1), seed=seed, device=device
     )

@@ -1,8 +1,9 @@
-"""First values of variables: scaled ones as Keras defines them, orthogonal and identical maps, and the plain ones.
+"""Initializers: variance scaling as Keras defines it, orthogonal, identity, constant, uniform, and normal.
 
-An initialiser is called with a shape, a numpy generator and the fans, and returns float32. Fans are (inputs, outputs)
-of one unit: for a convolution the kernel's area times its input channels, and times its output channels. (A talk about
-MPSGraph takes the whole source tensor, batch included, for the fan-in; that is not Glorot's rule and not done here.)
+An initializer is called with a shape, a numpy generator, and the fans, and returns a float32 array. Fans are the number
+of inputs and outputs of one unit: for a convolution, the kernel area times the input channels, and times the output
+channels. (A talk about MPSGraph uses the whole source tensor, including the batch, as the fan-in; that is not Glorot's
+rule and not what is done here.)
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ from .._display import ShowsArguments, shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
-_LARGE = 1 << 14  # elements from which on a first value is drawn again, rather than kept beside the variable
-# The standard deviation of a standard normal that is cut at two: Keras divides by it.
+# Number of elements from which an initial value is redrawn when needed instead of being stored a second time.
+_LARGE = 1 << 14
+# Standard deviation of a standard normal truncated at two standard deviations; Keras divides by it.
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
 
 class Initialiser(Protocol):
-    """What layers call for a first value.
+    """Protocol of initializers, which layers call for the first values of their variables.
 
-    >>> class Alternating:
-    ...     def __call__(self, shape, generator=None, fans=None):
-    ...         return np.resize(np.float32([1, -1]), shape)
-    >>> layer = mg.nn.Linear(2, weight_initialiser=Alternating())
-    >>> _ = layer(mg.Graph().placeholder((-1, 2)))
-    >>> layer.state_dict()["weight"].tolist()
-    [[1.0, -1.0], [1.0, -1.0]]
+    An initializer is called with the shape, a numpy generator or seed (None for entropy from the system), and the fans
+    (inputs, outputs), and returns a float32 array.
+
+    Example:
+        >>> class Alternating:
+        ...     def __call__(self, shape, generator=None, fans=None):
+        ...         return np.resize(np.float32([1, -1]), shape)
+        >>> layer = mg.nn.Linear(2, weight_initialiser=Alternating())
+        >>> _ = layer(mg.Graph().placeholder((-1, 2)))
+        >>> layer.state_dict()["weight"].tolist()
+        [[1.0, -1.0], [1.0, -1.0]]
     """
 
     def __call__(
@@ -44,19 +50,29 @@ class Initialiser(Protocol):
 
 @checked
 def fans_of(shape: Sequence[int]) -> Fans:
-    """Fans of a weight whose last two axes are inputs and outputs, those before them the kernel's window.
+    """Return the fans of a weight whose last two axes are inputs and outputs, after the axes of the kernel window.
 
-    >>> mg.nn.initialisers.fans_of((5, 5, 32, 64))
-    (800.0, 1600.0)
+    Args:
+        shape: Shape of the weight, of rank 2 or higher.
+
+    Returns:
+        The fan-in and the fan-out, each multiplied by the window size.
+
+    Raises:
+        ShapeError: If shape has fewer than two axes.
+
+    Example:
+        >>> mg.nn.initialisers.fans_of((5, 5, 32, 64))
+        (800.0, 1600.0)
     """
     if len(shape) < 2:
-        raise ShapeError(f"fans need at least two axes, got shape {tuple(shape)}")
+        raise ShapeError(f"fans_of: shape must have at least two axes, got {tuple(shape)}")
     window = math.prod(shape[:-2])
     return float(window * shape[-2]), float(window * shape[-1])
 
 
 def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
-    """A generator as it is, one of a seed (a negative one by its two's complement), or of chance."""
+    """Return a generator: itself, one from a seed (negative seeds as two's complement), or one seeded by the system."""
     if isinstance(generator, np.random.Generator):
         return generator
     return np.random.default_rng(None if generator is None else generator % 2**64)
@@ -64,10 +80,16 @@ def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
 
 @checked
 class Constant(ShowsArguments):
-    """One number everywhere.
+    """Initializer that fills a variable with one number.
 
-    >>> mg.nn.initialisers.Constant(0.5)((2,)).tolist()
-    [0.5, 0.5]
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        value: The number.
+
+    Example:
+        >>> mg.nn.initialisers.Constant(0.5)((2,)).tolist()
+        [0.5, 0.5]
     """
 
     def __init__(self, value: float) -> None:
@@ -85,11 +107,18 @@ ones = Constant(1.0)
 
 @checked
 class Uniform(ShowsArguments):
-    """Uniform in [minimum, maximum).
+    """Initializer that draws from the uniform distribution on [minimum, maximum).
 
-    >>> first = mg.nn.initialisers.Uniform(-0.5, 0.5)((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.29)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        minimum: Lower bound. Defaults to -0.05.
+        maximum: Upper bound. Defaults to 0.05.
+
+    Example:
+        >>> first = mg.nn.initialisers.Uniform(-0.5, 0.5)((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.29)
     """
 
     def __init__(self, minimum: float = -0.05, maximum: float = 0.05) -> None:
@@ -106,11 +135,18 @@ class Uniform(ShowsArguments):
 
 @checked
 class Normal(ShowsArguments):
-    """Normal with a mean and a standard deviation.
+    """Initializer that draws from a normal distribution.
 
-    >>> first = mg.nn.initialisers.Normal(0.0, 0.1)((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.1)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        mean: Mean of the distribution. Defaults to 0.
+        standard_deviation: Standard deviation of the distribution. Defaults to 0.05.
+
+    Example:
+        >>> first = mg.nn.initialisers.Normal(0.0, 0.1)((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.1)
     """
 
     def __init__(self, mean: float = 0.0, standard_deviation: float = 0.05) -> None:
@@ -125,11 +161,18 @@ class Normal(ShowsArguments):
 
 @checked
 class TruncatedNormal(Normal):
-    """Normal, drawn again beyond two standard deviations of the mean.
+    """Initializer that draws from a normal distribution truncated at two standard deviations.
 
-    >>> first = mg.nn.initialisers.TruncatedNormal(0.0, 0.1)((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.09)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        mean: Mean before truncation. Defaults to 0.
+        standard_deviation: Standard deviation before truncation. Defaults to 0.05.
+
+    Example:
+        >>> first = mg.nn.initialisers.TruncatedNormal(0.0, 0.1)((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.09)
     """
 
     def __call__(
@@ -147,15 +190,26 @@ _MODES, _DISTRIBUTIONS = ("fan_in", "fan_out", "fan_avg"), ("truncated_normal", 
 
 @checked
 class VarianceScaling(ShowsArguments):
-    """Variance gain / fan, so that signals keep their size through layers.
+    """Initializer with variance gain / fan, which preserves the scale of signals through layers.
 
-    Args: gain, 1 for Glorot's rule, 2 before ReLU; mode, "fan_in", "fan_out" or "fan_avg", the mean of both;
-    distribution, "truncated_normal", "normal" or "uniform". What Keras calls so with its `scale`; PyTorch's kaiming and
-    xavier functions are gain = their gain squared, with "normal" or "uniform". Errors: GraphError, ShapeError.
+    Keras's VarianceScaling, with its `scale` as gain. PyTorch's kaiming and xavier functions correspond to the square
+    of their gain, with distribution "normal" or "uniform".
 
-    >>> weight = mg.nn.initialisers.VarianceScaling(2.0, "fan_in", "uniform")((50, 10), 0)
-    >>> bool(abs(weight).max() < (6 / 50) ** 0.5)
-    True
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        gain: Variance before division by the fan: 1 for Glorot's rule, 2 before ReLU. Defaults to 1.
+        mode: Fan to divide by, "fan_in" (the default), "fan_out", or "fan_avg" for their mean.
+        distribution: "truncated_normal" (the default), "normal", or "uniform".
+
+    Raises:
+        GraphError: If mode or distribution is unknown, or gain is not above 0.
+        ShapeError: When called, if no fans are passed and the shape has fewer than two axes.
+
+    Example:
+        >>> weight = mg.nn.initialisers.VarianceScaling(2.0, "fan_in", "uniform")((50, 10), 0)
+        >>> bool(abs(weight).max() < (6 / 50) ** 0.5)
+        True
     """
 
     def __init__(self, gain: Positive = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
@@ -180,11 +234,17 @@ class VarianceScaling(ShowsArguments):
 
 @checked
 class GlorotUniform(VarianceScaling):
-    """Uniform within sqrt(6 / (fan_in + fan_out)): Keras's default, PyTorch's xavier. Glorot and Bengio, 2010.
+    """Glorot uniform initializer: uniform within sqrt(6 / (fan_in + fan_out)). Keras's default, PyTorch's
+    xavier_uniform.
 
-    >>> weight = mg.nn.initialisers.GlorotUniform()((784, 10), 0)
-    >>> bool(abs(weight).max() < (6 / 794) ** 0.5)
-    True
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Source: Glorot and Bengio, 2010.
+
+    Example:
+        >>> weight = mg.nn.initialisers.GlorotUniform()((784, 10), 0)
+        >>> bool(abs(weight).max() < (6 / 794) ** 0.5)
+        True
     """
 
     def __init__(self) -> None:
@@ -193,11 +253,14 @@ class GlorotUniform(VarianceScaling):
 
 @checked
 class GlorotNormal(VarianceScaling):
-    """Truncated normal of variance 2 / (fan_in + fan_out).
+    """Glorot normal initializer: truncated normal with variance 2 / (fan_in + fan_out).
 
-    >>> first = mg.nn.initialisers.GlorotNormal()((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.08)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Example:
+        >>> first = mg.nn.initialisers.GlorotNormal()((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.08)
     """
 
     def __init__(self) -> None:
@@ -206,11 +269,16 @@ class GlorotNormal(VarianceScaling):
 
 @checked
 class HeUniform(VarianceScaling):
-    """Uniform within sqrt(6 / fan_in), for layers before ReLU: PyTorch's kaiming. He et al., arXiv:1502.01852.
+    """He uniform initializer, for layers before ReLU: uniform within sqrt(6 / fan_in). PyTorch's kaiming_uniform.
 
-    >>> first = mg.nn.initialisers.HeUniform()((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.09)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Source: He et al., arXiv:1502.01852.
+
+    Example:
+        >>> first = mg.nn.initialisers.HeUniform()((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.09)
     """
 
     def __init__(self) -> None:
@@ -219,11 +287,14 @@ class HeUniform(VarianceScaling):
 
 @checked
 class HeNormal(VarianceScaling):
-    """Truncated normal of variance 2 / fan_in, for layers before ReLU.
+    """He normal initializer, for layers before ReLU: truncated normal with variance 2 / fan_in.
 
-    >>> first = mg.nn.initialisers.HeNormal()((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.09)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Example:
+        >>> first = mg.nn.initialisers.HeNormal()((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.09)
     """
 
     def __init__(self) -> None:
@@ -232,11 +303,16 @@ class HeNormal(VarianceScaling):
 
 @checked
 class LecunUniform(VarianceScaling):
-    """Uniform within sqrt(3 / fan_in), for layers before SELU. LeCun et al., 1998.
+    """LeCun uniform initializer, for layers before SELU: uniform within sqrt(3 / fan_in).
 
-    >>> first = mg.nn.initialisers.LecunUniform()((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.06)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Source: LeCun et al., 1998.
+
+    Example:
+        >>> first = mg.nn.initialisers.LecunUniform()((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.06)
     """
 
     def __init__(self) -> None:
@@ -245,11 +321,14 @@ class LecunUniform(VarianceScaling):
 
 @checked
 class LecunNormal(VarianceScaling):
-    """Truncated normal of variance 1 / fan_in, for layers before SELU.
+    """LeCun normal initializer, for layers before SELU: truncated normal with variance 1 / fan_in.
 
-    >>> first = mg.nn.initialisers.LecunNormal()((256, 64), 0)
-    >>> first.shape, str(first.dtype), round(float(first.std()), 2)
-    ((256, 64), 'float32', 0.06)
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Example:
+        >>> first = mg.nn.initialisers.LecunNormal()((256, 64), 0)
+        >>> first.shape, str(first.dtype), round(float(first.std()), 2)
+        ((256, 64), 'float32', 0.06)
     """
 
     def __init__(self) -> None:
@@ -258,13 +337,24 @@ class LecunNormal(VarianceScaling):
 
 @checked
 class Orthogonal(ShowsArguments):
-    """gain times a matrix whose rows, or columns if there are fewer, are orthonormal. Saxe et al., arXiv:1312.6120.
+    """Orthogonal initializer: gain times a matrix with orthonormal rows or columns, whichever are fewer.
 
-    The matrix has the last axis as its columns and all others as its rows, as in Keras. Errors: ShapeError.
+    The last axis of the shape forms the columns of the matrix and all others its rows, as in Keras.
 
-    >>> q = mg.nn.initialisers.Orthogonal()((4, 2), 0)
-    >>> abs(q.T @ q).round(3).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        gain: Factor of the matrix. Defaults to 1.
+
+    Raises:
+        ShapeError: When called, if the shape has fewer than two axes.
+
+    Source: Saxe et al., arXiv:1312.6120.
+
+    Example:
+        >>> q = mg.nn.initialisers.Orthogonal()((4, 2), 0)
+        >>> abs(q.T @ q).round(3).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
 
     def __init__(self, gain: float = 1.0) -> None:
@@ -274,22 +364,31 @@ class Orthogonal(ShowsArguments):
         self, shape: Sequence[int], generator: np.random.Generator | int | None = None, fans: Fans | None = None
     ) -> np.ndarray:
         if len(shape) < 2:
-            raise ShapeError(f"Orthogonal needs at least two axes, got shape {tuple(shape)}")
+            raise ShapeError(f"Orthogonal: shape must have at least two axes, got {tuple(shape)}")
         rows, columns = math.prod(shape[:-1]), shape[-1]
         drawn = _random(generator).standard_normal((max(rows, columns), min(rows, columns)))
         q, r = np.linalg.qr(drawn)
-        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # so that every such matrix is equally likely
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # Make every such matrix equally likely.
         return np.ascontiguousarray(self.gain * (q if rows >= columns else q.T).reshape(shape), np.float32)
 
 
 @checked
 class Identity(ShowsArguments):
-    """gain at equal indices of the last two axes, in the middle of the window that stands before them; else 0.
+    """Identity initializer: gain where the last two indices are equal, at the center of the kernel window; 0 elsewhere.
 
-    A layer that passes its input on: PyTorch's eye, and its dirac for weights (window..., in, out). Errors: ShapeError.
+    A layer initialized this way passes its input on. PyTorch's eye_, and its dirac_ for weights (window..., in, out).
 
-    >>> mg.nn.initialisers.Identity()((2, 3)).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+
+    Args:
+        gain: Value on the diagonal. Defaults to 1.
+
+    Raises:
+        ShapeError: When called, if the shape has fewer than two axes.
+
+    Example:
+        >>> mg.nn.initialisers.Identity()((2, 3)).tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
 
     def __init__(self, gain: float = 1.0) -> None:
@@ -299,7 +398,7 @@ class Identity(ShowsArguments):
         self, shape: Sequence[int], generator: np.random.Generator | int | None = None, fans: Fans | None = None
     ) -> np.ndarray:
         if len(shape) < 2:
-            raise ShapeError(f"Identity needs at least two axes, got shape {tuple(shape)}")
+            raise ShapeError(f"Identity: shape must have at least two axes, got {tuple(shape)}")
         values = np.zeros(shape, np.float32)
         values[tuple(size // 2 for size in shape[:-2])] = self.gain * np.eye(shape[-2], shape[-1])
         return values
@@ -317,28 +416,41 @@ _DRAWN_ALIKE = (
     LecunUniform,
     LecunNormal,
 )
-"""Of which the generator's state alone decides the values, to the last bit."""
+"""Initializers whose values depend on the generator's state alone, to the last bit."""
 
 
 def first_value(
     initialiser: Initialiser, shape: tuple[int, ...], generator: np.random.Generator, fans: Fans | None, dtype: DType
 ) -> np.ndarray | ConstantData:
-    """A variable's first value, in memory that the variable takes over where the value can be drawn again.
+    """Return the first value of a variable, in memory that the variable takes over if the value can be redrawn.
 
-    Else a graph would hold the weights twice: as they are, and as they were at first, in case anybody asks, such as a
-    second device. Here the generator's state is kept instead. The generator goes on as if the initialiser was called.
+    A graph would otherwise store large weights twice: their current values, and their first values in case, for
+    example, a second device needs them. Instead, the state of the generator is kept. The generator advances as if the
+    initializer had been called.
 
-    >>> zeros = mg.nn.initialisers.zeros
-    >>> data = mg.nn.initialisers.first_value(zeros, (2,), np.random.default_rng(0), None, mg.float32)
-    >>> type(data).__name__
-    'ConstantData'
+    Args:
+        initialiser: Initializer to call.
+        shape: Shape of the variable.
+        generator: Random generator, which advances.
+        fans: Number of inputs and outputs of one unit, or None.
+        dtype: Element type of the variable.
+
+    Returns:
+        The value, as an array or as data that is drawn when needed.
+
+    Example:
+        >>> zeros = mg.nn.initialisers.zeros
+        >>> data = mg.nn.initialisers.first_value(zeros, (2,), np.random.default_rng(0), None, mg.float32)
+        >>> type(data).__name__
+        'ConstantData'
     """
     if type(initialiser) is Constant:
         return ConstantData.splat(initialiser.value, shape, dtype)
     if type(initialiser) not in _DRAWN_ALIKE or dtype != float32 or math.prod(shape) < _LARGE:
         return initialiser(shape, generator, fans)
     kind, state, own = type(generator.bit_generator), generator.bit_generator.state, copy.copy(initialiser)
-    drawing: list[np.random.Generator] = [generator]  # the first time; later draws leave it alone
+    # Used by the first draw only; later draws leave the caller's generator alone.
+    drawing: list[np.random.Generator] = [generator]
 
     def draw() -> np.ndarray:
         if drawing:

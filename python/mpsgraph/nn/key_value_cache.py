@@ -1,8 +1,9 @@
-"""KeyValueCache: what attention found in the steps before, so that a new one computes its own keys and values alone.
+"""KeyValueCache: stored keys and values of earlier steps, so that a new step computes only its own.
 
-The keys and values of each attention layer lie in variables, as long as the cache is. A call with the cache writes
-those of its steps in their place, and nothing else, and attends to all up to there. The place is data, so that all
-steps of one length run one program ([why](docs/decisions/0032-key-value-caches-are-variables.md)).
+The keys and values of each attention layer are stored in variables of the cache's maximum length. A call with the cache
+writes the keys and values of its steps at their positions, changes nothing else, and attends to all steps up to there.
+The position is data, so all calls of the same length share one program
+([why](docs/decisions/0032-key-value-caches-are-variables.md)).
 """
 
 from __future__ import annotations
@@ -19,30 +20,40 @@ from .positions import places_from
 
 @checked
 class KeyValueCache:
-    """Keys and values of sequences that grow, for the attention layers of one model.
+    """Cache of keys and values for the attention layers of one model, for sequences that grow step by step.
 
-    Args: rows, how many sequences there are; max_length, how long they may become; position, where the steps of a call
-    begin, an int32 tensor of one element: how many steps are kept. It is fed in each run, or a variable. A run beyond
-    the length is an OutOfRangeError. Layers make their variables at their first call with the cache; they are neither
-    parameters nor buffers of the model. What stands behind the position is never looked at, so that a run at position 0
-    begins anew. Each run of what a call gave writes the call's keys and values. Errors: GraphError, ShapeError.
+    Each attention layer creates its variables in its first call with the cache; they are neither parameters nor buffers
+    of the model. Running the result of such a call stores the keys and values of its steps. Entries after the position
+    are never read, so a run at position 0 starts over. A run past max_length raises OutOfRangeError.
 
-    >>> g = mg.Graph()
-    >>> x, position = g.placeholder((1, -1, 8)), g.placeholder((1,), mg.int32)
-    >>> attention, steps = mg.nn.MultiheadAttention(8, 2), np.ones((1, 3, 8), np.float32)
-    >>> y = attention(x, cache=mg.nn.KeyValueCache(1, 16, position))
-    >>> whole = g.run({x: steps, position: np.int32([0])}, y).numpy()
-    >>> last = g.run({x: steps[:, 2:], position: np.int32([2])}, y).numpy()
-    >>> bool(np.allclose(whole[:, 2:], last))
-    True
+    Args:
+        rows: Number of sequences.
+        max_length: Maximum length of the sequences.
+        position: Number of steps already stored, at which the steps of a call start: an int32 tensor with one element,
+            either a placeholder fed in each run or a variable.
+
+    Raises:
+        ShapeError: If rows or max_length is below 1, or position is not int32 with one element.
+        GraphError: If a layer of another graph is called with the cache.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, position = g.placeholder((1, -1, 8)), g.placeholder((1,), mg.int32)
+        >>> attention, steps = mg.nn.MultiheadAttention(8, 2), np.ones((1, 3, 8), np.float32)
+        >>> y = attention(x, cache=mg.nn.KeyValueCache(1, 16, position))
+        >>> whole = g.run({x: steps, position: np.int32([0])}, y).numpy()
+        >>> last = g.run({x: steps[:, 2:], position: np.int32([2])}, y).numpy()
+        >>> bool(np.allclose(whole[:, 2:], last))
+        True
     """
 
     def __init__(self, rows: int, max_length: int, position: Tensor) -> None:
         if rows < 1:
-            raise ShapeError(f"KeyValueCache: there must be a sequence at least, got {rows}")
+            raise ShapeError(f"KeyValueCache: rows must be at least 1, got {rows}")
         if position.dtype != int32 or position.shape not in ((), (1,)):
             raise ShapeError(
-                f"KeyValueCache: position must be int32 of shape (1,), it is {position.dtype} {position.shape}"
+                f"KeyValueCache: position must be int32 of shape () or (1,), got {position.dtype} of shape "
+                f"{position.shape}"
             )
         self.rows, self.max_length = rows, max_length
         self.position = graph_of(position).reshape(position, (1,))
@@ -50,25 +61,53 @@ class KeyValueCache:
 
     @property
     def variables(self) -> list[Tensor]:
-        """The keys and values of all layers, (rows, heads, max_length, features) each."""
+        """Return the key and value variables of all layers, each (rows, heads, max_length, features)."""
         return [variable for _, *both in self._kept.values() for variable in both]
 
     def places(self, x: Tensor, count: int | Tensor) -> Tensor:
-        """The places of the steps of this call, int32 (count)."""
+        """Return the positions of this call's steps.
+
+        Args:
+            x: Tensor whose graph receives the positions.
+            count: Number of steps, an int or a one-element int32 tensor.
+
+        Returns:
+            An int32 tensor (count,).
+        """
         return places_from(x, self.position, count)
 
     def all_places(self, x: Tensor) -> Tensor:
-        """All places that there are, int32 (max_length)."""
+        """Return all positions of the cache.
+
+        Args:
+            x: Tensor whose graph receives the positions.
+
+        Returns:
+            An int32 tensor (max_length,).
+        """
         return places_from(x, 0, self.max_length)
 
     def grown(self, layer: Module, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """A layer's keys and values with those of this call, (rows, heads, max_length, features) each.
+        """Store a layer's keys and values of this call, and return all that are stored.
 
-        Args: keys and values of this call's steps, (rows, heads, steps, features).
+        Args:
+            layer: Attention layer that owns the keys and values.
+            keys: Keys of this call's steps, (rows, heads, steps, features).
+            values: Values of this call's steps, (rows, heads, steps, features).
+
+        Returns:
+            All keys and all values, (rows, heads, max_length, features) each.
+
+        Raises:
+            GraphError: If keys is in another graph than the cache's position.
+            ShapeError: If the number of sequences is wrong, or the number of heads or features is dynamic.
         """
         g = graph_of(keys)
         if g is not self.position.graph:
-            raise GraphError("KeyValueCache: the cache's position is in another graph than what is to be kept")
+            raise GraphError(
+                "KeyValueCache: keys and values are in another graph than position: create the cache with a "
+                "position tensor of the model's graph"
+            )
         if id(layer) not in self._kept:
             self._kept[id(layer)] = (layer, self._room(keys), self._room(values))
         _, *variables = self._kept[id(layer)]
@@ -77,7 +116,11 @@ class KeyValueCache:
     def _room(self, x: Tensor) -> Tensor:
         rows, heads, _, features = x.shape or (-1, -1, -1, -1)
         if rows not in (-1, self.rows) or min(heads, features) < 0:
-            raise ShapeError(f"KeyValueCache: it is of {self.rows} sequences, the keys or values are {x.shape}")
+            raise ShapeError(
+                f"KeyValueCache: keys and values must be (rows, heads, steps, features) with rows={self.rows} and "
+                "known heads "
+                f"and features, got shape {x.shape}"
+            )
         shape = (self.rows, heads, self.max_length, features)
         return graph_of(x).variable(np.zeros(shape, x.dtype.numpy), x.dtype, "cache", trainable=False)
 
@@ -96,15 +139,22 @@ class KeyValueCache:
         return g.control_dependency([update], lambda: g.read(variable))
 
     def reordered(self, rows: Tensor) -> list[Operation]:
-        """Target operations that put other sequences in the place of each: row i becomes what row rows[i] was.
+        """Return operations that reorder the stored sequences: row i becomes what row rows[i] was.
 
-        Beam search keeps its best sequences so. Args: rows, int32 (rows).
+        Beam search uses this to keep its best sequences.
 
-        >>> g = mg.Graph()
-        >>> cache = mg.nn.KeyValueCache(2, 16, g.placeholder((1,), mg.int32))
-        >>> y = mg.nn.MultiheadAttention(8, 2)(g.placeholder((2, -1, 8)), cache=cache)
-        >>> len(cache.reordered(g.constant([1, 1])))
-        2
+        Args:
+            rows: int32 (rows,), the source row for each row.
+
+        Returns:
+            Operations to pass to a run as target operations, two for each layer.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> cache = mg.nn.KeyValueCache(2, 16, g.placeholder((1,), mg.int32))
+            >>> y = mg.nn.MultiheadAttention(8, 2)(g.placeholder((2, -1, 8)), cache=cache)
+            >>> len(cache.reordered(g.constant([1, 1])))
+            2
         """
         g = graph_of(rows)
         return [g.assign(v, g.gather(g.read(v), rows, axis=0, out_of_range="error")) for v in self.variables]

@@ -1,7 +1,7 @@
-"""The plainest layers: dense, dropout, shapes; and what layers ask of their inputs.
+"""Basic layers (dense, dropout, reshaping) and helpers that check or compute input sizes.
 
-Defaults follow Keras (Glorot's initialiser, channels last), names follow PyTorch. Input sizes are inferred at the first
-call; stating them makes a mismatch an error there.
+Defaults follow Keras (Glorot initialization, channels last); names follow PyTorch. Input sizes are inferred from the
+first call. If a size is stated explicitly, a mismatch is an error.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ CHANNELS_LAST, CHANNELS_FIRST = ("NWC", "NHWC", "NDHWC"), ("NCW", "NCHW", "NCDHW
 
 
 def size_of(x: Tensor, axis: int, stated: int | None, what: str) -> int:
-    """The size of an axis of the input, which must be known and as stated."""
+    """Return the size of an axis, checking that it is known and equals the stated size, if any."""
     if x.shape is None or not -len(x.shape) <= axis < len(x.shape):
-        raise ShapeError(f"{what}: axis {axis} of the input is needed, its shape is {x.shape}")
+        raise ShapeError(f"{what}: the input has no axis {axis}, got shape {x.shape}")
     size = x.shape[axis]
     if size < 0 or (stated is not None and stated != size):
-        raise ShapeError(
-            f"{what}: the input's axis {axis} is {size}, {stated or 'a known size'} was expected: {x.shape}"
-        )
+        expected = f"size {stated}" if stated else "a known size"
+        raise ShapeError(f"{what}: axis {axis} of the input must have {expected}, got shape {x.shape}")
     return int(size)
 
 
 def size_in_run(x: Tensor, axis: int) -> int | Tensor:
-    """The size of an axis, as a number if it is known, else as int32 tensor of one element that the run fills in."""
+    """Return the size of an axis: an int if known, otherwise a one-element int32 tensor computed at run time."""
     size = (x.shape or ())[axis]
     return size if size >= 0 else graph_of(x).slice_axis(graph_of(x).shape_of(x), 0, axis, 1)
 
 
 def shape_of_sizes(x: Tensor, sizes: Sequence[int | Tensor]) -> list[int] | Tensor:
-    """A shape of numbers and int32 tensors of one element, in x's graph; a tensor only when it must be."""
+    """Build a shape from ints and one-element int32 tensors; the result is a tensor only if some size is."""
     numbers = [size for size in sizes if isinstance(size, int)]
     if len(numbers) == len(sizes):
         return numbers
@@ -47,31 +46,45 @@ def shape_of_sizes(x: Tensor, sizes: Sequence[int | Tensor]) -> list[int] | Tens
 
 
 def channel_axis(x: Tensor, data_layout: str, what: str) -> int:
-    """The axis of the channels, for any number of axes between it and the batch: the last, or the one on axis 1."""
+    """Return the channel axis for inputs of any rank from 2: axis 1 for channels-first layouts, otherwise the last."""
     if data_layout not in (*CHANNELS_LAST, *CHANNELS_FIRST):
         layouts = ", ".join((*CHANNELS_LAST, *CHANNELS_FIRST))
         raise GraphError(f"{what}: data_layout must be one of {layouts}, got {shown(data_layout)}")
     rank = 0 if x.shape is None else len(x.shape)
     if rank < 2:
-        raise ShapeError(f"{what} needs an input of rank 2 or more, its shape is {x.shape}")
+        raise ShapeError(f"{what} needs an input with at least 2 axes, got shape {x.shape}")
     return 1 if data_layout in CHANNELS_FIRST else rank - 1
 
 
 def along_channels(parameter: Tensor, x: Tensor, axis: int) -> Tensor:
-    """One number a channel, (C,), in a shape that broadcasts to x, whose channels are on an axis."""
+    """Reshape a per-channel parameter (C,) so that it broadcasts to x, whose channels are on `axis`."""
     behind = len(x.shape or ()) - 1 - axis
     return graph_of(parameter).reshape(parameter, (-1, *[1] * behind)) if behind else parameter
 
 
 class Linear(Module):
-    """Fully connected: x @ weight + bias.
+    """Fully connected layer: x @ weight + bias.
 
-    Args: out_features; bias, whether there is one; in_features, inferred when None; initialisers. Input (..., in),
-    rank 2 or more; result (..., out); weight (in, out), bias (out,). Errors: ShapeError.
+    Maps an input of shape (..., in_features), rank 2 or higher, to (..., out_features).
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Linear(10)(g.placeholder((-1, 784))).shape
-    (-1, 10)
+    Args:
+        out_features: Number of outputs.
+        bias: Whether to add a bias. Defaults to True.
+        in_features: Expected number of inputs. Inferred from the first input if None, the default.
+        weight_initialiser: Initializer of the weight. Glorot uniform if None, the default.
+        bias_initialiser: Initializer of the bias. Defaults to zeros.
+
+    Attributes:
+        weight: (in_features, out_features).
+        bias: (out_features,); absent if bias is False.
+
+    Raises:
+        ShapeError: If the last axis of the input is dynamic or differs from in_features.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Linear(10)(g.placeholder((-1, 784))).shape
+        (-1, 10)
     """
 
     weight: Tensor
@@ -103,14 +116,21 @@ class Linear(Module):
 
 
 class Dropout(Module):
-    """In training mode, drops elements at random and raises the others so that the expectation stays.
+    """Dropout: in training mode, zero random elements and scale the others by 1 / (1 - rate).
 
-    Args: rate, the share that is dropped, in [0, 1). Each Dropout has its own random state in the graph, which advances
-    with every run and is part of checkpoints. Errors: GraphError for another rate.
+    In inference mode the input is returned unchanged. Each Dropout has its own random state in the graph, which
+    advances with every run and is part of checkpoints.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Dropout(0.5).eval()(g.constant([1.0, 2.0])).name
-    'constant'
+    Args:
+        rate: Probability that an element is dropped, in [0, 1). Defaults to 0.5.
+
+    Raises:
+        GraphError: If rate is outside [0, 1).
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Dropout(0.5).eval()(g.constant([1.0, 2.0])).name
+        'constant'
     """
 
     passes_mask = True
@@ -123,15 +143,26 @@ class Dropout(Module):
 
 
 class SpatialDropout(Dropout):
-    """Dropout of whole channels: each is dropped everywhere or nowhere. Tompson et al., arXiv:1411.4280.
+    """Dropout of whole channels: each channel of a sample is dropped everywhere or nowhere.
 
-    Args: rate, as Dropout's; data_layout, "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last.
-    Input of rank 2 or more. What PyTorch calls Dropout1d to Dropout3d. Errors: GraphError, ShapeError.
+    Takes an input of rank 2 or higher. Corresponds to PyTorch's Dropout1d, Dropout2d, and Dropout3d.
 
-    >>> g = mg.Graph()
-    >>> y = g.run({}, mg.nn.SpatialDropout(0.5)(g.constant(1.0, (2, 5, 8)))).numpy()
-    >>> bool((y == y[:, :1]).all())
-    True
+    Args:
+        rate: Probability that a channel is dropped, in [0, 1). Defaults to 0.5.
+        data_layout: "NCW", "NCHW", or "NCDHW" if the channels are on axis 1; any other layout, such as "NHWC" (the
+            default), means channels last.
+
+    Raises:
+        GraphError: If rate is outside [0, 1), or data_layout is unknown.
+        ShapeError: If the input has fewer than 2 axes.
+
+    Source: Tompson et al., arXiv:1411.4280.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> y = g.run({}, mg.nn.SpatialDropout(0.5)(g.constant(1.0, (2, 5, 8)))).numpy()
+        >>> bool((y == y[:, :1]).all())
+        True
     """
 
     def __init__(self, rate: float = 0.5, *, data_layout: str = "NHWC") -> None:
@@ -151,11 +182,12 @@ class SpatialDropout(Dropout):
 
 
 class Identity(Module):
-    """The input as it is: what stands where a layer could.
+    """Return the input unchanged; a placeholder for a layer.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.Identity()(g.constant([1.0, 2.0]))).tolist()
-    [1.0, 2.0]
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.Identity()(g.constant([1.0, 2.0]))).tolist()
+        [1.0, 2.0]
     """
 
     passes_mask = True
@@ -165,11 +197,12 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Everything but the batch in one axis: (n, a, b, ...) to (n, a * b * ...).
+    """Flatten each sample into one axis: (N, a, b, ...) to (N, a * b * ...).
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Flatten()(g.placeholder((-1, 7, 7, 64))).shape
-    (-1, 3136)
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Flatten()(g.placeholder((-1, 7, 7, 64))).shape
+        (-1, 3136)
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -177,19 +210,26 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Everything but the batch in another shape: (n, a * b * ...) to (n, a, b, ...). Keras's Reshape.
+    """Reshape each sample: (N, a * b * ...) to (N, a, b, ...). Keras's Reshape.
 
-    Args: shape, that of a sample; one size may be -1, which is worked out. Errors: ShapeError.
+    Args:
+        shape: Shape of a sample. One size may be -1, which is inferred.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Unflatten((7, 7, -1))(g.placeholder((-1, 3136))).shape
-    (-1, 7, 7, 64)
+    Raises:
+        ShapeError: If a size is 0 or below -1, more than one size is -1, or the number of elements does not match.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Unflatten((7, 7, -1))(g.placeholder((-1, 3136))).shape
+        (-1, 7, 7, 64)
     """
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = ints(shape, "Unflatten: shape")
         if min(self.shape, default=1) < -1 or 0 in self.shape or self.shape.count(-1) > 1:
-            raise ShapeError(f"Unflatten: sizes must be above 0, but for one -1, got {shown(tuple(self.shape))}")
+            raise ShapeError(
+                f"Unflatten: sizes in shape must be above 0, except one that may be -1, got {shown(tuple(self.shape))}"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         sizes, shape = (x.shape or ())[1:], list(self.shape)

@@ -1,9 +1,9 @@
-"""Masks that go with sequences from layer to layer: which steps are real, said once, as in Keras.
+"""Masks that travel with sequences from layer to layer and mark the real steps, as in Keras.
 
-`Embedding(mask_zero=True)` and `Masking` say which steps of (N, T, ...) are real. What a layer that keeps the steps
-apart (`passes_mask`) or an element-wise operation makes of such a tensor has the same mask; recurrent layers and
-attention use it where they are given none. A tensor made otherwise, by a convolution over the steps or a reshape, has
-none. `mask_of` gives it to losses and to layers of your own.
+`Embedding(mask_zero=True)`, `Masking`, and `set_mask` attach a mask to a tensor of shape (N, T, ...). The output of an
+element-wise operation, or of a layer that keeps time steps separate (`passes_mask`), has the same mask. Recurrent
+layers and attention use it unless they are passed a mask explicitly. Other operations, such as a convolution over time
+or a reshape, drop it. `mask_of` returns the mask, for use in losses and custom layers.
 """
 
 from __future__ import annotations
@@ -21,26 +21,42 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = {item["name"] for item in definitions() if item["elementwise"]}
 _masks: WeakKeyDictionary[Graph, dict[int, int]] = WeakKeyDictionary()
-"""The operations that make masks, by those that make what they are of. Numbers, so that no graph keeps itself alive."""
+"""For each graph, the id of the operation that produces a mask, by the id of the operation that produces the masked
+tensor. Ids, rather than tensors, so that the table does not keep a graph alive.
+"""
 
 
 @checked
 def set_mask(x: Tensor, mask: Tensor) -> Tensor:
-    """Says which steps of x are real. Args: x (N, T, ...); mask, bools (N, T), True where real. Result: x.
+    """Attach a mask to a sequence, which following layers use to skip padding.
 
-    Errors: DTypeError, ShapeError.
+    Args:
+        x: Sequence (N, T, ...).
+        mask: Bool tensor (N, T), True at real steps.
 
-    >>> g = mg.Graph()
-    >>> x, mask = g.placeholder((-1, 20, 8)), g.placeholder((-1, 20), mg.bool_)
-    >>> mg.nn.mask_of(mg.nn.Linear(4)(mg.nn.set_mask(x, mask)) * 2) is mask
-    True
+    Returns:
+        x itself.
+
+    Raises:
+        DTypeError: If mask is not bool.
+        ShapeError: If the shape of mask is not that of the first two axes of x.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, mask = g.placeholder((-1, 20, 8)), g.placeholder((-1, 20), mg.bool_)
+        >>> mg.nn.mask_of(mg.nn.Linear(4)(mg.nn.set_mask(x, mask)) * 2) is mask
+        True
     """
     if mask.dtype != bool_:
-        raise DTypeError(f"set_mask: a mask is of bools, True where a step is real, came {mask.dtype}")
+        raise DTypeError(f"set_mask: mask must be bool (True marks real steps), got {mask.dtype}")
     if x.shape is not None and (
         mask.shape is None or len(mask.shape) != 2 or not _alike(x.shape[:2], mask.shape) or len(x.shape) < 2
     ):
-        raise ShapeError(f"set_mask: a mask is shaped as the first two axes of {x.shape}, its shape is {mask.shape}")
+        raise ShapeError(
+            f"set_mask: mask must have the shape of the first two axes of x, got mask of shape {mask.shape} and x of "
+            "shape "
+            f"{x.shape}"
+        )
     graph: Graph = x.graph  # type: ignore[assignment]
     _masks.setdefault(graph, {})[x.operation.id] = mask.operation.id
     return x
@@ -48,15 +64,22 @@ def set_mask(x: Tensor, mask: Tensor) -> Tensor:
 
 @checked
 def mask_of(x: Tensor) -> Tensor | None:
-    """The mask (N, T) that came with a tensor, True where a step is real, or None.
+    """Return the mask attached to a tensor, or None.
 
-    The mean of a loss over the real steps is that with `weights=mask_of(y)` and
-    `reduction="sum_by_nonzero_weights"`. Of operands with different masks a result has steps that are real in all.
+    If the operands of an operation have different masks, a step of its result is real if it is real in all of them. To
+    average a loss over real steps only, pass `weights=mask_of(y)` and `reduction="sum_by_nonzero_weights"`.
 
-    >>> g = mg.Graph()
-    >>> y = mg.nn.Embedding(10, 4, mask_zero=True)(g.constant([[3, 1, 0]]))
-    >>> g.run({}, mg.nn.mask_of(y)).tolist()
-    [[True, True, False]]
+    Args:
+        x: Sequence (N, T, ...).
+
+    Returns:
+        A bool tensor (N, T), True at real steps, or None if x has no mask.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> y = mg.nn.Embedding(10, 4, mask_zero=True)(g.constant([[3, 1, 0]]))
+        >>> g.run({}, mg.nn.mask_of(y)).tolist()
+        [[True, True, False]]
     """
     known = _masks.get(x.graph)  # type: ignore[call-overload]
     if not known:
@@ -86,7 +109,7 @@ def mask_of(x: Tensor) -> Tensor | None:
 
 
 def pass_mask(x: Tensor, result: object) -> None:
-    """A layer's result has the mask of its input."""
+    """Attach the mask of a layer's input to its output."""
     if isinstance(result, Tensor) and _masks.get(x.graph):  # type: ignore[call-overload]
         mask = mask_of(x)
         if mask is not None and mask_of(result) is None:

@@ -1,12 +1,12 @@
-"""Module: a part of a model that owns variables of a graph. Sequential: modules one after another.
+"""Module, the base class of layers and models, and Sequential.
 
-Calling a module with a tensor adds its operations to the tensor's graph. The first call builds it, that is, makes its
-variables there; later calls, in training or in inference mode, use the same ones. So one graph holds both the training
-and the inference form of a model.
+Calling a module with a tensor adds its operations to the tensor's graph. The first call builds the module, which
+creates its variables in that graph; later calls, in training or inference mode, reuse them. One graph therefore holds
+both the training and the inference form of a model.
 
-Beside the class stand functions for code that works on whole models: `mode_of` sets their mode for a while,
-`observed_calls` watches their calls, `unbuilt_copy` copies them for another graph. As functions, not methods, they take
-no names from the classes that people derive.
+Functions for code that works on whole models accompany the class: `mode_of` sets the mode temporarily, `observed_calls`
+reports calls, and `unbuilt_copy` copies a model for use in another graph. They are functions rather than methods so
+that they do not take names away from subclasses.
 """
 
 from __future__ import annotations
@@ -42,49 +42,80 @@ _LAYERS = __name__.rsplit(".", 1)[0] + "."
 
 
 def graph_of(x: Tensor) -> Graph:
-    """The graph that a tensor is of."""
+    """Return the graph that a tensor belongs to."""
     return x.graph  # type: ignore[return-value]
 
 
 @checked
 class Module(ShowsArguments):
-    """The base of layers and models: write `forward`, and `build` when there are variables.
+    """Base class of layers and models.
 
-    >>> class Scale(mg.nn.Module):
-    ...     def build(self, x):
-    ...         self.factor = self.add_parameter("factor", x, x.shape[-1:], mg.nn.initialisers.ones)
-    ...     def forward(self, x):
-    ...         return x * self.factor
-    >>> g = mg.Graph()
-    >>> scale = Scale()
-    >>> g.run({}, scale(g.constant([1.0, 2.0]))).tolist()
-    [1.0, 2.0]
-    >>> list(scale.state_dict())
-    ['factor']
+    Subclasses define `forward`, and `build` if they have variables. Assign child modules to attributes, directly or in
+    a list, tuple, or dict, to include their variables in the model.
+
+    Attributes:
+        training: Mode of the module: True for training, False for inference, or a bool tensor that selects at run time.
+        precision: Precision for matrix products and convolutions, "float32", "bfloat16", or "float16"; None inherits
+            it.
+        passes_mask: Whether the output keeps the time steps, and therefore the mask, of the first input.
+        frozen: Whether trainers leave the parameters of this module and its descendants unchanged.
+
+    Raises:
+        GraphError: If the module is called with a tensor of another graph than the one it was built in.
+
+    Example:
+        >>> class Scale(mg.nn.Module):
+        ...     def build(self, x):
+        ...         self.factor = self.add_parameter("factor", x, x.shape[-1:], mg.nn.initialisers.ones)
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> g = mg.Graph()
+        >>> scale = Scale()
+        >>> g.run({}, scale(g.constant([1.0, 2.0]))).tolist()
+        [1.0, 2.0]
+        >>> list(scale.state_dict())
+        ['factor']
     """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.__module__.startswith(_LAYERS):  # whoever writes layers of his own chooses himself
+        # Custom layers decide for themselves whether their arguments are checked.
+        if cls.__module__.startswith(_LAYERS):
             check_methods(cls)
 
     training: bool | Tensor = True
-    """The mode: True or False, or a bool tensor of one element by which the graph chooses when it runs."""
+    """Mode: True for training, False for inference, or a one-element bool tensor that selects at run time."""
     precision: str | None = None
-    """What its products are computed in: "float32", "bfloat16" or "float16"; None: as what is around it."""
+    """Precision for matrix products and convolutions, "float32", "bfloat16", or "float16"; None inherits the current
+    setting.
+    """
     passes_mask = False
-    """Does the result have the steps of the first input, and so its mask (nn.masks)?"""
+    """Whether the output keeps the time steps of the first input, and with them its mask (see nn.masks)."""
     frozen: bool = False
-    """Do trainers leave this module's parameters, and those of all beneath it, as they are?"""
+    """Whether trainers leave the parameters of this module and its descendants unchanged."""
     _graph: Graph | None = None
     _path = ""
     _waiting: Callable[[Module], object] | None = None
 
     def build(self, x: Tensor) -> None:
-        """Makes the variables, knowing the first input; called once. The default makes none."""
+        """Create the variables of the module.
+
+        Called once, before the first `forward`. Subclasses override it to call `add_parameter` and `add_buffer`; the
+        default creates nothing.
+
+        Args:
+            x: First input of the first call, from which sizes are inferred.
+        """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The module's result for an input."""
+        """Return the output of the module for an input. Subclasses must override this method.
+
+        Args:
+            x: Input tensor. Subclasses may take more inputs and keyword arguments.
+
+        Returns:
+            The output: a tensor, or a structure of tensors.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
@@ -99,17 +130,25 @@ class Module(ShowsArguments):
         return result
 
     def ensure_built(self, x: Tensor) -> None:
-        """What a call does first: `build` if there are no variables yet. GraphError in another graph than theirs."""
+        """Build the module if it has no variables yet, as the first step of a call does.
+
+        Args:
+            x: First input of the call.
+
+        Raises:
+            GraphError: If the module was built in another graph than x's.
+        """
         if self._graph is None:
             self._name_children()
             self.build(x)
             self._graph = graph_of(x)
         elif self._graph is not x.graph:
             raise GraphError(
-                f"{type(self).__name__} has its variables in another graph: make a new model and use load_state_dict"
+                f"{type(self).__name__} was built in another graph than its input's: create a new module and copy "
+                "the weights with load_state_dict"
             )
 
-    # --- variables -------------------------------------------------------------------------------------------------
+    # --- variables ----------------------------------------------------------------------------------------------------
 
     def add_parameter(
         self,
@@ -120,16 +159,43 @@ class Module(ShowsArguments):
         fans: tuple[float, float] | None = None,
         dtype: DType | None = None,
     ) -> Tensor:
-        """A trainable variable in x's graph, for `build` to keep as an attribute.
+        """Create a trainable variable in x's graph, for use in `build`.
 
-        It has x's dtype or another that is asked for; under mixed precision float32, whatever x is.
+        Args:
+            name: Name of the parameter within the module.
+            x: Tensor whose graph receives the variable.
+            shape: Shape of the parameter; all sizes must be known.
+            initialiser: Initializer of the values, called with the shape, the graph's random generator, and the fans.
+            fans: Number of inputs and outputs of one unit, for scaled initializers. Derived from the shape if None, the
+                default.
+            dtype: Element type. None, the default, means x's dtype, or float32 under mixed precision.
+
+        Returns:
+            The variable, which `build` should store as an attribute.
+
+        Raises:
+            ShapeError: If a size is dynamic or zero, or the rank exceeds 16.
         """
         return self._add("_parameters", name, x, shape, initialiser, fans, dtype)
 
     def add_buffer(
         self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser, dtype: DType | None = None
     ) -> Tensor:
-        """A variable that is saved but not trained, such as a moving average; its dtype is as add_parameter's."""
+        """Create a variable that is saved but not trained, such as a moving average.
+
+        Args:
+            name: Name of the buffer within the module.
+            x: Tensor whose graph receives the variable.
+            shape: Shape of the buffer; all sizes must be known.
+            initialiser: Initializer of the values.
+            dtype: Element type. None, the default, means x's dtype, or float32 under mixed precision.
+
+        Returns:
+            The variable, which `build` should store as an attribute.
+
+        Raises:
+            ShapeError: If a size is dynamic or zero, or the rank exceeds 16.
+        """
         return self._add("_buffers", name, x, shape, initialiser, None, dtype)
 
     def _add(
@@ -145,7 +211,10 @@ class Module(ShowsArguments):
         graph = graph_of(x)
         if len(shape) > 16 or any(size < 1 for size in shape):
             where = self._path or type(self).__name__
-            raise ShapeError(f"{where}: the size of '{name}' {shown(tuple(shape))} must be known")
+            raise ShapeError(
+                f"{where}: variable '{name}' needs at most 16 axes, all of known size above 0, got shape "
+                f"{shown(tuple(shape))}"
+            )
         path = f"{self._path}.{name}" if self._path else name
         low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
         own = dtype or (float32 if low else x.dtype)
@@ -155,7 +224,13 @@ class Module(ShowsArguments):
         return variable
 
     def children(self) -> Iterator[tuple[str, Module]]:
-        """The modules among the attributes, also in lists and dictionaries, with their names."""
+        """Iterate over the direct child modules with their names.
+
+        Modules in lists, tuples, and dicts count as children, under names such as "layers.0".
+
+        Returns:
+            An iterator over (name, module) pairs.
+        """
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
@@ -165,29 +240,58 @@ class Module(ShowsArguments):
                 yield from ((f"{name}.{key}", item) for key, item in value.items() if isinstance(item, Module))
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all beneath it, with dotted paths."""
+        """Iterate over this module and all its descendants with their dotted paths.
+
+        Args:
+            prefix: Path of this module itself. Defaults to "".
+
+        Returns:
+            An iterator over (path, module) pairs. A module used in several positions appears once for each.
+        """
         yield prefix, self
         for name, child in self.children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Trainable variables with dotted paths; they exist after the first call."""
+        """Iterate over the trainable variables with their dotted paths.
+
+        Returns:
+            An iterator over (path, variable) pairs. A shared variable appears once, under its first path.
+
+        Raises:
+            GraphError: If the module has not been called yet and so has no variables.
+        """
         return self._named("_parameters")
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Variables that are not trained, with dotted paths."""
+        """Iterate over the variables that are not trained, with their dotted paths.
+
+        Returns:
+            An iterator over (path, variable) pairs. A shared variable appears once, under its first path.
+
+        Raises:
+            GraphError: If the module has not been called yet and so has no variables.
+        """
         return self._named("_buffers")
 
     def parameters(self) -> list[Tensor]:
-        """Trainable variables."""
+        """Return the trainable variables of this module and its descendants.
+
+        Raises:
+            GraphError: If the module has not been called yet and so has no variables.
+        """
         return [variable for _, variable in self.named_parameters()]
 
     def buffers(self) -> list[Tensor]:
-        """Variables that are not trained."""
+        """Return the variables of this module and its descendants that are not trained.
+
+        Raises:
+            GraphError: If the module has not been called yet and so has no variables.
+        """
         return [variable for _, variable in self.named_buffers()]
 
     def _named(self, where: str) -> Iterator[tuple[str, Tensor]]:
-        """Each variable once, by the first path that leads to it."""
+        """Yield each variable once, with the first path that leads to it."""
         if not any(module._graph is not None for _, module in self.named_modules()):
             self._require_built()
         seen: set[Tensor] = set()
@@ -203,85 +307,135 @@ class Module(ShowsArguments):
         return self._graph
 
     def _name_children(self) -> None:
-        """Paths become the variables' names; the outermost module that is called gives them."""
+        """Store each descendant's dotted path, which becomes part of its variables' names."""
         for path, module in self.named_modules(self._path):
             module._path = path
 
-    # --- what trains -----------------------------------------------------------------------------------------------
+    # --- freezing and added losses ------------------------------------------------------------------------------------
 
     def freeze(self: Self) -> Self:
-        """Trainers leave the parameters of this module and all beneath it as they are: PyTorch's requires_grad.
+        """Exclude the parameters of this module and its descendants from training.
 
-        It counts when a trainer builds its step, so before its first batch. Batch normalizations still follow the data
-        with their moving averages in training mode; `eval` says that they shall not.
+        Takes effect when a trainer builds its step, so call it before the first batch. Batch normalization still
+        updates its moving averages in training mode unless `eval` is called on the module as well. PyTorch's
+        requires_grad_(False).
 
-        >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Linear(2))
-        >>> _ = model[0].freeze(), model(mg.Graph().placeholder((-1, 3)))
-        >>> [path for path, _ in model.named_trainable_parameters()]
-        ['1.weight', '1.bias']
+        Returns:
+            The module itself.
+
+        Example:
+            >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Linear(2))
+            >>> _ = model[0].freeze(), model(mg.Graph().placeholder((-1, 3)))
+            >>> [path for path, _ in model.named_trainable_parameters()]
+            ['1.weight', '1.bias']
         """
         return self.requires_grad_(False)
 
     def unfreeze(self: Self) -> Self:
-        """The opposite of freeze."""
+        """Include the parameters of this module and its descendants in training again.
+
+        Returns:
+            The module itself.
+        """
         return self.requires_grad_(True)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """freeze and unfreeze by PyTorch's name."""
+        """Freeze or unfreeze the module, under PyTorch's name.
+
+        Args:
+            requires_grad: Whether the parameters train. Defaults to True.
+
+        Returns:
+            The module itself.
+        """
         for _, module in self.named_modules():
             module.frozen = not requires_grad
         return self
 
     def named_trainable_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Parameters without those of frozen modules, with dotted paths. A part that stands in several places is
-        frozen in all of them."""
+        """Iterate over the parameters that are not frozen, with their dotted paths.
+
+        A parameter of a module used in several positions is frozen in all of them if the module is frozen.
+
+        Returns:
+            An iterator over (path, variable) pairs.
+
+        Raises:
+            GraphError: If the module has not been called yet and so has no variables.
+        """
         frozen = {variable for _, m in self.named_modules() if m.frozen for variable in own_parameters(m).values()}
         return ((path, variable) for path, variable in self.named_parameters() if variable not in frozen)
 
     def add_loss(self, loss: Tensor) -> None:
-        """Adds a term to what a trainer minimises, for `forward` to call: a regularization of weights or activities.
+        """Add a term to the loss that a trainer minimizes, such as a weight or activity regularizer.
 
-        Args: loss, a tensor of one element. Whoever calls the module without a trainer gets the terms by
-        `added_losses`. Errors: ShapeError.
+        Call this in `forward`. Code that calls the module without a trainer can collect the terms with `added_losses`.
 
-        >>> from mpsgraph.nn.module import added_losses
-        >>> class Sparse(mg.nn.Module):
-        ...     def forward(self, x):
-        ...         self.add_loss(1e-2 * mg.nn.losses.mean_of_all(abs(x)))
-        ...         return x
-        >>> with added_losses() as terms:
-        ...     y = Sparse()(mg.Graph().constant([3.0, -1.0]))
-        >>> [term.graph.run({}, term).item() for term in terms]
-        [0.019999999552965164]
+        Args:
+            loss: Tensor with one element.
+
+        Raises:
+            ShapeError: If loss does not have exactly one element.
+
+        Example:
+            >>> from mpsgraph.nn.module import added_losses
+            >>> class Sparse(mg.nn.Module):
+            ...     def forward(self, x):
+            ...         self.add_loss(1e-2 * mg.nn.losses.mean_of_all(abs(x)))
+            ...         return x
+            >>> with added_losses() as terms:
+            ...     y = Sparse()(mg.Graph().constant([3.0, -1.0]))
+            >>> [term.graph.run({}, term).item() for term in terms]
+            [0.019999999552965164]
         """
         if loss.shape is None or any(size != 1 for size in loss.shape):
-            raise ShapeError(f"{type(self).__name__}.add_loss: a loss has one element, got shape {loss.shape}")
+            raise ShapeError(
+                f"{type(self).__name__}.add_loss: loss must have exactly one element, got shape {loss.shape}"
+            )
         for terms in _losses.open:
             terms.append(loss)
 
-    # --- values ----------------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Copies of the values of all parameters and buffers, by path."""
+        """Return copies of the values of all parameters and buffers.
+
+        Returns:
+            Arrays by dotted path.
+
+        Raises:
+            GraphError: If the module has not been called yet and so has no variables.
+        """
         graph = self._require_built()
         return {path: graph.variable_value(variable) for path, variable in self._variables()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys | None:
-        """Gives parameters and buffers values. Nothing is changed before all of it is known to fit.
+        """Set the values of parameters and buffers. Nothing changes unless the whole state fits.
 
-        Args: state, arrays by path, as of state_dict; strict, whether each name must be here and there. Result: the
-        names that are missing and unexpected, which are none when strict. A module that was not called yet has no
-        variables: it keeps copies of the values, gives None, and takes them at the end of its first call, which raises
-        what does not fit. Errors: GraphError with all names that do not match, ShapeError and DTypeError, also when not
-        strict. `mpsgraph.nn.load_torch` takes PyTorch's names and layouts, `load_safetensors` files.
+        A module that has not been called yet keeps copies of the values and loads them at the end of its first call,
+        which then raises the errors below. To load PyTorch's names and layouts, use `mpsgraph.nn.load_torch`; to load a
+        file, use `load_safetensors`.
 
-        >>> layer = mg.nn.Linear(2)
-        >>> layer.load_state_dict({"weight": np.eye(2, dtype=np.float32), "bias": np.float32([0, 1])})
-        >>> g = mg.Graph()
-        >>> g.run({}, layer(g.constant([[3.0, 5.0]]))).tolist()
-        [[3.0, 6.0]]
-        >>> layer.load_state_dict({"bias": np.float32([0, 2]), "scale": np.float32([1])}, strict=False)
-        IncompatibleKeys(missing_keys=['weight'], unexpected_keys=['scale'])
+        Args:
+            state: Arrays by dotted path, as returned by `state_dict`.
+            strict: Whether the names in state must match the module's exactly. Defaults to True.
+
+        Returns:
+            The missing and the unexpected names, both empty if strict. None if the module has not been called yet.
+
+        Raises:
+            GraphError: If strict and names are missing or unexpected; the message lists all of them.
+            ShapeError: If shapes differ; the message lists all of them.
+            DTypeError: If element types differ; the message lists all of them.
+
+        Example:
+            >>> layer = mg.nn.Linear(2)
+            >>> layer.load_state_dict({"weight": np.eye(2, dtype=np.float32), "bias": np.float32([0, 1])})
+            >>> g = mg.Graph()
+            >>> g.run({}, layer(g.constant([[3.0, 5.0]]))).tolist()
+            [[3.0, 6.0]]
+            >>> layer.load_state_dict({"bias": np.float32([0, 2]), "scale": np.float32([1])}, strict=False)
+            IncompatibleKeys(missing_keys=['weight'], unexpected_keys=['scale'])
         """
         if self._graph is None:
             self._waiting = partial(take_state, copied(state), strict=strict, cast=False)
@@ -289,7 +443,7 @@ class Module(ShowsArguments):
         return take_state(state, self, strict=strict, cast=False)
 
     def load_waiting(self) -> None:
-        """Takes the values that came before there were variables: what a call does last."""
+        """Load the values passed to `load_state_dict` before the variables existed. Called at the end of each call."""
         take, self._waiting = self._waiting, None
         if take is not None:
             take(self)
@@ -298,21 +452,28 @@ class Module(ShowsArguments):
         yield from self.named_parameters()
         yield from self.named_buffers()
 
-    # --- mode ------------------------------------------------------------------------------------------------------
+    # --- mode ---------------------------------------------------------------------------------------------------------
 
     def train(self: Self, mode: bool | Tensor = True) -> Self:
-        """Sets the mode of this module and all beneath it, for the calls that follow.
+        """Set the mode of this module and its descendants for subsequent calls.
 
-        Each part is asked by its own `train`, so that one which overrides it may keep layers in inference mode: batch
-        normalizations that are not to learn, for one. A bool tensor makes the graph choose when it runs, as Apple's
-        samples do with a placeholder `isTraining`.
+        Each child is set through its own `train` method, so a subclass can override `train` to keep layers in inference
+        mode, such as batch normalization that must not learn.
 
-        >>> class Frozen(mg.nn.Sequential):
-        ...     def train(self, mode=True):
-        ...         return super().train(False)
-        >>> model = mg.nn.Sequential(Frozen(mg.nn.BatchNorm()), mg.nn.Linear(2)).train()
-        >>> model[0][0].training, model[1].training
-        (False, True)
+        Args:
+            mode: True for training, False for inference, or a bool tensor that selects at run time, such as the
+                `isTraining` placeholder of Apple's samples. Defaults to True.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> class Frozen(mg.nn.Sequential):
+            ...     def train(self, mode=True):
+            ...         return super().train(False)
+            >>> model = mg.nn.Sequential(Frozen(mg.nn.BatchNorm()), mg.nn.Linear(2)).train()
+            >>> model[0][0].training, model[1].training
+            (False, True)
         """
         self.training = mode
         for _, child in self.children():
@@ -320,19 +481,36 @@ class Module(ShowsArguments):
         return self
 
     def eval(self: Self) -> Self:
-        """Inference mode: dropout passes its input on, batch normalization uses its moving averages."""
+        """Switch to inference mode, in which dropout does nothing and batch normalization uses its moving averages.
+
+        Returns:
+            The module itself.
+        """
         return self.train(False)
 
     def when_training(self, x: Tensor, then: Callable[[], Tensor], otherwise: Callable[[], Tensor]) -> Tensor:
-        """One of two results by the mode, decided now or, with a tensor as the mode, in the graph."""
+        """Return one of two results, depending on the mode of the module.
+
+        If the mode is a tensor, both branches become part of the graph and the choice is made at run time.
+
+        Args:
+            x: Tensor whose graph holds the result.
+            then: Function that returns the result in training mode.
+            otherwise: Function that returns the result in inference mode.
+
+        Returns:
+            The tensor returned by the selected function.
+        """
         if isinstance(self.training, Tensor):
             return graph_of(x).if_(self.training, then, otherwise)[0]
         return then() if self.training else otherwise()
 
-    # --- copies and pictures ---------------------------------------------------------------------------------------
+    # --- copies and display -------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle and copy.deepcopy: a built module becomes one in a graph of its own, with the values it has."""
+        """Return the state for pickle and copy.deepcopy; a built module is restored in a new graph with its current
+        values.
+        """
         state = {name: written(value) for name, value in vars(self).items() if name != "_graph"}
         return state if self._graph is None else {"_graph": written_graph(self._graph)} | state
 
@@ -342,30 +520,43 @@ class Module(ShowsArguments):
         return twin
 
     def summary(self, input_shape: Sequence[int], *more_shapes: Sequence[int], dtype: Any = "float32") -> Summary:
-        """A table of the layers: what each gives, its parameters, and the multiply-adds that it takes.
+        """Summarize the layers: output shapes, parameter counts, and multiply-adds.
 
-        The model is called once in a graph of its own, in inference mode; it stays as it is, built or not. Where sizes
-        are -1, such as the batch's, multiply-adds are those of 1, so of a sample. Counted are matrix products,
-        convolutions, attention and recurrent layers.
-        Args: input_shape, with the batch: (-1, 28, 28, 1); more_shapes, of further inputs; dtype, of all of them or one
-        for each. Result: a Summary, which prints as a table and shows as one in notebooks. Errors: as calling the
-        model.
+        The model is copied and called once in inference mode in a separate graph, so the model itself does not change.
+        Multiply-adds count matrix products, convolutions, attention, and recurrent layers, with dynamic sizes such as
+        the batch taken as 1: they are per sample.
 
-        >>> model = mg.nn.Sequential(mg.nn.Linear(32), mg.nn.ReLU(), mg.nn.Linear(10))
-        >>> print(model.summary((-1, 784)))
-        layer            output    parameters  multiply-adds
-        Sequential()     (-1, 10)           0         25,408
-          0: Linear(32)  (-1, 32)      25,120         25,088
-          1: ReLU()      (-1, 32)           0              0
-          2: Linear(10)  (-1, 10)         330            320
-        25,450 parameters, all trainable; 25,408 multiply-adds
+        Args:
+            input_shape: Shape of the first input, including the batch, such as (-1, 28, 28, 1).
+            *more_shapes: Shapes of further inputs.
+            dtype: Element type of all inputs, or a list with one for each. Defaults to "float32".
+
+        Returns:
+            A Summary, which prints as a table and displays as one in notebooks.
+
+        Raises:
+            GraphError: If the number of dtypes differs from the number of shapes.
+            Error: Whatever calling the model with such inputs raises.
+
+        Example:
+            >>> model = mg.nn.Sequential(mg.nn.Linear(32), mg.nn.ReLU(), mg.nn.Linear(10))
+            >>> print(model.summary((-1, 784)))
+            layer            output    parameters  multiply-adds
+            Sequential()     (-1, 10)           0         25,408
+              0: Linear(32)  (-1, 32)      25,120         25,088
+              1: ReLU()      (-1, 32)           0              0
+              2: Linear(10)  (-1, 10)         330            320
+            25,450 parameters, all trainable; 25,408 multiply-adds
         """
         from ..graph import Graph
 
         shapes = [ints(shape, f"summary: input_shape {i}") for i, shape in enumerate((input_shape, *more_shapes))]
         dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
         if len(dtypes) != len(shapes):
-            raise GraphError(f"summary: {len(shapes)} input shapes and {len(dtypes)} dtypes; give one for each, or one")
+            raise GraphError(
+                f"summary: got {len(shapes)} input shapes but {len(dtypes)} dtypes: pass one dtype for all inputs, or "
+                "one each"
+            )
         graph, model = Graph(), unbuilt_copy(self)
         calls: list[Call] = []
         inputs = [graph.placeholder(shape, kind) for shape, kind in zip(shapes, dtypes, strict=True)]
@@ -381,15 +572,15 @@ class Module(ShowsArguments):
         return f"{type(self).__name__}({self.describe()}{children}{chr(10) if children else ''})"
 
     def describe(self) -> str:
-        """The arguments to show in the representation: those that are no defaults."""
+        """Return the arguments shown in the representation: those that differ from their defaults."""
         return ", ".join(arguments_of(self))
 
 
 @contextmanager
 def mode_of(module: Module, training: bool) -> Iterator[None]:
-    """Meanwhile a module is in a mode, set by its own `train`; behind it every part has the mode that it had.
+    """Set the mode of a module within a `with` block, then restore the mode of each of its parts.
 
-    Parts that somebody has put into inference mode, while the whole was in training mode, stay there.
+    Parts that are in inference mode although the whole model is in training mode stay in inference mode.
     """
     modules = {id(part): part for _, part in module.named_modules()}
     before = {number: part.training for number, part in modules.items()}
@@ -405,22 +596,24 @@ def mode_of(module: Module, training: bool) -> Iterator[None]:
             part.training = before[number]
 
 
-# --- calls, seen from outside ----------------------------------------------------------------------------------------
+# --- observing calls --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a module: what its `forward` was given and gave, and which operations of the graph it added."""
+    """A call of a module: the arguments and result of `forward`, and the operations it added to the graph."""
 
     module: Module
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]  # by place, by name
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments.
     result: Any
     operations: range
-    """Their numbers. The module's own variables are not among them; those of parts that are first called in it are."""
+    """Ids of the added operations. Excludes the module's own variables, but includes those of parts first called in
+    this call.
+    """
 
 
 class _Losses(threading.local):
-    """Who collects what modules add in this thread."""
+    """Lists that collect added losses, per thread."""
 
     def __init__(self) -> None:
         self.open: list[list[Tensor]] = []
@@ -431,7 +624,11 @@ _losses = _Losses()
 
 @contextmanager
 def added_losses() -> Iterator[list[Tensor]]:
-    """Meanwhile the losses that modules of this thread add by `add_loss` come into the list that it gives."""
+    """Collect the losses that modules add with `add_loss` in this thread within a `with` block.
+
+    Yields:
+        A list to which each added loss is appended.
+    """
     terms: list[Tensor] = []
     _losses.open.append(terms)
     try:
@@ -441,7 +638,7 @@ def added_losses() -> Iterator[list[Tensor]]:
 
 
 class _Observers(threading.local):
-    """Who watches the calls of this thread."""
+    """Active observers of module calls, per thread."""
 
     def __init__(self) -> None:
         self.open: list[Callable[[Call], None]] = []
@@ -452,17 +649,21 @@ _observers = _Observers()
 
 @contextmanager
 def observed_calls(observer: Callable[[Call], None]) -> Iterator[None]:
-    """Meanwhile the observer is told of each call of a module in this thread, when its `forward` has returned.
+    """Report each module call in this thread to an observer within a `with` block.
 
-    So inner calls come before the outer one that they are part of. Observers may be nested: all are told. What calls
-    `forward` itself, and not the module, is not seen.
+    The observer is called when `forward` has returned, so inner calls are reported before the call that contains them.
+    Observers can be nested, in which case all of them are called. Direct calls of `forward` are not reported.
 
-    >>> from mpsgraph.nn.module import observed_calls
-    >>> model, seen = mg.nn.Sequential(mg.nn.Linear(2), mg.nn.ReLU()), []
-    >>> with observed_calls(seen.append):
-    ...     y = model(mg.Graph().placeholder((-1, 3)))
-    >>> [(type(call.module).__name__, call.result.shape) for call in seen]
-    [('Linear', (-1, 2)), ('ReLU', (-1, 2)), ('Sequential', (-1, 2))]
+    Args:
+        observer: Function that takes a Call.
+
+    Example:
+        >>> from mpsgraph.nn.module import observed_calls
+        >>> model, seen = mg.nn.Sequential(mg.nn.Linear(2), mg.nn.ReLU()), []
+        >>> with observed_calls(seen.append):
+        ...     y = model(mg.Graph().placeholder((-1, 3)))
+        >>> [(type(call.module).__name__, call.result.shape) for call in seen]
+        [('Linear', (-1, 2)), ('ReLU', (-1, 2)), ('Sequential', (-1, 2))]
     """
     _observers.open.append(observer)
     try:
@@ -472,7 +673,7 @@ def observed_calls(observer: Callable[[Call], None]) -> Iterator[None]:
 
 
 def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The result of `forward`, of which the observers are told."""
+    """Call `forward` and report the call to the observers."""
     before = x.graph.operation_count
     result = module.forward(x, *more, **options)
     call = Call(module, ((x, *more), options), result, range(before, x.graph.operation_count))
@@ -481,13 +682,13 @@ def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, A
     return result
 
 
-# --- a module's state, for code beside it ----------------------------------------------------------------------------
+# --- module state, for code outside the class -------------------------------------------------------------------------
 
 
 def take_state(
     state: Mapping[str, Any], module: Module, *, strict: bool, cast: bool, where: str = "load_state_dict"
 ) -> IncompatibleKeys:
-    """The values of a state by the module's own names, for a module that has its variables."""
+    """Load a state that uses the module's own names into a module that has its variables."""
     variables = dict(module._variables())
     slots = {path: slot_of(variable) for path, variable in variables.items()}
     values, keys = fitting(where, slots, state, strict=strict, cast=cast)
@@ -497,19 +698,20 @@ def take_state(
 
 
 def wait_for(module: Module, take: Callable[[Module], object]) -> None:
-    """Lets a module that has no variables yet take values at the end of its first call. What waited before is left."""
+    """Make a module without variables call `take` at the end of its first call, replacing any earlier pending state."""
     module._waiting = take
 
 
 def is_built(module: Module) -> bool:
-    """Does the module have its variables, as it has after its first call?"""
+    """Return whether the module has its variables, which its first call creates."""
     return module._graph is not None
 
 
 def adopt(module: Module, graph: Graph) -> None:
-    """The module and what holds others beneath it count as built in a graph, though only parts of them were called.
+    """Mark a module and its containers as built in a graph, although only parts of them were called.
 
-    So a pair of networks that compete has parameters by path. A module with a `build` of its own is left to its call.
+    A pair of competing networks, for example, then has parameters by path. Modules with a `build` method of their own
+    are skipped; they are built when they are called.
     """
     for _, part in module.named_modules():
         if part._graph is None and type(part).build is Module.build:
@@ -517,25 +719,26 @@ def adopt(module: Module, graph: Graph) -> None:
 
 
 def own_parameters(module: Module) -> dict[str, Tensor]:
-    """The trainable variables that the module itself has added, without those of its parts, by their names in it."""
+    """Return the trainable variables that the module itself created, without those of its children, by name."""
     return dict(vars(module).get("_parameters", {}))
 
 
 def own_variables(module: Module) -> dict[str, Tensor]:
-    """The same with its buffers."""
+    """Return the parameters and buffers that the module itself created, without those of its children, by name."""
     return {**own_parameters(module), **vars(module).get("_buffers", {})}
 
 
 def settings_of(module: Module) -> dict[str, Any]:
-    """The module's own attributes that are numbers, strings, flags and tuples; its place in a model is none of them."""
+    """Return the module's own attributes that are numbers, strings, flags, or tuples, except its path in the model."""
     plain = (int, float, str, bool, tuple)
     return {name: value for name, value in vars(module).items() if isinstance(value, plain) and name != "_path"}
 
 
 def unbuilt_copy(module: Module) -> Module:
-    """The module and all beneath it without variables, to be built in another graph.
+    """Copy a module and its descendants without their variables, so that the copy can be built in another graph.
 
-    Parts that stand in several places are one part in the copy, too; what is no module is shared with the original.
+    A module used in several positions stays one shared module in the copy. Attributes other than modules are shared
+    with the original.
     """
     made: dict[int, Module] = {}
 
@@ -557,14 +760,18 @@ def unbuilt_copy(module: Module) -> Module:
 
 
 class Sequential(Module):
-    """Modules one after another; plain functions of a tensor may stand among them.
+    """Modules applied one after another.
 
-    >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.ReLU(), mg.nn.Linear(2))
-    >>> g = mg.Graph()
-    >>> model(g.placeholder((-1, 3))).shape
-    (-1, 2)
-    >>> [name for name, _ in model.named_parameters()]
-    ['0.weight', '0.bias', '2.weight', '2.bias']
+    Args:
+        *layers: Modules, or plain functions that take and return a tensor.
+
+    Example:
+        >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.ReLU(), mg.nn.Linear(2))
+        >>> g = mg.Graph()
+        >>> model(g.placeholder((-1, 3))).shape
+        (-1, 2)
+        >>> [name for name, _ in model.named_parameters()]
+        ['0.weight', '0.bias', '2.weight', '2.bias']
     """
 
     def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:

@@ -1,9 +1,9 @@
-"""Normalizations: to mean 0 and variance 1 over the batch, a sample's features, or groups of its channels.
+"""Normalization layers: batch, layer, RMS, group, and instance normalization.
 
-They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
-PyTorch calls weight and bias. Epsilon, or eps, is Keras's for BatchNorm, whose moving averages are Keras's too, and
-PyTorch's for the others. An input of halves is computed with in float32, statistics included, and the result is rounded
-once.
+They differ in the axes over which statistics are computed; the graph's `normalization` operation does the rest. gamma
+and beta are PyTorch's weight and bias. Defaults of epsilon (alias eps) are Keras's for BatchNorm and RMSNorm, and
+PyTorch's for the others; the moving averages of BatchNorm follow Keras. Half-precision inputs are normalized in
+float32, including the statistics, and the result is rounded once.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from .module import Module, graph_of
 
 
 def _wide(x: Tensor) -> Tensor:
-    """x in float32 where it is of halves."""
+    """Cast half-precision tensors to float32; return others unchanged."""
     return graph_of(x).cast(x, "float32") if x.dtype in (float16, bfloat16) else x
 
 
 def _narrow(y: Tensor, x: Tensor) -> Tensor:
-    """y in x's dtype."""
+    """Cast y to x's dtype."""
     return y if y.dtype == x.dtype else graph_of(y).cast(y, x.dtype)
 
 
 def _normalization(
     x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float
 ) -> Tensor:
-    """The graph's `normalization` of what is wide already, by parameters that may be halves."""
+    """Apply the graph's `normalization` to x, which is at least float32, with parameters that may be half precision."""
     gamma, beta = (None if p is None else _wide(p) for p in (gamma, beta))
     return graph_of(x).normalization(x, mean, variance, gamma, beta, epsilon)
 
 
 def _along(parameter: Tensor | None, x: Tensor, axis: int) -> Tensor | None:
-    """A parameter of one number a channel, if it exists, as it broadcasts to x."""
+    """Reshape a per-channel parameter, if there is one, so that it broadcasts to x."""
     return None if parameter is None else along_channels(parameter, x, axis)
 
 
@@ -50,8 +50,11 @@ _sum_over_all: ContextVar[Callable[[Tensor], Tensor] | None] = ContextVar("sum_o
 
 @contextmanager
 def moments_of_all(sum_over_all: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Meanwhile BatchNorm's statistics are of a batch of which others have parts: sums come from a function that adds
-    theirs, and that can be differentiated."""
+    """Compute BatchNorm's statistics over the batches of all processes within a `with` block.
+
+    Args:
+        sum_over_all: Differentiable function that adds up a tensor over all processes.
+    """
     token = _sum_over_all.set(sum_over_all)
     try:
         yield
@@ -60,7 +63,7 @@ def moments_of_all(sum_over_all: Callable[[Tensor], Tensor]) -> Iterator[None]:
 
 
 def _moments(x: Tensor, axes: list[int]) -> tuple[Tensor, Tensor]:
-    """Mean and variance over axes, which stay with length 1."""
+    """Return mean and variance over axes, which are kept with size 1."""
     g, sum_over_all = graph_of(x), _sum_over_all.get()
     if sum_over_all is None:
         mean = g.mean(x, axes)
@@ -77,20 +80,40 @@ def _moments(x: Tensor, axes: list[int]) -> tuple[Tensor, Tensor]:
 
 
 class BatchNorm(Module):
-    """Normalization of each channel to mean 0 and variance 1 over the batch, then scaled and shifted.
+    """Batch normalization: normalize each channel over the batch, then scale and shift it.
 
-    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta. In training mode the statistics are the batch's, and
-    the moving averages advance: moving = momentum * moving + (1 - momentum) * batch; in inference mode they are used.
-    Args: momentum, Keras's meaning and default; epsilon; scale and center, whether gamma and beta exist; data_layout:
-    "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last. Input of any rank from 2. Errors:
-    ShapeError, GraphError. Ioffe and Szegedy, arXiv:1502.03167.
+    Computes gamma * (x - mean) / sqrt(variance + epsilon) + beta. In training mode, the statistics are those of the
+    batch, and the moving averages are updated: moving = momentum * moving + (1 - momentum) * batch. In inference mode,
+    the moving averages are used. Takes an input of rank 2 or higher and keeps its shape.
 
-    >>> g = mg.Graph()
-    >>> norm = mg.nn.BatchNorm()
-    >>> g.run({}, norm(g.constant([[0.0], [2.0]]))).numpy().round(2).tolist()
-    [[-1.0], [1.0]]
-    >>> norm.state_dict()["moving_mean"].round(2)
-    array([0.01], dtype=float32)
+    Args:
+        momentum: Weight of the old value in the moving averages, with Keras's meaning. Defaults to 0.99.
+        epsilon: Added to the variance. Defaults to 1e-3.
+        scale: Whether to learn a per-channel factor, gamma. Defaults to True.
+        center: Whether to learn a per-channel offset, beta. Defaults to True.
+        data_layout: "NCW", "NCHW", or "NCDHW" if the channels are on axis 1; any other layout, such as "NHWC" (the
+            default), means channels last.
+        eps: Alias of epsilon.
+
+    Attributes:
+        gamma: (C,), or None if scale is False.
+        beta: (C,), or None if center is False.
+        moving_mean: (C,), not trained.
+        moving_variance: (C,), not trained.
+
+    Raises:
+        ShapeError: If the input has fewer than 2 axes or a dynamic number of channels.
+        GraphError: If data_layout is unknown, or both epsilon and eps are passed.
+
+    Source: Ioffe and Szegedy, arXiv:1502.03167.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> norm = mg.nn.BatchNorm()
+        >>> g.run({}, norm(g.constant([[0.0], [2.0]]))).numpy().round(2).tolist()
+        [[-1.0], [1.0]]
+        >>> norm.state_dict()["moving_mean"].round(2)
+        array([0.01], dtype=float32)
     """
 
     passes_mask = True
@@ -99,7 +122,8 @@ class BatchNorm(Module):
     beta: Tensor | None = None
     moving_mean: Tensor
     moving_variance: Tensor
-    batches_tracked = 0  # PyTorch's num_batches_tracked, of weights that came from there: kept for the way back
+    # PyTorch's num_batches_tracked, if weights were loaded from PyTorch; kept for exporting them again.
+    batches_tracked = 0
 
     def __init__(
         self,
@@ -153,7 +177,7 @@ class BatchNorm(Module):
 
 
 class _Norm(Module):
-    """What normalizations without a memory share: epsilon, gamma and beta, and the statistics over `axes`."""
+    """Base of the normalizations without moving averages."""
 
     passes_mask = True
 
@@ -168,7 +192,7 @@ class _Norm(Module):
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
 
     def _normalized(self, x: Tensor, axes: Sequence[int], gamma: Tensor | None, beta: Tensor | None) -> Tensor:
-        """x by its own statistics over axes, by gamma and beta as they broadcast to it."""
+        """Normalize x by its own statistics over axes, with gamma and beta that broadcast to it."""
         g, wide = graph_of(x), _wide(x)
         mean = g.mean(wide, axes)
         variance = g.variance(wide, mean, axes)
@@ -176,16 +200,32 @@ class _Norm(Module):
 
 
 class LayerNorm(_Norm):
-    """Normalization of each sample over its last axes. Ba et al., arXiv:1607.06450.
+    """Layer normalization: normalize each sample over its last axes.
 
-    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and variance over `axes`. Args: axes, one or
-    several that are the last ones; their sizes are gamma's and beta's shape, PyTorch's normalized_shape; epsilon;
-    scale and center, whether gamma and beta exist. Input of a floating-point dtype, which its shape and the result's
-    are. Errors: ShapeError.
+    Computes gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance over `axes`. Takes a
+    floating-point input and keeps its shape and dtype.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.LayerNorm()(g.constant([[0.0, 2.0], [3.0, 7.0]]))).numpy().round(2).tolist()
-    [[-1.0, 1.0], [-1.0, 1.0]]
+    Args:
+        axes: Axis or axes to normalize over, which must be the last ones. Defaults to -1.
+        epsilon: Added to the variance. Defaults to 1e-5.
+        scale: Whether to learn a factor, gamma. Defaults to True.
+        center: Whether to learn an offset, beta. Defaults to True.
+        eps: Alias of epsilon.
+
+    Attributes:
+        gamma: The sizes of the normalized axes (PyTorch's normalized_shape), or None if scale is False.
+        beta: The same shape, or None if center is False.
+
+    Raises:
+        ShapeError: If axes are not the last axes of the input, or one of them has a dynamic size.
+        GraphError: If both epsilon and eps are passed.
+
+    Source: Ba et al., arXiv:1607.06450.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.LayerNorm()(g.constant([[0.0, 2.0], [3.0, 7.0]]))).numpy().round(2).tolist()
+        [[-1.0, 1.0], [-1.0, 1.0]]
     """
 
     def __init__(
@@ -210,19 +250,36 @@ class LayerNorm(_Norm):
         rank, name = len(x.shape or ()), type(self).__name__
         axes = sorted(axis + rank if axis < 0 else axis for axis in self.axes)
         if not axes or axes != list(range(rank - len(axes), rank)) or rank == len(axes) == 0:
-            raise ShapeError(f"{name}: axes {tuple(self.axes)} must be the last of an input of shape {x.shape}")
+            raise ShapeError(
+                f"{name}: axes must be the last axes of the input, got axes {tuple(self.axes)} and shape {x.shape}"
+            )
         return axes
 
 
 class RMSNorm(LayerNorm):
-    """Each sample divided by the root of its mean square over its last axes. Zhang and Sennrich, arXiv:1910.07467.
+    """RMS normalization: divide each sample by the root mean square over its last axes.
 
-    result = gamma * x / sqrt(mean(x^2) + epsilon). Args: axes as LayerNorm's; epsilon, Keras's default; scale, whether
-    gamma exists. Errors: ShapeError.
+    Computes gamma * x / sqrt(mean(x^2) + epsilon). Keeps shape and dtype of the floating-point input.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.RMSNorm()(g.constant([[3.0, 4.0]]))).numpy().round(2)
-    array([[0.85, 1.13]], dtype=float32)
+    Args:
+        axes: Axis or axes to normalize over, which must be the last ones. Defaults to -1.
+        epsilon: Added to the mean square. Defaults to 1e-6, as in Keras.
+        scale: Whether to learn a factor, gamma. Defaults to True.
+        eps: Alias of epsilon.
+
+    Attributes:
+        gamma: The sizes of the normalized axes, or None if scale is False.
+
+    Raises:
+        ShapeError: If axes are not the last axes of the input, or one of them has a dynamic size.
+        GraphError: If both epsilon and eps are passed.
+
+    Source: Zhang and Sennrich, arXiv:1910.07467.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.RMSNorm()(g.constant([[3.0, 4.0]]))).numpy().round(2)
+        array([[0.85, 1.13]], dtype=float32)
     """
 
     def __init__(
@@ -240,15 +297,34 @@ class RMSNorm(LayerNorm):
 
 
 class GroupNorm(_Norm):
-    """Normalization of each sample over groups of its channels and all between. Wu and He, arXiv:1803.08494.
+    """Group normalization: normalize groups of channels of each sample over all positions.
 
-    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and variance over a group's channels and all
-    axes but the batch's. Args: groups, which divide the channels; epsilon; scale and center, whether gamma and beta,
-    one number a channel, exist; data_layout as BatchNorm's. Input of rank 2 or more. Errors: ShapeError, GraphError.
+    Computes gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance over the channels of a group
+    and all axes but the batch. Takes an input of rank 2 or higher and keeps its shape.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.GroupNorm(2)(g.constant([[0.0, 2.0, 3.0, 7.0]]))).numpy().round(2).tolist()
-    [[-1.0, 1.0, -1.0, 1.0]]
+    Args:
+        groups: Number of groups, a divisor of the number of channels.
+        epsilon: Added to the variance. Defaults to 1e-5.
+        scale: Whether to learn a per-channel factor, gamma. Defaults to True.
+        center: Whether to learn a per-channel offset, beta. Defaults to True.
+        data_layout: "NCW", "NCHW", or "NCDHW" if the channels are on axis 1; any other layout, such as "NHWC" (the
+            default), means channels last.
+        eps: Alias of epsilon.
+
+    Attributes:
+        gamma: (C,), or None if scale is False.
+        beta: (C,), or None if center is False.
+
+    Raises:
+        ShapeError: If groups does not divide the number of channels, or that number is dynamic.
+        GraphError: If data_layout is unknown, or both epsilon and eps are passed.
+
+    Source: Wu and He, arXiv:1803.08494.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.GroupNorm(2)(g.constant([[0.0, 2.0, 3.0, 7.0]]))).numpy().round(2).tolist()
+        [[-1.0, 1.0, -1.0, 1.0]]
     """
 
     def __init__(
@@ -263,18 +339,21 @@ class GroupNorm(_Norm):
     ) -> None:
         super().__init__(either("GroupNorm", "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         if groups < 1:
-            raise ShapeError(f"GroupNorm: there must be a group at least, got {groups}")
+            raise ShapeError(f"GroupNorm: groups must be at least 1, got {groups}")
         self.groups, self.data_layout = groups, data_layout
 
     def build(self, x: Tensor) -> None:
         axis = channel_axis(x, self.data_layout, "GroupNorm")
         channels = size_of(x, axis, None, "GroupNorm")
         if channels % self.groups:
-            raise ShapeError(f"GroupNorm: {channels} channels do not split into {self.groups} groups")
+            raise ShapeError(
+                f"GroupNorm: the number of channels must be divisible by groups, got {channels} channels and "
+                f"groups={self.groups}"
+            )
         self._add_scale(x, [channels])
 
     def forward(self, x: Tensor) -> Tensor:
-        """By each channel's statistics first, so that what is done with all of x is done along its rows."""
+        """Normalize x. Reducing each channel first keeps all passes over x along its rows."""
         g, channels, wide = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm"), _wide(x)
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
         mean = self._over_groups(g.mean(wide, between) if between else wide)
@@ -283,7 +362,7 @@ class GroupNorm(_Norm):
         return _narrow(_normalization(wide, mean, variance, gamma, beta, self.epsilon), x)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
-        """The mean over a group's channels, at each of them."""
+        """Average per-channel statistics over each group and return the average at each of its channels."""
         g, sizes = graph_of(statistics), list(statistics.shape or ())[1:]
         members = math.prod(sizes) // self.groups
         means = g.mean(g.reshape(statistics, [-1, self.groups, members]), 2)
@@ -291,16 +370,33 @@ class GroupNorm(_Norm):
 
 
 class InstanceNorm(_Norm):
-    """Normalization of each channel of each sample over what lies between. Ulyanov et al., arXiv:1607.08022.
+    """Instance normalization: normalize each channel of each sample over all positions.
 
-    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and variance over all axes but the batch's and
-    the channels'. Args: epsilon; scale and center, whether gamma and beta, one number a channel, exist: PyTorch's
-    affine, which is off there by default, too; data_layout as BatchNorm's. Input of rank 3 or more. Errors:
-    ShapeError, GraphError.
+    Computes gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance over all axes but the batch
+    and the channels. Takes an input of rank 3 or higher and keeps its shape.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.InstanceNorm()(g.constant([[[0.0], [2.0]]]))).numpy().round(2).tolist()
-    [[[-1.0], [1.0]]]
+    Args:
+        epsilon: Added to the variance. Defaults to 1e-5.
+        scale: Whether to learn a per-channel factor, gamma. Defaults to False, like PyTorch's affine.
+        center: Whether to learn a per-channel offset, beta. Defaults to False, like PyTorch's affine.
+        data_layout: "NCW", "NCHW", or "NCDHW" if the channels are on axis 1; any other layout, such as "NHWC" (the
+            default), means channels last.
+        eps: Alias of epsilon.
+
+    Attributes:
+        gamma: (C,), or None if scale is False.
+        beta: (C,), or None if center is False.
+
+    Raises:
+        ShapeError: If the input has fewer than 3 axes, or a dynamic number of channels that gamma or beta needs.
+        GraphError: If data_layout is unknown, or both epsilon and eps are passed.
+
+    Source: Ulyanov et al., arXiv:1607.08022.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.InstanceNorm()(g.constant([[[0.0], [2.0]]]))).numpy().round(2).tolist()
+        [[[-1.0], [1.0]]]
     """
 
     def __init__(
@@ -318,7 +414,7 @@ class InstanceNorm(_Norm):
     def _channels(self, x: Tensor) -> int:
         axis = channel_axis(x, self.data_layout, "InstanceNorm")
         if len(x.shape or ()) < 3:
-            raise ShapeError(f"InstanceNorm needs an input of rank 3 or more, its shape is {x.shape}")
+            raise ShapeError(f"InstanceNorm needs an input with at least 3 axes, got shape {x.shape}")
         return axis
 
     def build(self, x: Tensor) -> None:

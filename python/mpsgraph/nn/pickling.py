@@ -1,8 +1,8 @@
-"""Copies of built modules, for pickle and copy.deepcopy: over a graph of their own, with the values of the variables.
+"""Copies of built modules for pickle and copy.deepcopy, in a new graph and with the current values of the variables.
 
-What a module keeps is written as it is, but for its graph, of which a new and empty one is made, and its variables,
-which are made there with the values that they have now. Parts that share a graph share the new one, and a variable
-that is kept in several places stays one variable.
+A module's state is pickled as it is, except for its graph, which is replaced by a new, empty one, and its variables,
+which are created there with their current values. Modules that share a graph share the new one, and a variable
+referenced from several modules stays one variable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NewGraph:
-    """Stands for a graph in what is written; what is read there is a new graph."""
+    """Placeholder for a graph in pickled state; unpickled as a new graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.make, self.seed = type(graph), graph.seed
@@ -30,14 +30,14 @@ class NewGraph:
 
 
 class Variable:
-    """Stands for a variable; what is read is one of the new graph."""
+    """Placeholder for a variable in pickled state; unpickled as a variable of the new graph."""
 
     def __init__(self, graph: NewGraph, variable: Tensor) -> None:
         self.graph, self.variable = graph, weakref.ref(variable)
 
     def __reduce__(self) -> Any:
         v = self.variable()
-        assert v is not None  # whoever is being written keeps it
+        assert v is not None  # The module being pickled keeps the variable alive.
         graph: Graph = v.graph  # type: ignore[assignment]
         value = graph.variable_value(v, device=_device_of(graph))
         trainable = any(v is other for other in graph.trainable_variables)
@@ -48,7 +48,7 @@ _standing_for: weakref.WeakKeyDictionary[Any, NewGraph] = weakref.WeakKeyDiction
 
 
 def written(value: Any) -> Any:
-    """A module's state, or a part of it, with what stands for its graph and variables."""
+    """Replace graphs and variables in a module's state, or in part of it, by their placeholders."""
     if isinstance(value, Tensor) and value.operation.kind == "variable":
         graph = written_graph(value.graph)
         known = graph.variables.get(value.name)
@@ -63,18 +63,18 @@ def written(value: Any) -> Any:
 
 
 def written_graph(graph: Any) -> NewGraph:
-    """The one object that stands for a graph, as long as the graph lives."""
+    """Return the placeholder of a graph, always the same object while the graph lives."""
     if graph not in _standing_for:
         _standing_for[graph] = NewGraph(graph)
     return _standing_for[graph]
 
 
 def variable_of(graph: Graph, name: str, value: np.ndarray, dtype: str, trainable: bool) -> Tensor:
-    """The variable again, in the new graph."""
+    """Create the variable in the new graph."""
     return graph.variable(value, dtype, name, trainable)
 
 
 def _device_of(graph: Graph) -> Any:
-    """Where the values are that are meant: on the default device, unless the graph has run on others only."""
+    """Return the device that holds the current values: the default device, unless the graph has only run on others."""
     known = graph._on_devices
     return None if None in known or not known else next(iter(known.values())).device

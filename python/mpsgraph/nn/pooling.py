@@ -1,6 +1,6 @@
 """Pooling layers over one to three axes, and averages over whole images.
 
-Strides default to the window, as in Keras and PyTorch. Layouts are those of the convolutional layers.
+Strides default to the window size, as in Keras and PyTorch. Layouts are those of the convolution layers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .module import Module, graph_of
 
 
 class _Pool(Module):
-    """What poolings share; the subclass says over how many axes, and `_pool2d` and `_pool4d` by what."""
+    """Base of the pooling layers. Subclasses set the number of axes; `_pool2d` and `_pool4d` define the reduction."""
 
     axes = 2
 
@@ -70,7 +70,7 @@ class _Pool(Module):
 
 
 class _AvgPool(_Pool):
-    """The same by averages."""
+    """Base of the average pooling layers."""
 
     def __init__(
         self,
@@ -102,91 +102,193 @@ class _AvgPool(_Pool):
 
 
 class MaxPool1d(_Pool):
-    """Largest element of each window of a sequence.
+    """Max pooling over sequences.
 
-    Args: kernel_size, strides, ints, strides None: the window; padding, a style, (left, right), or an int for
-    both; ceil_mode, whether a
-    window may reach beyond the end; data_layout, "NWC" (the default) or "NCW". Errors: ShapeError, GraphError.
+    Maps an input of shape (N, W, C) to (N, W_out, C); with data_layout "NCW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.MaxPool1d(2)(g.placeholder((-1, 100, 32))).shape
-    (-1, 50, 32)
+    Args:
+        kernel_size: Length of the window.
+        strides: Step between windows. None, the default, means kernel_size.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for both ends, or (left, right).
+        ceil_mode: Whether a last window may extend past the padded input. Defaults to False.
+        data_layout: "NWC" (channels last, the default) or "NCW".
+        stride: Alias of strides.
+
+    Raises:
+        ShapeError: If the input has the wrong rank or the explicit padding has the wrong form.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.MaxPool1d(2)(g.placeholder((-1, 100, 32))).shape
+        (-1, 50, 32)
     """
 
     axes = 1
 
 
 class MaxPool2d(_Pool):
-    """Largest element of each window.
+    """Max pooling over images.
 
-    Args: kernel_size, strides, one int or (y, x), in pixels, strides None: the window; padding and data_layout as in
-    Conv2d; ceil_mode, whether a window may reach beyond the padding. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, C) to (N, H_out, W_out, C); with data_layout "NCHW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.MaxPool2d(2)(g.placeholder((-1, 28, 28, 32))).shape
-    (-1, 14, 14, 32)
+    Args:
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        strides: Step between windows, an int or (y, x). None, the default, means kernel_size.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom), (left,
+            right)).
+        ceil_mode: Whether a last window may extend past the padded input. Defaults to False.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        stride: Alias of strides.
+
+    Raises:
+        ShapeError: If the input has the wrong rank or the explicit padding has the wrong form.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.MaxPool2d(2)(g.placeholder((-1, 28, 28, 32))).shape
+        (-1, 14, 14, 32)
     """
 
 
 class MaxPool3d(_Pool):
-    """Largest element of each window of a volume.
+    """Max pooling over volumes.
 
-    Args: kernel_size, strides, one int or (z, y, x), strides None: the window; padding and data_layout as in Conv3d;
-    ceil_mode, whether a window may reach beyond the padding. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, D, H, W, C) to (N, D_out, H_out, W_out, C); with data_layout "NCDHW" the channels are on
+    axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.MaxPool3d((1, 2, 2))(g.placeholder((-1, 16, 32, 32, 8))).shape
-    (-1, 16, 16, 16, 8)
+    Args:
+        kernel_size: Depth, height, and width of the window; an int means a cube.
+        strides: Step between windows, an int or (z, y, x). None, the default, means kernel_size.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (z, y, x) for both sides of each axis, or three (before, after)
+            pairs.
+        ceil_mode: Whether a last window may extend past the padded input. Defaults to False.
+        data_layout: "NDHWC" (channels last, the default) or "NCDHW".
+        stride: Alias of strides.
+
+    Raises:
+        ShapeError: If the input has the wrong rank or the explicit padding has the wrong form.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.MaxPool3d((1, 2, 2))(g.placeholder((-1, 16, 32, 32, 8))).shape
+        (-1, 16, 16, 16, 8)
     """
 
     axes = 3
 
 
 class AvgPool1d(_AvgPool):
-    """Mean of each window of a sequence.
+    """Average pooling over sequences.
 
-    Args: as MaxPool1d; include_zero_pad_to_average, whether padding counts, as zeros. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, W, C) to (N, W_out, C); with data_layout "NCW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.AvgPool1d(4, 2)(g.placeholder((-1, 100, 32))).shape
-    (-1, 49, 32)
+    Args:
+        kernel_size: Length of the window.
+        strides: Step between windows. None, the default, means kernel_size.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for both ends, or (left, right).
+        ceil_mode: Whether a last window may extend past the padded input. Defaults to False.
+        include_zero_pad_to_average: Whether padding counts as zeros in the mean. Defaults to False, which averages over
+            input elements only.
+        data_layout: "NWC" (channels last, the default) or "NCW".
+        stride: Alias of strides.
+
+    Raises:
+        ShapeError: If the input has the wrong rank or the explicit padding has the wrong form.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.AvgPool1d(4, 2)(g.placeholder((-1, 100, 32))).shape
+        (-1, 49, 32)
     """
 
     axes = 1
 
 
 class AvgPool2d(_AvgPool):
-    """Mean of each window.
+    """Average pooling over images.
 
-    Args: as MaxPool2d; include_zero_pad_to_average, whether padding counts, as zeros. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, C) to (N, H_out, W_out, C); with data_layout "NCHW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.AvgPool2d(2)(g.placeholder((-1, 28, 28, 32))).shape
-    (-1, 14, 14, 32)
+    Args:
+        kernel_size: Height and width of the window, in pixels; an int means a square.
+        strides: Step between windows, an int or (y, x). None, the default, means kernel_size.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (y, x) for both sides of each axis, or ((top, bottom), (left,
+            right)).
+        ceil_mode: Whether a last window may extend past the padded input. Defaults to False.
+        include_zero_pad_to_average: Whether padding counts as zeros in the mean. Defaults to False, which averages over
+            input elements only.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        stride: Alias of strides.
+
+    Raises:
+        ShapeError: If the input has the wrong rank or the explicit padding has the wrong form.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.AvgPool2d(2)(g.placeholder((-1, 28, 28, 32))).shape
+        (-1, 14, 14, 32)
     """
 
 
 class AvgPool3d(_AvgPool):
-    """Mean of each window of a volume.
+    """Average pooling over volumes.
 
-    Args: as MaxPool3d; include_zero_pad_to_average, whether padding counts, as zeros. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, D, H, W, C) to (N, D_out, H_out, W_out, C); with data_layout "NCDHW" the channels are on
+    axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.AvgPool3d(2)(g.placeholder((-1, 16, 32, 32, 8))).shape
-    (-1, 8, 16, 16, 8)
+    Args:
+        kernel_size: Depth, height, and width of the window; an int means a cube.
+        strides: Step between windows, an int or (z, y, x). None, the default, means kernel_size.
+        padding: "valid" (the default), "same", an MPSGraph style ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"), or
+            explicit padding: an int for all sides, (z, y, x) for both sides of each axis, or three (before, after)
+            pairs.
+        ceil_mode: Whether a last window may extend past the padded input. Defaults to False.
+        include_zero_pad_to_average: Whether padding counts as zeros in the mean. Defaults to False, which averages over
+            input elements only.
+        data_layout: "NDHWC" (channels last, the default) or "NCDHW".
+        stride: Alias of strides.
+
+    Raises:
+        ShapeError: If the input has the wrong rank or the explicit padding has the wrong form.
+        GraphError: If data_layout or the padding style is unknown, or an argument is passed under both of its names.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.AvgPool3d(2)(g.placeholder((-1, 16, 32, 32, 8))).shape
+        (-1, 8, 16, 16, 8)
     """
 
     axes = 3
 
 
 class GlobalAveragePooling2d(Module):
-    """The mean of each channel over the whole image: (N, H, W, C) to (N, C).
+    """Mean of each channel over the whole image.
 
-    Args: data_layout, "NHWC" or "NCHW"; keep_axes, whether the axes stay, with size 1. Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, C) to (N, C), or to (N, 1, 1, C) with keep_axes; with data_layout "NCHW" the
+    channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.GlobalAveragePooling2d()(g.placeholder((-1, 7, 7, 512))).shape
-    (-1, 512)
+    Args:
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+        keep_axes: Whether to keep the averaged axes, with size 1. Defaults to False.
+
+    Raises:
+        ShapeError: If the input has too few axes.
+        GraphError: If data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.GlobalAveragePooling2d()(g.placeholder((-1, 7, 7, 512))).shape
+        (-1, 512)
     """
 
     def __init__(self, *, data_layout: str = "NHWC", keep_axes: bool = False) -> None:
@@ -200,15 +302,24 @@ class GlobalAveragePooling2d(Module):
 
 
 class AdaptiveAvgPool2d(Module):
-    """Means over windows that are chosen so that the result has a given size, whatever the image's.
+    """Average pooling to a given output size, with windows chosen to fit the image.
 
-    result[y] = mean of the rows from floor(y * H / out_h) up to, not including, ceil((y + 1) * H / out_h); columns
-    likewise. Args: output_size, one int or (h, w); data_layout, "NHWC" or "NCHW". The image's size must be known.
-    Errors: ShapeError, GraphError.
+    Row y of the output is the mean of input rows floor(y * H / out_h) up to, but not including, ceil((y + 1) * H /
+    out_h), and likewise for columns. Maps an input of shape (N, H, W, C) to (N, out_h, out_w, C); with data_layout
+    "NCHW" the channels are on axis 1.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.AdaptiveAvgPool2d((2, 3))(g.placeholder((-1, 7, 9, 512))).shape
-    (-1, 2, 3, 512)
+    Args:
+        output_size: Height and width of the output; an int means a square.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+
+    Raises:
+        ShapeError: If the height or width of the input is dynamic.
+        GraphError: If data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.AdaptiveAvgPool2d((2, 3))(g.placeholder((-1, 7, 9, 512))).shape
+        (-1, 2, 3, 512)
     """
 
     def __init__(self, output_size: int | Sequence[int], *, data_layout: str = "NHWC") -> None:
@@ -232,7 +343,7 @@ class AdaptiveAvgPool2d(Module):
 
 
 def _means(size: int, out: int) -> np.ndarray:
-    """The matrix that takes the means of one axis."""
+    """Return the matrix that maps one axis to the means of its windows."""
     matrix = np.zeros((out, size))
     for i in range(out):
         first, last = i * size // out, -(-(i + 1) * size // out)

@@ -1,8 +1,8 @@
-"""Positions that attention sees while it compares: rotated queries and keys, or numbers added to the scores.
+"""Position encodings used inside attention: rotated queries and keys, or terms added to the scores.
 
-`MultiheadAttention(positions=...)` takes one of these. Each is told the places of the queries and of the keys, so that
-it means the same with a cache, where queries stand behind what is kept. Positions that are added to the data are
-`PositionalEncoding` and, learned, an `Embedding`.
+Pass one of them as `MultiheadAttention(positions=...)`. Each receives the positions of the queries and of the keys, so
+it works unchanged with a cache, where queries follow the stored keys. For encodings that are added to the data, use
+`PositionalEncoding`, or an `Embedding` for learned ones.
 """
 
 from __future__ import annotations
@@ -19,29 +19,62 @@ from .module import Module, graph_of
 
 
 class AttentionPositions(Module):
-    """The base: `turned` changes queries and keys before they are compared, `added` gives numbers for their scores.
+    """Base class of position encodings.
 
-    What heads there are is told by `of_heads`, which MultiheadAttention calls when it is made.
+    Subclasses override `turned`, which changes queries and keys before they are compared, or `added`, which returns
+    terms for the scores. MultiheadAttention calls `of_heads` when it is created.
     """
 
     def of_heads(self, num_heads: int, head_size: int) -> None:
-        """Told once how many heads there are, and how many features each has. Errors: ShapeError."""
+        """Configure the number of heads and the number of features per head. Called once by MultiheadAttention.
+
+        Args:
+            num_heads: Number of query heads.
+            head_size: Number of features per head.
+
+        Raises:
+            ShapeError: If the encoding does not support these numbers.
+        """
 
     def turned(self, x: Tensor, places: Tensor) -> Tensor:
-        """Queries or keys (N, heads, length, features) that stand at places, int32 (length)."""
+        """Return queries or keys changed according to their positions. The default returns them unchanged.
+
+        Args:
+            x: Queries or keys (N, heads, length, features).
+            places: Positions, int32 (length,).
+
+        Returns:
+            A tensor with the shape and dtype of x.
+        """
         return x
 
     def added(self, like: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """What is added to the scores, (heads, L, S) in like's dtype, of places int32 (L) and (S); None for nothing."""
+        """Return a term to add to the attention scores, or None, the default, for none.
+
+        Args:
+            like: Tensor whose graph and dtype the term takes.
+            queries: Positions of the queries, int32 (L,).
+            keys: Positions of the keys, int32 (S,).
+
+        Returns:
+            A tensor (heads, L, S), or None.
+        """
         return None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rotated as if x, (N, heads, length, features), stood at 0 to length - 1."""
+        """Apply `turned` to x (N, heads, length, features) at positions 0 to length - 1.
+
+        Args:
+            x: Queries or keys (N, heads, length, features).
+
+        Returns:
+            A tensor with the shape and dtype of x.
+        """
         return self.turned(x, places_from(x, 0, size_in_run(x, 2)))
 
 
 def places_from(x: Tensor, first: int | Tensor, count: int | Tensor) -> Tensor:
-    """first, first + 1, and so on, int32 (count), in x's graph."""
+    """Return the positions first, first + 1, ..., int32 (count,), in x's graph."""
     g = graph_of(x)
     if isinstance(first, int) and isinstance(count, int):
         return g.constant(np.arange(first, first + count, dtype=np.int32))
@@ -49,28 +82,38 @@ def places_from(x: Tensor, first: int | Tensor, count: int | Tensor) -> Tensor:
 
 
 class RotaryPositions(AttentionPositions):
-    """Rotates pairs of features by angles that grow with the place. Su et al., arXiv:2104.09864.
+    """Rotary position encoding: rotate pairs of features by angles proportional to the position.
 
-    Feature i of the first half of a head and feature i of the second turn together by place / base^(2 i / head), as in
-    Llama's published code for Hugging Face; interleaved turns features 2 i and 2 i + 1 instead, as in the paper. Args:
-    base; interleaved. Heads must have an even number of features. Their scores depend on distances alone. Errors:
-    ShapeError.
+    Features i of the first and second half of a head rotate together by position / base^(2 i / head size), as in
+    Hugging Face's Llama. With interleaved, features 2 i and 2 i + 1 rotate together, as in the paper. Scores then
+    depend only on the distance between query and key.
 
-    >>> g = mg.Graph()
-    >>> x = g.constant([[[[1.0, 0.0]] * 2]])  # one sequence, one head, two places, two features
-    >>> g.run({}, mg.nn.RotaryPositions()(x)).numpy()[0, 0].round(2)
-    array([[1.  , 0.  ],
-           [0.54, 0.84]], dtype=float32)
+    Args:
+        base: Base of the rotation frequencies, above 1. Defaults to 10000.
+        interleaved: Whether to pair adjacent features instead of halves. Defaults to False.
+
+    Raises:
+        GraphError: If base is not finite or not above 1.
+        ShapeError: If the number of features per head is odd.
+
+    Source: Su et al., arXiv:2104.09864.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.constant([[[[1.0, 0.0]] * 2]])  # one sequence, one head, two places, two features
+        >>> g.run({}, mg.nn.RotaryPositions()(x)).numpy()[0, 0].round(2)
+        array([[1.  , 0.  ],
+               [0.54, 0.84]], dtype=float32)
     """
 
     def __init__(self, base: float = 10000.0, *, interleaved: bool = False) -> None:
         if not 1 < base < math.inf:
-            raise GraphError(f"RotaryPositions: base must be above 1, got {base}")
+            raise GraphError(f"RotaryPositions: base must be finite and above 1, got {base}")
         self.base, self.interleaved = base, interleaved
 
     def of_heads(self, num_heads: int, head_size: int) -> None:
         if head_size % 2:
-            raise ShapeError(f"RotaryPositions: heads must have an even number of features, they have {head_size}")
+            raise ShapeError(f"RotaryPositions: the number of features per head must be even, got {head_size}")
 
     def turned(self, x: Tensor, places: Tensor) -> Tensor:
         g, features = graph_of(x), (x.shape or (-1,))[-1]
@@ -91,17 +134,31 @@ class RotaryPositions(AttentionPositions):
 
 
 class RelativePositions(AttentionPositions):
-    """A learned number for each head and range of distances, added to scores: T5's. Raffel et al., arXiv:1910.10683.
+    """Relative position bias of T5: a learned number for each head and range of distances, added to the scores.
 
-    Near distances have a number each, far ones share one in ranges that grow with the logarithm, up to max_distance;
-    what is farther has the last. Args: num_buckets, the ranges, half of them for keys behind the query where
-    bidirectional; max_distance; bidirectional, False where queries see no keys behind them. weight (num_buckets,
-    heads). Layers that share one object share its numbers, as T5's do. Errors: ShapeError.
+    Small distances have a bucket each; larger ones share buckets whose ranges grow logarithmically up to max_distance.
+    All larger distances share the last bucket. Layers that are passed the same object share its weight, as in T5.
 
-    >>> g = mg.Graph()
-    >>> attention = mg.nn.MultiheadAttention(32, 4, positions=mg.nn.RelativePositions())
-    >>> attention(g.placeholder((-1, 20, 32))).shape, attention.positions.weight.shape
-    ((-1, 20, 32), (32, 4))
+    Args:
+        num_buckets: Number of buckets, even and at least 4; if bidirectional, half of them are for keys after the
+            query. Defaults to 32.
+        max_distance: Distance from which all distances share the last bucket. Defaults to 128.
+        bidirectional: Whether queries attend to later keys. Defaults to True.
+
+    Attributes:
+        weight: (num_buckets, num_heads).
+
+    Raises:
+        ShapeError: If num_buckets is invalid, max_distance is too small for it, or layers with different numbers of
+            heads share the object.
+
+    Source: Raffel et al., arXiv:1910.10683.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> attention = mg.nn.MultiheadAttention(32, 4, positions=mg.nn.RelativePositions())
+        >>> attention(g.placeholder((-1, 20, 32))).shape, attention.positions.weight.shape
+        ((-1, 20, 32), (32, 4))
     """
 
     weight: Tensor
@@ -110,15 +167,20 @@ class RelativePositions(AttentionPositions):
         own = num_buckets // 2 if bidirectional else num_buckets
         if num_buckets < 4 or num_buckets % 2 or max_distance <= own // 2:
             raise ShapeError(
-                "RelativePositions: num_buckets must be even and at least 4, and max_distance above what single "
-                f"distances take, got {num_buckets} and {max_distance}"
+                f"RelativePositions: num_buckets must be even and at least 4, and max_distance above {own // 2}, below "
+                "which "
+                f"each distance has its own bucket; got num_buckets={num_buckets} and max_distance={max_distance}"
             )
         self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
         self.num_heads: int | None = None
 
     def of_heads(self, num_heads: int, head_size: int) -> None:
         if self.num_heads not in (None, num_heads):
-            raise ShapeError(f"RelativePositions: they are of {self.num_heads} heads, not of {num_heads}")
+            raise ShapeError(
+                f"RelativePositions: the object is in use for {self.num_heads} heads and cannot be shared with "
+                "attention of "
+                f"{num_heads} heads: create another one"
+            )
         self.num_heads = num_heads
 
     def build(self, x: Tensor) -> None:
@@ -133,7 +195,14 @@ class RelativePositions(AttentionPositions):
         return g.cast(g.transpose(found, (2, 0, 1)), like.dtype)
 
     def buckets(self, distance: Tensor) -> Tensor:
-        """The range of each distance, key's place less query's, int32."""
+        """Return the bucket of each distance.
+
+        Args:
+            distance: Position of the key minus position of the query, int32.
+
+        Returns:
+            Bucket indices from 0 to num_buckets - 1, int32, with the shape of distance.
+        """
         g, own = graph_of(distance), self.num_buckets
         behind: Tensor | None = None
         if self.bidirectional:
@@ -151,15 +220,19 @@ class RelativePositions(AttentionPositions):
 
 
 class LinearPositions(AttentionPositions):
-    """Scores less a share of the distance, another one for each head: ALiBi. Press et al., arXiv:2108.12409.
+    """ALiBi: subtract from each score a multiple of the distance between query and key, with a different slope for each
+    head.
 
-    Head h of H takes off 2^(-8 (h + 1) / H) times the distance; where H is no power of two, the shares are those of the
-    next lower one, and then every second of those of the next higher one, as published. Errors: none.
+    The slope of head h of H is 2^(-8 (h + 1) / H). If H is not a power of two, the slopes are those of the next lower
+    power, followed by every second one of the next higher power, as published.
 
-    >>> g = mg.Graph()
-    >>> attention = mg.nn.MultiheadAttention(32, 4, positions=mg.nn.LinearPositions())
-    >>> attention(g.placeholder((-1, 20, 32)), is_causal=True).shape
-    (-1, 20, 32)
+    Source: Press et al., arXiv:2108.12409.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> attention = mg.nn.MultiheadAttention(32, 4, positions=mg.nn.LinearPositions())
+        >>> attention(g.placeholder((-1, 20, 32)), is_causal=True).shape
+        (-1, 20, 32)
     """
 
     def __init__(self) -> None:
@@ -176,7 +249,7 @@ class LinearPositions(AttentionPositions):
 
 
 def linear_shares(heads: int) -> list[float]:
-    """How much of the distance each head takes off."""
+    """Return the slope of each head."""
 
     def of_power(count: int) -> list[float]:
         return [2.0 ** (-8 * (head + 1) / count) for head in range(count)]

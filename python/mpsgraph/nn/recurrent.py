@@ -1,14 +1,14 @@
-"""Recurrent layers: RNN, LSTM and GRU, in one or both directions, one upon the other, over the graph's operations.
+"""Recurrent layers: RNN, LSTM, and GRU, stacked and optionally bidirectional, built on the graph's operations.
 
-Parameters bear PyTorch's names and have its shapes, so that its state dictionaries load as they are: of layer k,
-weight_ih_lk (gates * H, inputs), weight_hh_lk (gates * H, H), bias_ih_lk and bias_hh_lk (gates * H), and the same with
-"_reverse" behind for the way back. The gates stand in its order, too. Data has the batch first unless told otherwise,
-as in Keras, where the graph's operations and PyTorch's default have the time.
+Parameters have PyTorch's names, shapes, and gate order, so its state dicts load unchanged. Layer k has weight_ih_lk
+(gates * H, inputs), weight_hh_lk (gates * H, H), and bias_ih_lk and bias_hh_lk (gates * H); the reverse direction has
+the same with the suffix "_reverse". The batch comes first by default, as in Keras, whereas the graph's operations and
+PyTorch's default have time first.
 
-All take `lengths` (N,) of padded sequences, or a `mask` (N, T), True where a step is real as in Keras: each sequence
-gives what it would give alone. The way back begins at its last real step, the last state is that of this step, and
-results are zeros where there is padding, as behind PyTorch's pack_padded_sequence; the padding itself may be anything.
-Where a call says neither, the mask counts that came with x, if one did (nn.masks).
+All layers take the `lengths` (N,) of padded sequences, or a `mask` (N, T) that is True at real steps, as in Keras. Each
+sequence then gets the result it would get without padding: the reverse direction starts at its last real step, the
+final state is that of this step, and outputs are zero at padding, as with PyTorch's pack_padded_sequence. The contents
+of the padding do not matter. If neither is passed, the mask attached to x, if any, is used (see nn.masks).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .masks import mask_of
 from .module import Module, graph_of
 from .sequence_lengths import Lengths, RealSteps
 
-FORWARD, BACK = "", "_reverse"  # the two ways, as they end the names of parameters
+FORWARD, BACK = "", "_reverse"  # Suffixes of parameter names for the two directions.
 
 
 class _EachGate:
-    """An initialiser that draws the rows of each gate by themselves."""
+    """Initializer that calls another one separately for the rows of each gate."""
 
     def __init__(self, initialiser: Initialiser, gates: int) -> None:
         self.initialiser, self.gates = initialiser, gates
@@ -43,11 +43,11 @@ class _EachGate:
 
 
 class _Recurrent(Module):
-    """What recurrent layers share: parameters, the way through the layers and both directions, the last states."""
+    """Base of the recurrent layers: parameters, the loop over layers and directions, and the final states."""
 
     gates = 1
     passes_mask = True
-    unbounded = False  # may states grow without end over the steps of a long padding?
+    unbounded = False  # Whether states can grow without bound over the steps of long padding.
 
     def __init__(
         self,
@@ -65,9 +65,12 @@ class _Recurrent(Module):
     ) -> None:
         name = type(self).__name__
         if hidden_size < 1 or num_layers < 1:
-            raise ShapeError(f"{name}: there must be a unit and a layer at least, got {hidden_size} and {num_layers}")
+            raise ShapeError(
+                f"{name}: hidden_size and num_layers must be at least 1, got hidden_size={hidden_size} and "
+                f"num_layers={num_layers}"
+            )
         if not 0 <= dropout < 1:
-            raise GraphError(f"{name}: dropout must be from 0 up to but not including 1, got {dropout}")
+            raise GraphError(f"{name}: dropout must be at least 0 and below 1, got {dropout}")
         self.hidden_size, self.num_layers, self.has_bias, self.batch_first = hidden_size, num_layers, bias, batch_first
         self.recurrent_bias = bias and recurrent_bias
         self.dropout, self.directions = dropout, 2 if bidirectional else 1
@@ -79,9 +82,9 @@ class _Recurrent(Module):
     def build(self, x: Tensor) -> None:
         if x.shape is None or len(x.shape) != 3:
             axes = "(batch, time, inputs)" if self.batch_first else "(time, batch, inputs)"
-            raise ShapeError(f"{type(self).__name__} needs an input {axes}, its shape is {x.shape}")
+            raise ShapeError(f"{type(self).__name__} needs a 3-D input {axes}, got shape {x.shape}")
         inputs, hidden = size_of(x, -1, None, type(self).__name__), self.hidden_size
-        self._weights = {}  # not those of the graph that this is a copy from
+        self._weights = {}  # A copy must not keep the variables of the original's graph.
         for layer in range(self.num_layers):
             for ending in ("", "_reverse")[: self.directions]:
                 kinds = [("weight_ih", (inputs,), self.weight_initialiser, (float(inputs), float(hidden)))]
@@ -99,14 +102,14 @@ class _Recurrent(Module):
         self._weights[name] = self.add_parameter(name, x, shape, initialiser, fans)
 
     def _of_layer(self, kind: str, layer: int, ways: Sequence[str]) -> list[Tensor]:
-        """A parameter of a layer, for each way."""
+        """Return one kind of parameter of a layer, for each direction."""
         return [self._weights[f"{kind}_l{layer}{way}"] for way in ways]
 
     def _behind_each_other(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         return tensors[0] if len(tensors) == 1 else graph_of(tensors[0]).concat(list(tensors), axis)
 
     def _weights_of(self, layer: int, ways: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Recurrent and input weights as the operations take them."""
+        """Return recurrent and input weights in the layout of the graph's operations."""
         recurrent = self._of_layer("weight_hh", layer, ways)
         both = graph_of(recurrent[0]).stack(recurrent, 0) if len(ways) == 2 else recurrent[0]
         return both, self._behind_each_other(self._of_layer("weight_ih", layer, ways), 0)
@@ -129,16 +132,19 @@ class _Recurrent(Module):
         final: bool,
         kept: Tensor | None = None,
     ) -> list[Tensor]:
-        """The operation of a layer: its states of all steps, as many kinds of them as are asked for.
+        """Run one layer and return its states at all steps, and its cells if they are needed.
 
-        kept: 0 where a step shall not see the state before it, 1 elsewhere.
+        Args:
+            kept: 0 at steps that must not see the previous state, 1 elsewhere.
         """
         raise NotImplementedError
 
     def _through(
         self, x: Tensor, initial: Sequence[Tensor], final: bool, lengths: Lengths | None, mask: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
-        """The last layer's states of all steps, and if asked for the last steps' of all layers."""
+        """Run all layers. Return the states of the last one at all steps and, if requested, the final states of all
+        layers.
+        """
         self.ensure_built(x)
         g, lasts = graph_of(x), []
         if lengths is None and mask is None:
@@ -171,7 +177,9 @@ class _Recurrent(Module):
     def _real_layer(
         self, x: Tensor, layer: int, initial: Sequence[Sequence[Tensor]], final: bool, real: RealSteps
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """A layer over packed sequences, each way by itself: its states, and if asked for the last ones."""
+        """Run one layer over packed sequences, each direction separately; return its states and, if requested, the
+        final ones.
+        """
         found, lasts = [], []
         kept = graph_of(x).expand_dims(graph_of(x).cast(real.real, x.dtype), -1) if self.unbounded else None
         for way, given in zip((FORWARD, BACK)[: self.directions], initial, strict=True):
@@ -188,7 +196,9 @@ class _Recurrent(Module):
         return self.when_training(y, lambda: graph_of(y).dropout(y, self.dropout), lambda: y)
 
     def _last_step(self, states: Tensor) -> Tensor:
-        """(directions, N, H) of [T, N, directions * H]: the way back ends at the first step."""
+        """Return the final states, (directions, N, H), of states [T, N, directions * H]. The reverse direction ends at
+        step 0.
+        """
         g = graph_of(states)
         last = g.slice_axis(states, 0, -1, 1)
         if self.directions == 1:
@@ -199,19 +209,44 @@ class _Recurrent(Module):
 
 
 class RNN(_Recurrent):
-    """Elman's recurrent layers: h[t] = activation(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh).
+    """Elman recurrent layers: h[t] = activation(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh).
 
-    Args: hidden_size, H; num_layers, each upon the results of the one before; activation, "tanh" or "relu"; bias, and
-    recurrent_bias, whether there is b_ih, and b_hh besides: Keras has the first alone; batch_first, whether data is (N,
-    T, C), else (T, N, C); dropout, the share that is dropped between layers in training mode; bidirectional;
-    initialisers, Glorot's uniform, orthogonal and zeros as in Keras, drawn gate by gate. Input as said; result (N, T,
-    H), or 2 H when bidirectional. `with_state` gives the last states, too. A call may say the `lengths` of padded
-    sequences or give a `mask`, as the module's first lines say. Errors: ShapeError, GraphError, DTypeError. Elman,
-    1990.
+    Maps an input of shape (N, T, features) to (N, T, hidden_size), or to (N, T, 2 * hidden_size) if bidirectional. See
+    `forward` for padded sequences and initial states, and `with_state` for final states.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.RNN(32)(g.placeholder((-1, 20, 8))).shape
-    (-1, 20, 32)
+    Args:
+        hidden_size: Number of units.
+        num_layers: Number of stacked layers. Defaults to 1.
+        activation: "tanh" (the default) or "relu".
+        bias: Whether there are input biases. Defaults to True.
+        recurrent_bias: Whether there are recurrent biases as well, as in PyTorch; Keras's layers have input biases
+            only. Defaults to True.
+        batch_first: Whether data is (N, T, features), the default, or (T, N, features).
+        dropout: Probability of dropping an element between layers in training mode, in [0, 1). Defaults to 0.
+        bidirectional: Whether to also run over the sequence in reverse. Defaults to False.
+        weight_initialiser: Initializer of the input weights, called for each gate. Glorot uniform if None, the default.
+        recurrent_initialiser: Initializer of the recurrent weights, called for each gate. Orthogonal if None, the
+            default.
+        bias_initialiser: Initializer of the biases. Defaults to zeros.
+
+    Attributes:
+        weight_ih_l0: (hidden_size, features), named after its layer and direction, as in PyTorch.
+        weight_hh_l0: (hidden_size, hidden_size).
+        bias_ih_l0: (hidden_size,); absent if bias is False.
+        bias_hh_l0: (hidden_size,); absent if bias or recurrent_bias is False.
+
+    Raises:
+        ShapeError: If the input is not 3-D, or lengths or mask does not fit it.
+        DTypeError: If lengths are not integers, or mask is not bool.
+        GraphError: If dropout is out of range, or both lengths and mask are passed.
+        OutOfRangeError: If a length is negative or exceeds the number of steps.
+
+    Source: Elman, 1990.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.RNN(32)(g.placeholder((-1, 20, 8))).shape
+        (-1, 20, 32)
     """
 
     def __init__(
@@ -241,17 +276,56 @@ class RNN(_Recurrent):
     def forward(
         self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
     ) -> Tensor:
+        """Apply the layers.
+
+        Args:
+            x: (N, T, features), or (T, N, features) if batch_first is False.
+            state: Initial state (num_layers * directions, N, hidden_size). Zeros if None, the default.
+            lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
+            mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
+                mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
+
+        Returns:
+            The states of the last layer, (N, T, hidden_size), or (N, T, 2 * hidden_size) if bidirectional, with the
+            axes
+            ordered as in x.
+
+        Raises:
+            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            DTypeError: If lengths are not integers, or mask is not bool.
+            GraphError: If both lengths and mask are passed.
+            OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
+        """
         return self._through(x, [] if state is None else [state], False, lengths, mask)[0]
 
     def with_state(
         self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The result and the last states (layers * directions, N, H), which begin another call where given: zeros else.
+        """Apply the layers and also return the final state.
 
-        >>> g = mg.Graph()
-        >>> y, state = mg.nn.RNN(32).with_state(g.placeholder((-1, 20, 8)))
-        >>> state.shape
-        (1, -1, 32)
+        Args:
+            x: (N, T, features), or (T, N, features) if batch_first is False.
+            state: Initial state (num_layers * directions, N, hidden_size). Zeros if None, the default.
+            lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
+            mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
+                mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
+
+        Returns:
+            The output, as `forward` returns it, and the final state (num_layers * directions, N, hidden_size), which
+            can be passed
+            to another call.
+
+        Raises:
+            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            DTypeError: If lengths are not integers, or mask is not bool.
+            GraphError: If both lengths and mask are passed.
+            OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> y, state = mg.nn.RNN(32).with_state(g.placeholder((-1, 20, 8)))
+            >>> state.shape
+            (1, -1, 32)
         """
         y, (last,) = self._through(x, [] if state is None else [state], True, lengths, mask)
         return y, last
@@ -273,15 +347,44 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory. Hochreiter and Schmidhuber, 1997.
+    """Long short-term memory layers.
 
-    i, f, g, o = x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh, in this order; c[t] = sigmoid(f) * c[t-1] + sigmoid(i) *
-    tanh(g); h[t] = sigmoid(o) * tanh(c[t]). Args and shapes: as RNN's, without the activation. The bias of the forget
-    gate begins with zeros, too, where Keras has ones. Errors: ShapeError, GraphError.
+    The gates i, f, g, o, in this order, are x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh. The cell is c[t] = sigmoid(f) *
+    c[t-1] + sigmoid(i) * tanh(g), and the state is h[t] = sigmoid(o) * tanh(c[t]). Maps an input of shape (N, T,
+    features) to (N, T, hidden_size), or to (N, T, 2 * hidden_size) if bidirectional.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.LSTM(32, num_layers=2, bidirectional=True)(g.placeholder((-1, 20, 8))).shape
-    (-1, 20, 64)
+    Args:
+        hidden_size: Number of units.
+        num_layers: Number of stacked layers. Defaults to 1.
+        bias: Whether there are input biases. Defaults to True.
+        recurrent_bias: Whether there are recurrent biases as well, as in PyTorch; Keras's layers have input biases
+            only. Defaults to True.
+        batch_first: Whether data is (N, T, features), the default, or (T, N, features).
+        dropout: Probability of dropping an element between layers in training mode, in [0, 1). Defaults to 0.
+        bidirectional: Whether to also run over the sequence in reverse. Defaults to False.
+        weight_initialiser: Initializer of the input weights, called for each gate. Glorot uniform if None, the default.
+        recurrent_initialiser: Initializer of the recurrent weights, called for each gate. Orthogonal if None, the
+            default.
+        bias_initialiser: Initializer of the biases. Defaults to zeros, also for the forget gate, where Keras uses ones.
+
+    Attributes:
+        weight_ih_l0: (4 * hidden_size, features), named after its layer and direction, as in PyTorch.
+        weight_hh_l0: (4 * hidden_size, hidden_size).
+        bias_ih_l0: (4 * hidden_size,); absent if bias is False.
+        bias_hh_l0: (4 * hidden_size,); absent if bias or recurrent_bias is False.
+
+    Raises:
+        ShapeError: If the input is not 3-D, or lengths or mask does not fit it.
+        DTypeError: If lengths are not integers, or mask is not bool.
+        GraphError: If dropout is out of range, or both lengths and mask are passed.
+        OutOfRangeError: If a length is negative or exceeds the number of steps.
+
+    Source: Hochreiter and Schmidhuber, 1997.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.LSTM(32, num_layers=2, bidirectional=True)(g.placeholder((-1, 20, 8))).shape
+        (-1, 20, 64)
     """
 
     gates = 4
@@ -294,6 +397,27 @@ class LSTM(_Recurrent):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
+        """Apply the layers.
+
+        Args:
+            x: (N, T, features), or (T, N, features) if batch_first is False.
+            state: Initial states and cells, a pair of (num_layers * directions, N, hidden_size). Zeros if None, the
+                default.
+            lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
+            mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
+                mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
+
+        Returns:
+            The states of the last layer, (N, T, hidden_size), or (N, T, 2 * hidden_size) if bidirectional, with the
+            axes
+            ordered as in x.
+
+        Raises:
+            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            DTypeError: If lengths are not integers, or mask is not bool.
+            GraphError: If both lengths and mask are passed.
+            OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
+        """
         return self._through(x, state or (), False, lengths, mask)[0]
 
     def with_state(
@@ -304,12 +428,31 @@ class LSTM(_Recurrent):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The result and the last states and cells, (layers * directions, N, H) each, to begin another call with.
+        """Apply the layers and also return the final states and cells.
 
-        >>> g = mg.Graph()
-        >>> y, (state, cell) = mg.nn.LSTM(32).with_state(g.placeholder((-1, 20, 8)))
-        >>> cell.shape
-        (1, -1, 32)
+        Args:
+            x: (N, T, features), or (T, N, features) if batch_first is False.
+            state: Initial states and cells, a pair of (num_layers * directions, N, hidden_size). Zeros if None, the
+                default.
+            lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
+            mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
+                mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
+
+        Returns:
+            The output, as `forward` returns it, and a pair of the final states and cells,
+            (num_layers * directions, N, hidden_size) each, which can be passed to another call.
+
+        Raises:
+            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            DTypeError: If lengths are not integers, or mask is not bool.
+            GraphError: If both lengths and mask are passed.
+            OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> y, (state, cell) = mg.nn.LSTM(32).with_state(g.placeholder((-1, 20, 8)))
+            >>> cell.shape
+            (1, -1, 32)
         """
         y, (last, cell) = self._through(x, state or (), True, lengths, mask)
         return y, (last, cell)
@@ -331,16 +474,45 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units, with the reset gate behind the matrix, as PyTorch and cuDNN have them.
+    """Gated recurrent unit layers, with the reset gate applied after the matrix product, as in PyTorch and cuDNN.
 
-    r, z = sigmoid(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh); n = tanh(x[t] W_in^T + b_in + r * (h[t-1] W_hn^T +
-    b_hn)); h[t] = (1 - z) * n + z * h[t-1]. The gates stand in the order r, z, n. Args and shapes: as RNN's, without
-    the activation; Keras's GRU(reset_after=True) has both biases. Errors: ShapeError, GraphError. Cho et al.,
-    arXiv:1406.1078.
+    The gates are r, z = sigmoid(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh), the candidate is n = tanh(x[t] W_in^T +
+    b_in + r * (h[t-1] W_hn^T + b_hn)), and the state is h[t] = (1 - z) * n + z * h[t-1]. The gate order is r, z, n.
+    Corresponds to Keras's GRU(reset_after=True), which also has both biases. Maps an input of shape (N, T, features) to
+    (N, T, hidden_size), or to (N, T, 2 * hidden_size) if bidirectional.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.GRU(32)(g.placeholder((-1, 20, 8))).shape
-    (-1, 20, 32)
+    Args:
+        hidden_size: Number of units.
+        num_layers: Number of stacked layers. Defaults to 1.
+        bias: Whether there are input biases. Defaults to True.
+        recurrent_bias: Whether there are recurrent biases as well, as in PyTorch; Keras's layers have input biases
+            only. Defaults to True.
+        batch_first: Whether data is (N, T, features), the default, or (T, N, features).
+        dropout: Probability of dropping an element between layers in training mode, in [0, 1). Defaults to 0.
+        bidirectional: Whether to also run over the sequence in reverse. Defaults to False.
+        weight_initialiser: Initializer of the input weights, called for each gate. Glorot uniform if None, the default.
+        recurrent_initialiser: Initializer of the recurrent weights, called for each gate. Orthogonal if None, the
+            default.
+        bias_initialiser: Initializer of the biases. Defaults to zeros.
+
+    Attributes:
+        weight_ih_l0: (3 * hidden_size, features), named after its layer and direction, as in PyTorch.
+        weight_hh_l0: (3 * hidden_size, hidden_size).
+        bias_ih_l0: (3 * hidden_size,); absent if bias is False.
+        bias_hh_l0: (3 * hidden_size,); absent if bias or recurrent_bias is False.
+
+    Raises:
+        ShapeError: If the input is not 3-D, or lengths or mask does not fit it.
+        DTypeError: If lengths are not integers, or mask is not bool.
+        GraphError: If dropout is out of range, or both lengths and mask are passed.
+        OutOfRangeError: If a length is negative or exceeds the number of steps.
+
+    Source: Cho et al., arXiv:1406.1078.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.GRU(32)(g.placeholder((-1, 20, 8))).shape
+        (-1, 20, 32)
     """
 
     gates = 3
@@ -348,17 +520,56 @@ class GRU(_Recurrent):
     def forward(
         self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
     ) -> Tensor:
+        """Apply the layers.
+
+        Args:
+            x: (N, T, features), or (T, N, features) if batch_first is False.
+            state: Initial state (num_layers * directions, N, hidden_size). Zeros if None, the default.
+            lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
+            mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
+                mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
+
+        Returns:
+            The states of the last layer, (N, T, hidden_size), or (N, T, 2 * hidden_size) if bidirectional, with the
+            axes
+            ordered as in x.
+
+        Raises:
+            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            DTypeError: If lengths are not integers, or mask is not bool.
+            GraphError: If both lengths and mask are passed.
+            OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
+        """
         return self._through(x, [] if state is None else [state], False, lengths, mask)[0]
 
     def with_state(
         self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The result and the last states (layers * directions, N, H), which begin another call where given: zeros else.
+        """Apply the layers and also return the final state.
 
-        >>> g = mg.Graph()
-        >>> y, state = mg.nn.GRU(32, num_layers=2).with_state(g.placeholder((-1, 20, 8)))
-        >>> state.shape
-        (2, -1, 32)
+        Args:
+            x: (N, T, features), or (T, N, features) if batch_first is False.
+            state: Initial state (num_layers * directions, N, hidden_size). Zeros if None, the default.
+            lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
+            mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
+                mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
+
+        Returns:
+            The output, as `forward` returns it, and the final state (num_layers * directions, N, hidden_size), which
+            can be passed
+            to another call.
+
+        Raises:
+            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            DTypeError: If lengths are not integers, or mask is not bool.
+            GraphError: If both lengths and mask are passed.
+            OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> y, state = mg.nn.GRU(32, num_layers=2).with_state(g.placeholder((-1, 20, 8)))
+            >>> state.shape
+            (2, -1, 32)
         """
         y, (last,) = self._through(x, [] if state is None else [state], True, lengths, mask)
         return y, last
@@ -381,7 +592,9 @@ class GRU(_Recurrent):
         )  # fmt: skip
 
     def _biases_of(self, layer: int, ways: Sequence[str]) -> tuple[Tensor | None, Tensor | None]:
-        """What is added: r and z take the sum of both biases; n has that of the state apart, as r multiplies it."""
+        """Return the biases for the operation: both summed for r and z; for n the recurrent one separately, as r
+        multiplies it.
+        """
         if not self.recurrent_bias:
             return self._bias_of(layer, ways), None
         added, apart = [], []

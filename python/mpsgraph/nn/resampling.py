@@ -1,6 +1,6 @@
-"""Layers that change the size of images: upsampling, pixel shuffling, borders. None has variables.
+"""Layers that change the size of images: upsampling, pixel shuffling, and padding. None of them has variables.
 
-Inputs are images of four axes, NHWC unless data_layout says "NCHW". Names are PyTorch's, and so are the results.
+Inputs are 4-D images, NHWC unless data_layout is "NCHW". Names and results match PyTorch's.
 """
 
 from __future__ import annotations
@@ -19,32 +19,45 @@ from .module import Module, graph_of
 
 
 def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
-    """The axes of height, width and channels."""
+    """Return the axes of height, width, and channels."""
     if data_layout not in ("NHWC", "NCHW"):
         raise GraphError(f'{what}: data_layout must be "NHWC" or "NCHW", got {shown(data_layout)}')
     if x.shape is None or len(x.shape) != 4:
-        raise ShapeError(f"{what} needs images of four axes, {data_layout}, came {x.shape}")
+        raise ShapeError(f"{what} needs 4-D images in layout {data_layout}, got shape {x.shape}")
     return (1, 2, 3) if data_layout == "NHWC" else (2, 3, 1)
 
 
 def _nearest(size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest places as the operation finds them, and as PyTorch does: in float32, by the scale's reciprocal."""
+    """Return the nearest source positions as the operation computes them, and as PyTorch does, in float32 from 1 /
+    scale.
+    """
     i = np.arange(size)
     return np.floor(i / np.float64(np.float32(scale))), np.floor(i.astype(np.float32) * np.float32(1 / scale))
 
 
 class Upsample(Module):
-    """Images in another size, nearest or bilinear.
+    """Resize images by nearest-neighbor or bilinear interpolation.
 
-    Args: size, the new one, or scale_factor, how many times the old one, one number or (y, x); mode, "nearest" or
-    "bilinear"; align_corners, for bilinear, whether the corners stay where they are; data_layout, "NHWC" or "NCHW".
-    Sizes that a factor gives are rounded down. Places in the old image follow from the factor as it was given, with
-    align_corners and with size from the sizes.
-    Errors: ShapeError, GraphError.
+    Maps an input of shape (N, H, W, C) to (N, H_out, W_out, C); with data_layout "NCHW" the channels are on axis 1.
+    Output sizes computed from scale_factor are rounded down. Sampling positions are computed from the factor itself, or
+    from the sizes if size is given or align_corners is set.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.Upsample(scale_factor=2)(g.placeholder((-1, 7, 7, 16))).shape
-    (-1, 14, 14, 16)
+    Args:
+        size: Output height and width; an int means a square. Pass either size or scale_factor.
+        scale_factor: Ratio of output to input size, a number or (y, x).
+        mode: "nearest" (the default) or "bilinear".
+        align_corners: Whether bilinear interpolation keeps the corner pixels in place. Defaults to False.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+
+    Raises:
+        ShapeError: If not exactly one of size and scale_factor is given, scale_factor is not positive, or the input is
+            not 4-D, or, for scale_factor, has dynamic height or width.
+        GraphError: If mode or data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.Upsample(scale_factor=2)(g.placeholder((-1, 7, 7, 16))).shape
+        (-1, 14, 14, 16)
     """
 
     def __init__(
@@ -57,14 +70,16 @@ class Upsample(Module):
         data_layout: str = "NHWC",
     ) -> None:
         if (size is None) == (scale_factor is None):
-            raise ShapeError("Upsample takes either size or scale_factor")
+            raise ShapeError("Upsample: pass exactly one of size and scale_factor")
         if mode not in ("nearest", "bilinear"):
             raise GraphError(f'Upsample: mode must be "nearest" or "bilinear", got {shown(mode)}')
         self.size = None if size is None else ints(size, "Upsample: size", 2)
         given: Any = () if scale_factor is None else scale_factor
         factors: tuple[float, ...] = (given,) * 2 if is_number(given) else tuple(given)
         if scale_factor is not None and (len(factors) != 2 or min(factors) <= 0):
-            raise ShapeError(f"Upsample: scale_factor must be one positive number or two, got {shown(scale_factor)}")
+            raise ShapeError(
+                f"Upsample: scale_factor must be a positive number or a pair of them, got {shown(scale_factor)}"
+            )
         self.factors, self.mode, self.align_corners, self.data_layout = factors, mode, align_corners, data_layout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -72,7 +87,7 @@ class Upsample(Module):
         size, scales, old = self.size, self.factors, [(x.shape or ())[axis] for axis in (height, width)]
         if size is None:
             if min(old) < 0:
-                raise ShapeError(f"Upsample: with scale_factor height and width must be known, came {x.shape}")
+                raise ShapeError(f"Upsample: scale_factor needs images of known height and width, got shape {x.shape}")
             size = [int(n * factor) for n, factor in zip(old, self.factors, strict=True)]
             scales = tuple(self._scale(*case) for case in zip(old, size, self.factors, strict=True))
         g, places = graph_of(x), [_nearest(n, scale) for n, scale in zip(size, scales, strict=False)]
@@ -89,19 +104,31 @@ class Upsample(Module):
         return g.resize_bilinear(x, size, align_corners=self.align_corners, **how)
 
     def _scale(self, old: int, new: int, factor: float) -> float:
-        """Sizes are rounded and places are not, so the factor itself counts; except, as PyTorch has it, where the size
-        stays, and for the nearest where it doubles."""
+        """Return the scale that determines sampling positions.
+
+        It is the factor itself, because sizes are rounded but positions are not. As in PyTorch, it is the ratio of the
+        sizes where the size stays the same, or doubles in nearest mode.
+        """
         return new / old if new == old or (new == 2 * old and self.mode == "nearest") else factor
 
 
 class PixelShuffle(Module):
-    """Channels laid out as blocks of the plane: (h, w, c * r * r) becomes (h * r, w * r, c). Shi et al., 2016.
+    """Rearrange channels into blocks of pixels: (N, H, W, C * r * r) to (N, H * r, W * r, C).
 
-    Args: upscale_factor, r; data_layout, "NHWC" or "NCHW". Errors: ShapeError when the channels do not divide.
+    Args:
+        upscale_factor: Side r of the blocks.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
 
-    >>> g = mg.Graph()
-    >>> mg.nn.PixelShuffle(2)(g.placeholder((-1, 4, 4, 12))).shape
-    (-1, 8, 8, 3)
+    Raises:
+        ShapeError: If the input is not 4-D, or its channels are not divisible by r * r.
+        GraphError: If data_layout is unknown.
+
+    Source: Shi et al., 2016.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.PixelShuffle(2)(g.placeholder((-1, 4, 4, 12))).shape
+        (-1, 8, 8, 3)
     """
 
     def __init__(self, upscale_factor: int, *, data_layout: str = "NHWC") -> None:
@@ -113,13 +140,21 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(PixelShuffle):
-    """Blocks of the plane laid into channels, the inverse of PixelShuffle.
+    """Rearrange blocks of pixels into channels, the inverse of PixelShuffle: (N, H * r, W * r, C) to (N, H, W, C * r *
+    r).
 
-    Args: downscale_factor; data_layout, "NHWC" or "NCHW". Errors: ShapeError when height or width do not divide.
+    Args:
+        downscale_factor: Side r of the blocks.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
 
-    >>> g = mg.Graph()
-    >>> mg.nn.PixelUnshuffle(2)(g.placeholder((-1, 8, 8, 3))).shape
-    (-1, 4, 4, 12)
+    Raises:
+        ShapeError: If the input is not 4-D, or its height or width is not divisible by r.
+        GraphError: If data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.PixelUnshuffle(2)(g.placeholder((-1, 8, 8, 3))).shape
+        (-1, 4, 4, 12)
     """
 
     def __init__(self, downscale_factor: int, *, data_layout: str = "NHWC") -> None:
@@ -131,14 +166,20 @@ class PixelUnshuffle(PixelShuffle):
 
 
 class ZeroPad2d(Module):
-    """Images with a border of zeros.
+    """Pad images with zeros.
 
-    Args: padding, in pixels, one int or (left, right, top, bottom) as in PyTorch; data_layout, "NHWC" or "NCHW".
-    Errors: ShapeError.
+    Args:
+        padding: Pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
 
-    >>> g = mg.Graph()
-    >>> mg.nn.ZeroPad2d((1, 2, 0, 0))(g.placeholder((-1, 4, 4, 3))).shape
-    (-1, 4, 7, 3)
+    Raises:
+        ShapeError: If the input is not 4-D, or padding is neither one nor four ints.
+        GraphError: If data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.ZeroPad2d((1, 2, 0, 0))(g.placeholder((-1, 4, 4, 3))).shape
+        (-1, 4, 7, 3)
     """
 
     mode = "zero"
@@ -155,24 +196,42 @@ class ZeroPad2d(Module):
 
 
 class ReflectionPad2d(ZeroPad2d):
-    """Images with a border that mirrors them, without repeating the edge. Args: as ZeroPad2d.
+    """Pad images with their reflection, without repeating the edge pixels.
 
-    >>> g = mg.Graph()
-    >>> row = g.constant([[[[1.0], [2.0], [3.0]]]])
-    >>> g.run({}, mg.nn.ReflectionPad2d((2, 1, 0, 0))(row)).numpy().ravel().tolist()
-    [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
+    Args:
+        padding: Pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+
+    Raises:
+        ShapeError: If the input is not 4-D, or padding is neither one nor four ints.
+        GraphError: If data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> row = g.constant([[[[1.0], [2.0], [3.0]]]])
+        >>> g.run({}, mg.nn.ReflectionPad2d((2, 1, 0, 0))(row)).numpy().ravel().tolist()
+        [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
     """
 
     mode = "reflect"
 
 
 class ReplicationPad2d(ZeroPad2d):
-    """Images with a border that repeats their edge. Args: as ZeroPad2d.
+    """Pad images by repeating their edge pixels.
 
-    >>> g = mg.Graph()
-    >>> row = g.constant([[[[1.0], [2.0], [3.0]]]])
-    >>> g.run({}, mg.nn.ReplicationPad2d((2, 1, 0, 0))(row)).numpy().ravel().tolist()
-    [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
+    Args:
+        padding: Pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
+        data_layout: "NHWC" (channels last, the default) or "NCHW".
+
+    Raises:
+        ShapeError: If the input is not 4-D, or padding is neither one nor four ints.
+        GraphError: If data_layout is unknown.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> row = g.constant([[[[1.0], [2.0], [3.0]]]])
+        >>> g.run({}, mg.nn.ReplicationPad2d((2, 1, 0, 0))(row)).numpy().ravel().tolist()
+        [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
     """
 
     mode = "clamp_to_edge"

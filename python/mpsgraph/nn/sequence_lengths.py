@@ -1,7 +1,8 @@
-"""Which steps of padded sequences are real, and sequences without their padding: what `lengths` and `mask` mean.
+"""RealSteps: the real steps of padded sequences, as given by `lengths` or `mask`, and conversion to packed sequences.
 
-Recurrent layers run over sequences whose real steps stand in front, in order; what stands behind them changes no real
-step. The way back begins at each sequence's own last step. Here sequences have the time first: (T, N, features).
+Recurrent layers run over packed sequences, whose real steps come first, in order; later steps do not affect real ones.
+The reverse direction starts at each sequence's own last real step. In this module, time is the first axis: (T, N,
+features).
 """
 
 from __future__ import annotations
@@ -19,21 +20,31 @@ Lengths = Tensor | np.ndarray | Sequence[int]
 
 
 class RealSteps:
-    """The real steps of sequences (T, N, features), by their lengths or by a mask.
+    """The real steps of sequences (T, N, features), given by their lengths or by a mask.
 
-    Args: x, the sequences; lengths (N,), integers; or mask, bools, True where a step is real, (N, T) if batch_first,
-    else (T, N); what, who asks. Errors: GraphError for both or neither, DTypeError, ShapeError; OutOfRangeError for
-    lengths below 0 or above T, which a run may find.
+    Args:
+        x: The sequences.
+        lengths: Integers (N,), or None.
+        mask: Bool tensor, True at real steps, (N, T) if batch_first, otherwise (T, N), or None.
+        batch_first: Whether the batch is the first axis of mask.
+        what: Name of the caller, for error messages.
+
+    Raises:
+        GraphError: If both or neither of lengths and mask are given.
+        DTypeError: If lengths are not integers, or mask is not bool.
+        ShapeError: If lengths or mask does not fit x.
+        OutOfRangeError: If a length is negative or exceeds T; for tensors, at run time.
     """
 
     def __init__(self, x: Tensor, lengths: Lengths | None, mask: Tensor | None, batch_first: bool, what: str) -> None:
         if (lengths is None) == (mask is None):
-            raise GraphError(f"{what}: give lengths or a mask, not both")
+            raise GraphError(f"{what}: pass exactly one of lengths and mask")
         g = graph_of(x)
         self.steps, self.rows = size_in_run(x, 0), size_in_run(x, 1)
         shape = shape_of_sizes(x, [self.steps, self.rows])
         self.time, self.row = g.coordinate_along_axis(0, shape), g.coordinate_along_axis(1, shape)
-        self.order: Tensor | None = None  # times of the real steps of each row, then of the others
+        # For each row, the time indices of its real steps, followed by those of the others.
+        self.order: Tensor | None = None
         if lengths is not None:
             self.lengths = g.expand_dims(checked_lengths(x, lengths, self.steps, (x.shape or ())[1], what), 0)
             self.given = g.less_than(self.time, self.lengths)
@@ -46,34 +57,34 @@ class RealSteps:
         self.turned = g.select(self.real, self.lengths - self.time - 1, self.time)
 
     def gathered(self, x: Tensor, times: Tensor, rows: Tensor | None = None) -> Tensor:
-        """x of other times, (times, N) of them, for each row."""
+        """Gather x at other time indices, (times, N), for each row."""
         g = graph_of(x)
         features = (x.shape or ())[-1]
         place = times * self.rows + (self.row if rows is None else rows)
         return g.gather(g.reshape(x, [-1, features]), place, axis=0)
 
     def packed(self, x: Tensor) -> Tensor:
-        """The real steps of each sequence in front, zeros behind: whatever the padding holds."""
+        """Move the real steps of each sequence to the front and fill the rest with zeros."""
         g = graph_of(x)
         kept = g.select(g.expand_dims(self.given, -1), x, g.constant(0.0, dtype=x.dtype))
         return kept if self.order is None else self.gathered(kept, self.order)
 
     def unpacked(self, y: Tensor) -> Tensor:
-        """Steps back where they were; zeros at those that are not real."""
+        """Undo `packed`: move steps back to their positions, with zeros at padding."""
         y = self.cleared(y)
         return y if self.order is None else self.gathered(y, graph_of(y).arg_sort(self.order, 0))
 
     def cleared(self, y: Tensor) -> Tensor:
-        """Packed sequences with zeros behind their real steps."""
+        """Set packed sequences to zero after their real steps."""
         g = graph_of(y)
         return g.select(g.expand_dims(self.real, -1), y, g.constant(0.0, dtype=y.dtype))
 
     def reversed(self, y: Tensor) -> Tensor:
-        """The real steps of packed sequences the other way round."""
+        """Reverse the real steps of packed sequences."""
         return self.gathered(y, self.turned)
 
     def last(self, y: Tensor, before: Tensor | None) -> Tensor:
-        """The last real step of packed sequences, (1, N, features); of an empty one what was before it, or zeros."""
+        """Return the last real step of packed sequences, (1, N, features); for an empty sequence, `before` or zeros."""
         g = graph_of(y)
         row = g.coordinate_along_axis(1, shape_of_sizes(y, [1, self.rows]))
         found = self.gathered(y, g.maximum(self.lengths - 1, 0), row)
@@ -82,40 +93,45 @@ class RealSteps:
 
 
 def checked_lengths(x: Tensor, lengths: Lengths, steps: int | Tensor, rows: int, what: str) -> Tensor:
-    """Lengths as int32 (N,) in x's graph, each from 0 to `steps`; of `rows` sequences, -1 when their number is open."""
+    """Return lengths as int32 (N,) in x's graph, checked to lie in 0 to `steps`; `rows` is N, or -1 if dynamic."""
     g = graph_of(x)
     if not isinstance(lengths, Tensor):
         numbers = np.asarray(lengths)
         if numbers.dtype.kind not in "iu":
-            raise DTypeError(f"{what}: lengths must be integers, came {numbers.dtype}")
+            raise DTypeError(f"{what}: lengths must be integers, got {numbers.dtype}")
         most = steps if isinstance(steps, int) else np.iinfo(np.int32).max
         wrong = numbers[(numbers < 0) | (numbers > most)]
         if wrong.size:
-            raise OutOfRangeError(f"{what}: length {wrong[0]} is outside of 0 to {most}, the steps of the input")
+            raise OutOfRangeError(
+                f"{what}: lengths must be from 0 to {most}, the number of steps of the input, got {wrong[0]}"
+            )
         lengths = g.constant(numbers.astype(np.int32))
     if not lengths.dtype.is_integer:
-        raise DTypeError(f"{what}: lengths must be integers, came {lengths.dtype}")
+        raise DTypeError(f"{what}: lengths must be integers, got {lengths.dtype}")
     if (
         lengths.shape is None
         or len(lengths.shape) != 1
         or (min(rows, *lengths.shape) >= 0 and lengths.shape != (rows,))
     ):
-        raise ShapeError(f"{what}: lengths must be one for each of {rows} sequences, their shape is {lengths.shape}")
-    # a table of themselves, which refuses what is outside of it
+        raise ShapeError(
+            f"{what}: lengths must be 1-D with one entry for each sequence, shape ({rows},), got shape {lengths.shape}"
+        )
+    # Look lengths up in the table 0, 1, ..., steps, which rejects lengths out of range.
     possible = g.coordinate_along_axis(0, shape_of_sizes(x, [steps + 1]))
     return g.gather(possible, lengths, axis=0, out_of_range="error")
 
 
 def _checked_mask(x: Tensor, mask: Tensor | None, batch_first: bool, what: str) -> Tensor:
-    """A mask as (T, N)."""
+    """Check a mask and return it as (T, N)."""
     if not isinstance(mask, Tensor) or mask.dtype != bool_:
         came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise DTypeError(f"{what}: a mask is a tensor of bools, True where a step is real, came {came}")
+        raise DTypeError(f"{what}: mask must be a bool tensor (True marks real steps), got {came}")
     wanted = (x.shape or ())[:2]
     turned = None if mask.shape is None or len(mask.shape) != 2 else mask.shape[::-1] if batch_first else mask.shape
     if turned is None or any(a != b for a, b in zip(turned, wanted, strict=True) if a >= 0 and b >= 0):
         axes = "(batch, time)" if batch_first else "(time, batch)"
         raise ShapeError(
-            f"{what}: a mask is {axes} as the input, its shape is {mask.shape}, that of the steps {wanted}"
+            f"{what}: mask must be {axes} like the input, which has (time, batch) sizes {wanted}, got shape "
+            f"{mask.shape}"
         )
     return graph_of(x).swap_axes(mask, 0, 1) if batch_first else mask

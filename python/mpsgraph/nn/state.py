@@ -1,7 +1,7 @@
-"""States from elsewhere held against the variables that they are for: names, shapes and element types, all at once.
+"""Comparison of a state with the variables it is to be loaded into: names, shapes, and element types, all at once.
 
-A module's own `load_state_dict` and the loaders in `weights/` compare by this, and only then give values. What comes
-may be an array of numpy's or ours, or a tensor of PyTorch's; nothing here knows layers.
+`Module.load_state_dict` and the loaders in `weights/` use this before they set any value. Values may be numpy arrays,
+NDArrays, or PyTorch tensors. Nothing here depends on layers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from .._dtypes import as_dtype, constant_data
 from ..errors import DTypeError, GraphError, ShapeError
 
 _MANY = 100
-"""How many names a message holds before it counts the others."""
+"""Number of names an error message lists before it only counts the rest."""
 
 
 class IncompatibleKeys(NamedTuple):
-    """What a state lacked and what it had too much, by name: PyTorch's."""
+    """Names missing from a state and names the model does not have, as in PyTorch.
+
+    Attributes:
+        missing_keys: Names of variables that the state lacks.
+        unexpected_keys: Names in the state that match no variable.
+    """
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -31,7 +36,7 @@ class IncompatibleKeys(NamedTuple):
 
 @dataclass(frozen=True)
 class Slot:
-    """What a value must be to fit: its shape and element type."""
+    """Shape and element type that a value must have."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -43,14 +48,14 @@ def slot_of(variable: Tensor) -> Slot:
 
 @dataclass(frozen=True)
 class Value:
-    """An array and what its elements are: bfloat16, which numpy does not have, is bits in uint16."""
+    """An array and its element type; bfloat16, which numpy lacks, is stored as bits in uint16."""
 
     array: np.ndarray
     dtype: DType
 
 
 def value_of(given: Any) -> Value:
-    """A value as an array, without a copy where that can be. Errors: DTypeError."""
+    """Convert a value to an array, without a copy where possible. Raise DTypeError if it is not numeric."""
     if isinstance(given, Value):
         return given
     if isinstance(given, NDArray):
@@ -60,7 +65,7 @@ def value_of(given: Any) -> Value:
         return _of_torch(given, torch)
     array = np.asarray(given)
     if array.dtype.kind not in "biufcV":
-        raise DTypeError(f"a state has arrays of numbers, got {shown(given)}")
+        raise DTypeError(f"values of a state must be numeric arrays, got {shown(given)}")
     dtype = as_dtype(array.dtype)
     return Value(array.view(np.uint16) if dtype == bfloat16 else array, dtype)
 
@@ -71,14 +76,17 @@ def _of_torch(given: Any, torch: Any) -> Value:
         if tensor.dtype == torch.bfloat16:
             return Value(tensor.view(torch.int16).numpy().view(np.uint16), bfloat16)
         array = tensor.numpy()
-    except (TypeError, RuntimeError) as error:  # quantized, sparse, without data, of a type that numpy does not have
+    # The tensor may be quantized, sparse, without data, or of a dtype that numpy lacks.
+    except (TypeError, RuntimeError) as error:
         kind = f"{given.dtype} {tuple(given.shape)} on {given.device}"
-        raise DTypeError(f"a state has arrays of numbers, got a tensor of {kind}: {error}".splitlines()[0]) from error
+        raise DTypeError(
+            f"values of a state must be numeric arrays, got a tensor of {kind}: {error}".splitlines()[0]
+        ) from error
     return Value(array, as_dtype(array.dtype))
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, Value]:
-    """Copies of the values, for a state that is taken later."""
+    """Copy the values of a state that will be loaded later."""
     values = {name: value_of(given) for name, given in state.items()}
     return {name: Value(value.array.copy(), value.dtype) for name, value in values.items()}
 
@@ -92,11 +100,23 @@ def fitting(
     cast: bool = False,
     optional: Iterable[str] = (),
 ) -> tuple[dict[str, np.ndarray], IncompatibleKeys]:
-    """The arrays of a state that are wanted, each of its slot's shape and type, and what names did not match.
+    """Select the values of a state that match the variables, checking names, shapes, and element types.
 
-    Args: where, who asks, for messages; wanted, slots by name; state, values by name; strict, whether names must match;
-    cast, whether floating-point values become the slot's type; optional, wanted names that may be missing. Errors:
-    GraphError names all that is missing and unexpected, ShapeError all shapes and DTypeError all types that differ.
+    Args:
+        where: Name of the caller, for error messages.
+        wanted: Slots by name.
+        state: Values by name.
+        strict: Whether names must match exactly.
+        cast: Whether to convert floating-point values to the dtype of the slot.
+        optional: Names of slots that may be missing from the state.
+
+    Returns:
+        The arrays by name, each with the shape and dtype of its slot, and the names that did not match.
+
+    Raises:
+        GraphError: If strict and names are missing or unexpected; the message lists them.
+        ShapeError: If shapes differ; the message lists all of them.
+        DTypeError: If element types differ; the message lists all of them.
     """
     left = set(optional)
     keys = IncompatibleKeys(
@@ -104,32 +124,37 @@ def fitting(
         [name for name in state if name not in wanted],
     )
     if strict and (keys.missing_keys or keys.unexpected_keys):
-        raise GraphError(f"{where}: the state does not fit: {_said(keys)}")
+        raise GraphError(
+            f"{where}: the names in the state do not match the model's: {_said(keys)}; pass strict=False to load only "
+            "matching names"
+        )
     values = {name: value_of(state[name]) for name in wanted if name in state}
     shapes = [
-        f"'{name}' has shape {wanted[name].shape}, the state has {value.array.shape}"
+        f"'{name}' must have shape {wanted[name].shape}, got {value.array.shape}"
         for name, value in values.items()
         if value.array.shape != wanted[name].shape
     ]
     if shapes:
-        raise ShapeError(f"{where}: {_listed(shapes)}")
+        raise ShapeError(f"{where}: shapes in the state do not match the model's: {_listed(shapes)}")
     types = [
-        f"'{name}' is {wanted[name].dtype}, the state has {value.dtype}"
+        f"'{name}' must be {wanted[name].dtype}, got {value.dtype}"
         for name, value in values.items()
         if not _may_be(value.dtype, wanted[name].dtype, cast)
     ]
     if types:
-        raise DTypeError(f"{where}: {_listed(types)}: convert it first")
+        raise DTypeError(
+            f"{where}: element types in the state do not match the model's: {_listed(types)}: convert the values first"
+        )
     return {name: _as(value, wanted[name].dtype) for name, value in values.items()}, keys
 
 
 def _may_be(dtype: DType, wanted: DType, cast: bool) -> bool:
-    bits = wanted == bfloat16 and dtype == as_dtype("uint16")  # as checkpoints give them
+    bits = wanted == bfloat16 and dtype == as_dtype("uint16")  # Some checkpoints provide bfloat16 as uint16 bits.
     return dtype == wanted or bits or (cast and dtype.is_float and wanted.is_float)
 
 
 def _as(value: Value, dtype: DType) -> np.ndarray:
-    """The value's elements in a type that they may have, bfloat16 as bits."""
+    """Convert a value to an accepted element type; bfloat16 is returned as bits."""
     if value.dtype == dtype or not value.dtype.is_float:
         return value.array
     if value.dtype == bfloat16:
@@ -139,12 +164,12 @@ def _as(value: Value, dtype: DType) -> np.ndarray:
 
 
 def wide_of(bits: np.ndarray) -> np.ndarray:
-    """float32 of bfloat16's bits."""
+    """Convert bfloat16 bits to float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
-    """bfloat16's bits of numbers, rounded to the nearest even."""
+    """Round numbers to bfloat16, to nearest even, and return the bits."""
     wide = np.asarray(values, np.float32)
     return np.asarray(constant_data(wide, None, "bfloat16").numpy()).view(np.uint16)
 

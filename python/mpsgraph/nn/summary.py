@@ -1,7 +1,7 @@
-"""Summary: a model's layers as a table, with shapes, parameters and multiply-adds; what Module.summary gives.
+"""Summary: a table of a model's layers with shapes, parameter counts, and multiply-adds, as Module.summary returns it.
 
-It is made of the calls of modules that were watched while the model was called once. Multiply-adds are those of the
-operations that each call has added to the graph, counted from their types, taps that see only padding included.
+It is built from the module calls observed while the model was called once. Multiply-adds are counted from the types of
+the operations that each call added to the graph, including kernel elements that only touch padding.
 """
 
 from __future__ import annotations
@@ -17,43 +17,57 @@ from .._core import Operation, Tensor
 
 @dataclass(frozen=True)
 class Layer:
-    """A row: a module and what its calls did."""
+    """A row of the table: a module and what its calls did.
+
+    Attributes:
+        path: Dotted path of the module in the model; empty for the model itself.
+        title: Class name and arguments.
+        output: Shape of the output of the last call; empty if the module was not called.
+        parameters: Number of parameter elements of the module itself, without its children.
+        trainable: Number of them that are not frozen.
+        multiply_adds: Multiply-adds of all calls, including those of children.
+        calls: Number of calls.
+    """
 
     path: str
     title: str
     output: str
     parameters: int
     trainable: int
-    """Of the module itself, without those of its parts."""
+    """Of the module itself, without its children."""
     multiply_adds: int
-    """Of all of its calls, those of its parts included."""
+    """Of all calls, including those of children."""
     calls: int
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The layers of a model, the model itself first.
+    """Table of the layers of a model, as Module.summary returns it.
 
-    >>> summary = mg.nn.Conv2d(4, 3).summary((-1, 8, 8, 3))
-    >>> summary.parameters, summary.multiply_adds, summary.layers[0].output
-    (112, 3888, '(-1, 6, 6, 4)')
+    Attributes:
+        layers: Rows of the table, starting with the model itself.
+
+    Example:
+        >>> summary = mg.nn.Conv2d(4, 3).summary((-1, 8, 8, 3))
+        >>> summary.parameters, summary.multiply_adds, summary.layers[0].output
+        (112, 3888, '(-1, 6, 6, 4)')
     """
 
     layers: tuple[Layer, ...]
 
     @property
     def parameters(self) -> int:
-        """How many numbers can be trained, or are frozen."""
+        """Return the number of parameter elements, trainable or frozen."""
         return sum(layer.parameters for layer in self.layers)
 
     @property
     def trainable_parameters(self) -> int:
-        """How many of them are not frozen."""
+        """Return the number of parameter elements that are not frozen."""
         return sum(layer.trainable for layer in self.layers)
 
     @property
     def multiply_adds(self) -> int:
-        """Of the whole model."""
+        """Return the multiply-adds of the whole model."""
         return self.layers[0].multiply_adds
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
@@ -99,7 +113,7 @@ class Summary:
 
 
 def summarize(model: Any, calls: Iterable[Any], operations: Mapping[int, Operation]) -> Summary:
-    """The table of a model that was called, from its calls, inner ones first, and the graph's operations by number."""
+    """Build the table of a model from its observed calls, inner ones first, and the graph's operations by id."""
     seen: dict[int, list[Any]] = {}
     for call in calls:
         seen.setdefault(id(call.module), []).append(call)
@@ -109,7 +123,7 @@ def summarize(model: Any, calls: Iterable[Any], operations: Mapping[int, Operati
     known: set[int] = set()
     for path, module in model.named_modules():
         if id(module) in known:
-            continue  # a part that stands in several places is one
+            continue  # Count a module used in several positions once.
         known.add(id(module))
         own = [v for v in vars(module).get("_parameters", {}).values() if v not in counted]
         counted |= set(own)
@@ -130,7 +144,7 @@ def summarize(model: Any, calls: Iterable[Any], operations: Mapping[int, Operati
 
 
 def _shapes(result: Any) -> str:
-    """The shape of a tensor, those of several."""
+    """Return the shape of a tensor, or of each tensor in a structure, as text."""
     if isinstance(result, Tensor):
         return str(result.shape) if result.shape is not None else "?"
     if isinstance(result, Mapping):
@@ -141,12 +155,12 @@ def _shapes(result: Any) -> str:
 
 
 def _size(shape: Sequence[int] | None) -> int:
-    """Elements, with 1 for what is not known."""
+    """Return the number of elements, with unknown sizes taken as 1."""
     return math.prod(max(size, 1) if size != 0 else 0 for size in shape or ())
 
 
 def multiply_adds(operation: Operation) -> int:
-    """Of one operation, from the types of its operands and results; 0 for those without products."""
+    """Return the multiply-adds of an operation, from the types of its operands and results; 0 if it has none."""
     kind, inputs = operation.kind, [t.shape for t in operation.inputs]
     results = [t.shape for t in operation.outputs]
     if kind == "matrix_multiplication":
@@ -165,7 +179,7 @@ def multiply_adds(operation: Operation) -> int:
 
 
 def _channels(operation: Operation, operand: int | None) -> int:
-    """Of an image: on the axis that the layout says."""
+    """Return the number of channels of an operand or, for None, of the result, according to the layout."""
     shape = (operation.inputs[operand] if operand is not None else operation.outputs[0]).shape or (1,)
     layout = str(operation.attributes.get("data_layout", "NHWC"))
     return max(shape[layout.index("C")] if len(layout) == len(shape) else shape[-1], 1)

@@ -1,6 +1,6 @@
-"""Transformer encoders and decoders: attention and feed-forward layers, each added to what goes around it.
+"""Transformer encoder and decoder layers and stacks: attention and feed-forward sublayers with residual connections.
 
-The defaults, the names of the parts and the order of the operations are PyTorch's, except that the batch comes first.
+Defaults, names of sublayers, and order of operations are PyTorch's, except that the batch comes first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": lambda x: graph_o
 
 
 class _TransformerLayer(Module):
-    """What the layers of encoder and decoder share."""
+    """Base of the encoder and decoder layers."""
 
     passes_mask = True
 
@@ -61,7 +61,7 @@ class _TransformerLayer(Module):
         size_of(x, -1, self.d_model, type(self).__name__)
 
     def _added(self, x: Tensor, norm: Module, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """A part of the layer added to what goes around it, normalized before the part or behind the sum."""
+        """Apply a sublayer with its residual connection, normalizing before the sublayer or after the sum."""
         if self.norm_first:
             return x + self._dropped(part(norm(x)))
         return norm(x + self._dropped(part(x)))
@@ -74,19 +74,44 @@ class _TransformerLayer(Module):
 
 
 class TransformerEncoderLayer(_TransformerLayer):
-    """Self-attention, then a feed-forward network, each added to its input. Vaswani et al., arXiv:1706.03762.
+    """Transformer encoder layer: self-attention and a feed-forward network, each with a residual connection.
 
-    x = norm1(x + self_attn(x)); result = norm2(x + linear2(activation(linear1(x)))); with norm_first
-    x = x + self_attn(norm1(x)); result = x + linear2(activation(linear1(norm2(x)))) (Xiong et al., arXiv:2002.04745).
-    Args: d_model, the features; num_heads; dim_feedforward, those in between; dropout, of both parts, of what is in
-    between and of the attention's weights; activation, "relu", "gelu" or a function; epsilon of the normalizations;
-    batch_first; norm_first; bias, of maps and normalizations; num_kv_heads and positions, of the self-attention. A call
-    takes (N, T, d_model) and mask, key_padding_mask, is_causal and cache as MultiheadAttention does. Errors:
-    ShapeError, GraphError, DTypeError.
+    Computes x = norm1(x + self_attn(x)) and then norm2(x + linear2(activation(linear1(x)))). With norm_first it
+    computes x = x + self_attn(norm1(x)) and then x + linear2(activation(linear1(norm2(x)))). Keeps the shape (N, T,
+    d_model) of the input; see `forward` for masks.
 
-    >>> g = mg.Graph()
-    >>> mg.nn.TransformerEncoderLayer(32, 4, 64)(g.placeholder((-1, 20, 32))).shape
-    (-1, 20, 32)
+    Args:
+        d_model: Number of features.
+        num_heads: Number of attention heads, a divisor of d_model.
+        dim_feedforward: Number of features between the two linear layers. Defaults to 2048.
+        dropout: Dropout probability of both sublayers, the hidden activations, and the attention weights. Defaults to
+            0.1.
+        activation: "relu" (the default), "gelu", or a function of a tensor.
+        epsilon: Added to the variance in the normalizations. Defaults to 1e-5.
+        batch_first: Whether data is (N, T, features), the default, or (T, N, features).
+        norm_first: Whether to normalize before each sublayer instead of after its residual sum. Defaults to False.
+        bias: Whether linear layers and normalizations have biases. Defaults to True.
+        num_kv_heads: Number of key and value heads of the self-attention. None, the default, means num_heads.
+        positions: Position encoding of the self-attention, such as RotaryPositions. Defaults to none.
+
+    Attributes:
+        self_attn: MultiheadAttention layer.
+        linear1: Linear layer to dim_feedforward features.
+        linear2: Linear layer back to d_model features.
+        norm1: LayerNorm of the attention sublayer.
+        norm2: LayerNorm of the feed-forward sublayer.
+
+    Raises:
+        ShapeError: If num_heads does not divide d_model, or the input does not have d_model features.
+        GraphError: If activation is unknown.
+        DTypeError: If a mask is neither bool nor floating-point.
+
+    Source: Vaswani et al., arXiv:1706.03762; Xiong et al., arXiv:2002.04745 for norm_first.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> mg.nn.TransformerEncoderLayer(32, 4, 64)(g.placeholder((-1, 20, 32))).shape
+        (-1, 20, 32)
     """
 
     def forward(
@@ -98,6 +123,26 @@ class TransformerEncoderLayer(_TransformerLayer):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            x: (N, T, d_model), or (T, N, d_model) if batch_first is False.
+            mask: Attention mask that broadcasts to (N, num_heads, T, T): bool, where True excludes a key, or floating
+                point, added to the scores.
+            key_padding_mask: (N, T), where True excludes a key for all queries, or floating point, added to the scores.
+                If None, the mask attached to the keys, if any, is used (see nn.masks).
+            is_causal: Whether to exclude keys after the query. Defaults to False.
+            cache: KeyValueCache of the self-attention, which then attends to the stored steps as well. Defaults to
+                none.
+
+        Returns:
+            A tensor with the shape of x.
+
+        Raises:
+            ShapeError: If x is not 3-D or does not have d_model features.
+            DTypeError: If a mask is neither bool nor floating-point.
+        """
+
         def attend(y: Tensor) -> Tensor:
             return self.self_attn(y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache)
 
@@ -105,17 +150,45 @@ class TransformerEncoderLayer(_TransformerLayer):
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Self-attention, attention to an encoder's result, then a feed-forward network, each added to its input.
+    """Transformer decoder layer: self-attention, attention to an encoder's output, and a feed-forward network.
 
-    Args: as TransformerEncoderLayer's. Parts: self_attn, multihead_attn, linear1, linear2, norm1 to norm3. A call takes
-    (N, T, d_model) and memory (N, S, any size), what the encoder found; mask, key_padding_mask, is_causal and cache
-    of the self-attention; memory_mask and memory_key_padding_mask of the other. Errors: ShapeError, GraphError,
-    DTypeError.
+    Each sublayer has a residual connection and a normalization, as in TransformerEncoderLayer. Keeps the shape (N, T,
+    d_model) of the input; see `forward` for the encoder's output and masks.
 
-    >>> g = mg.Graph()
-    >>> x, memory = g.placeholder((-1, 20, 32)), g.placeholder((-1, 30, 16))
-    >>> mg.nn.TransformerDecoderLayer(32, 4, 64)(x, memory, is_causal=True).shape
-    (-1, 20, 32)
+    Args:
+        d_model: Number of features.
+        num_heads: Number of attention heads, a divisor of d_model.
+        dim_feedforward: Number of features between the two linear layers. Defaults to 2048.
+        dropout: Dropout probability of the sublayers, the hidden activations, and the attention weights. Defaults to
+            0.1.
+        activation: "relu" (the default), "gelu", or a function of a tensor.
+        epsilon: Added to the variance in the normalizations. Defaults to 1e-5.
+        batch_first: Whether data is (N, T, features), the default, or (T, N, features).
+        norm_first: Whether to normalize before each sublayer instead of after its residual sum. Defaults to False.
+        bias: Whether linear layers and normalizations have biases. Defaults to True.
+        num_kv_heads: Number of key and value heads of the self-attention. None, the default, means num_heads.
+        positions: Position encoding of the self-attention, such as RotaryPositions. Defaults to none.
+
+    Attributes:
+        self_attn: MultiheadAttention layer over the input.
+        multihead_attn: MultiheadAttention layer over the encoder's output.
+        linear1: Linear layer to dim_feedforward features.
+        linear2: Linear layer back to d_model features.
+        norm1: LayerNorm of the self-attention sublayer.
+        norm2: LayerNorm of the sublayer that attends to the encoder's output.
+        norm3: LayerNorm of the feed-forward sublayer.
+
+    Raises:
+        ShapeError: If num_heads does not divide d_model, the input does not have d_model features, or memory is
+            missing.
+        GraphError: If activation is unknown.
+        DTypeError: If a mask is neither bool nor floating-point.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, memory = g.placeholder((-1, 20, 32)), g.placeholder((-1, 30, 16))
+        >>> mg.nn.TransformerDecoderLayer(32, 4, 64)(x, memory, is_causal=True).shape
+        (-1, 20, 32)
     """
 
     def __init__(
@@ -155,8 +228,30 @@ class TransformerDecoderLayer(_TransformerLayer):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            x: (N, T, d_model), or (T, N, d_model) if batch_first is False.
+            memory: Output of the encoder, (N, S, features). Required.
+            mask: Attention mask that broadcasts to (N, num_heads, T, T): bool, where True excludes a key, or floating
+                point, added to the scores.
+            memory_mask: The same for the attention to memory, (N, num_heads, T, S).
+            key_padding_mask: (N, T), where True excludes a key for all queries, or floating point, added to the scores.
+                If None, the mask attached to the keys, if any, is used (see nn.masks).
+            memory_key_padding_mask: The same for the keys of memory, (N, S).
+            is_causal: Whether to exclude keys after the query. Defaults to False.
+            cache: KeyValueCache of the self-attention, which then attends to the stored steps as well. Defaults to
+                none.
+
+        Returns:
+            A tensor with the shape of x.
+
+        Raises:
+            ShapeError: If x or memory is not 3-D, x does not have d_model features, or memory is missing.
+            DTypeError: If a mask is neither bool nor floating-point.
+        """
         if memory is None:
-            raise ShapeError("TransformerDecoderLayer takes what to attend to as its second argument, memory")
+            raise ShapeError("TransformerDecoderLayer needs the encoder's output as its second argument, memory")
 
         def attend(y: Tensor) -> Tensor:
             return self.self_attn(y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache)
@@ -169,15 +264,25 @@ class TransformerDecoderLayer(_TransformerLayer):
 
 
 class TransformerEncoder(Module):
-    """Equal layers, one after another, with variables of their own; then a normalization where given.
+    """Stack of encoder layers, with separate variables for each, and an optional final normalization.
 
-    Args: layer, of which each is a copy and that has no variables yet; num_layers; norm, a module for the result, as
-    norm_first wants. A call takes what the layer's takes. Errors: GraphError, and those of the layers.
+    Args:
+        layer: Encoder layer that has not been called; each layer of the stack is a copy of it.
+        num_layers: Number of layers.
+        norm: Module applied to the output of the last layer, for layers with norm_first. Defaults to none.
 
-    >>> g = mg.Graph()
-    >>> layer = mg.nn.TransformerEncoderLayer(32, 4, 64, norm_first=True)
-    >>> mg.nn.TransformerEncoder(layer, 6, mg.nn.LayerNorm())(g.placeholder((-1, 20, 32))).shape
-    (-1, 20, 32)
+    Attributes:
+        layers: The layers of the stack.
+
+    Raises:
+        ShapeError: If num_layers is below 1.
+        GraphError: If layer has already been called.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> layer = mg.nn.TransformerEncoderLayer(32, 4, 64, norm_first=True)
+        >>> mg.nn.TransformerEncoder(layer, 6, mg.nn.LayerNorm())(g.placeholder((-1, 20, 32))).shape
+        (-1, 20, 32)
     """
 
     def __init__(self, layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
@@ -192,21 +297,51 @@ class TransformerEncoder(Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Apply all layers, each with the same masks.
+
+        Args:
+            x: (N, T, d_model), or (T, N, d_model) if the layers have batch_first=False.
+            mask: Attention mask that broadcasts to (N, num_heads, T, T): bool, where True excludes a key, or floating
+                point, added to the scores.
+            key_padding_mask: (N, T), where True excludes a key for all queries, or floating point, added to the scores.
+                If None, the mask attached to the keys, if any, is used (see nn.masks).
+            is_causal: Whether to exclude keys after the query. Defaults to False.
+            cache: KeyValueCache of the self-attention, which then attends to the stored steps as well. Defaults to
+                none.
+
+        Returns:
+            A tensor with the shape of x.
+
+        Raises:
+            ShapeError: If x is not 3-D or does not have d_model features.
+            DTypeError: If a mask is neither bool nor floating-point.
+        """
         for layer in self.layers:
             x = layer(x, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache)
         return x if self.norm is None else self.norm(x)
 
 
 class TransformerDecoder(Module):
-    """Equal layers that attend to an encoder's result, one after another; then a normalization where given.
+    """Stack of decoder layers, with separate variables for each, and an optional final normalization.
 
-    Args: as TransformerEncoder's, with a TransformerDecoderLayer. A call takes what the layer's takes.
+    Args:
+        layer: Decoder layer that has not been called; each layer of the stack is a copy of it.
+        num_layers: Number of layers.
+        norm: Module applied to the output of the last layer, for layers with norm_first. Defaults to none.
 
-    >>> g = mg.Graph()
-    >>> x, memory = g.placeholder((-1, 20, 32)), g.placeholder((-1, 30, 32))
-    >>> decoder = mg.nn.TransformerDecoder(mg.nn.TransformerDecoderLayer(32, 4, 64), 2)
-    >>> decoder(x, memory, is_causal=True).shape
-    (-1, 20, 32)
+    Attributes:
+        layers: The layers of the stack.
+
+    Raises:
+        ShapeError: If num_layers is below 1.
+        GraphError: If layer has already been called.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, memory = g.placeholder((-1, 20, 32)), g.placeholder((-1, 30, 32))
+        >>> decoder = mg.nn.TransformerDecoder(mg.nn.TransformerDecoderLayer(32, 4, 64), 2)
+        >>> decoder(x, memory, is_causal=True).shape
+        (-1, 20, 32)
     """
 
     def __init__(self, layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
@@ -224,6 +359,28 @@ class TransformerDecoder(Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Apply all layers, each with the same memory and masks.
+
+        Args:
+            x: (N, T, d_model), or (T, N, d_model) if the layers have batch_first=False.
+            memory: Output of the encoder, (N, S, features). Required.
+            mask: Attention mask that broadcasts to (N, num_heads, T, T): bool, where True excludes a key, or floating
+                point, added to the scores.
+            memory_mask: The same for the attention to memory, (N, num_heads, T, S).
+            key_padding_mask: (N, T), where True excludes a key for all queries, or floating point, added to the scores.
+                If None, the mask attached to the keys, if any, is used (see nn.masks).
+            memory_key_padding_mask: The same for the keys of memory, (N, S).
+            is_causal: Whether to exclude keys after the query. Defaults to False.
+            cache: KeyValueCache of the self-attention, which then attends to the stored steps as well. Defaults to
+                none.
+
+        Returns:
+            A tensor with the shape of x.
+
+        Raises:
+            ShapeError: If x or memory is not 3-D, x does not have d_model features, or memory is missing.
+            DTypeError: If a mask is neither bool nor floating-point.
+        """
         for layer in self.layers:
             x = layer(
                 x,
@@ -240,7 +397,9 @@ class TransformerDecoder(Module):
 
 def _copies(layer: _TransformerLayer, count: int, what: str) -> list[_TransformerLayer]:
     if count < 1:
-        raise ShapeError(f"{what}: there must be a layer at least, got {count}")
+        raise ShapeError(f"{what}: num_layers must be at least 1, got {count}")
     if layer._graph is not None:
-        raise GraphError(f"{what}: the layer has variables already and cannot be copied: give one that was not called")
+        raise GraphError(
+            f"{what}: layer already has variables and cannot be copied: pass a layer that has not been called"
+        )
     return [deepcopy(layer) for _ in range(count)]
