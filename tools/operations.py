@@ -1,11 +1,10 @@
-"""Writes docs/operations.md: each operation with its derivatives, element types, kernels and Apple's selector.
+"""Write docs/operations.md: each operation with its derivatives, element types, kernels, and Apple's selectors.
 
     python tools/operations.py [--check]
 
-What the operation table knows comes from the installed package, element types and second derivatives from the tests'
-cases, kernels from the sources of the CPU engine, selectors from apple_operations.txt beside this file. What device
-metal can do, and on which systems, is found by compiling the cases for it over the mock of the tests, which has to
-be built: `make mock`.
+The operations come from the installed package, element types and second derivatives from the test cases, kernels from
+the source code of the CPU engine, and selectors from apple_operations.txt. Support on device metal is determined by
+compiling the test cases over the mock of Apple's frameworks, which must be built first with `make mock`.
 """
 
 from __future__ import annotations
@@ -33,30 +32,33 @@ GROUPS = {"floats": FLOATS, "integers": INTEGERS, "bool": ("bool",), "complex": 
 COLUMNS = ["operation", "gradient", "second order", "element types", "CPU", "Metal", "MPSGraph", "macOS"]
 INTRODUCTION = """# Operations
 
-Made by `make docs` from the operation table; do not edit.
+All operations of a graph, with their gradients, dtypes, and support on each device. `make docs` generates this page
+from the operation table, so do not edit it.
 
-- **gradient**: *rule*, *composition* (of the derivatives of what it is made of), *zero* (constant almost everywhere),
-  or – where there is none: no floating-point result, or nothing to differentiate.
-- **second order**: the derivative of the derivative is compared with central differences.
-- **element types** of the operands that may have several. *floats* are float32, float16, bfloat16 and float64,
-  *complex* is complex64 and complex128; float64 and complex128 exist on the CPU only.
-- **CPU**: *kernel*, *fused* (element-wise: part of one loop with its neighbours), *composition*, or *built in*
-  (places in memory, other names for the same memory, control flow).
-- **Metal**: *MPSGraph* (by operations of MPSGraph for this one), *composition*, *built in*, or – with the reason below;
-  and the first macOS that has all it takes, of those from 13.3 on.
-- **MPSGraph**: the first of its selectors, with how many more there are.
+- **gradient**: *rule* if the operation has its own derivative, *composition* if the derivative follows from the
+  operations it is composed of, *zero* if it is constant almost everywhere, or – if it has no floating-point result or
+  nothing to differentiate.
+- **second order**: whether the tests compare second derivatives with central differences.
+- **element types**: the dtypes supported by operands that accept several. *floats* are float32, float16, bfloat16, and
+  float64; *complex* is complex64 and complex128. float64 and complex128 are only available on the CPU.
+- **CPU**: *kernel*, *fused* (element-wise; shares one loop with neighboring operations), *composition*, or *built in*
+  (memory layout, views, control flow).
+- **Metal**: *MPSGraph* (uses MPSGraph's own operation), *composition*, *built in*, or – with the reason
+  [below](#not-supported-on-metal); followed by the first macOS version with full support if it is newer than 13.3.
+- **MPSGraph**, **macOS**: the first corresponding selector, the number of further ones, and the first macOS version
+  that has it.
 """
 
 
 def apple() -> dict[str, tuple[str, list[str]]]:
-    """For each of our kinds the first macOS version and the selectors."""
+    """Return the first macOS version and the selectors of each operation kind."""
     lines = (ROOT / "tools" / "apple_operations.txt").read_text().splitlines()
     parts = [line.split() for line in lines if line and not line.startswith("#")]
     return {kind: (version, selectors) for kind, version, *selectors in parts}
 
 
 def kernels() -> set[str]:
-    """Every kind that the CPU engine's sources name."""
+    """Return every operation kind named in the source code of the CPU engine."""
     files = [path for pattern in ("*.cpp", "*.h") for path in (ROOT / "src/backends/cpu").rglob(pattern)]
     texts = [re.sub(r'^const Kernels \w+\("\w+"', "", path.read_text(), flags=re.MULTILINE) for path in files]
     return {name for text in texts for name in re.findall(r'"(\w+)"', text)}
@@ -72,11 +74,11 @@ def element_types(kind: str) -> str:
     return ", ".join(whole + single) or "–"
 
 
-SYSTEMS = (13.3, 14.0, 14.4, 15.0, 15.2, 26.0, 26.4)  # those from which on MPSGraph has more
+SYSTEMS = (13.3, 14.0, 14.4, 15.0, 15.2, 26.0, 26.4)  # macOS versions that added MPSGraph features
 
 
 def compiled(case: Case, dtype: str) -> list[str] | None:
-    """The names of what a case becomes on device metal; None when it says that it cannot."""
+    """Return the kernel names of a case compiled for device metal, or None if the device does not support it."""
     try:
         built, arrays = build(case, dtype), feeds(case.inputs, dtype)
         feed_types = {p: a.shape for p, a in zip(built.placeholders, arrays, strict=True)}
@@ -110,14 +112,14 @@ def gradient(d: dict[str, Any]) -> str:
 
 
 def twice() -> set[str]:
-    """The kinds of which a case's second derivatives are compared."""
+    """Return the operation kinds whose second derivatives are tested."""
     return {c.operation for c in cases.ALL if c.gradient and c.exact_dtypes and c.float_inputs()}
 
 
 def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str, tuple[str, list[str]]]) -> str:
     kind = d["name"]
     engine = (
-        "fused_elementwise"
+        "fused"
         if d["elementwise"]
         else "kernel"
         if kind in known
@@ -137,19 +139,19 @@ def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str
 
 
 def of_several(kinds: set[str], selectors: dict[str, tuple[str, list[str]]]) -> str:
-    """What MPSGraph has as an operation and we have as a method that makes several."""
+    """Return the table of MPSGraph operations that are Graph methods which create several operations."""
     lines = [
         f"| `{name}` | `{names[0]}`" + (f" and {len(names) - 1} more" if len(names) > 1 else "") + f" | {version} |"
         for name, (version, names) in selectors.items()
         if name not in kinds and hasattr(Graph, name)
     ]
     return "\n".join(
-        ["## Methods that make several operations", "", "| method | MPSGraph | macOS |", "|---|---|---|", *lines]
+        ["## Methods that create several operations", "", "| method | MPSGraph | macOS |", "|---|---|---|", *lines]
     )
 
 
 def refused() -> str:
-    """What device metal cannot do, as the tests expect it: each reason with the operations whose cases meet it."""
+    """Return the table of reasons for refusals on device metal, with the operations that have such cases."""
     by_reason: dict[str, set[str]] = {}
     for name, reason in REASONS.items():
         by_reason.setdefault(reason, set()).add(name.split("-")[0])
@@ -159,8 +161,8 @@ def refused() -> str:
         f"| {reason} | " + ", ".join(f"`{kind}`" if " " not in kind else kind for kind in sorted(kinds)) + " |"
         for reason, kinds in by_reason.items()
     ]
-    head = ["## What device metal cannot do", "", "Each says so in an UnsupportedError; the tests expect it.", ""]
-    return "\n".join([*head, "| why | in some cases of |", "|---|---|", *lines])
+    head = ["## Not supported on Metal", "", "These cases raise an UnsupportedError on device metal.", ""]
+    return "\n".join([*head, "| reason | in some cases of |", "|---|---|", *lines])
 
 
 def document() -> str:
