@@ -15,14 +15,14 @@ FACTOR_SCATTERS = [
     ),
 ]
 
-WIDE = "asks for float64, which no graphics processor of Apple's has"
-UNCOUNTED = "keeps values of every iteration, and how many there are is known only when it runs"
+WIDE = "produces float64, which Apple GPUs do not support"
+UNCOUNTED = "saves values of every iteration, and the number of iterations is only known at run time"
 
 REASONS: dict[str, str] = {
-    **{f"cast-{dtype}": f"no graphics processor of Apple's has {dtype}" for dtype in ("float64", "complex128")},
+    **{f"cast-{dtype}": f"Apple GPUs do not support {dtype}" for dtype in ("float64", "complex128")},
     **{case.id: WIDE for case in random.CASES if "float64" in case.id},
     "one_hot-one": WIDE,
-    **{f"{case}-{t}": "products of integers go through float32 there" for case in FACTOR_SCATTERS for t in INTEGERS},
+    **{f"{case}-{t}": "MPSGraph converts scattered integer products to float32, which is inexact" for case in FACTOR_SCATTERS for t in INTEGERS},
 }
 
 # What its derivative cannot do, by the id of a case. The same loops with constant bounds are cases, too.
