@@ -22,7 +22,11 @@ REASONS: dict[str, str] = {
     **{f"cast-{dtype}": f"Apple GPUs do not support {dtype}" for dtype in ("float64", "complex128")},
     **{case.id: WIDE for case in random.CASES if "float64" in case.id},
     "one_hot-one": WIDE,
-    **{f"{case}-{t}": "MPSGraph converts scattered integer products to float32, which is inexact" for case in FACTOR_SCATTERS for t in INTEGERS},
+    **{
+        f"{case}-{t}": "MPSGraph converts scattered integer products to float32, which is inexact"
+        for case in FACTOR_SCATTERS
+        for t in INTEGERS
+    },
 }
 
 # What its derivative cannot do, by the id of a case. The same loops with constant bounds are cases, too.
