@@ -123,7 +123,7 @@ REFUSED = {
     "concat": (S, lambda w: w.g.concat([w.x, w.g.constant(0.0, (2, 2, 2))], 0), "operand 1"),
     "concat ": (S, lambda w: w.g.concat([w.x, w.g.constant(0.0, (3, 3))], 1), "operand 1"),
     "split": (S, lambda w: w.g.split(w.x, [1, 1], 1), "sum to 2"),
-    "split ": (S, lambda w: w.g.split(w.x, 2, 1), "equal pieces"),
+    "split ": (S, lambda w: w.g.split(w.x, 2, 1), "into 2 equal parts"),
     "stack": (S, lambda w: w.g.stack([w.x, w.g.constant(0.0, (3, 2))]), "operand 1"),
     "expand_dims": (S, lambda w: w.g.expand_dims(w.x, 4), "axis 4"),
     "squeeze": (S, lambda w: w.g.squeeze(w.x, 0), "got axis 0 of size 2"),

@@ -281,8 +281,9 @@ class Convolution(Family):
         weights_layout: str = "DHWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Compute the gradient of convolution3d with respect to its source, or a transposed convolution over three
-        axes.
+        """Compute the gradient of convolution3d with respect to its source.
+
+        This operation also serves as the transposed convolution over three axes.
 
         result[n, z, y, x, c] = sum of incoming * weights over all uses of source[n, z, y, x, c] in the convolution.
 

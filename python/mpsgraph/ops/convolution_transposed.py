@@ -57,8 +57,9 @@ class TransposedConvolution(Family):
         weights_layout: str = "HWIO",
         name: str | None = None,
     ) -> Tensor:
-        """Compute a transposed two-dimensional convolution, which enlarges an image where a strided convolution shrinks
-        it.
+        """Compute a transposed two-dimensional convolution.
+
+        With a stride above 1 it enlarges an image, where a convolution with that stride shrinks it.
 
         This is convolution2d_data_gradient: its arguments describe the forward convolution, from output_shape to the
         shape of

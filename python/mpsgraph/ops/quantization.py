@@ -125,7 +125,7 @@ class Quantization(Family):
 
         Raises:
             ShapeError: If the shape of table does not match x, or axis is out of range.
-            DTypeError: If x is not integer, or table is not floating-point.
+            DTypeError: If x is not integer.
 
         Gradient: to table, the sum of the incoming gradients of all elements that selected the same entry.
 

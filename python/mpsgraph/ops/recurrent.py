@@ -505,9 +505,7 @@ class Recurrent(Family):
     def _recurrent(
         self, kind: str, required: list[Tensor], optional: dict[str, Optional], how: dict[str, Any], name: str | None
     ) -> list[Tensor]:
-        """Create the operation with those optional operands that were given, in the order of the operation's
-        definition.
-        """
+        """Create the operation from the required operands and the optional ones that are not None."""
         given = [x for x in optional.values() if x is not None]
         flags = {f"has_{key}": x is not None for key, x in optional.items()}
         return self._tensors(kind, [*required, *given], name, **flags, **how)

@@ -1,4 +1,4 @@
-"""A source sampled at coordinates."""
+"""Sampling of a tensor at coordinates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ._family import Family, Tensor
 
 
 class SampleGrid(Family):
-    """sample_grid."""
+    """Graph methods for sampling at coordinates."""
 
     def sample_grid(
         self,
@@ -22,28 +22,47 @@ class SampleGrid(Family):
         nearest_rounding_mode: str | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """A source sampled at coordinates, between its elements.
+        """Sample a source at coordinates, interpolating between its elements.
 
-        result[n, y, x, c] = source at height coordinates[n, y, x, 1] and width coordinates[n, y, x, 0].
+        result[n, y, x, c] = source[n, h, w, c] at height h = coordinates[n, y, x, 1] and width w = coordinates[n, y, x,
+        0].
 
         Args:
-            source: a float dtype, (N, H, W, C) or (N, C, H, W). coordinates: its dtype, (N, height, width, 2).
-            layout: "NHWC" or "NCHW", of source and result.
-            normalize_coordinates: -1 and 1 are the extremes, instead of 0 and the size (less one with align_corners).
-            relative_coordinates: they count from the element's own position in the result, scaled to the source.
-            align_corners: extremes are the centres of the outer elements, instead of their outer edges.
-            padding_mode: what lies outside: "constant" (constant_value), "zero", "reflect", "symmetric" or
-                "clamp_to_edge".
-            sampling_mode: "bilinear" or "nearest"; nearest_rounding_mode means nearest, and how: as resize_nearest.
-        Result: source's dtype, the size of the coordinates. Errors: ShapeError, DTypeError, GraphError.
-        Gradient: to source, where it was sampled, and when bilinear to the coordinates.
+            source: Floating-point tensor of shape (N, H, W, C), or (N, C, H, W) with layout="NCHW".
+            coordinates: Tensor of shape (N, height, width, 2), with the dtype of source.
+            layout: Layout of source and of the result, "NHWC" (the default) or "NCHW".
+            normalize_coordinates: Whether -1 and 1 are the extremes, instead of 0 and the size (the size - 1 with
+                align_corners). Defaults to True.
+            relative_coordinates: Whether coordinates are offsets from the element's own position in the result, scaled
+                to the source. Defaults to False.
+            align_corners: Whether the extremes are the centers of the outermost elements, instead of their outer edges.
+                Defaults to False.
+            padding_mode: Values outside the source: "constant" (constant_value, the default), "zero", "reflect",
+                "symmetric", or "clamp_to_edge".
+            sampling_mode: "bilinear" (the default) or "nearest".
+            constant_value: Value outside the source with padding_mode="constant". Defaults to 0.
+            nearest_rounding_mode: Rounding mode, as for resize_nearest; giving one selects the sampling mode "nearest".
+                Defaults to None.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of source and the height and width of coordinates.
+
+        Raises:
+            ShapeError: If the shapes do not match.
+            DTypeError: If the dtypes differ or are not floating-point.
+            GraphError: If a mode or layout has an unknown value.
+
+        Gradient: to the elements of source that were sampled, and with bilinear sampling to coordinates.
+
         Source: MPSGraph sampleGridWithSourceTensor:coordinateTensor:layout:normalizeCoordinates:relativeCoordinates:
         alignCorners:paddingMode:samplingMode:constantValue:name: and …nearestRoundingMode:constantValue:name:.
 
-        >>> g = mg.Graph()
-        >>> x, between = g.constant([[[[1.0], [3.0]]]]), g.constant([[[[0.5, 0.0]]]])
-        >>> g.run({}, g.sample_grid(x, between, normalize_coordinates=False, align_corners=True)).tolist()
-        [[[[2.0]]]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x, between = g.constant([[[[1.0], [3.0]]]]), g.constant([[[[0.5, 0.0]]]])
+            >>> g.run({}, g.sample_grid(x, between, normalize_coordinates=False, align_corners=True)).tolist()
+            [[[[2.0]]]]
         """
         return self._tensor(
             "sample_grid",

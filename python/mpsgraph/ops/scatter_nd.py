@@ -1,10 +1,10 @@
-"""Updates put into a tensor where indices say, in one of seven modes.
+"""Scatter operations, which combine updates with a tensor at given indices, in one of seven modes.
 
-result = data, then for each update in turn result[place] ∘= update, where ∘ is "add", "sub", "mul", "div", "min", "max"
-or "set". `out_of_range` says what becomes of an index outside of the result: "drop", its update is dropped and gets no
-gradient; "clip", it stands for the nearest one inside; "error", the run raises OutOfRangeError, as of a gather. Without
-`data` a `shape` says the result's, and it begins with zeros, or for scatter_along_axis with what is neutral for the
-mode.
+The result starts as data, and each update in turn is applied as result[index] ∘= update, where ∘ is "add", "sub",
+"mul", "div", "min", "max", or "set". `out_of_range` sets what happens to an index outside the result: "drop" ignores
+its update, which gets no gradient; "clip" uses the nearest valid index; "error" makes the run raise OutOfRangeError, as
+gather does. Instead of `data`, a `shape` may be given; the result then starts with zeros or, for scatter_along_axis,
+with the neutral value of the mode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._family import DType, Family, ShapeError, ShapeLike, Tensor
 
 
 class ScatterND(Family):
-    """scatter, scatter_nd and scatter_along_axis."""
+    """Graph methods for scatter, scatter_nd, and scatter_along_axis."""
 
     def scatter(
         self,
@@ -31,19 +31,41 @@ class ScatterND(Family):
         name: str | None = None,
         out_of_range: str = "drop",
     ) -> Tensor:
-        """Slices put at indices along an axis.
+        """Combine slices with a tensor at indices along an axis.
 
-        result = data; result[..., indices[i], ...] ∘= updates[..., i, ...].
-        Args: updates, shaped as data with the number of indices at `axis`; indices, integers of rank 1; axis, negative
-        counts from the end; mode, "add", "sub", "mul", "div", "min", "max" or "set"; data, updates' dtype, or shape,
-        ints or an int tensor, for zeros; out_of_range, "drop", "clip" or "error". Result: data's type. Errors:
-        ShapeError, DTypeError, GraphError, OutOfRangeError.
-        Gradient: to data and updates, in every mode; of several "set" in one place to the last, extrema share ties.
+        result = data; result[..., indices[i], ...] ∘= updates[..., i, ...], where ∘ is the mode.
+
+        Args:
+            updates: Slices, with the shape of data except for the number of indices along `axis`.
+            indices: Integer tensor of rank 1.
+            axis: Axis of the indices; negative values count from the end.
+            mode: How an update is combined with the element at its index: "add" (the default), "sub", "mul", "div",
+                "min", "max", or "set".
+            data: Tensor to start from, with the dtype of updates. None, the default, starts from zeros.
+            shape: Shape of the result if data is None, as ints or as an integer tensor of rank 1. Defaults to None.
+            name: Name of the operation.
+            out_of_range: Handling of indices outside the result: "drop" (the default) ignores the update, "clip" uses
+                the nearest valid index, and "error" makes the run raise OutOfRangeError.
+
+        Returns:
+            A tensor with the shape and dtype of data, or the given shape and the dtype of updates.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or not exactly one of data and shape is given.
+            DTypeError: If indices are not integers, the dtypes of data and updates differ, or mode does not support the
+                dtype.
+            GraphError: If mode or out_of_range has an unknown value.
+            OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+
+        Gradient: to data and updates, in every mode. Of several "set" updates at one index, the last gets the gradient;
+        equal minima or maxima share it.
+
         Source: MPSGraph scatterWithUpdatesTensor:indicesTensor:shape:axis:mode:name: and scatterWithDataTensor:….
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.scatter(g.constant([1.0, 2.0, 3.0]), g.constant([0, 2, 0]), axis=0, shape=(3,))).tolist()
-        [4.0, 0.0, 2.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.scatter(g.constant([1.0, 2.0, 3.0]), g.constant([0, 2, 0]), axis=0, shape=(3,))).tolist()
+            [4.0, 0.0, 2.0]
         """
         data = self._data("scatter", data, shape, updates.dtype, 0)
         return self._tensor("scatter", [data, updates, indices], name, axis=axis, mode=mode, out_of_range=out_of_range)
@@ -60,21 +82,43 @@ class ScatterND(Family):
         name: str | None = None,
         out_of_range: str = "drop",
     ) -> Tensor:
-        """Slices put at index vectors.
+        """Combine slices with a tensor at index vectors.
 
         result = data; result[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...] ∘= updates[b..., i...,
-        r...].
-        Args: updates, as the formula says; indices, integers, their last axis the vectors; batch_dimensions, leading
-        axes that all have in common; mode, "add", "sub", "mul", "div", "min", "max" or "set"; data, updates' dtype, or
-        shape, ints or an int tensor, for zeros; out_of_range, "drop", "clip" or "error". Result: data's type. Errors:
-        ShapeError, DTypeError, GraphError, OutOfRangeError.
-        Gradient: to data and updates, in every mode; of several "set" in one place to the last, extrema share ties.
+        r...], where ∘ is the mode.
+
+        Args:
+            updates: Slices, indexed as in the formula above.
+            indices: Integer tensor whose last axis holds the index vectors.
+            batch_dimensions: Number of leading axes that all operands share. Defaults to 0.
+            mode: How an update is combined with the element at its index: "add" (the default), "sub", "mul", "div",
+                "min", "max", or "set".
+            data: Tensor to start from, with the dtype of updates. None, the default, starts from zeros.
+            shape: Shape of the result if data is None, as ints or as an integer tensor of rank 1. Defaults to None.
+            name: Name of the operation.
+            out_of_range: Handling of indices outside the result: "drop" (the default) ignores the update, "clip" uses
+                the nearest valid index, and "error" makes the run raise OutOfRangeError.
+
+        Returns:
+            A tensor with the shape and dtype of data, or the given shape and the dtype of updates.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or not exactly one of data and shape is given.
+            DTypeError: If indices are not integers, the dtypes of data and updates differ, or mode does not support the
+                dtype.
+            GraphError: If mode or out_of_range has an unknown value.
+            OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+
+        Gradient: to data and updates, in every mode. Of several "set" updates at one index, the last gets the gradient;
+        equal minima or maxima share it.
+
         Source: MPSGraph scatterNDWithUpdatesTensor:indicesTensor:shape:batchDimensions:mode:name:, the same without
         mode, and scatterNDWithDataTensor:updatesTensor:indicesTensor:batchDimensions:mode:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.scatter_nd(g.constant([5, 6]), g.constant([[0, 1], [1, 0]]), shape=(2, 2))).tolist()
-        [[0, 5], [6, 0]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.scatter_nd(g.constant([5, 6]), g.constant([[0, 1], [1, 0]]), shape=(2, 2))).tolist()
+            [[0, 5], [6, 0]]
         """
         data = self._data("scatter_nd", data, shape, updates.dtype, 0)
         inputs = [data, updates, indices]
@@ -93,22 +137,45 @@ class ScatterND(Family):
         name: str | None = None,
         out_of_range: str = "drop",
     ) -> Tensor:
-        """Elements put at indices along an axis.
+        """Combine elements with a tensor along an axis, with a separate index for each element.
 
-        result = data; result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...].
-        Args: axis, an int, negative counts from the end, or one in an int tensor; updates and indices (integers),
-        shaped as data but for `axis`; mode, "add", "sub", "mul", "div", "min", "max" or "set"; data, updates' dtype, or
-        shape, ints or an int tensor, for a start with what is neutral: 0, 1, the largest or the lowest value;
-        out_of_range, "drop", "clip" or "error". Result: data's type. Errors: ShapeError, DTypeError, GraphError,
-        OutOfRangeError.
-        Gradient: to data and updates, in every mode; of several "set" in one place to the last, extrema share ties.
+        result = data; result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...], where ∘ is the mode.
+
+        Args:
+            axis: Axis of the indices: an int, where negative values count from the end, or an integer tensor of one
+                element.
+            updates: Elements, with the shape of data except along `axis`.
+            indices: Integer tensor with the shape of updates.
+            mode: How an update is combined with the element at its index: "add" (the default), "sub", "mul", "div",
+                "min", "max", or "set".
+            data: Tensor to start from, with the dtype of updates. None, the default, starts from the neutral value of
+                the mode: 0, 1, or the largest or lowest value of the dtype.
+            shape: Shape of the result if data is None, as ints or as an integer tensor of rank 1. Defaults to None.
+            name: Name of the operation.
+            out_of_range: Handling of indices outside the result: "drop" (the default) ignores the update, "clip" uses
+                the nearest valid index, and "error" makes the run raise OutOfRangeError.
+
+        Returns:
+            A tensor with the shape and dtype of data, or the given shape and the dtype of updates.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or not exactly one of data and shape is given.
+            DTypeError: If indices are not integers, the dtypes of data and updates differ, or mode does not support the
+                dtype.
+            GraphError: If mode or out_of_range has an unknown value.
+            OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+
+        Gradient: to data and updates, in every mode. Of several "set" updates at one index, the last gets the gradient;
+        equal minima or maxima share it.
+
         Source: MPSGraph scatterAlongAxis:withUpdatesTensor:indicesTensor:shape:mode:name:, …withDataTensor:…, and both
         with scatterAlongAxisTensor:.
 
-        >>> g = mg.Graph()
-        >>> updates, indices = g.constant([[1, 2], [3, 4]]), g.constant([[1, 0], [1, 1]])
-        >>> g.run({}, g.scatter_along_axis(0, updates, indices, shape=(2, 2))).tolist()
-        [[0, 2], [4, 4]]
+        Example:
+            >>> g = mg.Graph()
+            >>> updates, indices = g.constant([[1, 2], [3, 4]]), g.constant([[1, 0], [1, 1]])
+            >>> g.run({}, g.scatter_along_axis(0, updates, indices, shape=(2, 2))).tolist()
+            [[0, 2], [4, 4]]
         """
         kind = "scatter_along_axis"
         data = self._data(kind, data, shape, updates.dtype, neutral(mode, updates.dtype))
@@ -120,7 +187,7 @@ class ScatterND(Family):
         self, kind: str, data: Tensor | None, shape: ShapeLike | None, dtype: DType, start: bool | int | float
     ) -> Tensor:
         if (data is None) == (shape is None):
-            raise ShapeError(f"[{kind}] takes either data or a shape")
+            raise ShapeError(f"[{kind}] data and shape are mutually exclusive and one is required: pass either")
         if data is not None:
             return data
         assert shape is not None
@@ -129,7 +196,7 @@ class ScatterND(Family):
 
 
 def neutral(mode: str, dtype: DType) -> int | float:
-    """What changes nothing when it is combined with."""
+    """Return the neutral value of a mode: combining it with an element leaves the element unchanged."""
     if mode in ("mul", "div"):
         return 1
     if mode not in ("min", "max"):

@@ -1,6 +1,6 @@
-"""Blocks of space moved to another axis and back, reversal, coordinates, bits seen as another element type.
+"""Blocks of spatial axes moved to another axis and back, reversal, coordinates, and reinterpretation of bits.
 
-Axes and block sizes may be integer tensors, whose value is read when the graph runs.
+Axes and block sizes may be integer tensors whose value is known only when the graph runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from ._family import AttributeLike, DTypeLike, Family, ShapeLike, Tensor, as_dty
 
 
 class ShapeBlocks(Family):
-    """space_to_depth2d to reinterpret_cast."""
+    """Graph methods for space_to_depth2d, depth_to_space2d, space_to_batch, batch_to_space, reverse, and similar
+    operations.
+    """
 
     def space_to_depth2d(
         self,
@@ -23,21 +25,38 @@ class ShapeBlocks(Family):
         use_pixel_shuffle_order: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Square blocks of the plane laid along the depth.
+        """Move square blocks of height and width to the depth axis.
 
-        result[y, x, (i * block_size + j) * depth + d] = x[y * block_size + i, x * block_size + j, d]; with
-        use_pixel_shuffle_order the depth is (d * block_size + i) * block_size + j.
-        Args: x, any dtype, its height and width divisible by block_size; the axes, ints, negative counts from the end,
-        or int tensors; block_size; use_pixel_shuffle_order, blocks within the depth instead of around it. Result: x's
-        dtype.
-        Errors: ShapeError, DTypeError. Gradient: depth_to_space2d of incoming.
+        result[y, x, (i * block_size + j) * depth + d] = x[y * block_size + i, x * block_size + j, d]. With
+        use_pixel_shuffle_order, the depth index is (d * block_size + i) * block_size + j.
+
+        Args:
+            x: Tensor of any dtype, whose height and width are divisible by block_size.
+            width_axis: Axis of the width: an int, where negative values count from the end, or an integer tensor.
+            height_axis: Axis of the height: an int, where negative values count from the end, or an integer tensor.
+            depth_axis: Axis of the depth: an int, where negative values count from the end, or an integer tensor.
+            block_size: Height and width of a block.
+            use_pixel_shuffle_order: Whether the position in the block varies faster than the depth of x. Defaults to
+                False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated, or the height or width is not divisible by block_size.
+            DTypeError: If an axis tensor is not integer.
+
+        Gradient: depth_to_space2d of the incoming gradient.
+
         Source: MPSGraph spaceToDepth2DTensor:widthAxis:heightAxis:depthAxis:blockSize:usePixelShuffleOrder:name: and
-        with widthAxisTensor:heightAxisTensor:depthAxisTensor:.
+        its variant with widthAxisTensor:heightAxisTensor:depthAxisTensor:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([[[1], [2]], [[3], [4]]])
-        >>> g.run({}, g.space_to_depth2d(x, width_axis=1, height_axis=0, depth_axis=2, block_size=2)).tolist()
-        [[[1, 2, 3, 4]]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([[[1], [2]], [[3], [4]]])
+            >>> g.run({}, g.space_to_depth2d(x, width_axis=1, height_axis=0, depth_axis=2, block_size=2)).tolist()
+            [[[1, 2, 3, 4]]]
         """
         axes = {"width_axis": width_axis, "height_axis": height_axis, "depth_axis": depth_axis}
         return self._blocks("space_to_depth2d", x, axes, use_pixel_shuffle_order, name, block_size=block_size)
@@ -52,19 +71,40 @@ class ShapeBlocks(Family):
         use_pixel_shuffle_order: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """The depth laid out as square blocks of the plane: the inverse of space_to_depth2d.
+        """Move the depth axis to square blocks of height and width, the inverse of space_to_depth2d.
 
-        result[y * block_size + i, x * block_size + j, d] = x[y, x, (i * block_size + j) * depth + d]; with
-        use_pixel_shuffle_order the depth is (d * block_size + i) * block_size + j, as in PyTorch's pixel_shuffle.
-        Args: x, any dtype, its depth divisible by the square of block_size; the rest as space_to_depth2d. Result: x's
-        dtype. Errors: ShapeError, DTypeError. Gradient: space_to_depth2d of incoming.
+        result[y * block_size + i, x * block_size + j, d] = x[y, x, (i * block_size + j) * depth + d]. With
+        use_pixel_shuffle_order, the depth index is (d * block_size + i) * block_size + j, as in PyTorch's
+        pixel_shuffle.
+
+        Args:
+            x: Tensor of any dtype, whose depth is divisible by the square of block_size.
+            width_axis: Axis of the width: an int, where negative values count from the end, or an integer tensor.
+            height_axis: Axis of the height: an int, where negative values count from the end, or an integer tensor.
+            depth_axis: Axis of the depth: an int, where negative values count from the end, or an integer tensor.
+            block_size: Height and width of a block.
+            use_pixel_shuffle_order: Whether the position in the block varies faster than the depth of the result.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated, or the depth is not divisible by the square of
+                block_size.
+            DTypeError: If an axis tensor is not integer.
+
+        Gradient: space_to_depth2d of the incoming gradient.
+
         Source: MPSGraph depthToSpace2DTensor:widthAxis:heightAxis:depthAxis:blockSize:usePixelShuffleOrder:name: and
-        with widthAxisTensor:heightAxisTensor:depthAxisTensor:.
+        its variant with widthAxisTensor:heightAxisTensor:depthAxisTensor:.
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([[[1, 2, 3, 4]]])
-        >>> g.run({}, g.depth_to_space2d(x, width_axis=1, height_axis=0, depth_axis=2, block_size=2)).tolist()
-        [[[1], [2]], [[3], [4]]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([[[1, 2, 3, 4]]])
+            >>> g.run({}, g.depth_to_space2d(x, width_axis=1, height_axis=0, depth_axis=2, block_size=2)).tolist()
+            [[[1], [2]], [[3], [4]]]
         """
         axes = {"width_axis": width_axis, "height_axis": height_axis, "depth_axis": depth_axis}
         return self._blocks("depth_to_space2d", x, axes, use_pixel_shuffle_order, name, block_size=block_size)
@@ -78,19 +118,38 @@ class ShapeBlocks(Family):
         use_pixel_shuffle_order: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Blocks of any number of axes laid along another one.
+        """Move blocks of any number of axes to another axis.
 
-        For two axes and blocks of (p, q): result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]; with
-        use_pixel_shuffle_order the batch is (b * p + i) * q + j.
-        Args: x, any dtype; spatial_axes, ints or an int tensor of rank 1, each divisible by its block; batch_axis, an
-        int or an int tensor; block_dimensions, one for each spatial axis, ints or an int tensor. Result: x's dtype.
-        Errors: ShapeError, DTypeError. Gradient: batch_to_space of incoming.
-        Source: MPSGraph spaceToBatchTensor:spatialAxes:batchAxis:blockDimensions:usePixelShuffleOrder:name: and with
-        spatialAxesTensor:batchAxisTensor:blockDimensionsTensor:.
+        For two axes and blocks of (p, q), result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]. With
+        use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.space_to_batch(g.constant([[1, 2, 3, 4]]), [1], 0, [2])).tolist()
-        [[1, 3], [2, 4]]
+        Args:
+            x: Tensor of any dtype.
+            spatial_axes: Axes to divide into blocks, as ints or as an integer tensor of rank 1.
+            batch_axis: Axis to move the blocks to: an int, where negative values count from the end, or an integer
+                tensor.
+            block_dimensions: Size of the block along each spatial axis, which must divide the axis, as ints or as an
+                integer tensor.
+            use_pixel_shuffle_order: Whether the position in the block varies faster than the batch index of x. Defaults
+                to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated, or an axis is not divisible by its block.
+            DTypeError: If an axis or block tensor is not integer.
+
+        Gradient: batch_to_space of the incoming gradient.
+
+        Source: MPSGraph spaceToBatchTensor:spatialAxes:batchAxis:blockDimensions:usePixelShuffleOrder:name: and its
+        variant with spatialAxesTensor:batchAxisTensor:blockDimensionsTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.space_to_batch(g.constant([[1, 2, 3, 4]]), [1], 0, [2])).tolist()
+            [[1, 3], [2, 4]]
         """
         values = {"spatial_axes": spatial_axes, "batch_axis": batch_axis, "block_dimensions": block_dimensions}
         return self._blocks("space_to_batch", x, values, use_pixel_shuffle_order, name)
@@ -104,33 +163,66 @@ class ShapeBlocks(Family):
         use_pixel_shuffle_order: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """One axis laid out as blocks of others: the inverse of space_to_batch.
+        """Move one axis to blocks of other axes, the inverse of space_to_batch.
 
-        For two axes and blocks of (p, q): result[b, y * p + i, x * q + j] = x[(i * q + j) * n + b, y, x]; with
-        use_pixel_shuffle_order the batch is (b * p + i) * q + j.
-        Args: x, any dtype, its batch divisible by the elements of a block; the rest as space_to_batch. Result: x's
-        dtype.
-        Errors: ShapeError, DTypeError. Gradient: space_to_batch of incoming.
-        Source: MPSGraph batchToSpaceTensor:spatialAxes:batchAxis:blockDimensions:usePixelShuffleOrder:name: and with
-        spatialAxesTensor:batchAxisTensor:blockDimensionsTensor:.
+        For two axes and blocks of (p, q), result[b, y * p + i, x * q + j] = x[(i * q + j) * n + b, y, x]. With
+        use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.batch_to_space(g.constant([[1, 3], [2, 4]]), [1], 0, [2])).tolist()
-        [[1, 2, 3, 4]]
+        Args:
+            x: Tensor of any dtype, whose batch axis is divisible by the number of elements of a block.
+            spatial_axes: Axes to enlarge by blocks, as ints or as an integer tensor of rank 1.
+            batch_axis: Axis to take the blocks from: an int, where negative values count from the end, or an integer
+                tensor.
+            block_dimensions: Size of the block along each spatial axis, as ints or as an integer tensor.
+            use_pixel_shuffle_order: Whether the position in the block varies faster than the batch index of the result.
+                Defaults to False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated, or the batch axis is not divisible by the size of a
+                block.
+            DTypeError: If an axis or block tensor is not integer.
+
+        Gradient: space_to_batch of the incoming gradient.
+
+        Source: MPSGraph batchToSpaceTensor:spatialAxes:batchAxis:blockDimensions:usePixelShuffleOrder:name: and its
+        variant with spatialAxesTensor:batchAxisTensor:blockDimensionsTensor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.batch_to_space(g.constant([[1, 3], [2, 4]]), [1], 0, [2])).tolist()
+            [[1, 2, 3, 4]]
         """
         values = {"spatial_axes": spatial_axes, "batch_axis": batch_axis, "block_dimensions": block_dimensions}
         return self._blocks("batch_to_space", x, values, use_pixel_shuffle_order, name)
 
     def reverse(self, x: Tensor, axes: AttributeLike | None = None, name: str | None = None) -> Tensor:
-        """The elements in opposite order along some axes.
+        """Reverse the order of elements along axes.
 
-        Args: x, any dtype; axes, an int, ints or an int tensor of rank 1, negative counts from the end; None: all.
-        Result: x's type. Errors: ShapeError, DTypeError. Gradient: incoming, reversed.
+        Args:
+            x: Tensor of any dtype.
+            axes: Axes to reverse: an int, a sequence of ints, an integer tensor of rank 1, or None (the default) for
+                all; negative values count from the end.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape and dtype of x.
+
+        Raises:
+            ShapeError: If an axis is out of range or repeated.
+            DTypeError: If an axes tensor is not integer.
+
+        Gradient: the incoming gradient, reversed.
+
         Source: MPSGraph reverseTensor:axesTensor:name:, reverseTensor:axes:name: and reverseTensor:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.reverse(g.constant([[1, 2], [3, 4]]), 1)).tolist()
-        [[2, 1], [4, 3]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.reverse(g.constant([[1, 2], [3, 4]]), 1)).tolist()
+            [[2, 1], [4, 3]]
         """
         if axes is None:
             return self._tensor("reverse", [x], name, all_axes=True)
@@ -138,32 +230,61 @@ class ShapeBlocks(Family):
         return self._tensor("reverse", [x, *operands], name, **attributes)
 
     def coordinate_along_axis(self, axis: int | Tensor, shape: ShapeLike, name: str | None = None) -> Tensor:
-        """Each element's own index along an axis.
+        """Return the index of each element along an axis.
 
         result[i_0, i_1, ...] = i_axis.
-        Args: axis, an int, negative counts from the end, or one in an int tensor; shape, ints or an int tensor of rank
-        1.
-        Result: int32. Errors: ShapeError, DTypeError. Gradient: none, it depends on nothing that has one.
+
+        Args:
+            axis: Axis of the index: an int, where negative values count from the end, or an integer tensor of one
+                element.
+            shape: Shape of the result, as ints or as an integer tensor of rank 1.
+            name: Name of the operation.
+
+        Returns:
+            An int32 tensor of the given shape.
+
+        Raises:
+            ShapeError: If axis is out of range, or shape has negative sizes.
+            DTypeError: If an axis or shape tensor is not integer.
+
+        Gradient: none, because the result does not depend on a differentiable operand.
+
         Source: MPSGraph coordinateAlongAxis:withShape:name:, …withShapeTensor:name:, coordinateAlongAxisTensor:….
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.coordinate_along_axis(0, (3, 2))).tolist()
-        [[0, 0], [1, 1], [2, 2]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.coordinate_along_axis(0, (3, 2))).tolist()
+            [[0, 0], [1, 1], [2, 2]]
         """
         kind = "coordinate_along_axis"
         operands, attributes = self._tensor_attributes(kind, axis=axis)
         return self._tensor(kind, [self._shape_operand(shape, kind), *operands], name, **attributes)
 
     def reinterpret_cast(self, x: Tensor, dtype: DTypeLike, name: str | None = None) -> Tensor:
-        """The same bytes seen as elements of another type; the last axis grows or shrinks with their size.
+        """Reinterpret the bytes of a tensor as another dtype.
 
-        Args: x, any dtype; dtype, the result's. Errors: ShapeError where the bytes make no whole number of elements.
-        Gradient: none (UnsupportedError), except incoming for the same dtype.
+        The size of the last axis changes with the size of the elements.
+
+        Args:
+            x: Tensor of any dtype.
+            dtype: dtype of the result.
+            name: Name of the operation.
+
+        Returns:
+            A tensor of the given dtype that consists of the same bytes.
+
+        Raises:
+            ShapeError: If the last axis does not hold a whole number of elements.
+            DTypeError: If dtype is not supported.
+
+        Gradient: none (UnsupportedError), unless the dtype is that of x.
+
         Source: MPSGraph reinterpretCastTensor:toType:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.reinterpret_cast(g.constant([1.0]), mg.int32)).tolist()
-        [1065353216]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.reinterpret_cast(g.constant([1.0]), mg.int32)).tolist()
+            [1065353216]
         """
         return self._tensor("reinterpret_cast", [x], name, dtype=as_dtype(dtype))
 

@@ -1,7 +1,7 @@
-"""Parts of tensors and tensors of parts: slice, its gradient and update, concat, split, stack.
+"""Slicing and joining: slice, its gradient and update, concat, split, and stack.
 
-Where a range or a list of sizes is an integer tensor, its value may be known only when the graph runs. The gradients
-are what `Graph.gradients` creates; they are public because MPSGraph has them.
+Ranges and lists of sizes may be integer tensors whose value is known only when the graph runs. `Graph.gradients`
+creates the gradient operations; they are public because MPSGraph exposes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .shape import known_shape
 
 
 class ShapeSlicing(Family):
-    """slice to stack."""
+    """Graph methods for slicing, concatenating, splitting, and stacking."""
 
     def slice(
         self,
@@ -32,26 +32,47 @@ class ShapeSlicing(Family):
         *,
         sizes: AttributeLike | None = None,
     ) -> Tensor:
-        """Elements from start to end (exclusive) by stride, along every axis; `x[1:3, ::-1]` is the short form.
+        """Select a range of elements along every axis; `x[1:3, ::-1]` is the short form.
+
+        starts, ends, strides, and sizes may each be a sequence of ints or an integer tensor of rank 1. With static
+        sizes, starts are ordinary data: nothing is compiled for their values, and they may be computed in loops. With
+        ends from tensors, the operations that follow are compiled for each new size of the result.
 
         Args:
-            x: any dtype. starts, ends: an int per axis, negative counts from the end. strides: 1 when None, not 0. Each
-                may be an int tensor of rank 1.
-            start_mask, end_mask: bit i set: the start (the end) of axis i is ignored and the whole range meant.
-            squeeze_mask: bit i set: axis i, of one element, disappears.
-            sizes: instead of ends, how many elements from the start on, with strides of 1. All of them must lie inside.
-        Result: x's dtype; a range without elements has size 0. Errors: ShapeError, GraphError; OutOfRangeError, also of
-        the run, when elements from a start on do not lie inside. Gradient: incoming in its place, zeros elsewhere.
-        With sizes that are known, starts are data: nothing is compiled for their values, and they may be computed in
-        loops. With ends from tensors, each new size of the result compiles what follows.
-        Source: MPSGraph sliceTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:, the same with startTensor:
-        endTensor:strideTensor:, and sliceTensor:startTensor:sizeTensor:squeezeMask:name:.
+            x: Tensor of any dtype.
+            starts: First index along each axis, inclusive; negative values count from the end.
+            ends: Last index along each axis, exclusive; negative values count from the end. Required unless sizes is
+                given.
+            strides: Step along each axis, not 0. None, the default, means 1.
+            start_mask: Bit mask of axes whose start is ignored, so that the range begins at the first element. Defaults
+                to 0.
+            end_mask: Bit mask of axes whose end is ignored, so that the range extends to the last element. Defaults to
+                0.
+            squeeze_mask: Bit mask of axes to remove from the result; only one element of each is selected. Defaults to
+                0.
+            name: Name of the operation.
+            sizes: Number of elements along each axis, instead of ends, with strides of 1. Every element must be inside
+                the tensor. Defaults to None.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice(g.constant([1, 2, 3, 4]), [1], [4], [2])).tolist()
-        [2, 4]
-        >>> g.run({}, g.slice(g.constant([1, 2, 3, 4]), g.constant([-3]), sizes=[2])).tolist()
-        [2, 3]
+        Returns:
+            A tensor with the dtype of x; an axis whose range is empty has size 0.
+
+        Raises:
+            ShapeError: If the arguments do not have one entry for each axis, a stride is 0, or sizes is combined with
+                ends, strides, or masks.
+            OutOfRangeError: If sizes is given and the elements are not all inside x; also raised by the run.
+
+        Gradient: the incoming gradient at the positions of the slice, zeros elsewhere.
+
+        Source: MPSGraph sliceTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:, its variant with
+        startTensor:endTensor:strideTensor:, and sliceTensor:startTensor:sizeTensor:squeezeMask:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.slice(g.constant([1, 2, 3, 4]), [1], [4], [2])).tolist()
+            [2, 4]
+            >>> g.run({}, g.slice(g.constant([1, 2, 3, 4]), g.constant([-3]), sizes=[2])).tolist()
+            [2, 3]
         """
         if sizes is not None:
             self._only_sizes("slice", ends, strides, start_mask, end_mask)
@@ -64,23 +85,42 @@ class ShapeSlicing(Family):
         return self._tensor("slice", [x, *operands], name, **attributes)
 
     def slice_axis(self, x: Tensor, axis: int, start: int, length: int, name: str | None = None) -> Tensor:
-        """`length` elements along one axis, beginning at `start`.
+        """Select `length` elements along one axis, beginning at `start`.
 
-        Args: x, any dtype, a known rank; axis, start, negative counts from the end; length in elements, at least 0.
-        Errors: ShapeError when it reaches beyond the axis. Gradient: slice_gradient.
+        Args:
+            x: Tensor of any dtype, whose rank must be known.
+            axis: Axis to slice; negative values count from the end.
+            start: Index of the first element; negative values count from the end.
+            length: Number of elements, at least 0.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of x and `length` elements along `axis`.
+
+        Raises:
+            ShapeError: If axis is out of range, or the range extends beyond it.
+
+        Gradient: slice_gradient.
+
         Source: MPSGraph sliceTensor:dimension:start:length:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice_axis(g.constant([[1, 2, 3]]), 1, 1, 2)).tolist()
-        [[2, 3]]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.slice_axis(g.constant([[1, 2, 3]]), 1, 1, 2)).tolist()
+            [[2, 3]]
         """
         shape = known_shape(x, "slice_axis")
         rank, size = len(shape), shape[axis] if -len(shape) <= axis < len(shape) else None
         if size is None:
-            raise ShapeError(f"[slice_axis] axis {axis} must lie in -{rank}..{rank - 1}: x is {x.shape}")
+            raise ShapeError(
+                f"[slice_axis] axis must be between {-rank} and {rank - 1} for a tensor of shape {x.shape}, got {axis}"
+            )
         first = start + size if start < 0 <= size else start
         if length < 0 or (size >= 0 and not 0 <= first <= size - length):
-            raise ShapeError(f"[slice_axis] {length} elements from {start} do not lie in axis {axis}: x is {x.shape}")
+            raise ShapeError(
+                f"[slice_axis] start and length must select elements inside axis {axis} of shape {x.shape}, got start "
+                f"{start} and length {length}"
+            )
         axis %= rank
         whole = ((1 << rank) - 1) & ~(1 << axis)
         starts, ends = [0] * rank, [0] * rank
@@ -102,16 +142,42 @@ class ShapeSlicing(Family):
         *,
         sizes: AttributeLike | None = None,
     ) -> Tensor:
-        """Gradient of slice: incoming in its place, zeros elsewhere.
+        """Compute the gradient of slice with respect to its source.
 
-        Args: incoming, shaped as the slice; input_shape, the source's shape, ints or an int tensor of rank 1; the rest
-        as given to slice. Result: input_shape, incoming's dtype. Errors: ShapeError. Gradient: slice.
+        result = incoming at the positions of the slice, zeros elsewhere.
+
+        Args:
+            incoming: Gradient with respect to the result of slice, with the shape of that result.
+            input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
+            starts: First index along each axis, inclusive; negative values count from the end.
+            ends: Last index along each axis, exclusive; negative values count from the end. Required unless sizes is
+                given.
+            strides: Step along each axis, not 0. None, the default, means 1.
+            start_mask: Bit mask of axes whose start is ignored, so that the range begins at the first element. Defaults
+                to 0.
+            end_mask: Bit mask of axes whose end is ignored, so that the range extends to the last element. Defaults to
+                0.
+            squeeze_mask: Bit mask of axes to remove from the result; only one element of each is selected. Defaults to
+                0.
+            name: Name of the operation.
+            sizes: Number of elements along each axis, instead of ends, with strides of 1. Every element must be inside
+                the tensor. Defaults to None.
+
+        Returns:
+            A tensor of shape input_shape, with the dtype of incoming.
+
+        Raises:
+            ShapeError: If the shapes are inconsistent with each other, or the arguments are not valid for slice.
+
+        Gradient: slice.
+
         Source: MPSGraph sliceGradientTensor:fwdInShapeTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:
         and its variants with tensors.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice_gradient(g.constant([7, 8]), (4,), [1], [4], [2])).tolist()
-        [0, 7, 0, 8]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.slice_gradient(g.constant([7, 8]), (4,), [1], [4], [2])).tolist()
+            [0, 7, 0, 8]
         """
         kind = "slice_gradient"
         shape = self._shape_operand(input_shape, kind)
@@ -137,18 +203,45 @@ class ShapeSlicing(Family):
         *,
         sizes: AttributeLike | None = None,
     ) -> Tensor:
-        """data with other values where a slice would read.
+        """Replace the elements that a slice would select by other values.
 
-        Args: data, any dtype; update, its dtype, shaped as the slice; the rest as given to slice, so that starts are
-        data where sizes are given. Result: data's type. Assigned to the variable that data was read from, it writes the
-        update alone. Errors: ShapeError, DTypeError; OutOfRangeError as slice. Gradient: to data incoming with zeros in
-        that place, to update the slice of it.
+        If the result is assigned to the variable that data was read from, only the update is written.
+
+        Args:
+            data: Tensor of any dtype.
+            update: New values, with the shape of the slice and the dtype of data.
+            starts: First index along each axis, inclusive; negative values count from the end.
+            ends: Last index along each axis, exclusive; negative values count from the end. Required unless sizes is
+                given.
+            strides: Step along each axis, not 0. None, the default, means 1.
+            start_mask: Bit mask of axes whose start is ignored, so that the range begins at the first element. Defaults
+                to 0.
+            end_mask: Bit mask of axes whose end is ignored, so that the range extends to the last element. Defaults to
+                0.
+            squeeze_mask: Bit mask of axes to remove from the result; only one element of each is selected. Defaults to
+                0.
+            name: Name of the operation.
+            sizes: Number of elements along each axis, instead of ends, with strides of 1. Every element must be inside
+                the tensor. Defaults to None.
+
+        Returns:
+            A tensor with the shape and dtype of data.
+
+        Raises:
+            ShapeError: If update does not have the shape of the slice, or the arguments are not valid for slice.
+            DTypeError: If the dtypes differ.
+            OutOfRangeError: If sizes is given and the elements are not all inside data; also raised by the run.
+
+        Gradient: to data, the incoming gradient with zeros at the positions of the slice; to update, the slice of the
+        incoming gradient.
+
         Source: MPSGraph sliceUpdateDataTensor:updateTensor:starts:ends:strides:startMask:endMask:squeezeMask:name: and
         its variants with tensors and without masks.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice_update_data(g.constant([1, 2, 3, 4]), g.constant([7, 8]), [1], [4], [2])).tolist()
-        [1, 7, 3, 8]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.slice_update_data(g.constant([1, 2, 3, 4]), g.constant([7, 8]), [1], [4], [2])).tolist()
+            [1, 7, 3, 8]
         """
         kind = "slice_update_data"
         if sizes is not None:
@@ -158,30 +251,58 @@ class ShapeSlicing(Family):
         return self._tensor(kind, [data, update, *operands], name, **attributes)
 
     def concat(self, tensors: Sequence[Tensor], axis: int, interleave: bool = False, name: str | None = None) -> Tensor:
-        """Tensors one after another along an axis.
+        """Concatenate tensors along an axis.
 
-        Args: tensors, one dtype, shapes that differ at most at `axis`; axis, negative counts from the end; interleave,
-        element by element in turn (then the shapes are equal). Errors: ShapeError, DTypeError.
-        Gradient: the part of incoming that came from each.
+        Args:
+            tensors: Tensors of one dtype, whose shapes differ at most along `axis`.
+            axis: Axis to concatenate along; negative values count from the end.
+            interleave: Whether to take elements from the tensors in turn, which requires equal shapes. Defaults to
+                False.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the dtype of the operands.
+
+        Raises:
+            ShapeError: If the shapes differ along another axis, or axis is out of range.
+            DTypeError: If the dtypes differ.
+
+        Gradient: to each tensor, its part of the incoming gradient.
+
         Source: MPSGraph concatTensors:dimension:interleave:name:.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.concat([g.constant([1, 2]), g.constant([3])], 0)).tolist()
-        [1, 2, 3]
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.concat([g.constant([1, 2]), g.constant([3])], 0)).tolist()
+            [1, 2, 3]
         """
         return self._tensor("concat", list(tensors), name, axis=axis, interleave=interleave)
 
     def split(self, x: Tensor, sizes_or_count: AttributeLike, axis: int = 0, name: str | None = None) -> list[Tensor]:
-        """A tensor cut into pieces along an axis.
+        """Split a tensor into parts along an axis.
 
-        Args: x, any dtype; sizes_or_count, the pieces' sizes, ints or an int tensor of rank 1 and a known length, or
-        into how many equal pieces; axis, negative counts from the end. Result: a list of tensors. Errors: ShapeError
-        when the sizes do not add up. Gradient: the incoming gradients, concatenated.
+        Args:
+            x: Tensor of any dtype.
+            sizes_or_count: Sizes of the parts, as ints or as an integer tensor of rank 1 with a static length, or the
+                number of parts of equal size.
+            axis: Axis to split; negative values count from the end. Defaults to 0.
+            name: Name of the operation.
+
+        Returns:
+            A list of tensors with the dtype of x.
+
+        Raises:
+            ShapeError: If the sizes do not add up to the size of the axis, or it is not divisible by the number of
+                parts.
+
+        Gradient: the incoming gradients, concatenated.
+
         Source: MPSGraph splitTensor:splitSizes:axis:name:, …splitSizesTensor:axis:name: and …numSplits:axis:name:.
 
-        >>> g = mg.Graph()
-        >>> [t.shape for t in g.split(g.constant([1, 2, 3]), [1, 2])]
-        [(1,), (2,)]
+        Example:
+            >>> g = mg.Graph()
+            >>> [t.shape for t in g.split(g.constant([1, 2, 3]), [1, 2])]
+            [(1,), (2,)]
         """
         if isinstance(sizes_or_count, (int, np.integer)):
             sizes_or_count = _equal_sizes(x, int(sizes_or_count), axis)
@@ -189,14 +310,28 @@ class ShapeSlicing(Family):
         return self._tensors("split", [x, *operands], name, axis=axis, **attributes)
 
     def stack(self, tensors: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
-        """Tensors of one shape, side by side along a new axis.
+        """Join tensors of the same shape along a new axis.
 
-        Args: tensors, one dtype and shape; axis, where the new one goes in the result. Errors: ShapeError, DTypeError.
-        Gradient: the slice of incoming that came from each. Source: MPSGraph stackTensors:axis:name:.
+        Args:
+            tensors: Tensors of one dtype and shape.
+            axis: Position of the new axis in the result; negative values count from the end. Defaults to 0.
+            name: Name of the operation.
 
-        >>> g = mg.Graph()
-        >>> g.run({}, g.stack([g.constant([1, 2]), g.constant([3, 4])], axis=1)).tolist()
-        [[1, 3], [2, 4]]
+        Returns:
+            A tensor with the dtype of the operands and one more axis.
+
+        Raises:
+            ShapeError: If the shapes differ, or axis is out of range.
+            DTypeError: If the dtypes differ.
+
+        Gradient: to each tensor, its slice of the incoming gradient.
+
+        Source: MPSGraph stackTensors:axis:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run({}, g.stack([g.constant([1, 2]), g.constant([3, 4])], axis=1)).tolist()
+            [[1, 3], [2, 4]]
         """
         return self._tensor("stack", list(tensors), name, axis=axis)
 
@@ -210,12 +345,14 @@ class ShapeSlicing(Family):
         end_mask: int,
         squeeze_mask: int,
     ) -> tuple[list[Tensor], dict[str, Any]]:
-        """Operands and attributes of a slice with ends."""
+        """Return the operands and attributes of a slice that is given by starts and ends."""
         if ends is None:
-            raise ShapeError(f"[{kind}] takes either ends or sizes")
+            raise ShapeError(f"[{kind}] ends or sizes is required, got neither")
         counts = {n for n in (_length(r) for r in (starts, ends, strides) if r is not None) if n is not None}
         if len(counts) > 1:
-            raise ShapeError(f"[{kind}] starts, ends and strides must have one element for each axis, came {counts}")
+            raise ShapeError(
+                f"[{kind}] starts, ends and strides must have one element for each axis, got lengths {sorted(counts)}"
+            )
         if strides is None:
             strides = [1] * counts.pop() if counts else self._ones_like(starts)
         operands, attributes = self._tensor_attributes(kind, starts=starts, ends=ends, strides=strides)
@@ -223,7 +360,7 @@ class ShapeSlicing(Family):
         return operands, attributes | masks
 
     def _ones_like(self, x: AttributeLike) -> Tensor:
-        assert isinstance(x, Tensor), "the length of anything else is known"
+        assert isinstance(x, Tensor), "only tensors have an unknown length"
         return self._tensor("cast", [self._tensor("equal", [x, x])], dtype=as_dtype("int64"))
 
     def _zero_like(self, x: Tensor) -> Tensor:
@@ -234,13 +371,15 @@ class ShapeSlicing(Family):
         kind: str, ends: AttributeLike | None, strides: AttributeLike | None, start_mask: int, end_mask: int
     ) -> None:
         if ends is not None or strides is not None or start_mask or end_mask:
-            raise ShapeError(f"[{kind}] with sizes takes neither ends, strides nor masks of starts and ends")
+            raise ShapeError(
+                f"[{kind}] sizes excludes ends, strides, start_mask and end_mask: pass either sizes or the others"
+            )
 
     def _starts(self, kind: str, starts: AttributeLike) -> Tensor:
         return starts if isinstance(starts, Tensor) else self._integers(ints(starts, f"[{kind}] starts"))
 
     def _sizes(self, kind: str, sizes: AttributeLike) -> tuple[list[Tensor], dict[str, Any]]:
-        """Sizes as operands or, where their values are known now, as an attribute."""
+        """Return sizes as operands, or as an attribute if their values are known."""
         if not isinstance(sizes, Tensor):
             return [], {"sizes": ints(sizes, f"[{kind}] sizes")}
         known = known_values(sizes)
@@ -256,7 +395,7 @@ class ShapeSlicing(Family):
         squeeze_mask: int,
         name: str | None,
     ) -> Tensor:
-        """data with `update` from the starts on; its own shape says how much that is, and must be the sizes."""
+        """Return data with `update` written at the starts. The shape of `update` must equal the sizes."""
         if squeeze_mask:
             update = self._tensor("expand_dims", [update], axes=_bits(squeeze_mask))
         lengths, known = self._sizes(kind, sizes)
@@ -265,12 +404,12 @@ class ShapeSlicing(Family):
 
 
 def _bits(mask: int) -> list[int]:
-    """The axes whose bits are set."""
+    """Return the axes whose bits are set."""
     return [axis for axis in range(mask.bit_length()) if mask >> axis & 1]
 
 
 def _length(values: AttributeLike) -> int | None:
-    """How many elements a list has, None when that is not known."""
+    """Return the number of elements, or None if it is not known."""
     if not isinstance(values, Tensor):
         return int(np.size(values))
     return values.shape[0] if values.shape is not None and len(values.shape) == 1 and values.shape[0] >= 0 else None
@@ -279,7 +418,11 @@ def _length(values: AttributeLike) -> int | None:
 def _equal_sizes(x: Tensor, count: int, axis: int) -> list[int]:
     shape = known_shape(x, "split")
     if not -len(shape) <= axis < len(shape):
-        raise ShapeError(f"[split] axis {axis} must lie in -{len(shape)}..{len(shape) - 1}: x is {shape}")
+        raise ShapeError(
+            f"[split] axis must be between {-len(shape)} and {len(shape) - 1} for a tensor of shape {shape}, got {axis}"
+        )
     if count < 1 or shape[axis] < 0 or shape[axis] % count:
-        raise ShapeError(f"[split] axis {axis} of {shape} cannot be cut into {count} equal pieces: give their sizes")
+        raise ShapeError(
+            f"[split] axis {axis} of shape {shape} is not divisible into {count} equal parts: pass the part sizes"
+        )
     return [shape[axis] // count] * count

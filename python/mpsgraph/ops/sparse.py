@@ -1,7 +1,7 @@
-"""Sparse matrices: values at given places, zero elsewhere.
+"""Sparse matrices: values at given positions and zeros elsewhere.
 
-The tensor's type is that of a dense matrix, so every operation takes it; matrix products with it, and their gradients,
-are computed without the zeros.
+A sparse tensor has the type of a dense matrix, so every operation accepts it. Matrix products with it, and their
+gradients, are computed without the zeros.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SparseStorage: TypeAlias = Literal["COO", "CSC", "CSR"]
 
 
 class Sparse(Family):
-    """sparse_tensor."""
+    """Graph methods for sparse tensors."""
 
     def sparse_tensor(
         self,
@@ -27,31 +27,44 @@ class Sparse(Family):
         storage: SparseStorage = "COO",
         name: str | None = None,
     ) -> Tensor:
-        """A matrix of which only some elements are stored.
+        """Create a matrix of which only some elements are stored.
 
-        result[row of e, column of e] = values[e], 0 elsewhere; values at the same place add up.
+        result[row of e, column of e] = values[e], and 0 elsewhere. Values at the same position are summed. A product
+        with a dense matrix of float32, float64, or a complex dtype uses the sparse form, on either side and transposed
+        as well; all other operations convert it to a dense matrix.
 
         Args:
-            values: rank 1, n numbers.
-            index0: COO and CSR: the column of each value; CSC: its row. n integers.
-            index1: COO: the row of each value, n integers; CSR: where in values each row starts, and n, rows + 1
-                integers; CSC: likewise for columns. A place outside of the matrix counts for nothing.
+            values: Tensor of n numbers.
+            index0: n integers: for COO and CSR the column of each value, for CSC its row.
+            index1: For COO, the row of each value, n integers. For CSR, the index in values at which each row starts,
+                followed by n, rows + 1 integers; for CSC, the same for columns. Positions outside the matrix are
+                ignored.
             shape: (rows, columns).
-            storage: "COO", "CSC" or "CSR".
-        Result: shape, values' dtype. Multiplied by a dense matrix of float32, float64 or a complex type (also
-        transposed, and on either side) it is not made dense; for all other operations it is.
-        Errors: ShapeError, DTypeError for bool, GraphError for another storage.
-        Gradient: incoming at the places of the values; of real products, not transposed, only these are computed.
-        Source: MPSGraph sparseTensorWithType:tensors:shape:dataType:name:,
+            storage: "COO" (the default), "CSC", or "CSR".
+            name: Name of the operation.
+
+        Returns:
+            A tensor of the given shape, with the dtype of values.
+
+        Raises:
+            ShapeError: If shape is not static or the numbers of indices and values do not match.
+            DTypeError: If values are bool, or indices are not integers.
+            GraphError: If storage has an unknown value.
+
+        Gradient: to values, the incoming gradient at their positions. For real products that are not transposed, only
+        these elements are computed.
+
+        Source: MPSGraph sparseTensorWithType:tensors:shape:dataType:name: and
         sparseTensorWithDescriptor:tensors:shape:name:.
 
-        >>> g = mg.Graph()
-        >>> columns, rows = g.constant([2, 0]), g.constant([0, 1])
-        >>> s = g.sparse_tensor(g.constant([5.0, 7.0]), columns, rows, (2, 3))
-        >>> g.run({}, s).tolist()
-        [[0.0, 0.0, 5.0], [7.0, 0.0, 0.0]]
-        >>> g.run({}, s @ g.constant([[1.0], [2.0], [3.0]])).tolist()
-        [[15.0], [7.0]]
+        Example:
+            >>> g = mg.Graph()
+            >>> columns, rows = g.constant([2, 0]), g.constant([0, 1])
+            >>> s = g.sparse_tensor(g.constant([5.0, 7.0]), columns, rows, (2, 3))
+            >>> g.run({}, s).tolist()
+            [[0.0, 0.0, 5.0], [7.0, 0.0, 0.0]]
+            >>> g.run({}, s @ g.constant([[1.0], [2.0], [3.0]])).tolist()
+            [[15.0], [7.0]]
         """
         sizes = ints(shape, "[sparse_tensor] shape", 2)
         return self._tensor("sparse_tensor", [values, index0, index1], name, shape=sizes, storage=storage)

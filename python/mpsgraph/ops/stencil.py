@@ -1,4 +1,4 @@
-"""Stencils: weighted reductions over windows of the last four axes, as for finite differences and morphology."""
+"""Stencils: weighted reductions over windows of the last four axes, for finite differences and morphology."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._padding import Padding, padding_attributes
 
 
 class Stencil(Family):
-    """stencil."""
+    """Graph methods for stencils."""
 
     def stencil(
         self,
@@ -26,34 +26,46 @@ class Stencil(Family):
         padding_constant: float = 0.0,
         name: str | None = None,
     ) -> Tensor:
-        """Weighted reduction of a window around each place, over the last four axes.
+        """Compute a weighted reduction of the window around each element, over the last four axes.
 
         result[..., i] = reduction over j of source[..., i * stride + j * dilation - before] * weights[j], where i and j
         have four coordinates.
 
         Args:
-            source: of rank 4 or more; a floating-point dtype.
-            weights: of rank 4, which is the window; source's dtype.
-            reduction_mode: "sum", "product", "minimum", "maximum", or "arg_minimum" and "arg_maximum", which give the
-                tap of the first smallest or largest element, counted row by row over the window, as int32.
-            strides, dilations: one int, or four, for the last four axes.
-            padding: four pairs (before, after), or "TF_VALID", "TF_SAME", "ONNX_SAME_LOWER".
-            offsets: where on each axis the first window starts, 0 being the first element; the padding, which must be
-                pairs, then says only how many windows there are. None: it starts at -before.
-            boundary_mode: what is outside: "zero", "constant" (padding_constant), "clamp_to_edge", "reflect",
-                "symmetric", "periodic" or "anti_periodic", as for pad.
-            padding_constant: with boundary_mode="constant". name: the operation's name.
-        Result: source's shape with other sizes at the last four axes; source's dtype, or int32.
-        Errors: ShapeError, DTypeError, GraphError for modes and styles that are none.
-        Gradient: to source and weights; of a minimum or maximum to the tap that is chosen, the first of several. The
-        shape of the weights must be known there, and for a product.
+            source: Floating-point tensor of rank 4 or higher.
+            weights: Tensor of rank 4 with the shape of the window and the dtype of source.
+            reduction_mode: "sum" (the default), "product", "minimum", "maximum", or "arg_minimum" and "arg_maximum",
+                which return the index in the window, in row-major order, of the first smallest or largest element.
+            strides: Step between windows: an int, or four, for the last four axes. Defaults to 1.
+            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            padding: Four pairs (before, after), or "TF_VALID", "TF_SAME", or "ONNX_SAME_LOWER". Defaults to no padding.
+            offsets: Position on each axis at which the first window starts, where 0 is the first element. The padding,
+                which must be pairs, then only determines the number of windows. None, the default, starts at -before.
+            boundary_mode: Values outside the source: "zero" (the default), "constant" (padding_constant),
+                "clamp_to_edge", "reflect", "symmetric", "periodic", or "anti_periodic", as for pad.
+            padding_constant: Value outside the source with boundary_mode="constant". Defaults to 0.
+            name: Name of the operation.
+
+        Returns:
+            A tensor with the shape of source except for the sizes of the last four axes, and the dtype of source, or
+            int32 for indices.
+
+        Raises:
+            ShapeError: If the shapes, the padding, or the offsets do not match.
+            DTypeError: If the dtypes differ or are not floating-point.
+            GraphError: If a mode or padding style has an unknown value.
+
+        Gradient: to source and weights; for a minimum or maximum, to the selected element, or the first of several. It
+        requires static weights for these two modes and for a product.
+
         Source: MPSGraph stencilWithSourceTensor:weightsTensor:descriptor:name:.
 
-        >>> g = mg.Graph()
-        >>> x = g.reshape(g.constant([1.0, 4.0, 9.0, 16.0]), (1, 1, 1, 4))
-        >>> second_difference = g.reshape(g.constant([1.0, -2.0, 1.0]), (1, 1, 1, 3))
-        >>> g.run({}, g.stencil(x, second_difference)).numpy().ravel().tolist()
-        [2.0, 2.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.reshape(g.constant([1.0, 4.0, 9.0, 16.0]), (1, 1, 1, 4))
+            >>> second_difference = g.reshape(g.constant([1.0, -2.0, 1.0]), (1, 1, 1, 3))
+            >>> g.run({}, g.stencil(x, second_difference)).numpy().ravel().tolist()
+            [2.0, 2.0]
         """
         attributes = {
             "reduction_mode": reduction_mode,
@@ -66,7 +78,7 @@ class Stencil(Family):
         if offsets is not None:
             if isinstance(padding, str):
                 raise ShapeError(
-                    f"[stencil] with offsets, padding must be four pairs (before, after), got {shown(padding)}"
+                    f"[stencil] padding must be four pairs (before, after) if offsets are given, got {shown(padding)}"
                 )
             attributes["padding_style"] = "EXPLICIT_OFFSET"
             attributes["offsets"] = ints(offsets, "[stencil] offsets", 4)
