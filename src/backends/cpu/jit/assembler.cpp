@@ -1,4 +1,4 @@
-// Encodings. The bits R, X, B, V' extend register numbers and stand inverted in the prefixes.
+// Instruction encoding. The bits R, X, B, and V' extend register numbers and are stored inverted in the prefixes.
 #include "backends/cpu/jit/assembler.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ void Assembler::word(uint64_t value, int bytes) {
   for (int shift = 0; shift < 8 * bytes; shift += 8) byte(value >> shift & 0xff);
 }
 
-// ModRM, SIB and displacement; always 32 bits of it, so that EVEX's scaled 8-bit form needs no care.
+// Emit ModRM, SIB, and displacement. The displacement always has 32 bits, which avoids EVEX's scaled 8-bit form.
 void Assembler::address(int reg, const Operand& operand, bool immediate_follows) {
   const int middle = (reg & 7) << 3;
   switch (operand.kind) {
@@ -37,7 +37,8 @@ void Assembler::vector(Opcode opcode, int reg, int source, Operand operand, Extr
   const int base = operand.kind == Operand::constant ? 0 : operand.reg;
   const int index = memory && operand.index >= 0 ? operand.index : 0;
   const int from = source < 0 ? 0 : source;
-  const bool spreads = opcode.map == 2 && (opcode.code & ~1) == 0x18;  // vbroadcastss and -sd do so by themselves
+  // vbroadcastss and vbroadcastsd broadcast by themselves
+  const bool spreads = opcode.map == 2 && (opcode.code & ~1) == 0x18;
   if (set_ == VectorSet::avx512) {
     const int x = memory ? index >> 3 & 1 : base >> 4 & 1;
     const int b = base >> 3 & 1;

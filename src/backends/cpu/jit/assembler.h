@@ -1,8 +1,9 @@
-// An assembler for the few x86-64 instructions that fused element-wise kernels need: vector arithmetic in AVX-512 (EVEX) or AVX2
-// (VEX) encoding, and what a counted loop over pointers takes. It writes bytes and runs nothing, so it builds anywhere.
+// An assembler for the few x86-64 instructions that fused element-wise kernels need: vector arithmetic in AVX-512
+// (EVEX) or AVX2 (VEX) encoding, and the instructions of a counted loop over pointers. It only writes bytes and
+// executes nothing, so it builds on any platform.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 (prefixes) and the pages of
-// the instructions.
+// the individual instructions.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +16,20 @@ enum class VectorSet { avx2, avx512 };
 
 enum General : int { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15 };
 
-// prefix: 0 none, 1 66, 2 F3, 3 F2; map: 1 0F, 2 0F38, 3 0F3A; w: the prefix's bit W, mostly elements of 64 bits.
+// prefix: 0 none, 1 66, 2 F3, 3 F2; map: 1 0F, 2 0F38, 3 0F3A; w: the W bit of the prefix, usually set for 64-bit
+// elements.
 struct Opcode {
   uint8_t map, prefix, code, w = 0;
 };
 
-// A vector register, memory, or an entry of the pool of constants behind the code.
+// A vector register, a memory operand, or an entry of the constant pool after the code.
 struct Operand {
   enum Kind { vector, memory, constant } kind = vector;
-  int reg = 0;  // vector: its number; memory: the base
+  int reg = 0;  // vector: register number; memory: base register
   int index = -1;
   int scale = 1;
   int32_t displacement = 0;
-  uint64_t bits = 0;  // constant: the same in every lane
+  uint64_t bits = 0;  // constant: repeated in every lane
 
   static Operand in(int reg) { return {vector, reg}; }
   static Operand at(int base, int32_t displacement = 0) { return {memory, base, -1, 1, displacement}; }
@@ -43,12 +45,12 @@ class Assembler {
 
   struct Extra {
     int immediate = -1;
-    int mask = 0;  // k register; only AVX-512
-    bool zero = false;  // lanes that are masked out become 0 instead of staying
-    bool broadcast = false;  // the memory operand is one element for all lanes; only AVX-512
-    bool half = false;  // the instruction's vector length is half of a register, as the narrow side of a conversion
+    int mask = 0;  // k register; AVX-512 only
+    bool zero = false;  // masked-out lanes become 0 instead of keeping their value
+    bool broadcast = false;  // the memory operand is one element for all lanes; AVX-512 only
+    bool half = false;  // half-register vector length, as on the narrow side of a conversion
   };
-  // reg <- source op operand. `source` is -1 where the instruction has none.
+  // reg <- source op operand. `source` is -1 if the instruction has none.
   void vector(Opcode opcode, int reg, int source, Operand operand, Extra extra);
   void vector(Opcode opcode, int reg, int source, Operand operand) { vector(opcode, reg, source, operand, Extra{}); }
 
@@ -62,27 +64,27 @@ class Assembler {
   void test(int reg);
   void compare(int a, int b);
   void prefetch(Operand memory);
-  void mask_from(int k, int general);  // k <- low 16 bits; only AVX-512
+  void mask_from(int k, int general);  // k <- low 16 bits; AVX-512 only
   void zero_upper();
   void ret();
 
   enum Condition : uint8_t { equal = 4, not_equal = 5, below = 2 };
-  using Label = size_t;  // a position, mostly the end of an instruction whose last 32 bits come later
+  using Label = size_t;  // a code position, usually the end of an instruction whose last 32 bits are filled in later
   Label add(int reg, int32_t value);
   void patch(Label end, int32_t value);
   Label here();
   void align(size_t bytes);
   void jump_back(Condition condition, Label to);
-  Label jump_ahead(Condition condition);  // filled in by land
+  Label jump_ahead(Condition condition);  // target set by land()
   void land(Label jump);
 
-  // The code, its constants behind it.
+  // Return the code, followed by its constants.
   std::vector<uint8_t> finish();
 
  private:
   struct Fixup {
     size_t position;  // of the 32-bit displacement
-    size_t end;  // of the instruction, from which the displacement counts
+    size_t end;  // of the instruction, which the displacement is relative to
     uint64_t bits;
   };
   void byte(int value) { bytes_.push_back(static_cast<uint8_t>(value)); }

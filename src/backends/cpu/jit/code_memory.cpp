@@ -1,4 +1,4 @@
-// Generated code gets pages of its own: written, then made executable; never both at once.
+// Allocates separate pages for generated code. They are written first and then made executable, never both at once.
 #include "backends/cpu/jit/code_memory.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Memory that holds generated code: written once, then executable and no longer writable.
+// Memory for generated code: written once, then executable and no longer writable.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace mpsgraph::cpu::jit {
 
 class CodeMemory {
  public:
-  // Null where the system does not let a process make code.
+  // Copy code to executable memory. Return null if the operating system does not allow that.
   static std::shared_ptr<const CodeMemory> make(const std::vector<uint8_t>& code);
   ~CodeMemory();
   CodeMemory(const CodeMemory&) = delete;

@@ -1,4 +1,4 @@
-// Products that are only added or subtracted become fused multiply-adds.
+// Contraction: products that are only added or subtracted become fused multiply-adds.
 #include "backends/cpu/jit/vector_code.h"
 
 namespace mpsgraph::cpu::jit {

@@ -1,8 +1,8 @@
-// From VectorCode to machine code: what does not change out of the loop, registers by a scan that evicts the value
-// whose next use is farthest (Belady), and one pass of emission.
+// Compiles VectorCode to machine code: hoists invariants out of the loop, allocates registers by a scan that evicts the
+// value whose next use is farthest away (Belady), and emits the code in one pass.
 //
-// The generated function, System V convention: rdi streams, rsi whole, rdx tail, rcx accumulators; rax counts elements.
-// The body stands twice: for whole vectors, and once more under a mask for the tail.
+// The generated function uses the System V calling convention: rdi streams, rsi whole, rdx tail, rcx accumulators; rax
+// counts elements. The body is emitted twice, once for whole vectors and once masked for the tail.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,8 +17,8 @@ namespace {
 constexpr int count = rax, streams = rdi, whole = rsi, tail_lanes = rdx, sums = rcx, scratch = r11, frame = r15;
 constexpr int stream_registers[] = {r8, r9, r10, rbx, rbp, r12, r13, r14};
 constexpr int saved_registers[] = {rbx, rbp, r12, r13, r14, r15};
-constexpr int prefetch_distance = 4096;  // bytes: far enough for memory, near enough for the first-level cache
-constexpr int choice = 1, tail_mask = 7;  // mask registers of AVX-512
+constexpr int prefetch_distance = 4096;  // bytes: far enough ahead for memory, near enough for L1
+constexpr int choice = 1, tail_mask = 7;  // AVX-512 mask registers
 constexpr int never = std::numeric_limits<int>::max();
 
 class Generator {
@@ -64,7 +64,7 @@ class Generator {
   static constexpr int tail_vector = 15;  // AVX2
   int registers() const { return wide_ ? 32 : 15; }
 
-  // ---- before any code
+  // ---- analysis
 
   void analyse() {
     const size_t n = nodes_.size();
@@ -73,7 +73,7 @@ class Generator {
     positions_.assign(n, {});
     register_.assign(n, -1);
     slot_.assign(n, -1);
-    std::vector<int> as_mask(n, 0);  // of how many choices a node is the mask
+    std::vector<int> as_mask(n, 0);  // by node: number of choices it is the mask of
     for (size_t i = 0; i < n; i++) {
       const Node& node = nodes_[i];
       const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate || node.kind == Kind::load;
@@ -109,8 +109,9 @@ class Generator {
     owner_.assign(registers(), -1);
     find_near_roots();
   }
-  // Where there are quotients as well: they keep the divider busy, which is slower than memory if roots take it, too. A
-  // divisor is not nearly a root, so that the reciprocal of one stays as near as a quotient is.
+  // Approximate square roots if there are also quotients: both would compete for the divider, which is slower than
+  // memory. The divisor of a quotient is exempt, so that an approximate reciprocal of it stays as accurate as a
+  // quotient.
   void find_near_roots() {
     near_root_.assign(nodes_.size(), false);
     bool quotients = false;
@@ -125,13 +126,13 @@ class Generator {
   }
   bool needed(size_t i) const { return uses_[i] > 0 && nodes_[i].kind != Kind::constant; }
 
-  // ---- around the loop
+  // ---- prologue and epilogue
 
   void begin() {
     for (int reg : saved_registers) as_.push(reg);
     as_.move(frame, rsp);
     as_.bitwise_and(rsp, -64);
-    stack_ = as_.add(rsp, 0);  // for spilled vectors; how many is known at the end
+    stack_ = as_.add(rsp, 0);  // space for spilled vectors; the size is known at the end
     for (size_t i = 0; i < in_registers_.size(); i++) as_.load(stream_registers[i], streams, in_registers_[i] * 8);
     for (int i = 0; i < code_.accumulators; i++) {
       owner_[i] = pinned;
@@ -148,7 +149,7 @@ class Generator {
     as_.ret();
   }
 
-  // What no iteration changes: computed once, kept in registers as far as the loop can spare them, else in memory.
+  // Compute loop invariants once, and keep them in registers as far as the loop can spare them, otherwise in memory.
   void hoist() {
     int spare = registers() - (wide_ ? 20 : 10) - code_.accumulators;
     for (size_t i = 0; i < nodes_.size(); i++) {
@@ -217,7 +218,7 @@ class Generator {
   }
   bool locked(int node) const { return std::find(locked_.begin(), locked_.end(), node) != locked_.end(); }
 
-  // A register with the value of `node`; constants and spilled values are loaded.
+  // Return a register with the value of `node`, loading constants and spilled values.
   int fetch(int node) {
     locked_.push_back(node);
     if (register_[node] >= 0) return register_[node];
@@ -233,7 +234,7 @@ class Generator {
     register_[node] = reg;
     return reg;
   }
-  // The value where the instruction's last operand may be: in a register, spilled, or a constant in memory.
+  // Return the value as the last operand of an instruction: in a register, spilled, or as a constant in memory.
   Operand where(int node) {
     if (nodes_[node].kind == Kind::constant) return Operand::of(nodes_[node].bits);
     locked_.push_back(node);
@@ -243,10 +244,10 @@ class Generator {
   bool dies(int node) const {
     return nodes_[node].kind == Kind::constant || (!stays(node) && next_use(node, now_ + 1) == never);
   }
-  // Pinned values and, while hoisting, whatever the loop will need.
+  // Return whether a node's register is pinned, like those of hoisted invariants.
   bool stays(int node) const { return register_[node] >= 0 && owner_[register_[node]] == pinned; }
 
-  // Operands whose last use this is give their registers back; so the result may take one of them.
+  // Free the registers of operands that have no later use, so the result may take one of them.
   void release(std::initializer_list<int> operands) {
     for (int node : operands)
       if (node >= 0 && register_[node] >= 0 && owner_[register_[node]] == node && dies(node)) {
@@ -267,7 +268,7 @@ class Generator {
     register_[node] = reg;
   }
 
-  // ---- one node
+  // ---- code of a single node
 
   Operand address(int stream, int scale, int32_t displacement = 0) {
     const auto found = std::find(in_registers_.begin(), in_registers_.end(), stream);
@@ -362,8 +363,8 @@ class Generator {
     release({node.a});
   }
 
-  // AVX2 narrows the halves of a register apart and joins them: bits16 by packing, whose upper 16 bits are 0, so that
-  // nothing saturates; bits8 by gathering the lowest byte of each lane.
+  // AVX2 narrows the two halves of a register separately and joins them. bits16 uses a pack instruction, which cannot
+  // saturate because the upper 16 bits are 0; bits8 gathers the lowest byte of each lane.
   void store_narrow(int reg, Format format, Operand to) {
     const int upper = spare();
     if (format == Format::bits16) {
@@ -381,14 +382,14 @@ class Generator {
     owner_[upper] = -1;
   }
 
-  void store_converted(int reg, Opcode opcode, Operand to) {  // of lanes of 64 bits
+  void store_converted(int reg, Opcode opcode, Operand to) {  // from 64-bit lanes
     const int narrow = spare();
     as_.vector(opcode, narrow, -1, Operand::in(reg));
     as_.vector(store_whole, narrow, -1, to, {.mask = tail_ && wide_ ? tail_mask : 0, .half = true});
     owner_[narrow] = -1;
   }
 
-  int spare() {  // a register for a value on the way; its owner is given back by hand
+  int spare() {  // a temporary register; the caller must release its owner
     const int reg = take();
     owner_[reg] = busy;
     return reg;
@@ -413,10 +414,11 @@ class Generator {
     as_.vector(opcode, result(i), -1, from, {.immediate = immediate});
   }
 
-  // s = x r with r = 1 / sqrt(x) to 14 bits, corrected twice: by s (1 - s r) / 2, within 0.8 ulp of any x; then by
-  // r (x - s s) / 2, which makes roots of squares exact and is lost where x is tiny. Zeros and infinity are their own.
+  // Square root s = x r, where r = 1 / sqrt(x) to 14 bits, with two corrections. Adding s (1 - s r) / 2 gives 0.8 ulp
+  // for any x. Adding r (x - s s) / 2 makes roots of squares exact, but has no effect for tiny x. Zeros and infinity
+  // are their own roots.
   void near_root(int i) {
-    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros, of infinity
+    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros and infinity
     constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
     const Opcode times = lane_.multiply;
     const int a = nodes_[i].a, x = fetch(a);
@@ -437,7 +439,7 @@ class Generator {
     own(i, s);
   }
 
-  // r = 1 / x to 14 bits, corrected by r (1 - x r), Newton's step.
+  // r = 1 / x to 14 bits, followed by one Newton step, r (1 - x r).
   void reciprocal(int i) {
     constexpr auto one = std::bit_cast<uint32_t>(1.f);
     const int a = nodes_[i].a, x = fetch(a), r = spare(), u = spare();
@@ -460,9 +462,9 @@ class Generator {
   }
 
   void logarithm(int i) {
-    constexpr uint32_t nan = 3, minus_infinity = 4, infinity = 5;  // what fix_up puts
+    constexpr uint32_t nan = 3, minus_infinity = 4, infinity = 5;  // result codes of fix_up
     constexpr uint32_t by_kind = nan | nan << 1 * 4 | minus_infinity << 2 * 4 | nan << 4 * 4 | infinity << 5 * 4 |
-                                 nan << 6 * 4;  // of NaN, NaN that signals, 0, -inf, inf, negative numbers
+                                 nan << 6 * 4;  // quiet NaN, signaling NaN, 0, -inf, inf, negative numbers
     const int a = nodes_[i].a, b = nodes_[i].b, x = fetch(a);
     const Operand value = where(b);
     const int r = spare();
@@ -472,14 +474,15 @@ class Generator {
     own(i, r);
   }
 
-  void shift(int i, Opcode opcode, int extension) {  // the result stands where others have their first operand
+  void shift(int i, Opcode opcode, int extension) {  // encodes the result in place of the first operand
     const int a = nodes_[i].a, from = fetch(a);
     release({a});
     as_.vector(opcode, extension, result(i), Operand::in(from), {.immediate = nodes_[i].stream});
   }
 
-  // Three forms of one instruction say which operand is overwritten: 132 a = a c + b, 213 a = b a + c, 231 a = b c + a,
-  // where the last named may be in memory. `code` is the opcode of form 132; the others are 16 and 32 higher.
+  // The three forms of a fused multiply-add differ in the operand they overwrite: 132 a = a c + b, 213 a = b a + c, 231
+  // a = b c + a, where the last one named may be in memory. `code` is the opcode of form 132; the others are 16 and 32
+  // higher.
   void fused_multiply(int i, uint8_t code) {
     const Node& node = nodes_[i];
     int a = node.a, b = node.b;
@@ -487,7 +490,7 @@ class Generator {
     if (in_memory(a)) std::swap(a, b);
     const int ra = fetch(a);
     const auto form = [&](int number) { return Opcode{2, 1, static_cast<uint8_t>(code + 16 * number), lane_.w}; };
-    const auto overwrite = [&](int operand, int reg) {  // a register that holds the operand and may be changed
+    const auto overwrite = [&](int operand, int reg) {  // a register that holds the operand and may be overwritten
       if (owner_[reg] == operand && dies(operand)) {
         register_[operand] = -1;
         return reg;
@@ -545,7 +548,7 @@ class Generator {
   Opcode comparison(const Node& node) const {  // into a mask register, or of floats
     return node.kind == Kind::compare ? lane_.compare : lane_.integer_compare;
   }
-  void compare_integers(int i) {  // AVX2 knows equal and greater
+  void compare_integers(int i) {  // AVX2 has equal and greater
     const bool turned = nodes_[i].stream == less;
     const int first = turned ? nodes_[i].b : nodes_[i].a, second = turned ? nodes_[i].a : nodes_[i].b;
     const int left = fetch(first);
@@ -597,14 +600,14 @@ class Generator {
   const LaneOpcodes& lane_;
   Assembler as_;
   std::vector<int> uses_;
-  std::vector<bool> invariant_;  // the same in every iteration
-  std::vector<bool> near_root_;  // roots that are approximated
-  std::vector<bool> fused_;  // comparisons that are made where choices use them: moving a mask takes longer
-  std::vector<std::vector<int>> positions_;  // of each node's uses
-  std::vector<int> in_registers_;  // streams whose pointer stays in a general register
-  std::vector<int> register_, slot_;  // of each node; -1: none
-  std::vector<int> owner_;  // of each vector register: a node, or free (-1), pinned, busy
-  std::vector<int> locked_, borrowed_;  // during one node: what must stay, registers to give back
+  std::vector<bool> invariant_;  // loop invariant
+  std::vector<bool> near_root_;  // approximated square roots
+  std::vector<bool> fused_;  // comparisons emitted at their use by choices, since moving a mask takes longer
+  std::vector<std::vector<int>> positions_;  // uses of each node
+  std::vector<int> in_registers_;  // streams whose pointer stays in a general-purpose register
+  std::vector<int> register_, slot_;  // by node; -1: none
+  std::vector<int> owner_;  // by vector register: node, free (-1), pinned, or busy
+  std::vector<int> locked_, borrowed_;  // during one node: values that must stay, registers to release
   int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0, now_ = 0;
   Assembler::Label stack_ = 0;
   bool tail_ = false;

@@ -1,44 +1,45 @@
-// The vector instructions that the generator emits: AVX2's and AVX-512's opcodes, and those of nodes with two operands.
+// Opcodes of the vector instructions that the code generator emits, for AVX2 and AVX-512, and the mapping from nodes
+// with two operands.
 #pragma once
 
 #include "backends/cpu/jit/vector_code.h"
 
 namespace mpsgraph::cpu::jit {
 
-// Whatever the lanes.
+// Opcodes that do not depend on the lane width.
 inline constexpr Opcode move_whole{1, 0, 0x10}, store_whole{1, 0, 0x11}, move_past{1, 0, 0x2b},
     move_register{1, 0, 0x28};
-inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // in a register and what follows it in memory
+inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // table in a register and the memory that follows
 inline constexpr Opcode broadcast_words{2, 1, 0x79}, broadcast_bytes{2, 1, 0x78};
 inline constexpr Opcode extract_upper{3, 1, 0x39}, pack_words{2, 1, 0x2b}, shuffle_bytes{2, 1, 0x00};
 
-// Between lanes and narrower elements in memory.
+// Conversions between lanes and narrower elements in memory.
 inline constexpr Opcode widen_halves{2, 1, 0x13}, narrow_to_halves{3, 1, 0x1d}, extend_words{2, 1, 0x33},
     narrow_to_words{2, 2, 0x33};
 inline constexpr Opcode floats_to_bfloat16{2, 2, 0x72};
 inline constexpr Opcode broadcast_floats{2, 1, 0x18}, floats_to_doubles{1, 0, 0x5a}, integers_to_doubles{1, 2, 0xe6},
     doubles_to_floats{1, 1, 0x5a, 1}, doubles_to_integers{1, 1, 0xe6, 1};
 
-// Approximations, with lanes of 32 bits: AVX-512's first steps, and forms 213 and 231 of fused multiply-adds.
+// Approximations for 32-bit lanes: AVX-512's initial estimates, and forms 213 and 231 of fused multiply-adds.
 inline constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, near_reciprocal{2, 1, 0x4c}, one_minus{2, 1, 0xac},
     minus_square{2, 1, 0xbc}, plus_product{2, 1, 0xb8};
 
-// What lanes of 32 and of 64 bits have each.
+// Opcodes that exist separately for 32-bit and 64-bit lanes.
 struct LaneOpcodes {
   Opcode load, store, broadcast;
-  Opcode masked_load, masked_store;  // AVX2's
-  Opcode load_bytes, store_bytes;  // store_bytes: AVX-512's
-  Opcode interleave, store_lower;  // of which AVX2 makes store_bytes
+  Opcode masked_load, masked_store;  // AVX2 only
+  Opcode load_bytes, store_bytes;  // store_bytes: AVX-512 only
+  Opcode interleave, store_lower;  // used by AVX2 in place of store_bytes
   Opcode add, subtract, multiply, divide, least, greatest, square_root;
   Opcode bitwise_and, and_not, bitwise_or, bitwise_xor, integer_add, integer_subtract;
   Opcode integer_multiply, integer_least, integer_greatest;
-  Opcode integer_compare;  // AVX-512's
-  Opcode integer_equal, integer_greater;  // AVX2's
-  Opcode to_float, to_integer;  // of integers; of lanes of 64 bits AVX-512's
+  Opcode integer_compare;  // AVX-512 only
+  Opcode integer_equal, integer_greater;  // AVX2 only
+  Opcode to_float, to_integer;  // integers; 64-bit lanes require AVX-512
   Opcode shift, shift_sign, round, compare;
   Opcode blend_by_mask, blend_by_vector, mask_to_vector, vector_to_mask;
-  Opcode scale, fix_up, mantissa, exponent;  // AVX-512's
-  uint8_t w;  // of fused multiply-adds
+  Opcode scale, fix_up, mantissa, exponent;  // AVX-512 only
+  uint8_t w;  // for fused multiply-adds
 };
 
 inline constexpr LaneOpcodes opcodes_of_floats{
@@ -142,7 +143,7 @@ inline Binary binary(const LaneOpcodes& lane, Kind kind) {
     case Kind::subtract: return {lane.subtract, false};
     case Kind::multiply: return {lane.multiply, true};
     case Kind::divide: return {lane.divide, false};
-    case Kind::least: return {lane.least, false};  // not of NaN
+    case Kind::least: return {lane.least, false};  // not commutative because of NaN
     case Kind::greatest: return {lane.greatest, false};
     case Kind::bitwise_and: return {lane.bitwise_and, true};
     case Kind::and_not: return {lane.and_not, false};

@@ -1,4 +1,4 @@
-// The table of operations: each is an expression over Value, whose operators record nodes.
+// Table of operations that jit/ can compile: each is an expression over Value, whose operators record nodes.
 #include "backends/cpu/jit/recorder.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Value {
   int node = -1;
 };
 
-// Are lanes 64 bits wide?
+// Return whether lanes are 64 bits wide.
 bool wide_lanes() { return recording->lane_bytes == 8; }
 Value constant(double x) { return {recording->constant(x)}; }
 Value bits(int64_t x) { return {recording->integer(x)}; }
@@ -46,11 +46,11 @@ Value operator-(Value a, Value b) { return binary(Kind::subtract, a, b); }
 Value operator*(Value a, Value b) { return binary(Kind::multiply, a, b); }
 Value operator/(Value a, Value b) { return binary(Kind::divide, a, b); }
 Value operator+(Value a, double b) { return a + constant(b); }
-Value operator-(Value a, double b) { return a + constant(-b); }  // one rounding either way; sums contract better
+Value operator-(Value a, double b) { return a + constant(-b); }  // rounds the same way, and sums contract better
 Value operator*(Value a, double b) { return a * constant(b); }
 Value operator-(Value a) { return binary(Kind::bitwise_xor, a, sign_bit()); }
 
-// The steps of VectorMath and DoubleMath, recorded.
+// The elementary operations of VectorMath and DoubleMath, recorded as nodes.
 struct Steps {
   using V = Value;
   using I = Value;
@@ -66,7 +66,7 @@ struct Steps {
   static V times_power_of_two(V p, V n) {
     if (recording->set == VectorSet::avx512) return binary(Kind::scale, p, n);
     const I k = unary(Kind::to_integer, n),
-            half = shift_right(k, 1);  // in two halves, so that denormals come out right
+            half = shift_right(k, 1);  // in two halves, so that denormal results are correct
     const I rest = binary(Kind::integer_subtract, k, half);
     return p * from_exponent(half) * from_exponent(rest);
   }
@@ -85,7 +85,7 @@ struct Steps {
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
   static V equal(V a, V b) { return compare(jit::equal, a, b); }
   static M ordered(V a, V b) { return compare(jit::ordered, a, b); }
-  static M negative(V x) { return shift_right(x, 31); }  // -0 too
+  static M negative(V x) { return shift_right(x, 31); }  // including -0
   static V sqrt(V x) { return unary(Kind::square_root, x); }
   static V choose(V mask, V a, V b) { return jit::choose(mask, a, b); }
   static I bits(V x) { return x; }
@@ -98,8 +98,8 @@ struct Steps {
 
  private:
   static I bits_of(int64_t x) { return jit::bits(x); }
-  // Is a a constant that b, minus a square or a magnitude, cannot exceed? Half of exp's clamp in what Gaussians and
-  // sigmoids are made of.
+  // Return whether a is a non-negative constant and b the negation of a square or a magnitude, so that b cannot exceed
+  // a. This makes half of exp's clamp redundant in Gaussians and sigmoids.
   static bool above(V a, V b) {
     const auto node = [](int i) { return recording->nodes[i]; };
     const auto is_constant = [&](int i, auto holds) { return node(i).kind == Kind::constant && holds(node(i).bits); };
@@ -118,7 +118,7 @@ struct Steps {
 using Math = VectorMath<Steps>;
 
 struct DoubleSteps : Steps {
-  static V clamped(double low, V x, double high) {  // the second operand of either is NaN's
+  static V clamped(double low, V x, double high) {  // both return the second operand for NaN
     return binary(Kind::greatest, constant(low), binary(Kind::least, constant(high), x));
   }
   static V minus_product(V x, V a, V b) {
@@ -151,12 +151,12 @@ Value differ(Value a, Value b) { return binary(Kind::bitwise_xor, a, b); }
 Value inverse(Value a) { return differ(a, every()); }
 Value infinite() { return constant(std::numeric_limits<double>::infinity()); }
 Value rounded(Value x, int how) { return unary(Kind::round, x, how); }
-Value away_from_zero(Value x) {  // halves go away from zero
+Value away_from_zero(Value x) {  // ties away from zero
   const Value a = Steps::absolute(x), t = rounded(a, 3);
   const Value up = t + choose(compare(less_or_equal, constant(0.5), a - t), one(), zero());
   return Steps::with_sign_of(up, x);
 }
-// MINPS returns its second operand when one is NaN; then these choose the other.
+// MINPS returns its second operand if either is NaN; these choose the operand that is not NaN.
 Value minimum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::least(a, b))); }
 Value maximum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::greatest(a, b))); }
 
@@ -231,7 +231,7 @@ const Expressions& float_expressions() {
       {"truncate", UNARY(rounded(x, 3))},
       {"rint", UNARY(rounded(x, 0))},
       {"round", UNARY(away_from_zero(x))},
-      {"relu", UNARY(Steps::greatest(zero(), x))},  // NaN stays: it is the second operand
+      {"relu", UNARY(Steps::greatest(zero(), x))},  // preserves NaN, the second operand
       {"relu_gradient", BINARY(choose(compare(less, zero(), b), a, zero()))},
       {"leaky_relu", BINARY(choose(compare(less_or_equal, zero(), a), a, a * b))},
       {"leaky_relu_gradient", TERNARY(choose(compare(less_or_equal, zero(), b), a, a * c))},
@@ -244,7 +244,7 @@ const Expressions& float_expressions() {
       {"maximum", BINARY(maximum(a, b))},
       {"minimum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::least(a, b)))},
       {"maximum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::greatest(a, b)))},
-      {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},  // NaN stays
+      {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},  // preserves NaN
       {"equal", BINARY(compare(equal, a, b))},
       {"not_equal", BINARY(compare(not_equal, a, b))},
       {"less_than", BINARY(compare(less, a, b))},
@@ -258,7 +258,7 @@ const Expressions& float_expressions() {
   return table;
 }
 
-// Integers of a lane's width. Least and greatest, and products of 64 bits, need AVX-512 there.
+// Integers of lane width. In 64-bit lanes, minimum, maximum, and product require AVX-512.
 bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
 Value compare_integers(Comparison how, Value a, Value b) {
   const auto made = [](Comparison how, Value a, Value b) {
@@ -351,7 +351,7 @@ Expression expression_of(std::string_view kind, DType dtype) {
   return in(dtype == DType::float64 ? functions_of_doubles() : functions_of_floats());
 }
 
-// The bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN stays NaN.
+// Return the bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN is preserved.
 Value to_bfloat16(Value x, bool has_instruction) {
   if (has_instruction) return unary(Kind::to_bfloat16, x);
   const Value odd = Steps::bitwise_and(unary(Kind::shift_right, x, 16), 1);
@@ -359,7 +359,8 @@ Value to_bfloat16(Value x, bool has_instruction) {
   return unary(Kind::shift_right, choose(is_nan(x), either(x, bits(0x400000)), nearest), 16);
 }
 
-// The nearest float16, ties to even, as a float: below its least normal number by the spacing of what 0.75 is added to.
+// Return the nearest float16, ties to even, as a float. Below the smallest normal float16, adding 0.75 rounds to the
+// spacing of subnormals.
 Value rounded_to_float16(Value x) {
   const Value size = Steps::absolute(x), odd = Steps::bitwise_and(unary(Kind::shift_right, size, 13), 1);
   const Value nearest = Steps::bitwise_and(binary(Kind::integer_add, Steps::add(size, 0xfff), odd), ~0x1fff);
@@ -371,7 +372,7 @@ Value rounded_to_float16(Value x) {
 
 bool small_integer(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
 
-// To the range of a small integer; NaN gives 0.
+// Convert to a small integer type with saturation; NaN becomes 0.
 Value saturated(DType to, Value x) {
   const bool has_sign = to == DType::int8;
   const Value number = choose(is_nan(x), zero(), x);
@@ -379,7 +380,7 @@ Value saturated(DType to, Value x) {
   return unary(Kind::to_integer, Steps::least(above, constant(has_sign ? 127 : 255)));
 }
 
-// `cast_before`: the operand is a cast itself, whose rounding was meant.
+// Record a cast. `cast_before` means that the operand is itself a cast, whose rounding must be kept.
 std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_before, bool has_bfloat16) {
   if (from == to) return x;
   if (small_integer(from) && to == DType::float32) return unary(Kind::to_float, x);
@@ -389,7 +390,7 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   if (from == DType::int32 && to == DType::boolean) return compare_integers(not_equal, x, bits(0));
   if (small_integer(from) && to == DType::int32) return x;
   if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
-  if (float_lanes(from) && to == DType::int32) {  // what lies beyond converts to the least integer by itself
+  if (float_lanes(from) && to == DType::int32) {  // out-of-range values convert to the smallest integer
     const Value above = compare(less_or_equal, constant(0x1p31), x);
     const Value whole = choose(above, bits(std::numeric_limits<int32_t>::max()), unary(Kind::to_integer, x));
     return choose(compare(ordered, x, x), whole, zero());
@@ -400,40 +401,42 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
     if (from == DType::float16) return rounded_to_float16(x);
     return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   }
-  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when it is stored
+  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when stored
   if (float_lanes(from) && to == DType::float16) return rounded_to_float16(x);
   if (float_lanes(from) && to == DType::bfloat16) return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   return std::nullopt;
 }
 
-// int64 to float64, rounded once: both halves as numbers, by the bits of float64 that they are in.
+// Convert int64 to float64 with a single rounding: both 32-bit halves are turned into numbers by inserting them into
+// the bits of a float64.
 Value from_int64(Value x) {
   if (has_all_integers()) return unary(Kind::to_float, x);
   const Value low = either(both(x, bits(0xffffffff)), constant(0x1p52));
   const Value high = either(unary(Kind::shift_right, differ(x, sign_bit()), 32), constant(0x1p84));
   return (high - constant(0x1p84 + 0x1p63 + 0x1p52)) + low;
 }
-// The lower 32 bits of int64, a signed number, as float64.
+// Return the lower 32 bits of an int64, as a signed number in float64.
 Value lower_half(Value x) {
-  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // 2^31 more
+  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // 2^31 too large
   return either(above, constant(0x1p52)) - constant(0x1p52 + 0x1p31);
 }
 
-// Of a whole number below 2^51, in the lowest bits.
+// Return the bits of an integral float64 below 2^51, in the low bits.
 Value whole_bits(Value x) { return x + Doubles::whole; }
-// Rounded to zero, within bounds; NaN gives 0.
+// Round toward zero and clamp to bounds; NaN becomes 0.
 Value whole_within(Value x, double least, double most) {
-  const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));  // NaN stays
+  // preserves NaN
+  const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));
   return choose(compare(ordered, x, x), rounded(within, 3), zero());
 }
 
-// In lanes of 64 bits, where float32 and integers of up to 32 bits are float64. A number is rounded to float32 when it
-// is stored, so that nothing else may look at it.
+// Record a cast in 64-bit lanes, where float32 and integers of up to 32 bits are represented as float64. A number is
+// rounded to float32 only when it is stored, so it must have no other use.
 std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shared, bool cast_before) {
   if (from == to) return x;
   if (from == DType::float32 && cast_before) return std::nullopt;
   const bool whole = from == DType::int32 || small_integer(from);
-  const bool number = whole || from == DType::float64 || from == DType::float32;  // as float64
+  const bool number = whole || from == DType::float64 || from == DType::float32;  // represented as float64
   if (from == DType::boolean && to == DType::int64) return both(x, bits(1));
   if (from == DType::boolean && (to == DType::float64 || to == DType::int32)) return both(x, one());
   if (number && to == DType::boolean) return compare(not_equal, x, zero());
@@ -457,7 +460,7 @@ std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shar
   return std::nullopt;
 }
 
-class Recording {  // where Value's operators write
+class Recording {  // where Value's operators record
  public:
   explicit Recording(VectorCode& code) { recording = &code; }
   ~Recording() { recording = nullptr; }
@@ -480,7 +483,7 @@ std::optional<int> Recorder::read(Kind kind, DType dtype, int stream) {
     const Value byte = as(Format::bits8), alone = kind == Kind::scalar ? both(byte, bits(255)) : byte;
     if (dtype == DType::int8) return (either(differ(alone, bits(0x80)), constant(0x1p52)) - (0x1p52 + 0x80)).node;
     if (dtype == DType::uint8) return (either(alone, constant(0x1p52)) - 0x1p52).node;
-    return compare(not_equal, either(alone, constant(0x1p52)), constant(0x1p52)).node;  // whatever is not 0
+    return compare(not_equal, either(alone, constant(0x1p52)), constant(0x1p52)).node;  // nonzero means true
   }
   if (dtype == DType::float32 || dtype == DType::int32) return as(Format::lane).node;
   if (dtype == DType::float16) return as(Format::float16).node;
@@ -490,7 +493,7 @@ std::optional<int> Recorder::read(Kind kind, DType dtype, int stream) {
   if (dtype != DType::uint8 && dtype != DType::boolean) return std::nullopt;
   const Value byte = as(Format::bits8), alone = kind == Kind::scalar ? both(byte, bits(255)) : byte;
   if (dtype == DType::uint8) return alone.node;
-  return unary(Kind::shift_right_sign, binary(Kind::integer_subtract, bits(0), alone), 31).node;  // whatever is not 0
+  return unary(Kind::shift_right_sign, binary(Kind::integer_subtract, bits(0), alone), 31).node;  // nonzero means true
 }
 
 std::optional<int> Recorder::apply(const Operation& operation, std::span<const int> operands, bool shared) {

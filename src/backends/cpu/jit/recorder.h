@@ -1,9 +1,9 @@
-// Records the element-wise operations of a region as VectorCode.
+// Records the operations of a fused element-wise kernel as VectorCode.
 //
-// Values are node numbers. In lanes of 32 bits floats and halves are float lanes, booleans are masks, int32, int8 and
-// uint8 are integer lanes. In lanes of 64 bits, for regions with float64 or int64, there are these two and masks;
-// float32 and shorter integers are float64 there, and may be cast. What cannot be recorded says so with nothing
-// (std::nullopt, false); the region is then interpreted by tile functions instead.
+// Values are node numbers. With 32-bit lanes, floats and half precision are float lanes, booleans are masks, and int32,
+// int8, and uint8 are integer lanes. 64-bit lanes are used if float64 or int64 occur; they hold these two types and
+// masks, and represent float32 and shorter integers as float64, which supports only casts. If something cannot be
+// recorded, the functions return std::nullopt or false, and tile functions run the kernel instead.
 #pragma once
 
 #include <optional>
@@ -19,22 +19,23 @@ class Recorder {
   Recorder(VectorSet set, int lane_bytes) : code_(set, lane_bytes), has_bfloat16_(converts_bfloat16(set)) {}
 
   std::optional<int> load(DType dtype, int stream) { return read(Kind::load, dtype, stream); }
-  std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }  // one for all
-  // `shared`: the result has uses besides being stored once.
+  // one element for all lanes
+  std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }
+  // Record an operation. `shared` means that the result has uses other than a single store.
   std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
   bool store(DType dtype, int value, int stream);
-  int sum(int value);  // number of the accumulator; of lanes of 32 bits
+  int sum(int value);  // returns the accumulator number; 32-bit lanes only
   void prefetch(int stream) { code_.prefetch(stream); }
 
-  // With non-temporal stores to the given streams, whose memory is then aligned to a vector. `prefetches`:
-  // with the prefetches that were requested.
+  // Return the code, with non-temporal stores to the `streaming` streams, which must then be aligned to a vector.
+  // `prefetches` enables the requested prefetches.
   VectorCode code(std::span<const int> streaming = {}, bool prefetches = true) const;
 
  private:
   std::optional<int> read(Kind kind, DType dtype, int stream);
 
   VectorCode code_;
-  const bool has_bfloat16_;  // AVX512-BF16 is there
+  const bool has_bfloat16_;  // whether AVX512_BF16 is available
 };
 
 }  // namespace mpsgraph::cpu::jit

@@ -1,4 +1,4 @@
-// Recording: equal nodes once, effects as often as they come.
+// Recording of VectorCode: equal nodes are recorded only once, nodes with effects every time.
 #include "backends/cpu/jit/vector_code.h"
 
 namespace mpsgraph::cpu::jit {

@@ -1,8 +1,8 @@
-// Batch normalization that pass normalize has put together: moments, the normalization with residual and relu, the sums
-// for its gradients, and the gradient for the source (src/core/ops/fused_batch_normalization.cpp).
+// Batch normalization as fused by the pass 'normalize': moments, normalization with residual and ReLU, the sums for its
+// gradients, and the gradient with respect to the source (src/core/ops/fused_batch_normalization.cpp).
 //
-// With channels last each thread takes some of the rows, and what it sums up is combined in the order of the rows; with
-// channels in front each takes some of the channels. The reference is one plain loop in double precision.
+// With channels last, each thread processes some of the rows, and the partial sums are combined in row order. With
+// channels first, each thread takes some of the channels. The reference is a plain loop in double precision.
 #include "backends/cpu/normalization/batch_normalization.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// The loops for this processor.
+// Return the loops for this processor.
 template <class T>
 const BatchNormalization<T>& loops() {
   if constexpr (std::is_same_v<T, float>)
@@ -33,7 +33,7 @@ std::unique_ptr<Kernel> dispatch_data(const Lowering& lowering, DType dtype, con
   unsupported(lowering, dtype);
 }
 
-// The source, with its rows cut into equal parts, some for each thread, where its channels are last.
+// Geometry of the source. With channels last, its rows are divided into equal parts, several per thread.
 struct Geometry : Planes {
   int64_t parts;
 
@@ -44,7 +44,8 @@ struct Geometry : Planes {
     const int64_t bytes = channels * static_cast<int64_t>(size_of(x.dtype));
     parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count() > 1 ? thread_count() * 4 : 1);
   }
-  // Is a result of float32 too large for the caches, and does each of its rows begin at a vector?
+  // Return whether a float32 result is too large for the caches and each of its rows is aligned to a vector, so that
+  // streaming stores can be used.
   bool streaming(DType dtype) const {
     const auto row = static_cast<size_t>(channels) * sizeof(float);
     return dtype == DType::float32 && row % cache_line == 0 &&
@@ -53,13 +54,14 @@ struct Geometry : Planes {
   bool rows_of_channels() const { return inner == 1; }
   int64_t begin(int64_t part) const { return outer * part / parts; }
   int64_t rows(int64_t part) const { return begin(part + 1) - begin(part); }
-  int64_t count() const { return outer * inner; }  // of a channel's elements
-  // f(part, its first element, its rows), in parallel.
+  int64_t count() const { return outer * inner; }  // elements per channel
+  // Call f(part, its first element, its number of rows) in parallel.
   template <class F>
   void for_parts(const F& f) const {
     parallel_parts(parts, [&](int64_t part) { f(part, begin(part) * channels, rows(part)); });
   }
-  // Then combine(first channel, end), some channels on each thread: without going to sleep in between.
+  // The same, followed by combine(first channel, end) on ranges of channels in the same parallel region, so that
+  // threads do not go to sleep in between.
   template <class F, class Combine>
   void for_parts(const F& f, const Combine& combine) const {
     const auto threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));
@@ -71,21 +73,21 @@ struct Geometry : Planes {
           combine(channels * i / threads, channels * (i + 1) / threads);
     });
   }
-  // f(channel) for all channels, some on each thread.
+  // Call f(channel) for all channels in parallel.
   template <class F>
   void for_channels(const F& f) const {
     parallel_for(channels, grain_for(outer * inner * 4), [&](int64_t first, int64_t end) {
       for (int64_t c = first; c < end; ++c) f(c);
     });
   }
-  // f(channel, element) for all elements, one after the other.
+  // Call f(channel, element) for all elements in order.
   template <class F>
   void for_elements(const F& f) const {
     for (int64_t i = 0; i < outer * channels * inner; ++i) f(i / inner % channels, i);
   }
 };
 
-// Memory for each part: two sums by channel in double, and three rows of floats.
+// Scratch memory of each part: two sums per channel in double, and three rows of floats.
 struct PartialSums {
   Geometry geometry;
   Slot slot;
@@ -109,8 +111,8 @@ struct PartialSums {
 
 // ---- moments ----
 
-// What a part found of channels [from, end), as the mean (in place of the first sum) and the sum of squared distances
-// from it.
+// Convert the sums of a part for channels [from, end) to the mean (replacing the first sum) and the sum of squared
+// distances from it.
 void centre(const Frame& f, const PartialSums& sums, int64_t part, int64_t from, int64_t end) {
   const double share = 1.0 / static_cast<double>(sums.geometry.rows(part));
   double* __restrict mean = sums.first(f, part);
@@ -123,7 +125,7 @@ void centre(const Frame& f, const PartialSums& sums, int64_t part, int64_t from,
   }
 }
 
-// Of all parts together, by the formula of Chan, Golub and LeVeque for two of them.
+// Combine the moments of all parts, pair by pair, with the formula of Chan, Golub, and LeVeque.
 void combine_moments(const Frame& f, const PartialSums& sums, int64_t from, int64_t end, float* mean, float* variance) {
   const Geometry& g = sums.geometry;
   double* __restrict all_mean = sums.first(f, 0);
@@ -187,15 +189,15 @@ std::unique_ptr<Kernel> lower_moments(Lowering& lowering) {
   });
 }
 
-// ---- the normalization, which the masks of its gradients compute again ----
+// ---- normalization, which the masks of its gradients recompute ----
 
-// What operands say of each channel, in memory of its own: mean, scale = gamma / sqrt(variance + epsilon), offset.
+// Per-channel factors in scratch memory: mean, scale = gamma / sqrt(variance + epsilon), and offset.
 struct Scale {
   int64_t channels;
   Slot mean, variance, gamma = -1, beta = -1, scratch;
   float epsilon;
 
-  // mean and variance are operands `first` and the next one; gamma and beta begin at `parameters`.
+  // mean and variance are operands `first` and `first` + 1; gamma and beta start at `parameters`.
   Scale(Lowering& lowering, const Geometry& g, size_t first, size_t parameters)
       : channels(g.channels),
         mean(lowering.input(first).slot),
@@ -210,7 +212,7 @@ struct Scale {
            static_cast<size_t>(lowering.attributes().boolean("has_beta"));
   }
 
-  // 1 / sqrt(variance + epsilon), once by_channel() has been asked for.
+  // Return 1 / sqrt(variance + epsilon) per channel, which by_channel() must have computed before.
   const float* inverse_deviation(const Frame& f) const { return f.at<float>(scratch) + 2 * channels; }
 
   ChannelScale by_channel(const Frame& f) const {
@@ -291,7 +293,7 @@ void plain_sums(const Geometry& g, const GradientSource<T>& in, ChannelScale by,
   });
 }
 
-// The gradients for gamma and beta of channels [from, end), from the sums of the parts.
+// Compute the gradients of gamma and beta for channels [from, end) from the sums of all parts.
 void combine_sums(const Frame& f, const PartialSums& sums, int64_t parts, int64_t from, int64_t end,
                   const float* __restrict inverse, float* __restrict for_gamma, float* __restrict for_beta) {
   double* __restrict of_g = sums.first(f, 0);

@@ -1,8 +1,8 @@
-// The loops of batch normalization, once per instruction set: over rows of channels where these are last, and over the
-// planes of one channel where they are not.
+// Batch normalization loops, compiled for each instruction set: over rows of channels with channels last, and over the
+// planes of a single channel with channels first.
 //
-// A loop over rows takes some of them, so that every thread has its own; sums come out in double precision, to be
-// combined in a fixed order. What is computed stands in src/core/ops/fused_batch_normalization.cpp.
+// A loop over rows processes a range of them, so that threads can divide the rows; sums are returned in double
+// precision and combined in a fixed order. The formulas are in src/core/ops/fused_batch_normalization.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,31 @@
 
 namespace mpsgraph::cpu {
 
-// Of some rows, by channel: how many they are, a number near their mean, and sums of what lies between.
+// Statistics of a range of rows, by channel: the number of rows, a shift close to their mean, and sums of the
+// differences from that shift.
 struct ChannelMoments {
   int64_t rows;
-  float* near;      // a mean of the first rows
+  float* near;      // mean of the first rows, used as the shift
   double* sums;     // of x - near
   double* squares;  // of (x - near)²
 };
 
-// By channel: what is normalized as (x - mean) * scale + offset.
+// Normalization by channel: (x - mean) * scale + offset.
 struct ChannelScale {
   const float *mean, *scale, *offset;
 };
 
-// By channel: dx = own * g + common + along * (x - mean).
+// Gradient by channel: dx = own * g + common + along * (x - mean).
 struct ChannelSlope {
   const float *own, *common, *along;
 };
 
-// Where a gradient passes a relu behind the normalization: everywhere, for there is none; where its result, computed
-// again, is positive; or where a tensor that is there is positive.
+// Where a gradient passes the ReLU after the normalization: everywhere if there is none; where the recomputed result is
+// positive; or where a given tensor is positive.
 enum class Mask : uint8_t { none, computed, given };
 
-// What the sums for the gradients are made from: g = (first + second, if there is one) behind the mask, which is
-// written to `masked` where it is given by where a tensor is positive.
+// Inputs of the gradient sums: g = first (+ second, if present), after the mask. If the mask is given by a tensor, g is
+// also written to `masked`.
 template <class T>
 struct GradientSource {
   const T *first, *second, *x, *positive;
@@ -46,26 +47,26 @@ struct GradientSource {
   }
 };
 
-// A tensor [outer, channels, inner].
+// A tensor of shape [outer, channels, inner].
 struct Planes {
   int64_t outer, channels, inner;
 };
 
 template <class T>
 struct BatchNormalization {
-  // `partial` is memory for 2 * channels floats.
+  // Compute the moments of some rows; `partial` is scratch memory for 2 * channels floats.
   void (*moments)(const T* x, int64_t channels, float* partial, ChannelMoments& moments);
-  // y = (x - mean) * scale + offset, plus the residual if there is one, and relu of that. Past the caches where they
-  // would not keep it, and channels fill whole vectors.
+  // y = (x - mean) * scale + offset, plus the residual if present, followed by ReLU. With `past`, y is written by
+  // streaming stores, which requires channels in whole vectors.
   void (*apply)(const T* x, const T* residual, int64_t rows, int64_t channels, ChannelScale by, bool relu, bool past,
                 T* y);
-  // Sums of g and of g * (x - mean).
+  // Compute the sums of g and of g * (x - mean).
   void (*sums)(const GradientSource<T>& in, int64_t rows, int64_t channels, ChannelScale by, Mask mask, float* partial,
                double* of_g, double* of_product);
-  // The gradient for the source, from g behind the mask, which is none or computed.
+  // Compute the gradient of the source from g after the mask, which must be `none` or `computed`.
   void (*gradient)(const T* g, const T* x, int64_t rows, int64_t channels, ChannelScale by, Mask mask,
                    ChannelSlope slope, bool past, T* dx);
-  // The same for one channel, with all its planes.
+  // The same for all planes of a single channel.
   void (*plane_moments)(const T* x, const Planes& p, int64_t c, float& mean, float& variance);
   void (*plane_apply)(const T* x, const T* residual, const Planes& p, int64_t c, ChannelScale by, bool relu, T* y);
   void (*plane_sums)(const GradientSource<T>& in, const Planes& p, int64_t c, ChannelScale by, Mask mask, double& of_g,

@@ -1,4 +1,4 @@
-// The loops of batch normalization for the instruction set that is always there.
+// Batch normalization loops for the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #define MPSGRAPH_VECTOR_BYTES 16
 #include "backends/cpu/normalization/batch_normalization.inc"

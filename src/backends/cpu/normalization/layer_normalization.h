@@ -1,6 +1,6 @@
-// The loops of layer normalization, once per instruction set: over rows of T, float32 or float64, some at a time.
+// Layer normalization loops, compiled for each instruction set, over several rows of T (float32 or float64) at a time.
 //
-// Halves come as float32: layer_normalization.cpp turns rows before and after. What is computed stands in
+// Half precision is passed as float32; layer_normalization.cpp converts the rows before and after. The formulas are in
 // src/core/ops/fused_layer_normalization.cpp.
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace mpsgraph::cpu {
 
-constexpr int64_t rows_together = 4;  // of the gradient
+constexpr int64_t rows_together = 4;  // in the gradient
 
-// Some rows at most rows_together, each of n elements: where they lie, and one mean and variance for each.
+// Up to rows_together rows of n elements: their addresses, and one mean and variance per row.
 template <class T>
 struct LayerRows {
   int64_t n;
   T epsilon;
-  const T *x[rows_together], *g[rows_together], *residual[rows_together];  // residuals are null where there is none
+  const T *x[rows_together], *g[rows_together], *residual[rows_together];  // residuals may be null
   T* dx[rows_together];
   const T *mean, *variance;
 };
 
 template <class T>
 struct LayerLoops {
-  // y = (x - mean) / sqrt(variance + epsilon) * gamma + beta of one row; gamma and beta may be null.
+  // y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for one row; gamma and beta may be null.
   void (*forward)(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* variance);
-  // dx of `count` rows, plus their residuals. What they give to the gradients of gamma and beta is added to for_gamma
-  // and for_beta, which are null where nobody wants them; gamma may be null.
+  // Compute dx of `count` rows, plus their residuals. The rows' contributions to the gradients of gamma and beta are
+  // added to for_gamma and for_beta, which are null if not needed; gamma may be null.
   void (*backward)(const LayerRows<T>& rows, int64_t count, const T* gamma, T* for_gamma, T* for_beta);
 };
 

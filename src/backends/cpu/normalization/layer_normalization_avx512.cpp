@@ -1,4 +1,4 @@
-// The loops of layer normalization with AVX-512.
+// Layer normalization loops with AVX-512.
 #define MPSGRAPH_ISA avx512
 #define MPSGRAPH_VECTOR_BYTES 64
 #include "backends/cpu/normalization/layer_normalization.inc"

@@ -1,7 +1,8 @@
-// max_pooling, its gradient and at_maxima, over two and four axes.
+// max_pooling, its gradient, and at_maxima, over two and four axes.
 //
-// Nothing is remembered between forward and backward here: the gradient finds the maxima again. Gradients run over
-// planes, or blocks of their lanes, so that overlapping windows add in a fixed order; the halves add in float.
+// Nothing is saved between the forward and backward pass: the gradient finds the maxima again. Gradients are
+// partitioned into planes, or blocks of their lanes, so that overlapping windows add in a fixed order; half precision
+// is summed in float.
 
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/pooling/pooling_maxima.h"
@@ -18,7 +19,7 @@ const FloatPooling& float_pooling() {
 
 namespace {
 
-// The maximum of n elements that lie side by side.
+// Return the maximum of n contiguous elements.
 template <class T>
 Value<T> run_maximum(const T* x, int64_t n, Value<T> m) {
   constexpr int64_t width = 16;
@@ -70,7 +71,7 @@ void max_lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int
   }
 }
 
-// A row of positions with few taps: those that see the same taps of their windows go together.
+// Compute a row of positions with few taps. Positions that see the same taps of their windows are processed together.
 void max_lanes_of_row(const PoolingPlan& p, const float* plane, const RowPosition& row, float* out) {
   const ops::Window& w = p.windows[3];
   const auto& inside = p.inside[3];
@@ -129,7 +130,7 @@ void at_maxima(const PoolingPlan& p, const T* values, const T* x, T* y) {
   });
 }
 
-// What comes in for one plane, rows of lanes [begin, end), added to where its maxima are.
+// Add the incoming gradient of one plane, rows of lanes [begin, end), at the positions of the maxima.
 template <class T, class V>
 void route(const PoolingPlan& p, const T* incoming, const T* x, int64_t begin, int64_t end, V* to) {
   for (int64_t row = 0; row < p.rows(); ++row) {
@@ -157,7 +158,7 @@ void route(const PoolingPlan& p, const T* incoming, const T* x, int64_t begin, i
 template <class T>
 void max_pool_gradient(const PoolingPlan& p, const PoolingBlocks& b, const T* incoming, const T* x, T* g,
                        Value<T>* scratch) {
-  // The vector loops store a window's elements instead of adding to them.
+  // The vector loops store the elements of a window instead of adding to them.
   const bool stores = std::is_same_v<T, float> && p.lanes > 1 && few_taps(p) && p.disjoint && p.covering;
   for_gradient_blocks(p, b, g, scratch, !stores, [&](int64_t plane, int64_t begin, int64_t end, Value<T>* to) {
     route(p, incoming + plane * p.result, x + plane * p.source, begin, end, to);

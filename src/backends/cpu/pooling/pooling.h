@@ -1,8 +1,8 @@
-// How poolings loop: a plan that all kernels of the family share, and the taps of its windows.
+// Loop structure of pooling: a plan shared by all pooling kernels, and the taps of its windows.
 //
-// A pooling is seen as planes of up to four windowed axes over contiguous lanes. NHWC has one plane an image and
-// the channels as lanes; NCHW has one plane an image and channel, and a single lane. With lanes, loops go over them for
-// one position after the other; without, over a row of positions for one tap after the other.
+// Pooling is treated as planes of up to four windowed axes over contiguous lanes. NHWC has one plane per image, with
+// the channels as lanes. NCHW has one plane per image and channel, with a single lane. With several lanes, loops run
+// over the lanes of one position after another; otherwise, they run over a row of positions for one tap after another.
 #pragma once
 
 #include <array>
@@ -18,32 +18,32 @@ namespace mpsgraph::cpu {
 
 struct PoolingPlan {
   int64_t planes = 1, lanes = 1;
-  std::array<ops::Window, 4> windows{};  // slowest first; what is not used has one position and tap
+  std::array<ops::Window, 4> windows{};  // slowest first; unused ones have one position and one tap
   std::array<int64_t, 4> source_step{}, result_step{};  // of these axes
-  int64_t source = 1, result = 1;  // elements of a plane
+  int64_t source = 1, result = 1;  // elements per plane
   std::array<std::vector<ops::PoolingTaps>, 4> inside;  // by axis and position
-  bool disjoint = true, covering = true;  // no element is in two windows; each is in one
+  bool disjoint = true, covering = true;  // no element is in two windows; every element is in one
 
-  // UnsupportedError when elements of a plane cannot be counted in 32 bits.
+  // Throw UnsupportedError if the elements of a plane cannot be counted in 32 bits.
   PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, const Dims& source_dims, const Dims& result_dims);
   PoolingPlan(const Lowering& lowering, const Dims& source_dims, const Dims& result_dims)
       : PoolingPlan(lowering, ops::Pooling(lowering.attributes()), source_dims, result_dims) {}
-  int64_t row() const { return windows[3].output; }  // positions of a row
-  int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }  // of a plane
-  // Are the taps of one position a longer row than the positions? Then loops go over the taps.
+  int64_t row() const { return windows[3].output; }  // positions per row
+  int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }  // per plane
+  // Return whether a window's row of taps is longer than the row of positions; loops then run over the taps.
   bool few_long_windows() const { return windows[3].dilation == 1 && windows[3].kernel >= 4 * windows[3].output; }
   int64_t taps() const { return windows[0].kernel * windows[1].kernel * windows[2].kernel * windows[3].kernel; }
 };
 
-// The first three coordinates of a row of positions.
+// Coordinates of a row of positions on the first three axes.
 using RowPosition = std::array<int64_t, 3>;
 inline RowPosition row_position(const PoolingPlan& p, int64_t row) {
   const int64_t n1 = p.windows[1].output, n2 = p.windows[2].output;
   return {row / (n1 * n2), row / n2 % n1, row % n2};
 }
 
-// Calls f(first of its taps in the window, element of axis 3's origin) for each combination of taps over the first
-// three axes that lies inside the source.
+// Call f(tap, offset) for each combination of taps over the first three axes inside the source, with the number of its
+// first tap in the window and the offset of axis 3's origin.
 template <class F>
 void for_outer_taps(const PoolingPlan& p, const RowPosition& at, const F& f) {
   std::array<const ops::PoolingTaps*, 3> in;
@@ -62,7 +62,7 @@ void for_outer_taps(const PoolingPlan& p, const RowPosition& at, const F& f) {
       }
 }
 
-// Calls f(tap, element of the plane) for the taps of one window that lie inside the source, in order.
+// Call f(tap, element of the plane) for the taps of one window that lie inside the source, in order.
 template <class F>
 void for_taps(const PoolingPlan& p, const RowPosition& at, int64_t position, const F& f) {
   const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(position)];
@@ -73,7 +73,7 @@ void for_taps(const PoolingPlan& p, const RowPosition& at, int64_t position, con
   });
 }
 
-// Where the taps of one window read, from lane 0 of the plane; for pooling_float.h.
+// What the taps of one window read, relative to lane 0 of the plane; for pooling_float.h.
 struct FewTaps {
   int64_t offsets[FloatPooling::max_taps];
   int64_t taps = 0;
@@ -83,8 +83,8 @@ struct FewTaps {
 };
 inline bool few_taps(const PoolingPlan& p) { return p.taps() <= FloatPooling::max_taps; }
 
-// Calls f(tap, first and last position of [begin, end) whose tap lies inside the source, element that the first reads),
-// tap by tap, for a row of positions of a plan with one lane.
+// Call f(tap, first, last, element) for each tap of a row of positions, for plans with a single lane: [first, last) are
+// the positions in [begin, end) whose tap lies inside the source, and `element` is what the first of them reads.
 template <class F>
 void for_row_taps(const PoolingPlan& p, const RowPosition& at, int64_t begin, int64_t end, const F& f) {
   const ops::Window& w = p.windows[3];
@@ -97,22 +97,22 @@ void for_row_taps(const PoolingPlan& p, const RowPosition& at, int64_t begin, in
   });
 }
 
-constexpr int64_t pooling_tile = 128;  // lanes or positions that are kept on the stack
+constexpr int64_t pooling_tile = 128;  // lanes or positions kept on the stack
 
-// The loops of gradients: planes, and blocks of lanes when there are fewer planes than threads.
+// Partition of gradient loops: planes, and also blocks of lanes if there are fewer planes than threads.
 struct PoolingBlocks {
   int64_t blocks, parts;
   explicit PoolingBlocks(const PoolingPlan& p);
 };
-// The halves gather a plane's gradient in floats, one plane a thread.
+// Half precision accumulates the gradient of a plane in float, with one plane per thread.
 template <class T>
 Slot gradient_scratch(Lowering& lowering, const PoolingPlan& p, const PoolingBlocks& b) {
   return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float))
                          : lowering.output().slot;
 }
 
-// Calls f(plane, first and last lane, what that part of the gradient is added to) for all blocks; `to` holds the values
-// of a whole plane, cleared where f adds to it.
+// Call f(plane, first lane, last lane, to) for all blocks. `to` holds the accumulated values of a whole plane, cleared
+// if f adds to it.
 template <class T, class F>
 void for_gradient_blocks(const PoolingPlan& p, const PoolingBlocks& b, T* gradient, [[maybe_unused]] Value<T>* scratch,
                          bool clear, const F& f) {

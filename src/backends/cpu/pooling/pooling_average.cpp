@@ -1,13 +1,13 @@
-// avg_pooling and sum_pooling and their gradients, over two and four axes.
+// avg_pooling, sum_pooling, and their gradients, over two and four axes.
 #include "backends/cpu/pooling/pooling.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
-// Are sums divided by the number of their elements? A window that sees no source has the sum 0.
+// Whether sums are divided by the number of their elements. A window that sees no source element has the sum 0.
 enum class Mean { yes, no };
 
-// What the sums of a row's windows are multiplied with, but for what axis 3 adds to that.
+// Return the factor for the sums of a row's windows, not including the contribution of axis 3.
 double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   if (mean == Mean::no) return 1;
   double divisor = 1;
@@ -15,7 +15,7 @@ double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   return divisor > 0 ? 1 / divisor : 0;
 }
 
-// And that, by position.
+// Return the contribution of axis 3 to that factor, by position.
 std::vector<double> position_factors(const PoolingPlan& p, Mean mean) {
   std::vector<double> factors;
   for (const ops::PoolingTaps& in : p.inside[3])
@@ -25,7 +25,7 @@ std::vector<double> position_factors(const PoolingPlan& p, Mean mean) {
 
 struct SumPlan : PoolingPlan {
   Mean mean;
-  std::vector<double> factors;  // of the positions of a row
+  std::vector<double> factors;  // by position within a row
   SumPlan(const Lowering& lowering, const Dims& source, const Dims& result)
       : PoolingPlan(lowering, source, result),
         mean(lowering.operation().kind().starts_with("avg") ? Mean::yes : Mean::no),
@@ -115,7 +115,7 @@ void sum_pool(const SumPlan& p, const T* x, T* y) {
   });
 }
 
-// What comes in for a row of positions, added to all elements of their windows.
+// Add the incoming gradient of a row of positions to all elements of their windows.
 template <class T, class V>
 void spread_row(const SumPlan& p, const T* incoming, const RowPosition& row, V* to) {
   const ops::Window& w = p.windows[3];
@@ -166,13 +166,13 @@ void spread_lanes(const SumPlan& p, const T* incoming, const RowPosition& row, i
   }
 }
 
-// The other way round: which windows see each element, by axis, where they lie side by side.
+// The inverse mapping: for each axis, the adjacent windows that see each source element.
 struct Seeing {
   struct Span {
     int64_t first, count;  // positions
   };
   std::array<std::vector<Span>, 4> spans;
-  bool few = true;  // and windows so few that what comes in passes through registers
+  bool few = true;  // the gather kernel applies: adjacent windows, few enough for registers
 
   explicit Seeing(const PoolingPlan& p) {
     int64_t most = 1;
@@ -182,7 +182,7 @@ struct Seeing {
       most *= (w.kernel + w.stride - 1) / w.stride;
       if (!few || most > FloatPooling::max_taps) break;
       for (int64_t s = 0; s < w.input; ++s) {
-        const int64_t beyond = s + w.begin - w.kernel;  // the last source element before the first such window
+        const int64_t beyond = s + w.begin - w.kernel;  // last source element before the first such window
         const int64_t first = beyond < 0 ? 0 : beyond / w.stride + 1;
         spans[a].push_back({first, std::max<int64_t>(std::min(w.output, (s + w.begin) / w.stride + 1) - first, 0)});
       }
@@ -191,7 +191,7 @@ struct Seeing {
   }
 };
 
-// Lanes [begin, end) of a plane's gradient, element after element: each is written once.
+// Compute lanes [begin, end) of a plane's gradient, element by element, so that each is written only once.
 void gather_gradient(const SumPlan& p, const Seeing& seeing, const float* incoming, int64_t begin, int64_t end,
                      float* to) {
   int64_t row_offsets[FloatPooling::max_taps], offsets[FloatPooling::max_taps];

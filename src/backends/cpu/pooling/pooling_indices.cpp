@@ -1,8 +1,8 @@
-// max_pooling_return_indices, and the gradient and the reading of values where indices point.
+// max_pooling_return_indices, and the kernels that scatter gradients to, and gather values from, its indices.
 //
-// Indices count elements of the source over some of its last axes, or taps of the window. Both are found with the
-// maximum itself and turned here into what the mode says, and back. What points outside of the plane of its window is
-// skipped, so that whatever indices come, nothing else is read or written.
+// Indices count elements of the source over some of its last axes, or taps of the window. Both are found along with the
+// maximum, and converted to and from the requested mode here. Indices that point outside the plane of their window are
+// skipped, so that invalid indices never cause out-of-bounds access.
 #include "backends/cpu/pooling/pooling_maxima.h"
 
 namespace mpsgraph::cpu {
@@ -10,12 +10,12 @@ namespace {
 
 struct IndexPlan : PoolingPlan {
   bool global;
-  int64_t period;  // indices count modulo this: the elements, or taps, of the axes that they flatten
+  int64_t period;  // indices are modulo this: the elements, or taps, of the axes they flatten
   struct Tap {
-    std::array<int64_t, 4> at{};  // from the window's first one
+    std::array<int64_t, 4> at{};  // offset from the window's first tap
     int64_t element = 0;
   };
-  std::vector<Tap> places;  // of the taps of a window, for local indices
+  std::vector<Tap> places;  // taps of a window, for local indices
 
   IndexPlan(const Lowering& lowering, const Dims& source_dims, const Dims& result_dims)
       : PoolingPlan(lowering, source_dims, result_dims) {
@@ -42,7 +42,8 @@ void max_pool_with_indices(const IndexPlan& p, const T* x, T* y, int32_t* indice
   parallel_for(p.planes * p.rows(), grain_for(row_size * p.taps()), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t plane = unit / p.rows();
-      // Of this plane's first element; with a longer period the plane lies somewhere in it.
+      // Index of this plane's first element. If the period is longer than a plane, the plane starts somewhere within
+      // it.
       const int64_t origin = place == Place::element ? plane * p.source % p.period : 0;
       const bool wraps = place == Place::element ? p.period < p.source : p.period < p.taps();
       for_maxima<place>(p, x + plane * p.source, unit % p.rows(), 0, p.lanes,
@@ -61,7 +62,7 @@ void max_pool_with_indices(const IndexPlan& p, const T* x, T* y, int32_t* indice
   });
 }
 
-// From an index to the element of the plane that it points at; -1 when that is outside.
+// Converts an index to an element of the plane, or -1 if it is outside.
 class Decoder {
  public:
   Decoder(const IndexPlan& p, int64_t plane) : p_(p), row_base_(-(plane * p.source % p.period)) {}
@@ -81,7 +82,7 @@ class Decoder {
       start_[a] = p_.windows[a].at(i, p_.global ? p_.inside[a][static_cast<size_t>(i)].first : 0);
       base_ += start_[a] * p_.source_step[a];
     }
-    // A global index tells the place on the axes that it counts; on the others all taps of a window have one.
+    // A global index determines the coordinates on the axes it counts; on the others, all taps of a window share one.
     if (p_.global) base_ -= base_ % p_.period;
   }
 
@@ -102,14 +103,14 @@ class Decoder {
   }
 
   const IndexPlan& p_;
-  int64_t row_base_;  // where the plane lies in a longer period
+  int64_t row_base_;  // minus the plane's offset within a longer period
   int64_t base_ = 0;
   RowPosition row_{};
   std::array<int64_t, 4> start_{};
   bool row_inside_ = false, inside_ = false;
 };
 
-// f(element of the plane, element of the result's plane) for every index of a plane that points into it.
+// Call f(element of the plane, element of the result's plane) for every index that points into the plane.
 template <class F>
 void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DType type, const F& f) {
   Decoder decoder(p, plane);
@@ -146,7 +147,7 @@ std::unique_ptr<Kernel> lower_return_indices(Lowering& lowering) {
   });
 }
 
-// Planes are independent; without lanes in blocks, because an index may point at another lane.
+// Planes are independent, but lanes cannot be divided into blocks, because an index may point to another lane.
 template <class T>
 std::unique_ptr<Kernel> scatter(Lowering& lowering, const IndexPlan& p, Slot incoming, const Operand& indices, Slot g) {
   PoolingBlocks b(p);

@@ -1,7 +1,7 @@
-// The loops that find maxima and where they are first, for the kernels of maximum pooling.
+// Loops that find maxima and their first positions, for the kernels of maximum pooling.
 //
-// A NaN is larger than everything, and the first one is the first maximum. Float32 goes through pooling_float.h; the
-// other types run the same loops here, the halves in float.
+// NaN counts as larger than everything, and the first NaN is the first maximum. float32 uses pooling_float.h; other
+// types use the generic loops here, half precision in float.
 #pragma once
 
 #include "backends/cpu/pooling/pooling.h"
@@ -9,7 +9,7 @@
 
 namespace mpsgraph::cpu {
 
-// m[i] becomes x[i * stride] where that is larger.
+// m[i] = x[i * stride] if that is larger.
 template <class T>
 void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   if constexpr (std::is_same_v<T, float>) {
@@ -22,7 +22,7 @@ void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   }
 }
 
-// And there, or where at[i] is still negative, at[i] becomes index + i * step.
+// The same; there, or where at[i] is still negative, at[i] = index + i * step.
 template <class T>
 void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int64_t step, Value<T>* m, int32_t* at) {
   const auto first = static_cast<int32_t>(index), by = static_cast<int32_t>(step);
@@ -38,10 +38,10 @@ void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int
   }
 }
 
-// What stands for the place of a maximum: the element of the plane, or the tap of the window.
+// How the position of a maximum is stored: the element of the plane, or the tap of the window.
 enum class Place { element, tap };
 
-// Up to a tile of maxima and their places; -1, and the lowest value, where a window sees no source.
+// Up to a tile of maxima and their positions; -1 and the lowest value if a window sees no source element.
 template <class T>
 struct MaximaTile {
   Value<T> m[pooling_tile];
@@ -51,7 +51,7 @@ struct MaximaTile {
     std::fill(m, m + n, -std::numeric_limits<Value<T>>::infinity());
     std::fill(at, at + n, -1);
   }
-  // Positions [begin, begin + n) of a row of a plan with a single lane.
+  // Compute positions [begin, begin + n) of a row, for plans with a single lane.
   template <Place place>
   void row(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t begin, int64_t n) {
     clear(n);
@@ -65,7 +65,7 @@ struct MaximaTile {
         take_first_larger(plane + element, stride, last - first, tap, 0, m + i, at + i);
     });
   }
-  // Lanes [lane, lane + n) of one position. Elements are those of lane 0.
+  // Compute lanes [lane, lane + n) of one position. Elements are numbered relative to lane 0.
   template <Place place>
   void lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t position, int64_t lane, int64_t n) {
     if constexpr (std::is_same_v<T, float>) {
@@ -93,7 +93,7 @@ struct MaximaTile {
       });
     }
   }
-  // False when there are more taps, or none, than pass through registers.
+  // Return false if there are no taps, or more than fit in registers.
   template <Place place>
   bool first_of_few(const PoolingPlan& p, const float* plane, const RowPosition& row, int64_t position, int64_t lane,
                     int64_t n) {
@@ -111,8 +111,8 @@ struct MaximaTile {
   }
 };
 
-// f(first, n, element of the result's plane that the first one is, lane of the first, the tile) for tiles of maxima
-// that cover positions of one row, or lanes [begin, end) of its positions.
+// Call f(first, n, lane, tile) for tiles of maxima that cover the positions of one row, or lanes [begin, end) of each
+// position. `first` is the element of the result's plane, and `lane` the lane, where the tile begins.
 template <Place place, class T, class F>
 void for_maxima(const PoolingPlan& p, const T* plane, int64_t row, int64_t begin, int64_t end, const F& f) {
   const RowPosition at = row_position(p, row);

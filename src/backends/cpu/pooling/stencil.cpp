@@ -1,8 +1,9 @@
-// stencil_windows and its gradients: weighted sums, minima and maxima over windows that lie inside the source.
+// stencil_windows and its gradients: weighted sums, minima, and maxima over windows that lie inside the source.
 //
-// The loops are those of pooling (planes, rows of positions or lanes; one tap after the other), with a weight for each
-// tap. The gradient with respect to the source goes over rows of the source, each of which one thread adds to in a
-// fixed order; that with respect to the weights is one product of rows for each tap. The halves are widened to float.
+// The loops are those of pooling (planes, rows of positions or lanes, one tap after another), with a weight for each
+// tap. The gradient with respect to the source runs over rows of the source, and one thread adds to each row in a fixed
+// order. The gradient with respect to the weights is a dot product of rows for each tap. Half precision is widened to
+// float.
 #include "backends/cpu/pooling/pooling.h"
 #include "backends/cpu/wide_kernels.h"
 
@@ -10,14 +11,15 @@ namespace mpsgraph::cpu {
 namespace {
 
 struct StencilPlan : PoolingPlan {
-  // `weights` are row-major, and axes that a plan leaves out have one tap, so that taps count their elements.
+  // `weights` are row-major, and axes omitted from the plan have one tap, so tap numbers are element numbers of the
+  // weights.
   StencilPlan(const Lowering& lowering, const Dims& source, const Dims& weights, const Dims& result)
       : PoolingPlan(lowering, ops::Pooling(ops::Windows(lowering.attributes()), weights), source, result) {}
   int64_t row_size() const { return row() * lanes; }  // elements
 };
 
-// Calls f(tap, element of the result's row, element of the plane, number of them, step in the plane) for the runs of
-// results of one row; elements of one run see the same tap.
+// Call f(tap, element of the result's row, element of the plane, count, step in the plane) for the runs of one row of
+// results; all elements of a run see the same tap.
 template <class F>
 void for_runs(const PoolingPlan& p, const RowPosition& row, const F& f) {
   if (p.lanes == 1) {
@@ -56,7 +58,7 @@ void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y) {
   });
 }
 
-// The first tap whose weighted element is the largest (or smallest), and that element; NaN wins over all.
+// Find the first tap whose weighted element is the largest (or smallest), and that element; NaN always wins.
 template <bool largest, class T>
 void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, int32_t* taps) {
   parallel_for(p.planes * p.rows(), grain_for(p.row_size() * p.taps()), [&](int64_t begin, int64_t end) {
@@ -98,8 +100,8 @@ void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, in
   });
 }
 
-// Calls f(first of the taps over axis 3, row of the result) for the rows of a plane whose windows see this row of the
-// source, by the coordinates of the latter on the first three axes.
+// Call f(first tap over axis 3, row of the result) for all rows of a plane whose windows see this row of the source,
+// given by its coordinates on the first three axes.
 template <class F>
 void for_seeing_rows(const PoolingPlan& p, const RowPosition& source_row, const F& f) {
   const auto& w = p.windows;
@@ -144,7 +146,7 @@ void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x) {
   });
 }
 
-// The product of a row of what comes in with a row of what it saw.
+// Dot product of a row of the incoming gradient with the row it saw.
 template <class T>
 double row_product(const T* a, const T* b, int64_t step, int64_t n) {
   constexpr int64_t width = 16;
@@ -186,7 +188,7 @@ void weigh_windows(const StencilPlan& p, const T* incoming, const T* x, T* w) {
   });
 }
 
-// `lower` for float32 and float64; the halves by way of the former.
+// Use `lower` for float32 and float64, and float32 for half precision.
 template <class F>
 std::unique_ptr<Kernel> wide_kernel(Lowering& lowering, Lower by_way, const F& lower) {
   const DType dtype = lowering.input(0).dtype;
