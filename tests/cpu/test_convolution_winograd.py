@@ -298,7 +298,7 @@ def test_the_bias_of_a_layer_behind_a_background_of_zeros_has_the_gradient_of_ta
 
 
 def test_errors_are_a_few_times_those_of_plain_sums():
-    """Root of the mean square, of the results' own: what docs/decisions/0018 says."""
+    """Root of the mean square, of the results' own: the error in docs/measurements.md, decision 0018."""
     fast, arrays = executable("three_of_five_taps")
     for ours, theirs in zip(results(fast, arrays), plain("three_of_five_taps")[1], strict=True):
         assert np.sqrt(np.mean((ours - theirs) ** 2) / np.mean(theirs**2)) < 4e-6
