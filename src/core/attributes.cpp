@@ -1,4 +1,4 @@
-// Constant data and the attribute map: storage, exact comparison, reading as numbers.
+// Constant data and the attribute map: storage, exact comparison, and conversion to numbers.
 #include "mpsgraph/core/attributes.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ T load(const std::byte* bytes, int64_t index) {
   return value;
 }
 
-// Calls f with a value of the C++ type that stores `dtype`; the 16-bit floats come as their bits.
+// Calls f with a value of the C++ type that stores `dtype`; 16-bit floats are passed as their bits.
 template <class F>
 auto with_storage_type(DType dtype, F f) {
   switch (dtype) {
@@ -46,7 +46,7 @@ auto with_storage_type(DType dtype, F f) {
   return f(uint16_t{});
 }
 
-// The bytes of `value` rounded to an element of dtype. An integer type must be able to hold it.
+// The bytes of `value`, rounded to an element of dtype. An integer dtype must be able to hold the value.
 std::vector<std::byte> element_bytes(DType dtype, double value) {
   std::vector<std::byte> bytes(size_of(dtype));
   const auto store = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
@@ -61,10 +61,10 @@ std::vector<std::byte> element_bytes(DType dtype, double value) {
       using T = decltype(zero);
       if constexpr (std::is_integral_v<T>) {
         const double rounded = std::nearbyint(value);
-        // The limits as powers of two, which double holds exactly also for 64 bits.
+        // The limit as a power of two, which double represents exactly even for 64 bits.
         const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
         if (!(rounded < above && rounded >= (std::is_signed_v<T> ? -above : 0.0))) {
-          throw DTypeError(cat(value, " does not fit into ", name(dtype), "; choose another element type"));
+          throw DTypeError(cat(value, " does not fit into ", name(dtype), "; choose another dtype"));
         }
         store(static_cast<T>(rounded));
       } else {
@@ -88,9 +88,9 @@ struct ConstantData::Made {
 
   const Make make;
   std::mutex mutex;
-  std::shared_ptr<std::byte> bytes;  // null when they were taken
-  bool seen = false;  // somebody knows where they are
-  std::optional<uint64_t> digest;  // of memory that is not ours to give away
+  std::shared_ptr<std::byte> bytes;  // null once they have been taken
+  bool seen = false;  // a caller has a pointer to the bytes
+  std::optional<uint64_t> digest;  // set if the bytes must not be handed to a new owner
 };
 
 ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner, Read read) {
@@ -122,7 +122,7 @@ ConstantPtr ConstantData::deferred(DType dtype, Dims dims, uint64_t digest, Make
 
 std::optional<uint64_t> ConstantData::digest() const { return made_ ? made_->digest : std::nullopt; }
 
-// Not made under the mutex: their maker may wait for a thread that wants them.
+// The bytes are made without holding the mutex, because `make` may wait for a thread that needs them too.
 const std::byte* ConstantData::remade_bytes() const {
   {
     std::lock_guard lock(made_->mutex);
@@ -198,14 +198,14 @@ double ConstantData::imaginary(int64_t index) const {
 }
 
 int64_t ConstantData::integer(int64_t index) const {
-  if (is_inexact(dtype_)) throw DTypeError(cat("an integer constant was expected, this one is ", name(dtype_)));
+  if (is_inexact(dtype_)) throw DTypeError(cat("the constant must be an integer, got ", name(dtype_)));
   const int64_t i = splat_ ? 0 : index;
   return with_storage_type(dtype_, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
       return static_cast<int64_t>(load<T>(bytes(), i));
     else
-      return int64_t{0};  // refused above
+      return int64_t{0};  // unreachable, rejected above
   });
 }
 
@@ -244,14 +244,14 @@ bool ConstantData::operator==(const ConstantData& other) const {
 
 std::string_view name(AttributeKind kind) {
   constexpr std::string_view names[] = {"a boolean",     "an integer",         "a real number",
-                                        "a string",      "a list of integers", "an element type",
+                                        "a string",      "a list of integers", "a dtype",
                                         "constant data", "a tensor type",      "a list of tensor types"};
   return names[static_cast<size_t>(kind)];
 }
 
 bool same(const Attribute& a, const Attribute& b) {
   if (a.index() != b.index()) return false;
-  if (const double* x = std::get_if<double>(&a)) {  // by bits: NaN is itself, and 0 is not -0
+  if (const double* x = std::get_if<double>(&a)) {  // compared by bits: NaN equals itself, and 0 does not equal -0
     return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(std::get<double>(b));
   }
   if (const ConstantPtr* x = std::get_if<ConstantPtr>(&a)) {
@@ -281,7 +281,7 @@ Attributes::Items& Attributes::own_items() {
     items_ = std::make_shared<Items>();
   else if (items_.use_count() > 1)
     items_ = std::make_shared<Items>(*items_);
-  std::atomic_thread_fence(std::memory_order_acquire);  // who gave up a share had read before
+  std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the releases of owners that gave up their share
   return *items_;
 }
 
@@ -310,9 +310,9 @@ void Attributes::erase(std::string_view key) {
 
 void Attributes::refuse(std::string_view key, AttributeKind expected) const {
   const Attribute* value = find(key);
-  if (!value) throw GraphError(cat("there is no attribute '", key, "'"));
-  throw GraphError(
-      cat("attribute '", key, "' is ", name(static_cast<AttributeKind>(value->index())), ", not ", name(expected)));
+  if (!value) throw GraphError(cat("missing attribute '", key, "'"));
+  throw GraphError(cat("attribute '", key, "' must be ", name(expected), ", got ",
+                       name(static_cast<AttributeKind>(value->index()))));
 }
 
 bool operator==(const Attributes& a, const Attributes& b) {

@@ -1,7 +1,8 @@
-// The table of autocast, and how an operation's operands are cast by it.
+// The autocast table, and the casting of an operation's operands by it.
 //
-// Low are the products, which are fast there and sum in float32 inside. float32 are sums over many elements, functions
-// that magnify a rounding error or leave float16's range, and losses. Everything else takes what it gets.
+// The matmul-like operations are cast to low precision, where they are fast and accumulate in float32. Reductions over
+// many elements, functions that amplify rounding errors or leave the range of float16, and losses are cast to float32.
+// All other operations accept their operands unchanged.
 #include "mpsgraph/core/autocast.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
   using enum AutocastRule;
   static const std::unordered_map<std::string_view, AutocastRule> table{
-      // products
+      // matmuls and convolutions
       {"convolution2d", low},
       {"convolution2d_data_gradient", low},
       {"convolution2d_weights_gradient", low},
@@ -34,7 +35,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
       {"convolution_transpose2d_weights_gradient", low},
       {"matrix_multiplication", low},
       {"scaled_dot_product_attention", low},
-      // functions that magnify
+      // functions that amplify rounding errors
       {"exponent", float32},
       {"exponent_base2", float32},
       {"exponent_base10", float32},
@@ -66,7 +67,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
       {"cumulative_product", float32},
       {"l2_norm_pooling4d", float32},
       {"l2_norm_pooling4d_gradient", float32},
-      // losses, transforms, and what moves weights
+      // losses, transforms, and optimizer steps
       {"softmax_cross_entropy", float32},
       {"softmax_cross_entropy_gradient", float32},
       {"fast_fourier_transform", float32},
@@ -75,7 +76,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
       {"stochastic_gradient_descent", float32},
       {"adam", float32},
       {"adam_with_current_learning_rate", float32},
-      // recurrent states, which add up over the steps
+      // recurrent states, in which errors accumulate over the steps
       {"single_gate_rnn", float32},
       {"single_gate_rnn_gradients", float32},
       {"lstm", float32},
@@ -87,7 +88,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
       {"normalization_gradient", source},
       {"normalization_gamma_gradient", float32},
       {"normalization_beta_gradient", float32},
-      // memory, types, control flow and calls
+      // memory, types, control flow, and calls
       {"assign", variable},
       {"read", none},
       {"cast", none},
@@ -103,7 +104,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
 
 bool takes_part(DType dtype) { return is_half(dtype) || dtype == DType::float32; }
 
-// A variable's value in another shape, or a number: what is there for another operand's sake.
+// Whether a tensor adapts to the dtype of another operand: a variable's value, possibly reshaped, or a scalar constant.
 bool follows(const Tensor* tensor) {
   const Operation* operation = tensor->operation;
   for (std::string_view kind : {"read", "reshape", "expand_dims", "squeeze", "transpose", "broadcast_to"})
@@ -111,7 +112,7 @@ bool follows(const Tensor* tensor) {
   return operation->is("variable") || (operation->is("constant") && tensor->type.shape == Shape(Dims{}));
 }
 
-// float32 where types differ in any other way than that.
+// The common dtype of two floats; float32 whenever they differ.
 DType wider(DType a, DType b) { return a == b ? a : DType::float32; }
 
 std::optional<DType> widest(const std::vector<Tensor*>& inputs, bool of_followers) {
@@ -122,7 +123,7 @@ std::optional<DType> widest(const std::vector<Tensor*>& inputs, bool of_follower
   return result;
 }
 
-// The type that operands are cast to, if any.
+// The dtype to which the operands are cast; nullopt for none.
 std::optional<DType> wanted_type(AutocastRule rule, const std::vector<Tensor*>& inputs, DType low) {
   switch (rule) {
     case AutocastRule::none: return std::nullopt;
@@ -137,7 +138,8 @@ std::optional<DType> wanted_type(AutocastRule rule, const std::vector<Tensor*>& 
   return of_others ? of_others : widest(inputs, true);
 }
 
-// Would the operation be accepted with operands of this type? Throws what create() would, with nothing added yet.
+// Checks that the operation accepts operands of this dtype. Throws what create() would throw, before anything is added
+// to the graph.
 void check(const Graph& graph, const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
            Attributes attributes, DType wanted) {
   const std::string where = graph.location().empty() ? std::string() : "; built at " + graph.location().text();
@@ -179,8 +181,8 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
                             std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
   const OperationDefinition& definition = definition_of(kind);
   const AutocastRule rule = autocast_rule(definition);
-  // float64 and complex numbers were chosen explicitly: such operations stay as they are. What is wrong in another way
-  // is refused by the graph.
+  // float64 and complex operands were chosen explicitly, so operations with them are left unchanged. The graph reports
+  // all other errors.
   const bool plain =
       blocks.empty() && inputs.size() >= static_cast<size_t>(definition.min_inputs) &&
       std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* input) {
@@ -199,7 +201,8 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
   return goes_back ? graph_.create("cast", {operation->output()}, {{"dtype", came}}, name) : operation;
 }
 
-// A variable is read anew for each use, since assigns may come between; equal casts of equal reads are merged later.
+// A variable is read again for each use, because assigns may happen in between; equal casts of equal reads are merged
+// later.
 Tensor* Autocast::cast(Tensor* tensor, DType dtype) {
   if (tensor->operation->is("variable")) return graph_.add("cast", {tensor}, {{"dtype", dtype}});
   std::vector<Tensor*>& made = casts_[tensor];

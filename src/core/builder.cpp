@@ -1,4 +1,4 @@
-// The compositions behind Builder's short names.
+// The compositions behind Builder's short method names.
 #include "mpsgraph/core/builder.h"
 
 #include <algorithm>
@@ -64,9 +64,9 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
   if (known) return scalar_like(x, count);
   Tensor* sizes = shape_of(x);
   Tensor* product = axes.empty() ? graph_.add("reduction_product", {sizes}, {{"axes", Ints{}}}) : nullptr;
-  for (int64_t axis : axes) {  // one element each, so that axes may count from the end of an unknown rank
+  for (int64_t axis : axes) {  // inserted one by one, so that axes may count from the end of an unknown rank
     if (axis < -max_rank || axis >= max_rank)
-      throw ShapeError(cat("axis ", axis, " is outside every rank: the limit is ", max_rank, " axes"));
+      throw ShapeError(cat("axis must be from ", -max_rank, " to ", max_rank - 1, " for any rank, got ", axis));
     Tensor* size = graph_.add(
         "slice", {sizes},
         {{"starts", Ints{axis}}, {"ends", Ints{axis + 1}}, {"strides", Ints{1}}, {"end_mask", int64_t{axis == -1}}});
@@ -78,7 +78,7 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
 Tensor* Builder::shape_of(Tensor* x) {
   const Shape& shape = x->shape();
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
-  // The operation gives int32, so its constant does too, unless a dimension does not fit.
+  // shape_of returns int32, and so does this constant, unless a dimension does not fit.
   if (!shape.known()) return graph_.add("shape_of", {x});
   const Dims& dims = shape.dims();
   if (std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d > limit; })) return ints(dims);
@@ -116,7 +116,7 @@ Tensor* Builder::swap_last_axes(Tensor* x) {
   const int rank = x->shape().ranked() ? x->shape().rank() : 0;
   if (rank < 2)
     throw ShapeError(
-        cat("to swap its last two axes, '", x->name(), "' must have a known rank of at least 2: ", x->type));
+        cat("swapping the last two axes requires a known rank of at least 2, got '", x->name(), "' of ", x->type));
   Ints permutation(static_cast<size_t>(rank));
   for (int i = 0; i < rank; ++i) permutation[static_cast<size_t>(i)] = i;
   std::swap(permutation[static_cast<size_t>(rank - 2)], permutation[static_cast<size_t>(rank - 1)]);

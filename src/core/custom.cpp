@@ -11,11 +11,12 @@ namespace {
 
 struct CustomRegistry {
   std::mutex mutex;
-  std::vector<CustomOperationPtr> operations;  // in the order of registration
+  std::vector<CustomOperationPtr> operations;  // in order of registration
 };
 
 CustomRegistry& custom_registry() {
-  static CustomRegistry& one = *new CustomRegistry;  // kernels may be dropped after static objects
+  // never destroyed, because kernels may be dropped after static objects
+  static CustomRegistry& one = *new CustomRegistry;
   return one;
 }
 
@@ -30,21 +31,25 @@ void check(const CustomOperation& operation) {
   const auto refuse = [&](const auto&... words) {
     throw GraphError(cat("[custom] '", operation.name, "': ", words...));
   };
-  if (!is_word(operation.name, ".")) refuse("a name has letters, digits, underscores and dots");
-  if (!is_word(operation.key, ".-+")) refuse("its key '", operation.key, "' must be a word");
-  if (operation.dtypes.empty()) refuse("it takes no element types");
+  if (!is_word(operation.name, "."))
+    refuse("the name of an operation must consist of letters, digits, underscores and dots");
+  if (!is_word(operation.key, ".-+"))
+    refuse("the key must consist of letters, digits and the characters _.-+, got '", operation.key, "'");
+  if (operation.dtypes.empty()) refuse("dtypes must not be empty");
   for (const auto& taken : operation.dtypes)
-    if (taken.empty()) refuse("an operand has no element type that it may be");
+    if (taken.empty()) refuse("dtypes must list at least one dtype for each operand");
   for (const auto& attribute : operation.attributes) {
     if (!is_word(attribute.name, "") || (attribute.name[0] >= '0' && attribute.name[0] <= '9'))
-      refuse("'", attribute.name, "' is no name of an attribute");
+      refuse("the name of an attribute must be an identifier, got '", attribute.name, "'");
     if (std::ranges::find(custom_attributes, attribute.name) != custom_attributes.end())
-      refuse("'", attribute.name, "' is taken: every custom operation has it");
-    if (attribute.kind > AttributeKind::integers) refuse("attribute '", attribute.name, "' is ", name(attribute.kind));
+      refuse("attribute '", attribute.name, "' is reserved: every custom operation has it; choose another name");
+    if (attribute.kind > AttributeKind::integers)
+      refuse("attribute '", attribute.name, "' must be a boolean, an integer, a real number, a string or a list of ",
+             "integers, got ", name(attribute.kind));
     if (std::ranges::count(operation.attributes, attribute.name, &CustomOperation::AttributeOf::name) != 1)
-      refuse("it has attribute '", attribute.name, "' twice");
+      refuse("attribute '", attribute.name, "' is declared twice");
     if (attribute.default_value && static_cast<AttributeKind>(attribute.default_value->index()) != attribute.kind)
-      refuse("the default of attribute '", attribute.name, "' is not ", name(attribute.kind));
+      refuse("the default of attribute '", attribute.name, "' must be ", name(attribute.kind));
   }
 }
 
@@ -53,7 +58,7 @@ void check(const CustomOperation& operation) {
 void register_custom_operation(CustomOperation operation) {
   check(operation);
   auto made = std::make_shared<const CustomOperation>(std::move(operation));
-  CustomOperationPtr replaced;  // dropped without the lock: it may hold code of others
+  CustomOperationPtr replaced;  // destroyed after the lock is released, because its destructor may run user code
   CustomRegistry& registry = custom_registry();
   const std::lock_guard lock(registry.mutex);
   const auto found = std::ranges::find_if(registry.operations, [&](const CustomOperationPtr& one) {
@@ -79,10 +84,10 @@ CustomOperationPtr custom_operation(std::string_view name, std::string_view key,
   std::string others;
   for (const CustomOperationPtr& one : custom_operations())
     if (one->name == name) others += cat(others.empty() ? "'" : ", '", one->key, "'");
-  const std::string code = key.empty() ? "" : cat(" with the code '", key, "'");
-  throw GraphError(cat("there is no custom operation '", name, "'", code, " in this process",
-                       others.empty() ? "" : cat(": that name has the code ", others), "; define it from the same ",
-                       "source, or load its library, before its graph", where));
+  const std::string code = key.empty() ? "" : cat(" with the key '", key, "'");
+  throw GraphError(cat("custom operation '", name, "'", code, " is not defined in this process",
+                       others.empty() ? "" : cat(" (it is defined with the key ", others, ")"),
+                       "; define it from the same source, or load its library, before its graph", where));
 }
 
 std::vector<CustomOperationPtr> custom_operations() {

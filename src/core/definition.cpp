@@ -1,5 +1,5 @@
-// The registry of operations, the check and completion of attributes, and what inference rules share: known
-// operands and errors that say the operation and the place.
+// The registry of operations, the check and completion of attributes, and helpers of inference rules: known operands,
+// and errors that name the operation and where it was built.
 #include "core/definition.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace mpsgraph {
 namespace {
 
 struct Registry {
-  std::deque<OperationDefinition> definitions;  // addresses stay
+  std::deque<OperationDefinition> definitions;  // a deque keeps addresses stable
   std::unordered_map<std::string_view, const OperationDefinition*> by_name;
 };
 
@@ -24,7 +24,7 @@ Registry& storage() {
   return registry;
 }
 
-std::string_view family_that_states;  // while it does
+std::string_view family_that_states;  // the family whose definitions are being registered
 
 const Registry& registry() {
   static std::once_flag once;
@@ -62,13 +62,14 @@ std::string nearest_names(std::string_view wanted) {
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
-  for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i) text += cat(i ? ", " : "; near it: ", near[i].second);
+  for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i)
+    text += cat(i ? ", " : "; similar names: ", near[i].second);
   return text;
 }
 
 std::string allowed_attributes(const OperationDefinition& definition) {
-  if (definition.attributes.empty()) return "it takes none";
-  std::string text = "it takes ";
+  if (definition.attributes.empty()) return "the operation takes no attributes";
+  std::string text = "the operation takes ";
   for (const AttributeSpec& spec : definition.attributes) {
     if (&spec != &definition.attributes.front()) text += ", ";
     text += cat(spec.name, " (", name(spec.kind), spec.default_value ? ")" : ", required)");
@@ -76,14 +77,15 @@ std::string allowed_attributes(const OperationDefinition& definition) {
   return text;
 }
 
-std::string described(const Tensor* tensor) { return cat("'", tensor->name(), "' ", tensor->type); }
+std::string described(const Tensor* tensor) { return cat("'", tensor->name(), "' of type ", tensor->type); }
 
 const AttributeSpec& spec_of(const OperationDefinition& definition, std::string_view attribute) {
   return *std::find_if(definition.attributes.begin(), definition.attributes.end(),
                        [&](const AttributeSpec& spec) { return spec.name == attribute; });
 }
 
-// Inference that sees tensor attributes as attributes, or is not called.
+// Wraps an inference function so that it sees tensor attributes as ordinary attributes. While their values are unknown,
+// the fallback is called instead.
 Infer with_tensor_attributes(Infer infer, Infer unvalued) {
   return [infer = std::move(infer), unvalued = std::move(unvalued)](const InferContext& context) {
     std::vector<Tensor*> inputs = context.inputs;
@@ -117,14 +119,14 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
   for (const auto& [key, value] : given.items()) {
     const auto known = [&key = key](const AttributeSpec& spec) { return spec.name == key; };
     if (std::none_of(definition.attributes.begin(), definition.attributes.end(), known)) {
-      throw GraphError(cat(front(), "has no attribute '", key, "': ", allowed_attributes(definition), where));
+      throw GraphError(cat(front(), "unknown attribute '", key, "': ", allowed_attributes(definition), where));
     }
   }
   for (const AttributeSpec& spec : definition.attributes) {
     const Attribute* value = given.find(spec.name);
     if (!value) {
       if (!spec.default_value) {
-        throw GraphError(cat(front(), "needs attribute '", spec.name, "', ", name(spec.kind), ": ",
+        throw GraphError(cat(front(), "requires attribute '", spec.name, "', ", name(spec.kind), ": ",
                              allowed_attributes(definition), where));
       }
       given.set(spec.name, *spec.default_value);
@@ -141,9 +143,9 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
             cat(front(), "attribute '", spec.name, "' must be a real number, or an integer as constant data", where));
     } else if (kind != spec.kind) {
       throw GraphError(
-          cat(front(), "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));
+          cat(front(), "attribute '", spec.name, "' must be ", name(spec.kind), ", got ", name(kind), where));
     } else if (kind == AttributeKind::data && !std::get<ConstantPtr>(*value)) {
-      throw GraphError(cat(front(), "attribute '", spec.name, "' has no data", where));
+      throw GraphError(cat(front(), "attribute '", spec.name, "' must have data, got null", where));
     }
   }
   return given;
@@ -154,9 +156,9 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
   const size_t count = definition.tensor_attributes.size(), others = static_cast<size_t>(definition.min_inputs);
   if (count == 0 || inputs.size() == others) return true;
   if (inputs.size() != others + count)
-    throw GraphError(cat("[", definition.name, "] takes ", others, " operands, or ", others + count, " where ",
+    throw GraphError(cat("[", definition.name, "] takes ", others, " operands, or ", others + count, " if ",
                          definition.tensor_attributes.front(), count > 1 ? " and the following are" : " is",
-                         " given by tensors; ", inputs.size(), " came", where));
+                         " given as tensors, got ", inputs.size(), where));
   Attributes settled = attributes;
   bool known = true;
   for (size_t i = 0; i < count; ++i) {
@@ -164,12 +166,12 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
     const std::string_view key = definition.tensor_attributes[i];
     const bool list = spec_of(definition, key).kind == AttributeKind::integers;
     if (!is_integer(operand.dtype()))
-      throw DTypeError(cat("[", definition.name, "] ", key, " must be integers, came ", described(&operand),
+      throw DTypeError(cat("[", definition.name, "] ", key, " must be integers, got ", described(&operand),
                            "; cast it to int32 first", where));
     const Shape& shape = operand.shape();
     const bool fits = !shape.ranked() || (list ? shape.rank() == 1 : shape.rank() == 0 || compatible(shape, Shape{1}));
     if (!fits)
-      throw ShapeError(cat("[", definition.name, "] ", key, " must be ", list ? "a list" : "one integer", ", came ",
+      throw ShapeError(cat("[", definition.name, "] ", key, " must be ", list ? "a list" : "one integer", ", got ",
                            described(&operand), where));
     const std::optional<Ints> value = constant_value(&operand);
     if (value && list) settled.set(key, *value);
@@ -220,7 +222,7 @@ const OperationDefinition* find_definition(std::string_view name) {
 
 const OperationDefinition& definition_of(std::string_view name) {
   if (const OperationDefinition* definition = find_definition(name)) return *definition;
-  throw GraphError(cat("there is no operation '", name, "'", nearest_names(name)));
+  throw GraphError(cat("unknown operation '", name, "'", nearest_names(name)));
 }
 
 std::vector<const OperationDefinition*> all_definitions() {
@@ -254,40 +256,41 @@ void InferContext::graph_error(const std::string& message) const {
 void InferContext::require_same_dtype(size_t first, size_t end) const {
   for (size_t i = first + 1; i < std::min(count(), end); ++i) {
     if (dtype(i) == dtype(first)) continue;
-    // The narrower one is to be cast: the advice should not lose digits.
+    // Suggest casting the narrower operand, so that following the advice loses no digits.
     const auto kind = [](DType d) { return is_complex(d) ? 2 : is_float(d) ? 1 : 0; };
     const int kind_first = kind(dtype(first)), kind_i = kind(dtype(i));
     const bool widen_first = kind_first == kind_i ? size_of(dtype(first)) < size_of(dtype(i)) : kind_first < kind_i;
     const size_t narrow = widen_first ? first : i, wide = widen_first ? i : first;
-    dtype_error(cat("element types differ: ", described(inputs[first]), " and ", described(inputs[i]), "; cast '",
-                    inputs[narrow]->name(), "' to ", dtype(wide), " first"));
+    dtype_error(cat("operands must have the same dtype, got ", described(inputs[first]), " and ", described(inputs[i]),
+                    "; cast '", inputs[narrow]->name(), "' to ", dtype(wide), " first"));
   }
 }
 
 void InferContext::require_float(size_t i) const {
   if (!is_float(dtype(i))) {
-    dtype_error(cat("needs floating-point elements, came ", described(inputs[i]), "; cast '", inputs[i]->name(),
+    dtype_error(cat("operand ", i, " must be floating-point, got ", described(inputs[i]), "; cast '", inputs[i]->name(),
                     "' to float32 first"));
   }
 }
 
 void InferContext::require_inexact(size_t i) const {
   if (!is_inexact(dtype(i))) {
-    dtype_error(cat("needs floating-point or complex elements, came ", described(inputs[i]), "; cast '",
+    dtype_error(cat("operand ", i, " must be floating-point or complex, got ", described(inputs[i]), "; cast '",
                     inputs[i]->name(), "' to float32 first"));
   }
 }
 
 void InferContext::require_rank(size_t i, int rank) const {
   if (shape(i).ranked() && shape(i).rank() != rank) {
-    shape_error(cat("needs rank ", rank, ", came ", described(inputs[i]), " of rank ", shape(i).rank()));
+    shape_error(cat("operand ", i, " must have rank ", rank, ", got ", described(inputs[i])));
   }
 }
 
 int InferContext::axis(int64_t axis, int rank) const {
   if (axis < -rank || axis >= rank) {
-    shape_error(rank == 0 ? cat("axis ", axis, " of a tensor of rank 0, which has no axes")
-                          : cat("axis ", axis, " is outside of rank ", rank, ": it can be ", -rank, " to ", rank - 1));
+    shape_error(rank == 0
+                    ? cat("a tensor of rank 0 has no axes, got axis ", axis)
+                    : cat("axis must be from ", -rank, " to ", rank - 1, " for rank ", rank, ", got axis ", axis));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }

@@ -1,4 +1,4 @@
-// Messages put together: one stream for all pieces, whatever their types.
+// Concatenation of message pieces: one stream for all pieces, whatever their types.
 #include "mpsgraph/core/errors.h"
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// Which real attributes hold integers, how, and their reading as elements.
+// Real attributes that can hold exact integers: which ones, their representation, and their conversion to elements.
 #include "core/exact_numbers.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 template <class T>
 Attribute exact_real_of(DType dtype, T value) {
   const auto rounded = static_cast<double>(value);
-  // Where the rounding led to the power of two that the type lacks, the way back would be undefined.
+  // If rounding reached the power of two just above the type's range, converting back would be undefined behavior.
   const bool inside = rounded < std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (inside && static_cast<T>(rounded) == value) return rounded;
   return ConstantData::copy(dtype, {}, &value);
@@ -27,8 +27,8 @@ ConstantPtr integer_element(const ConstantData& exact, DType dtype) {
                              : static_cast<uint64_t>(bits) >> (digits - 1) >> 1 == 0;
   if (!fits)
     throw DTypeError(cat(negative ? cat(bits) : cat(static_cast<uint64_t>(bits)), " does not fit into ", name(dtype),
-                         "; choose another element type"));
-  return ConstantData::copy(dtype, {}, &bits);  // the lowest bytes come first
+                         "; choose another dtype"));
+  return ConstantData::copy(dtype, {}, &bits);  // little-endian: the low bytes come first
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ ConstantPtr element_of(const Attributes& attributes, std::string_view key, DType
     return is_integer(dtype) ? integer_element(**exact, dtype) : ConstantData::splat(dtype, {}, (*exact)->scalar());
   const double number = attributes.real(key);
   if (is_integer(dtype) && number != std::nearbyint(number))
-    throw DTypeError(cat(number, " is no ", name(dtype), "; give an integer, or choose another element type"));
+    throw DTypeError(cat(number, " is not an integer, as ", name(dtype), " requires; choose another dtype"));
   return ConstantData::splat(dtype, {}, number);
 }
 

@@ -1,7 +1,7 @@
-// Attributes that are real numbers, the value of one element of a tensor: integers keep all their 64 bits.
+// Real attributes that hold the value of a tensor element, in which integers keep all 64 bits.
 //
-// An integer that no double holds is kept as a constant of one element, int64 or uint64, instead of the double; only
-// attributes that keeps_integers() names hold one, and only element_of() reads them.
+// An integer that double cannot represent exactly is stored as a constant of one element, int64 or uint64. Only
+// attributes for which keeps_integers() returns true hold such constants, and only element_of() reads them.
 #pragma once
 
 #include <string_view>
@@ -11,16 +11,16 @@
 
 namespace mpsgraph {
 
-// Is the attribute of this name an element of a tensor?
+// Whether the attribute of this name holds the value of a tensor element.
 MPSGRAPH_API bool keeps_integers(std::string_view attribute);
 
-// The attribute for an integer: a double where that is the same number, else a constant.
+// The attribute value for an integer: a double if that represents it exactly, otherwise a constant.
 MPSGRAPH_API Attribute exact_real(int64_t value);
 MPSGRAPH_API Attribute exact_real(uint64_t value);
 
-// The attribute as one element of a type. DTypeError when the type has no such number.
+// The attribute as one element of a dtype. Throws DTypeError if the dtype cannot represent it.
 ConstantPtr element_of(const Attributes& attributes, std::string_view key, DType dtype);
-// That error, while a graph is built.
+// Throws the error of element_of() while a graph is built.
 void require_element(const InferContext& context, std::string_view key, DType dtype);
 
 }  // namespace mpsgraph

@@ -1,7 +1,8 @@
-// The reverse walk: which operations lie between, in what order, and how their gradients are summed.
+// The reverse walk of differentiation: which operations lie between the tensors, in which order, and how their
+// gradients are summed.
 //
-// Operand before user holds for creation numbers, across blocks too, so descending numbers are a valid order and
-// nothing here recurses over the graph. What an operation's derivative is stands beside the operation.
+// An operand's creation number is always smaller than its user's, even across blocks. Descending numbers are therefore
+// a valid order, and nothing recurses over the graph. Each operation's derivative is defined next to the operation.
 #include "mpsgraph/core/gradients.h"
 
 #include "core/block_gradients.h"
@@ -67,7 +68,7 @@ class ReverseWalk {
     return active;
   }
 
-  // Active tensors depend on a requested one by a chain of floating-point or complex values.
+  // Marks tensors as active if they depend on a requested tensor through a chain of floating-point or complex values.
   void mark(Operation& operation) {
     if (operation.definition->gradient_is_zero) return;
     const bool reached =
@@ -110,14 +111,14 @@ class ReverseWalk {
         return decomposed(b, operation, inputs);
       });
     } else {
-      throw GraphError(cat("[", definition.name, "] '", operation.name,
-                           "' has no gradient, and a requested tensor reaches the ", "differentiated one through it",
-                           operation.where()));
+      throw GraphError(cat("[", definition.name, "] '", operation.name, "' has no gradient, but lies on a path from a ",
+                           "requested tensor to the differentiated one", operation.where()));
     }
   }
 
-  // Is an operand requested that is made from another one? A composite's rule may take the two for one, as that of
-  // normalization does with a source and its mean; then the gradient for the operand between is nowhere.
+  // Whether an operand is requested that is computed from another operand. The derivative rule of a composite may treat
+  // both as one, as that of normalization does with a source and its mean; then the gradient of the intermediate
+  // operand would be lost.
   bool requests_between(const Operation& operation) const {
     return std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* operand) {
       if (std::find(with_respect_to_.begin(), with_respect_to_.end(), operand) == with_respect_to_.end()) return false;
@@ -130,13 +131,13 @@ class ReverseWalk {
 
   using Make = std::function<std::vector<Tensor*>(Builder&, const std::vector<Tensor*>& inputs)>;
 
-  // The operation again from other ones, simpler or in float32, and through these.
+  // Rebuilds the operation from other operations, simpler or in float32, and differentiates through these.
   void differentiate_again(Operation& operation, const std::vector<Tensor*>& incoming, const Make& make) {
     Graph& graph = operation.graph();
     const OperationDefinition& definition = *operation.definition;
     if (!definition.tensor_attributes.empty() && operation.inputs.size() > static_cast<size_t>(definition.min_inputs)) {
-      throw UnsupportedError(cat("[", definition.name, "] '", operation.name, "' can be differentiated only where ",
-                                 definition.tensor_attributes.front(), " is known", operation.where()));
+      throw UnsupportedError(cat("[", definition.name, "] '", operation.name, "' can only be differentiated if ",
+                                 definition.tensor_attributes.front(), " has a known value", operation.where()));
     }
     std::vector<Tensor*> inputs;
     for (Tensor* input : operation.inputs) inputs.push_back(graph.resolve(input));
@@ -176,8 +177,8 @@ class ReverseWalk {
   void accumulate_checked(const Operation& operation, Tensor* tensor, Tensor* gradient) {
     if (gradient->dtype() != tensor->dtype() || !compatible(gradient->shape(), tensor->shape()) ||
         gradient->type.history != tensor->type.history) {
-      throw GraphError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' with respect to '",
-                           tensor->name(), "' came out as ", gradient->type, " instead of ", tensor->type,
+      throw GraphError(cat("[", operation.kind(), "] the gradient of '", operation.name, "' with respect to '",
+                           tensor->name(), "' must have type ", tensor->type, ", got ", gradient->type,
                            operation.where()));
     }
     accumulate(tensor, gradient);
@@ -185,7 +186,7 @@ class ReverseWalk {
 
   const std::vector<Tensor*> with_respect_to_;
   const Within within_;
-  std::vector<Operation*> order_;  // by creation
+  std::vector<Operation*> order_;  // in order of creation
   std::unordered_set<const Operation*> reached_, carrying_;
   std::unordered_map<const Operation*, std::vector<Tensor*>> captures_;
   std::unordered_set<const Tensor*> active_;
@@ -197,8 +198,8 @@ void check_reachable(const Graph& graph, const Block& current, const Tensor* ten
   if (&tensor->graph() != &graph)
     throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' belongs to another graph"));
   if (!tensor->operation->parent->encloses(&current)) {
-    throw GraphError(
-        cat("[gradients] ", role, " '", tensor->name(), "' is made in a block of control flow and exists only there"));
+    throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' is defined in a block of control flow and ",
+                         "exists only there; return it as a result of that block"));
   }
 }
 
@@ -231,24 +232,24 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
   Graph& graph = of->graph();
   check_reachable(graph, graph.current_block(), of, "the tensor to differentiate");
   for (const Tensor* tensor : with_respect_to)
-    check_reachable(graph, graph.current_block(), tensor, "a requested tensor");
+    check_reachable(graph, graph.current_block(), tensor, "the requested tensor");
   if (!is_inexact(of->dtype())) {
-    throw DTypeError(
-        cat("[gradients] '", of->name(), "' is ", of->dtype(), ", which has no derivative; cast it to float32 first"));
+    throw DTypeError(cat("[gradients] the tensor to differentiate must be floating-point or complex, got '", of->name(),
+                         "' of ", of->dtype(), "; cast it to float32 first"));
   }
   if (is_complex(of->dtype()) && !start) {
-    throw DTypeError(cat("[gradients] '", of->name(), "' is ", of->dtype(),
-                         ", and only real numbers have a slope: take real_part or absolute of it, or give `start`"));
+    throw DTypeError(cat("[gradients] a complex tensor needs a starting gradient, got '", of->name(), "' of ",
+                         of->dtype(), ": take its real_part or absolute, or pass `start`"));
   }
   if (start) {
     check_reachable(graph, graph.current_block(), start, "the starting gradient");
     if (start->dtype() != of->dtype()) {
-      throw DTypeError(cat("[gradients] the starting gradient is ", start->dtype(), ", '", of->name(), "' is ",
-                           of->dtype(), "; cast it to ", of->dtype(), " first"));
+      throw DTypeError(cat("[gradients] the starting gradient must have the dtype of '", of->name(), "', ", of->dtype(),
+                           ", got ", start->dtype(), "; cast it to ", of->dtype(), " first"));
     }
     if (!compatible(start->shape(), of->shape())) {
-      throw ShapeError(cat("[gradients] the starting gradient is ", start->type, ", '", of->name(), "' is ", of->type,
-                           "; they must be equal"));
+      throw ShapeError(cat("[gradients] the starting gradient must have the type of '", of->name(), "', ", of->type,
+                           ", got ", start->type));
     }
   }
   Builder builder(graph);
@@ -257,13 +258,14 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
   for (size_t i = 0; i < result.size(); ++i) {
     Tensor* wanted = with_respect_to[i];
     if (!result[i] && unconnected == Unconnected::error) {
-      throw GraphError(cat("[gradients] no gradient of '", of->name(), "' reaches '", wanted->name(),
-                           "'; ask for zeros if that is meant", wanted->operation->where()));
+      throw GraphError(cat("[gradients] '", of->name(), "' does not depend on '", wanted->name(),
+                           "' through differentiable operations; request zeros if that is intended",
+                           wanted->operation->where()));
     }
     if (!result[i]) {
       result[i] = builder.zeros_like(wanted);
     } else if (result[i]->shape() != wanted->shape()) {
-      result[i] = builder.reshape_like(result[i], wanted);  // equal when run; here the type says so too
+      result[i] = builder.reshape_like(result[i], wanted);  // equal at run time; makes the static type agree too
     }
   }
   return result;

@@ -1,6 +1,7 @@
-// Building graphs: the checks of create(), implicit reads, blocks, control scopes, names.
+// Graph construction: the checks of create(), implicit reads, blocks, control scopes, and names.
 //
-// Every step of create() costs the operation's own size and the depth of blocks, never the size of the graph.
+// Each step of create() takes time proportional to the operation's own size and the depth of blocks, never to the size
+// of the graph.
 #include "mpsgraph/core/graph.h"
 
 #include <algorithm>
@@ -21,17 +22,18 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
   const Dims& dims = type.shape.dims();
   if (dims.size() > static_cast<size_t>(max_rank)) {
     throw ShapeError(
-        cat("[", kind, "] a tensor has at most ", max_rank, " dimensions: ", type, " has ", dims.size(), where));
+        cat("[", kind, "] a tensor must have at most ", max_rank, " dimensions, got ", dims.size(), ": ", type, where));
   }
   for (int64_t d : dims) {
     if (d < -1)
-      throw ShapeError(cat("[", kind, "] ", d, " is no size in ", type, "; use -1 for one that is not known", where));
+      throw ShapeError(
+          cat("[", kind, "] dimensions must be at least 0, or -1 if not known, got ", d, " in ", type, where));
   }
-  // As if 0 and -1 were 1, so that sizes of a part of the shape can be computed without overflow too.
+  // Treats 0 and -1 as 1, so that sizes of any part of the shape can be computed without overflow too.
   int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
   for (int64_t d : dims) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes) || bytes > int64_t{1} << 62) {
-      throw ShapeError(cat("[", kind, "] ", type, " would need more than 2^62 bytes", where));
+      throw ShapeError(cat("[", kind, "] tensors must not be larger than 2^62 bytes, got ", type, where));
     }
   }
 }
@@ -42,15 +44,14 @@ void check_arity(const OperationDefinition& definition, size_t inputs, size_t bl
   const bool unlimited = definition.max_inputs < 0;
   if (inputs < low || (!unlimited && inputs > high)) {
     const std::string expected = unlimited ? cat("at least ", low) : low == high ? cat(low) : cat(low, " to ", high);
-    throw GraphError(cat("[", definition.name, "] takes ", expected, " operands, ", inputs, " came", where));
+    throw GraphError(cat("[", definition.name, "] takes ", expected, " operands, got ", inputs, where));
   }
   if (blocks != static_cast<size_t>(definition.block_count)) {
-    throw GraphError(
-        cat("[", definition.name, "] takes ", definition.block_count, " blocks, ", blocks, " came", where));
+    throw GraphError(cat("[", definition.name, "] takes ", definition.block_count, " blocks, got ", blocks, where));
   }
 }
 
-// Blocks that come with a create() that fails are kept as abandoned, because handles into them exist.
+// Keeps the blocks passed to a create() that fails as abandoned blocks, because callers hold pointers into them.
 class BlockGuard {
  public:
   BlockGuard(Graph& graph, std::vector<std::unique_ptr<Block>>& blocks) : graph_(graph), blocks_(blocks) {}
@@ -124,21 +125,21 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
   check_arity(definition, inputs.size(), blocks.size(), where);
   for (const auto& block : blocks) {
     if (!block || block->graph != this || block->parent != current_) {
-      throw GraphError(
-          cat("[", kind, "] its blocks must be built where it stands, with begin_block and finish_block", where));
+      throw GraphError(cat("[", kind, "] blocks must be built in the block that will hold the operation, ",
+                           "with begin_block and finish_block", where));
     }
   }
   for (Tensor*& input : inputs) {
     if (input) input = resolve(input);
     check_operand(input, kind);
     if (input->type.history && definition.family != "control_flow") {
-      throw GraphError(cat("[", kind, "] '", input->name(), "' is the ", input->type,
-                           " that a loop keeps for its derivative, and no tensor", where));
+      throw GraphError(cat("[", kind, "] operands must be tensors, got '", input->name(), "', the ", input->type,
+                           " that a loop keeps for its derivative", where));
     }
   }
   attributes = complete_attributes(definition, std::move(attributes), where);
   settle_tensor_attributes(definition, inputs, attributes, where);
-  // A variable has the type of its value, so inference can run before anything, a read included, is added.
+  // A variable has the type of its value, so inference can run before anything, even a read, is added to the graph.
   std::vector<TensorType> types = definition.infer(InferContext(definition, inputs, attributes, blocks, where));
   for (const TensorType& type : types) check_type(type, kind, where);
   std::unordered_map<Tensor*, Tensor*> reads;
@@ -157,7 +158,7 @@ Tensor* Graph::add(std::string_view kind, std::vector<Tensor*> inputs, Attribute
 
 void Graph::check_operand(const Tensor* tensor, std::string_view user) const {
   const std::string where = built_at(location_);
-  if (!tensor) throw GraphError(cat("[", user, "] an operand is missing", where));
+  if (!tensor) throw GraphError(cat("[", user, "] operands must not be null, but an operand is missing", where));
   if (&tensor->graph() != this) {
     throw GraphError(cat("[", user, "] '", tensor->name(), "' belongs to another graph; build it in this one", where));
   }
@@ -165,12 +166,12 @@ void Graph::check_operand(const Tensor* tensor, std::string_view user) const {
   if (home->encloses(current_)) return;
   for (const Block* b = home; b; b = b->parent) {
     if (b->abandoned) {
-      throw GraphError(
-          cat("[", user, "] '", tensor->name(), "' was made in a block that failed to build and is gone", where));
+      throw GraphError(cat("[", user, "] '", tensor->name(),
+                           "' no longer exists, because it was created in a block that failed to build", where));
     }
   }
-  throw GraphError(cat("[", user, "] '", tensor->name(), "' is made in a block of control flow and exists only there; ",
-                       "return it as a result of that block", where));
+  throw GraphError(cat("[", user, "] '", tensor->name(), "' is defined in a block of control flow and exists only ",
+                       "there; return it as a result of that block", where));
 }
 
 Tensor* Graph::value_of(Tensor* tensor) {
@@ -253,9 +254,9 @@ Block* Graph::begin_block(const std::vector<TensorType>& argument_types) {
 
 std::unique_ptr<Block> Graph::finish_block(Block* block, std::vector<Tensor*> results) {
   if (block != current_ || building_.empty())
-    throw GraphError("finish_block: only the innermost block that is being built can be finished");
+    throw GraphError("[finish_block] only the innermost block under construction can be finished");
   if (!control_scopes_.empty() && control_scopes_.back().block == block) {
-    throw GraphError("finish_block: a control scope that was opened in the block is still open");
+    throw GraphError("[finish_block] a control scope opened in the block is still open; end it first");
   }
   for (Tensor*& result : results) {
     if (result) result = resolve(result);
@@ -300,7 +301,7 @@ void Graph::begin_control_dependencies(const std::vector<Operation*>& operations
     const char* problem = !operation                    ? "an operation is missing"
                           : &operation->graph() != this ? "belongs to another graph"
                           : !operation->parent->encloses(current_)
-                              ? "is inside a block of control flow and cannot run before what is outside"
+                              ? "is inside a block of control flow, so operations outside cannot depend on it"
                               : nullptr;
     if (problem)
       throw GraphError(
@@ -356,12 +357,13 @@ void Graph::begin_substitution(const Block& hidden, Mock stand_in) {
 void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
 
 Tensor* Graph::resolve(Tensor* tensor) const {
-  // What stands in may itself lie in a hidden block further out: derivatives of nested branches.
+  // The substitute may itself be in a hidden block further out, as in the derivatives of nested branches.
   while (!substitutions_.empty() && !tensor->operation->parent->encloses(current_)) {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });
     if (found == substitutions_.end()) break;
-    tensor = Mock(found->second)(tensor);  // a copy: it may add operations whose operands are replaced in turn
+    // a copy, because the call may add operations whose operands are substituted in turn
+    tensor = Mock(found->second)(tensor);
   }
   return tensor;
 }

@@ -1,7 +1,8 @@
-// The evaluator of small integer tensors: one short rule per kind of operation, a post-order walk without recursion.
+// Evaluates small integer tensors: one short rule per kind of operation, applied in a post-order walk without
+// recursion.
 //
-// Rules get operands whose elements may be unknown and give what can be said of the result. Where a rule cannot
-// tell (another rank, an attribute that is missing in unverified text), the elements are unknown, never wrong.
+// Rules get operands with possibly unknown elements, and return what is known about the result. Where a rule cannot
+// determine elements (an unexpected rank, or an attribute missing in unverified text), they are unknown, never wrong.
 #include "core/known_values.h"
 
 #include <algorithm>
@@ -14,14 +15,15 @@
 namespace mpsgraph {
 namespace {
 
-constexpr int64_t max_elements = 4096;  // of a computed tensor; shapes have at most 16
-constexpr size_t max_operations = 4096;  // looked at for one answer
+constexpr int64_t max_elements = 4096;  // limit for computed tensors; shapes have at most 16 elements
+constexpr size_t max_operations = 4096;  // limit on the operations visited per query
 
 using Element = std::optional<int64_t>;
 using Operands = std::vector<const KnownValues*>;
 using Rule = std::function<KnownValues(const Operation&, int result, const Operands&)>;
 
-const KnownValues unknown;  // a rule that cannot tell; completed with the right number of unknown elements
+// returned by rules that cannot determine the result; expanded to the right number of unknown elements
+const KnownValues unknown;
 
 Element wrap(DType dtype, Element x) {
   if (!x) return x;
@@ -37,9 +39,9 @@ Element wrap(DType dtype, Element x) {
   }
 }
 
-// Elements are bits: of uint64 those of the number, of all narrower types the number itself. Rules in generic lambdas
-// order and divide; they get uint64_t where the operands are that. Rules that add and multiply take uint64_t always,
-// which wraps without being undefined.
+// Elements are stored as 64 bits: the bit pattern for uint64, the value for all narrower types. Rules written as
+// generic lambdas compare and divide, and get uint64_t for uint64 operands. Rules that add and multiply always use
+// uint64_t, whose overflow wraps and is well defined.
 template <class F, class... Elements>
 int64_t apply(const F& f, const Operation& operation, Elements... elements) {
   if (operation.input(0)->dtype() == DType::uint64) return static_cast<int64_t>(f(static_cast<uint64_t>(elements)...));
@@ -59,7 +61,8 @@ Rule unary(F f) {
   };
 }
 
-// Operands of one element or of the result's number of elements; other broadcasts are not followed.
+// Applies f element by element. Operands must have one element or as many as the result; other broadcasts are not
+// supported.
 template <class F>
 KnownValues elementwise(const Operands& x, F f) {
   size_t count = 1;
@@ -86,7 +89,7 @@ Rule binary(F f) {
   };
 }
 
-// C's division and remainder, and Python's; unknown when the divisor is 0 or the quotient overflows.
+// Division and remainder, as in C or as in Python. The result is unknown if the divisor is 0 or the quotient overflows.
 template <class F>
 Rule division(F f) {
   return [f](const Operation& operation, int, const Operands& x) {
@@ -102,7 +105,7 @@ Rule division(F f) {
 template <class F>
 Rule reduction(F f, std::optional<int64_t> of_nothing) {
   return [f, of_nothing](const Operation& operation, int, const Operands& x) {
-    if (operation.output()->shape().elements() != 1) return unknown;  // all axes at once only
+    if (operation.output()->shape().elements() != 1) return unknown;  // only reductions over all axes
     Element result = of_nothing;
     bool first = !of_nothing;
     for (const Element& e : *x[0]) {
@@ -135,12 +138,12 @@ KnownValues split_part(const Operation& operation, int result, const Operands& x
   return KnownValues(x[0]->begin() + begin, x[0]->begin() + end);
 }
 
-// From one axis of a result to its operand: how many elements, and how far apart they lie.
+// Maps one axis of a result to its operand: the number of elements and their distance in the operand.
 struct Walk {
   int64_t count, step;
 };
 
-// The elements that lie so behind the first one, the last axis the fastest.
+// The elements reached from the first one by walking these axes, with the last axis varying fastest.
 KnownValues walked(const KnownValues& x, int64_t first, const std::vector<Walk>& axes) {
   std::vector<int64_t> places = {first};
   for (const Walk& axis : axes) {
@@ -264,7 +267,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"modulo", division([](auto a, auto b) { return a % b; })},
       {"floor_modulo", division([](auto a, auto b) {
          const auto rest = a % b;
-         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;  // of opposite signs: no overflow
+         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;  // opposite signs, so the sum cannot overflow
        })},
       {"equal", binary([](auto a, auto b) { return a == b; })},
       {"not_equal", binary([](auto a, auto b) { return a != b; })},
@@ -284,7 +287,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   return table;
 }
 
-// The number of elements when the tensor is one that the evaluator speaks of.
+// The number of elements if the evaluator supports this tensor, otherwise nullopt.
 std::optional<size_t> countable(const Tensor* tensor) {
   if (is_inexact(tensor->dtype()) || !tensor->shape().known()) return std::nullopt;
   const int64_t count = tensor->shape().elements();
@@ -296,7 +299,7 @@ bool can_follow(const Operation& operation) {
          static_cast<int>(operation.inputs.size()) >= operation.definition->min_inputs;
 }
 
-// Constants, shapes, and everything that is not followed.
+// Known values of tensors that are not computed by a rule: constants, shapes, and unsupported operations.
 KnownValues leaf(const Tensor* tensor, size_t count) {
   const Operation& operation = *tensor->operation;
   KnownValues result(count);
@@ -350,12 +353,12 @@ std::optional<KnownValues> known_values(const Tensor* tensor) {
     stack.pop_back();
     KnownValues result;
     try {
-      // A vector's length must be known for a rule to make sense of it; scalars and vectors of a known length are.
+      // Rules need operands of known length, which scalars and vectors of known length have.
       const bool all_countable = std::all_of(operation.inputs.begin(), operation.inputs.end(), countable);
       Operands operands;
       for (const Tensor* input : operation.inputs) operands.push_back(&known[input]);
       if (all_countable) result = rules().at(operation.kind())(operation, t->index, operands);
-    } catch (const std::exception&) {  // attributes that are missing in a text which verify() has not seen yet
+    } catch (const std::exception&) {  // an attribute is missing in text that verify() has not checked yet
       result.clear();
     }
     if (result.size() != *count) result.assign(*count, std::nullopt);

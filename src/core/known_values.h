@@ -1,8 +1,8 @@
-// What is known of the elements of a small integer tensor before anything runs.
+// What is known about the elements of a small integer tensor before anything runs.
 //
-// Shapes are computed with ordinary operations (shape_of, slice, concat, products ...). This evaluator follows
-// them back to constants and to the shapes that are known, so that inference sees through such computations: in
-// part while a graph is built, completely when an executable is specialised. It is not a constant folder.
+// Shapes are computed with ordinary operations (shape_of, slice, concat, products, ...). This evaluator traces them
+// back to constants and known shapes, so that inference can see through such computations: partly while a graph is
+// built, completely when an executable is specialized. It is not a general constant folder.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace mpsgraph {
 
-// Row-major elements, empty where one is not known.
+// Elements in row-major order; nullopt for those that are not known.
 using KnownValues = std::vector<std::optional<int64_t>>;
 
-// Nothing when not even the number of elements is known, or when the tensor is no integer or bool or too long.
+// Returns nullopt if the number of elements is not known, the tensor is not an integer or bool, or it is too long.
 MPSGRAPH_API std::optional<KnownValues> known_values(const Tensor* tensor);
 
-// All elements of a tensor, when all are known. Constants may have any length.
+// The elements of a tensor if all of them are known, otherwise nullopt. Constants may have any length.
 std::optional<Ints> constant_value(const Tensor* tensor);
 
-// Can the evaluator follow an operation of this kind?
+// Whether the evaluator supports operations of this kind.
 bool is_shape_arithmetic(std::string_view kind);
 
 }  // namespace mpsgraph

@@ -1,8 +1,8 @@
-// Text to graphs: the reverse of printer.cpp, for text that may come from anywhere.
+// Parses text to graphs, the reverse of printer.cpp. The text may come from untrusted sources.
 //
-// A recursive descent over the characters. Memory grows with the text that was read, never with a number that stands in
-// it, and blocks nest to a limit, so that hostile text ends in a GraphError. What the text says is not believed before
-// verify() has looked at it.
+// A recursive-descent parser over characters. Memory grows with the length of the text, never with a number in it, and
+// block nesting is limited, so hostile text ends in a GraphError. Nothing the text claims is relied on before verify()
+// has checked it.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -31,7 +31,7 @@ class Parser {
   }
 
  private:
-  // --- characters --------------------------------------------------------------------------------------------
+  // ---- characters ----
 
   [[noreturn]] void fail(const std::string& message, size_t position) const {
     const std::string_view before = text_.substr(0, position);
@@ -39,14 +39,14 @@ class Parser {
     const size_t line_start = before.rfind('\n') == before.npos ? 0 : before.rfind('\n') + 1;
     throw GraphError(cat("text:", line, ":", position - line_start + 1, ": ", message));
   }
-  [[noreturn]] void fail(const std::string& message) const { fail(cat(message, ", came ", next_text()), at_); }
+  [[noreturn]] void fail(const std::string& message) const { fail(cat(message, ", got ", next_text()), at_); }
 
   std::string next_text() const {
     if (at_ == text_.size()) return "the end of the text";
     return cat("'", text_.substr(at_, std::min<size_t>(text_.find_first_of(" \t\r\n", at_ + 1) - at_, 20)), "'");
   }
 
-  // Runs what throws errors without a position in the text, and adds it.
+  // Runs a function that throws errors without a text position, and adds the position.
   template <class Function>
   decltype(auto) placed(size_t position, Function function) const {
     try {
@@ -92,7 +92,7 @@ class Parser {
     return take_while(in_word);
   }
 
-  // A word only when it is this one, whole.
+  // Accepts a word only if it matches as a whole.
   bool accept_word(std::string_view wanted) {
     skip_space();
     const size_t start = at_;
@@ -110,7 +110,7 @@ class Parser {
     const size_t start = at_ - 1;
     std::string result;
     for (;;) {
-      if (at_ == text_.size()) fail("this string does not end", start);
+      if (at_ == text_.size()) fail("unterminated string", start);
       const char c = text_[at_++];
       if (c == '"') return result;
       if (c != '\\') {
@@ -123,11 +123,11 @@ class Parser {
       else if (escaped == 'x')
         result += static_cast<char>(hex(2));
       else
-        fail("expected \\\", \\\\ or \\x and two hexadecimal digits", at_ - 1);
+        fail("expected \\\", \\\\ or \\x with two hexadecimal digits after a backslash", at_ - 1);
     }
   }
 
-  // Exactly so many hexadecimal digits.
+  // Reads exactly this many hexadecimal digits.
   uint64_t hex(size_t digits) {
     uint64_t value = 0;
     const char* first = text_.data() + at_;
@@ -139,14 +139,14 @@ class Parser {
   }
 
   struct Bits {
-    uint64_t low, high;  // high: beyond 64 bits, of a complex128
+    uint64_t low, high;  // high: bits beyond 64, for complex128
   };
-  // 0x and exactly so many digits: the bits of a number.
+  // The bits of a number, written as 0x and exactly this many digits.
   Bits bits(size_t digits) {
     expect("0x");
     const uint64_t high = digits > 16 ? hex(digits - 16) : 0;
     const Bits value{hex(std::min<size_t>(digits, 16)), high};
-    if (at_ < text_.size() && in_word(text_[at_])) fail(cat("expected no more than ", digits, " hexadecimal digits"));
+    if (at_ < text_.size() && in_word(text_[at_])) fail(cat("expected exactly ", digits, " hexadecimal digits"));
     return value;
   }
 
@@ -165,7 +165,7 @@ class Parser {
     return number<int64_t>(take_while(in_name), start, "an integer");
   }
 
-  // Calls `one` for each item up to `close`.
+  // Calls `one` for each list item, up to and including `close`.
   template <class Function>
   void list(std::string_view close, Function one) {
     if (accept(close)) return;
@@ -174,7 +174,7 @@ class Parser {
     expect(close);
   }
 
-  // --- names -------------------------------------------------------------------------------------------------
+  // ---- names ----
 
   std::string name() {
     expect("%");
@@ -198,7 +198,7 @@ class Parser {
     const size_t start = at_;
     const std::string wanted = name();
     if (Operation* operation = graph_.find(wanted)) return operation;
-    fail(cat("there is no operation '", wanted, "' above"), start);
+    fail(cat("unknown operation '", wanted, "': an operation must be defined above its uses"), start);
   }
 
   Tensor* tensor_reference() {
@@ -211,13 +211,14 @@ class Parser {
       ++at_;
       index = integer();
     } else if (count != 1) {
-      fail(cat("'", operation->name, "' has ", count, " results; name one by its index, as in %name:0"), start);
+      fail(cat("'", operation->name, "' has ", count, " results; select one by its index, as in %name:0"), start);
     }
-    if (index < 0 || index >= count) fail(cat("'", operation->name, "' has no result ", index), start);
+    if (index < 0 || index >= count)
+      fail(cat("'", operation->name, "' has no result ", index, ", it has ", count, " results"), start);
     return operation->output(static_cast<size_t>(index));
   }
 
-  // --- types and attributes ----------------------------------------------------------------------------------
+  // ---- types and attributes ----
 
   TensorType type() {
     skip_space();
@@ -225,16 +226,16 @@ class Parser {
     if (accept_word("history")) return history();
     const std::string_view dtype_name = word("a type");
     const std::optional<DType> dtype = dtype_from_name(dtype_name);
-    if (!dtype) fail(cat("'", dtype_name, "' is no element type"), start);
+    if (!dtype) fail(cat("unknown dtype '", dtype_name, "'"), start);
     return {*dtype, shape(*dtype)};
   }
 
-  // Behind the word: the type of one value in parentheses, which may be a history in turn.
+  // The type after the word `history`: the type of one value in parentheses, which may itself be a history.
   TensorType history() {
     int depth = 0;
     do {
       expect("(");
-      if (++depth > max_block_depth) fail(cat("histories nest deeper than ", max_block_depth));
+      if (++depth > max_block_depth) fail(cat("histories must not nest deeper than ", max_block_depth));
     } while (accept_word("history"));
     TensorType result = type();
     for (int i = 0; i < depth; ++i) expect(")");
@@ -254,24 +255,24 @@ class Parser {
       skip_space();
       const size_t start = at_;
       dims.push_back(integer());
-      if (dims.back() < -1) fail(cat("a dimension is -1 or a size, came ", dims.back()), start);
+      if (dims.back() < -1) fail(cat("a dimension must be at least 0, or -1 if not known, got ", dims.back()), start);
       if (dims.size() > static_cast<size_t>(max_rank))
-        fail(cat("a tensor has at most ", max_rank, " dimensions"), start);
-      // As if 0 and -1 were 1: no part of a shape may overflow.
+        fail(cat("a tensor must have at most ", max_rank, " dimensions"), start);
+      // Treats 0 and -1 as 1, so that no part of a shape can overflow.
       if (__builtin_mul_overflow(bytes, std::max<int64_t>(dims.back(), 1), &bytes) || bytes > int64_t{1} << 62)
-        fail("a tensor has at most 2^62 bytes", start);
+        fail("a tensor must have at most 2^62 bytes", start);
     });
     return Shape(std::move(dims));
   }
 
   ConstantPtr data(const TensorType& type, size_t start) {
-    if (!type.shape.known()) fail(cat("a constant needs a known shape, came ", type.shape), start);
+    if (!type.shape.known()) fail(cat("a constant needs a static shape, got ", type.shape), start);
     if (accept_word("from")) return data_from_elsewhere(type, start);
     const size_t size = size_of(type.dtype);
     std::vector<std::byte> bytes;
     const auto element = [&] {
       const Bits value = bits(2 * size);
-      if (type.dtype == DType::boolean && value.low > 1) fail("a bool is 0x00 or 0x01", at_ - 2);
+      if (type.dtype == DType::boolean && value.low > 1) fail("a bool must be 0x00 or 0x01", at_ - 2);
       for (size_t i = 0; i < size; ++i)
         bytes.push_back(static_cast<std::byte>((i < 8 ? value.low : value.high) >> (8 * (i % 8))));
     };
@@ -281,27 +282,29 @@ class Parser {
     }
     expect("[");
     list("]", [&] {
-      if (follows("...")) fail("this constant was cut when it was printed; print it with all of its elements", at_);
+      if (follows("...")) fail("this constant was truncated when it was printed; print it with all its elements", at_);
       element();
     });
     const size_t expected = static_cast<size_t>(type.shape.elements()), came = bytes.size() / size;
-    if (came != expected) fail(cat(type, " has ", expected, " elements, came ", came), start);
+    if (came != expected) fail(cat("a constant of ", type, " must have ", expected, " elements, got ", came), start);
     return ConstantData::copy(type.dtype, type.shape.dims(), bytes.data());
   }
 
   ConstantPtr data_from_elsewhere(const TensorType& type, size_t start) {
     skip_space();
     const std::string place = quoted();
-    if (!elsewhere_) fail(cat("the data of '", place, "' is kept elsewhere; this text is part of a package"), start);
+    if (!elsewhere_)
+      fail(cat("the data of '", place, "' is stored outside the text, which is part of a package; load the package"),
+           start);
     ConstantPtr data = placed(start, [&] { return elsewhere_(place, type); });
     if (!data || TensorType{data->dtype(), data->dims()} != type)
-      fail(cat("'", place, "' is ", data ? to_string(TensorType{data->dtype(), data->dims()}) : "missing", ", not ",
-               type),
+      fail(cat("the data of '", place, "' must be ", type, ", got ",
+               data ? to_string(TensorType{data->dtype(), data->dims()}) : "none"),
            start);
     return data;
   }
 
-  // A boolean, an element type, a type, or data; what starts with a word.
+  // An attribute value that starts with a word: a boolean, a dtype, a type, or data.
   Attribute word_attribute() {
     const size_t start = at_;
     const std::string_view first = word("a value");
@@ -314,7 +317,7 @@ class Parser {
     }
     if (first == "history") return history();
     const std::optional<DType> dtype = dtype_from_name(first);
-    if (!dtype) fail(cat("'", first, "' is no value; strings stand in quotes"), start);
+    if (!dtype) fail(cat("'", first, "' is not a value; strings must be quoted"), start);
     if (!follows("[")) return *dtype;
     const TensorType type{*dtype, shape(*dtype)};
     skip_space();
@@ -354,15 +357,15 @@ class Parser {
     list("}", [&] {
       skip_space();
       const size_t start = at_;
-      const std::string_view key = word("an attribute's name");
-      if (result.has(key)) fail(cat("attribute '", key, "' stands twice"), start);
+      const std::string_view key = word("the name of an attribute");
+      if (result.has(key)) fail(cat("attribute '", key, "' is given twice"), start);
       expect("=");
       result.set(key, attribute());
     });
     return result;
   }
 
-  // --- operations and blocks ---------------------------------------------------------------------------------
+  // ---- operations and blocks ----
 
   void operation(Block& parent, int depth) {
     skip_space();
@@ -396,7 +399,8 @@ class Parser {
     }
     std::vector<std::unique_ptr<Block>> blocks;
     while (follows("(") || follows("{")) blocks.push_back(block(parent, depth + 1));
-    if (graph_.find(own_name)) fail(cat("the name '", own_name, "' is taken by an operation of its own blocks"), start);
+    if (graph_.find(own_name))
+      fail(cat("the name '", own_name, "' is already used by an operation in its own blocks"), start);
     Operation* operation = graph_.create_unchecked(parent, definition, std::move(inputs), std::move(given), own_name,
                                                    std::move(types), std::move(blocks));
     operation->control_dependencies = std::move(dependencies);
@@ -404,7 +408,7 @@ class Parser {
   }
 
   std::unique_ptr<Block> block(Block& parent, int depth) {
-    if (depth > max_block_depth) fail(cat("blocks nest deeper than ", max_block_depth), at_);
+    if (depth > max_block_depth) fail(cat("blocks must not nest deeper than ", max_block_depth), at_);
     std::unique_ptr<Block> block = graph_.detached_block(&parent, {});
     if (accept("(")) {
       list(")", [&] {
@@ -422,7 +426,7 @@ class Parser {
     return block;
   }
 
-  // After the opening brace, up to and with the closing one.
+  // Parses the rest of a block after its opening brace, including the closing brace.
   void block_body(Block& block, int depth) {
     while (!follows("}")) {
       if (accept_word("yield")) {

@@ -1,4 +1,4 @@
-// Graphs as text, in the form that text.h describes. Prints wrong graphs too, as far as they can be followed.
+// Prints graphs as text, in the form described in text.h. Invalid graphs are printed too, as far as possible.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -166,7 +166,7 @@ class Printer {
     out_ += ')';
   }
 
-  // A NaN is written with its bits, everything else so that the shortest form reads back as the same number.
+  // NaN is written with its bits; all other numbers in the shortest form that reads back as the same number.
   void attribute(double value) {
     if (std::isnan(value)) {
       out_ += "nan:";
@@ -176,7 +176,7 @@ class Printer {
     char digits[32];
     const std::string_view text(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
     out_ += text;
-    if (text.find_first_not_of("-0123456789") == text.npos) out_ += ".0";  // 3.0 is no integer
+    if (text.find_first_not_of("-0123456789") == text.npos) out_ += ".0";  // distinguishes 3.0 from an integer
   }
 
   void attribute(const ConstantPtr& data) {

@@ -1,9 +1,10 @@
-// Tables that files fill by themselves: what a file brings it says at its end, so that nobody keeps a list of files.
+// Tables that files register themselves in: each file registers its entries at its end, so no central list of files is
+// needed.
 //
 //   const Registration<Kernels> pooling("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 //
-// Nothing is said when the library is loaded; a table asks all files when it is first looked at, in the order of these
-// names, then of the files', so that the order of linking never shows.
+// Nothing is registered when the library is loaded. A table runs the functions of all files when it is first used, in
+// the order of the given names, then of the file names, so that the link order never matters.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class Registration {
     all().push_back({name, file, say});
   }
 
-  // Calls `enter(name, say)` for each, once, before the table is used.
+  // Calls `enter(name, say)` once for each registered file, before the table is used.
   template <class Enter>
   static void for_each(Enter enter) {
     std::ranges::sort(all(), {}, [](const Entry& entry) { return std::pair(entry.name, entry.file); });
@@ -34,7 +35,8 @@ class Registration {
     Say say;
   };
   static std::vector<Entry>& all() {
-    static std::vector<Entry> entries;  // made by the first file that enters, whatever the order
+    // created by the first file that registers, whatever the order of static initialization
+    static std::vector<Entry> entries;
     return entries;
   }
 };

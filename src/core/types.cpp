@@ -1,5 +1,5 @@
-// Element types, shapes and tensor types: names, sizes, printing, broadcasting and the conversions
-// between float and the two 16-bit floats.
+// Dtypes, shapes, and tensor types: names, sizes, printing, broadcasting, and the conversions between float and the two
+// 16-bit floats.
 #include "mpsgraph/core/types.h"
 
 #include <array>
@@ -33,7 +33,7 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"complex128", 16},
 }};
 
-constexpr size_t longest = 16;  // the limit of a tensor's rank: what is longer is somebody's mistake
+constexpr size_t longest = 16;  // the maximum rank of a tensor; longer lists are a user's mistake
 
 std::string join(const Dims& dims, char open, char close) {
   std::string text(1, open);
@@ -88,14 +88,14 @@ int64_t element_count(const Dims& dims) {
   bool empty = false;
   for (int64_t d : dims) {
     if (d < 0)
-      throw ShapeError(cat("the number of elements of ", to_string(dims), " is not known: ", d, " is no size"));
+      throw ShapeError(cat("the number of elements needs static dimensions, got ", d, " in shape ", to_string(dims)));
     empty |= d == 0;
   }
   if (empty) return 0;
   int64_t count = 1;
   for (int64_t d : dims) {
     if (__builtin_mul_overflow(count, d, &count) || count > limit) {
-      throw ShapeError(cat("a tensor of shape ", to_string(dims), " has more than 2^62 elements"));
+      throw ShapeError(cat("a tensor must have at most 2^62 elements, got shape ", to_string(dims)));
     }
   }
   return count;
@@ -155,7 +155,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
     if (x == 1) {
       x = y;
     } else if (x < 0 || y < 0) {
-      x = x < 0 ? y : x;  // the unknown one is 1 or the known one: the result is the known one
+      x = x < 0 ? y : x;  // the unknown dimension is 1 or equals the known one, so the result is the known one
     } else {
       return std::nullopt;
     }
@@ -175,12 +175,12 @@ uint16_t float_to_half(float value) {
   const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));  // quiet NaN
-  if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // 65536 and above
-  if (magnitude >= 0x38800000u) {  // normal in half; rounding may carry into infinity, rightly
+  if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // 65536 and above overflow
+  if (magnitude >= 0x38800000u) {  // normal in float16; a rounding carry into infinity is correct
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
   }
-  if (magnitude <= 0x33000000u) return sign;  // at most half of the smallest denormal, 2^-24
+  if (magnitude <= 0x33000000u) return sign;  // at most half of the smallest subnormal, 2^-24
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t rest = mantissa & ((1u << shift) - 1);
@@ -196,7 +196,7 @@ float half_to_float(uint16_t bits) {
   const uint32_t mantissa = bits & 0x3ffu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
   if (exponent) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // denormal or zero: exact in float
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // subnormal or zero: exact in float
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
 

@@ -1,7 +1,7 @@
-// The grammar of the graph, checked operation by operation in execution order.
+// Checks the grammar of a graph, operation by operation in execution order.
 //
-// One walk: an operation is checked while exactly what it may use is visible, that is what comes before it in its
-// block and in the blocks around it. So order, scopes, foreign tensors and cycles are one check.
+// In a single walk, each operation is checked while exactly those operations are visible that it may use: the ones
+// before it in its block and in the enclosing blocks. This one check covers order, scopes, foreign tensors, and cycles.
 #include <algorithm>
 #include <unordered_set>
 
@@ -25,42 +25,42 @@ class Verifier {
                          "): ", message..., operation.where()));
   }
 
-  // `owner` is null for the root.
+  // `owner` is null for the root block.
   void block(const Block& block, const Operation* owner, const Block* parent) {
     const auto fail_block = [&](const auto&... message) {
       if (owner) fail(*owner, message...);
       throw GraphError(cat("the root block: ", message...));
     };
     if (block.graph != &graph_) fail_block("a block belongs to another graph");
-    if (block.parent != parent || block.owner != owner) fail_block("a block is not linked to where it stands");
+    if (block.parent != parent || block.owner != owner) fail_block("a block is not linked to its parent and owner");
     if (!owner && !block.arguments.empty()) fail_block("has arguments");
     const std::unordered_set<const Tensor*> arguments(block.arguments.begin(), block.arguments.end());
-    if (arguments.size() != block.arguments.size()) fail_block("a block has an argument twice");
+    if (arguments.size() != block.arguments.size()) fail_block("a block has the same argument twice");
     for (const auto& held : block.operations) {
-      if (held->parent != &block) fail(*held, "is not linked to the block that it stands in");
+      if (held->parent != &block) fail(*held, "is not linked to its block");
       operation(*held);
-      if (held->is("argument") && !arguments.contains(held->output())) fail(*held, "is no argument of its block");
+      if (held->is("argument") && !arguments.contains(held->output())) fail(*held, "is not an argument of its block");
       visible_.insert(held.get());
     }
     for (const Tensor* argument : block.arguments)
       if (!argument || !visible_.contains(argument->operation) || argument->operation->parent != &block ||
           !argument->operation->is("argument"))
-        fail_block("an argument of a block is not an argument operation in it");
+        fail_block("each argument of a block must be an argument operation in that block");
     for (const Tensor* result : block.results) {
       const std::string problem = problem_with(result);
       if (!problem.empty()) fail_block("a result of a block ", problem);
       if (result->operation->is("variable"))
-        fail_block("a block gives the variable '", result->name(), "' itself, not a read of it");
+        fail_block("a block returns the variable '", result->name(), "' itself instead of a read of it");
     }
     for (const auto& held : block.operations) visible_.erase(held.get());
   }
 
-  // Why something cannot be used here; empty when it can.
+  // The reason why something cannot be used here; empty if it can.
   std::string problem_with(const Operation* used) const {
     if (!used) return "is missing";
     if (visible_.contains(used)) return {};
     if (!used->parent || used->parent->graph != &graph_) return cat("is '", used->name, "' of another graph");
-    return cat("is '", used->name, "', which does not stand before it, or only in a block that it is not in");
+    return cat("is '", used->name, "', which is not defined before it, or only in a block that does not enclose it");
   }
 
   std::string problem_with(const Tensor* used) const {
@@ -69,20 +69,21 @@ class Verifier {
     if (!problem.empty()) return problem;
     const auto& outputs = used->operation->outputs;
     const auto is_used = [&](const auto& output) { return output.get() == used; };
-    return std::any_of(outputs.begin(), outputs.end(), is_used) ? ""
-                                                                : cat("is no result of '", used->operation->name, "'");
+    return std::any_of(outputs.begin(), outputs.end(), is_used)
+               ? ""
+               : cat("is not a result of '", used->operation->name, "'");
   }
 
   void operation(const Operation& operation) {
     if (!operation.definition) fail(operation, "has no definition");
     const OperationDefinition& definition = *operation.definition;
     if (operation.name.empty() || graph_.find(operation.name) != &operation)
-      fail(operation, "its name is empty or stands for another operation");
+      fail(operation, "its name is empty or belongs to another operation");
     operands(operation, definition);
     dependencies(operation, definition);
     attributes(operation, definition);
     if (operation.blocks.size() != static_cast<size_t>(definition.block_count))
-      fail(operation, "expected ", definition.block_count, " blocks, has ", operation.blocks.size());
+      fail(operation, "expected ", definition.block_count, " blocks, got ", operation.blocks.size());
     for (const auto& inner : operation.blocks) block(*inner, &operation, operation.parent);
     results(operation, definition);
   }
@@ -92,21 +93,22 @@ class Verifier {
     if (count < static_cast<size_t>(definition.min_inputs) ||
         (definition.max_inputs >= 0 && count > static_cast<size_t>(definition.max_inputs)))
       fail(operation, "expected ", definition.min_inputs, " to ",
-           definition.max_inputs < 0 ? "any number of" : cat(definition.max_inputs), " operands, has ", count);
+           definition.max_inputs < 0 ? "any number of" : cat(definition.max_inputs), " operands, got ", count);
     for (size_t i = 0; i < count; ++i) {
       const std::string problem = problem_with(operation.inputs[i]);
       if (!problem.empty()) fail(operation, "operand ", i, " ", problem);
       const bool may_be_variable = definition.takes_variables && i == 0;
       if (operation.inputs[i]->operation->is("variable") && !may_be_variable)
-        fail(operation, "operand ", i, " is the variable '", operation.inputs[i]->name(), "' itself, not a read of it");
+        fail(operation, "operand ", i, " is the variable '", operation.inputs[i]->name(),
+             "' itself instead of a read of it");
       if (operation.inputs[i]->type.history && definition.family != "control_flow")
-        fail(operation, "operand ", i, " is a ", operation.inputs[i]->type, ", which is no tensor");
+        fail(operation, "operand ", i, " must be a tensor, got ", operation.inputs[i]->type);
     }
   }
 
   void dependencies(const Operation& operation, const OperationDefinition& definition) const {
     if (definition.root_only && (operation.parent != &graph_.root() || !operation.control_dependencies.empty()))
-      fail(operation, "stands in the root block only, and runs after nothing");
+      fail(operation, "is only allowed in the root block and without control dependencies");
     for (const Operation* before : operation.control_dependencies) {
       const std::string problem = problem_with(before);
       if (!problem.empty()) fail(operation, "a control dependency ", problem);
@@ -119,7 +121,7 @@ class Verifier {
     } catch (const Error& error) {
       fail(operation, error.what());
     }
-    fail(operation, "its attributes are not complete");
+    fail(operation, "some of its attributes are missing");
   }
 
   void results(const Operation& operation, const OperationDefinition& definition) const {
@@ -131,16 +133,16 @@ class Verifier {
       fail(operation, error.what());
     }
     if (inferred.size() != operation.outputs.size())
-      fail(operation, "expected ", inferred.size(), " results, has ", operation.outputs.size());
+      fail(operation, "expected ", inferred.size(), " results, got ", operation.outputs.size());
     const bool leaf = operation.inputs.empty() && operation.blocks.empty();
     for (size_t i = 0; i < inferred.size(); ++i) {
       const Tensor& output = *operation.outputs[i];
       if (output.operation != &operation || output.index != static_cast<int>(i))
-        fail(operation, "result ", i, " is not linked to it");
+        fail(operation, "result ", i, " is not linked to its operation");
       const bool agrees =
           leaf ? output.type == inferred[i]
                : output.type.dtype == inferred[i].dtype && compatible(output.type.shape, inferred[i].shape);
-      if (!agrees) fail(operation, "result ", i, " is stated as ", output.type, ", expected ", inferred[i]);
+      if (!agrees) fail(operation, "result ", i, " must have type ", inferred[i], ", got ", output.type);
     }
   }
 

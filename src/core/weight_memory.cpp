@@ -1,9 +1,9 @@
-// Large constants side by side on huge pages: what a model's weights cost when they are read is, for the most part, the
-// first touch of each page of memory, and a huge one is touched once where there would be 512.
+// Packs large constants onto huge pages. Most of the cost of reading a model's weights is the first touch of each page
+// of memory, and one huge page replaces 512 small ones.
 //
-// A chunk takes blocks until it is full, is never filled again, and goes with the last of them. A block that goes
-// before gives its own pages back. Only what comes after the first few megabytes lies there, so that small models pay
-// for no more memory than they need.
+// A chunk is filled with blocks until it is full, is never refilled, and is freed with the last of its blocks. A block
+// that is freed earlier returns its own pages to the system. Only allocations beyond the first few megabytes use
+// chunks, so that small models do not reserve more memory than they need.
 #include "core/weight_memory.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr bool has_huge_pages = true;
 void use_huge_pages(std::byte* memory, size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
 void give_back(std::byte* memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
 #else
-constexpr bool has_huge_pages = false;  // or there must be room beside each block for what looks after it
+constexpr bool has_huge_pages = false;  // not with AddressSanitizer, which would need room next to each block
 
 void use_huge_pages(std::byte*, size_t) {}
 void give_back(std::byte*, size_t) {}
@@ -55,11 +55,11 @@ struct Chunk {
 class Chunks {
  public:
   static Chunks& get() {
-    static Chunks& instance = *new Chunks;  // constants may go until the process is gone
+    static Chunks& instance = *new Chunks;  // never destroyed, because constants may be freed until the process ends
     return instance;
   }
 
-  // A block's memory, and the chunk that it keeps.
+  // Returns memory for a block, and the chunk that the block must keep alive.
   std::pair<std::byte*, std::shared_ptr<Chunk>> take(size_t bytes) {
     std::lock_guard lock(mutex_);
     std::shared_ptr<Chunk> chunk = current_.lock();
@@ -72,7 +72,7 @@ class Chunks {
     return {memory, std::move(chunk)};
   }
 
-  std::atomic<size_t> live{0};  // bytes of all large constants
+  std::atomic<size_t> live{0};  // total bytes of all large constants
 
  private:
   std::mutex mutex_;

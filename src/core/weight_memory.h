@@ -6,7 +6,8 @@
 
 namespace mpsgraph {
 
-// Bytes that are not cleared. Once there are many, large ones share huge pages; each gives its own back when it goes.
+// Uninitialized memory. Once there are many, large blocks share huge pages; each block returns its own pages when it is
+// freed.
 std::shared_ptr<std::byte> weight_memory(size_t bytes);
 
 }  // namespace mpsgraph

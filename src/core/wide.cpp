@@ -1,4 +1,4 @@
-// The kinds that compute halves in float32, and casts around them.
+// The kinds of operations that compute half precision in float32, and the casts around them.
 #include "core/wide.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ enum class Wide : uint8_t {
   derivative,
   both,
   parts
-};  // parts: where it is expanded; kernels do it by themselves
+};  // parts: only when decomposed; kernels handle it themselves
 
 const std::unordered_map<std::string_view, Wide>& kinds() {
   using enum Wide;
@@ -23,11 +23,11 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
       // sums, whose derivatives are broadcasts
       {"reduction_sum", value},
       {"broadcast_gradient", value},
-      // products of many
+      // products of many factors
       {"reduction_product", both},
       {"cumulative_product", derivative},
       {"cumulative_recurrence", derivative},
-      // how many are the extremum
+      // counts of tied elements
       {"reduction_maximum", derivative},
       {"reduction_minimum", derivative},
       {"reduction_maximum_propagate_nan", derivative},
@@ -35,22 +35,22 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
       // moments and normalizations
       {"mean", both},
       {"variance", both},
-      {"normalization", value},  // whose rule casts
+      {"normalization", value},  // its derivative rule casts
       {"normalization_gradient", both},
       {"normalization_gamma_gradient", both},
       {"normalization_beta_gradient", both},
-      // soft-max and losses
+      // softmax and losses
       {"softmax", value},
       {"log_softmax", value},
       {"softmax_gradient", both},
       {"log_softmax_gradient", both},
       {"softmax_cross_entropy", both},
       {"softmax_cross_entropy_gradient", both},
-      // what moves weights
+      // optimizer steps
       {"stochastic_gradient_descent", both},
       {"adam", both},
       {"adam_with_current_learning_rate", both},
-      // weights of several steps
+      // interpolation weights, computed in several steps
       {"sample_grid", parts},
       {"sample_grid_source_gradient", parts},
       {"sample_grid_coordinate_gradient", parts},
@@ -58,7 +58,7 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
   return table;
 }
 
-// Is it both, or this one?
+// Whether the kind's entry is this one, or both.
 bool is(const Operation& operation, Wide one) {
   const auto found = kinds().find(operation.kind());
   return found != kinds().end() && (found->second == one || found->second == Wide::both) && is_of_halves(operation);

@@ -1,7 +1,9 @@
-// What computes halves in float32: operations that sum, or take several steps of which each would round.
+// Operations that compute half precision in float32: those that sum, or that take several steps, each of which would
+// round.
 //
-// float16 and bfloat16 are what such an operation takes and gives; what lies between is float32, and one rounding ends
-// it. Pass widen states that in a program; here are the kinds, and derivatives and decompositions that keep to it.
+// Such an operation takes and returns float16 or bfloat16, but computes in float32 in between and rounds once at the
+// end. The pass widen makes this explicit in a program. This header lists the kinds of operations, and provides
+// derivatives and decompositions that follow the same rule.
 #pragma once
 
 #include <vector>
@@ -14,19 +16,20 @@ class Builder;
 
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Of one half type are all its operands that are no integers.
+// Whether all inexact operands have the same half-precision dtype (and there is at least one).
 bool is_of_halves(const Operation& operation);
 
-// Is its value computed in float32 where operands are halves?
+// Whether the operation computes its value in float32 if its operands are half precision.
 bool computes_wide(const Operation& operation);
-// Is its derivative that of the same operation in float32? Others have rules of one step, or of steps that say it.
+// Whether the operation's derivative is that of the same operation in float32. Other operations have single-step rules,
+// or rules that cast explicitly.
 bool differentiates_wide(const Operation& operation);
 
-// Operands in float32 where they are halves.
+// The operands, with half-precision ones cast to float32.
 std::vector<Tensor*> widened(Builder& b, const std::vector<Tensor*>& inputs);
-// Results in the types that the operation gives.
+// The results, cast to the dtypes that the operation returns.
 std::vector<Tensor*> narrowed(Builder& b, const std::vector<Tensor*>& results, const Operation& operation);
-// The decomposition of an operation, halves in float32.
+// The decomposition of an operation, computing half precision in float32.
 std::vector<Tensor*> decomposed(Builder& b, const Operation& operation, const std::vector<Tensor*>& inputs);
 
 }  // namespace mpsgraph

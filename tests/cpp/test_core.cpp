@@ -210,9 +210,9 @@ TEST(create_completes_and_checks_attributes) {
   const State before(g);
   CHECK_THROWS(GraphError, g.add("softmax", {x}, {{"axes", Ints{1}}}), "[softmax]", "'axes'", "axis (an integer");
   CHECK_THROWS(GraphError, g.add("softmax", {x}, {{"axis", 1.5}}), "must be an integer", "a real number");
-  CHECK_THROWS(GraphError, g.add("transpose", {x}), "needs attribute 'permutation'");
-  CHECK_THROWS(GraphError, g.add("relu", {x}, {{"alpha", 1.0}}), "takes none");
-  CHECK_THROWS(GraphError, g.add("constant", {}, {{"value", ConstantPtr()}}), "no data");
+  CHECK_THROWS(GraphError, g.add("transpose", {x}), "requires attribute 'permutation'");
+  CHECK_THROWS(GraphError, g.add("relu", {x}, {{"alpha", 1.0}}), "takes no attributes");
+  CHECK_THROWS(GraphError, g.add("constant", {}, {{"value", ConstantPtr()}}), "must have data");
   CHECK(before == State(g));
 }
 
@@ -247,7 +247,7 @@ TEST(locations_are_kept_and_named) {
   Tensor* x = placeholder(g, f32({2}));
   g.set_location(std::string("model.py:41"));
   CHECK_EQUAL(g.add("relu", {x})->operation->location.text(), "model.py:41");
-  CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu]", "takes 1 operands", "2 came", "built at model.py:41");
+  CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu]", "takes 1 operands", "got 2", "built at model.py:41");
 }
 
 TEST(wrong_operands_are_refused_and_change_nothing) {
@@ -257,7 +257,7 @@ TEST(wrong_operands_are_refused_and_change_nothing) {
   Tensor* foreign = placeholder(other, f32({2, 3}), "foreign");
   Tensor* halves = placeholder(g, {DType::float16, Shape({2, 3})}, "halves");
   const State before(g);
-  CHECK_THROWS(GraphError, g.add("addition", {x}), "[addition]", "takes 2", "1 came");
+  CHECK_THROWS(GraphError, g.add("addition", {x}), "[addition]", "takes 2", "got 1");
   CHECK_THROWS(GraphError, g.add("addition", {x, nullptr}), "missing");
   CHECK_THROWS(GraphError, g.add("addition", {x, foreign}), "'foreign'", "another graph");
   CHECK_THROWS(DTypeError, g.add("addition", {x, halves}), "'halves'", "cast", "float32");
@@ -310,15 +310,15 @@ TEST(tensors_of_inner_blocks_exist_only_there) {
   CHECK_THROWS(GraphError, g.finish_block(&g.root(), {}), "innermost");
   std::vector<std::unique_ptr<Block>> blocks;
   blocks.push_back(g.finish_block(then, {inner}));
-  CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only there");
+  CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only ");
   Block* otherwise = g.begin_block();
-  CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only there");
+  CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only ");
   blocks.push_back(g.finish_block(otherwise, {x}));
   Operation* choice = g.create("if", {c}, {}, {}, std::move(blocks));
   CHECK_EQUAL(choice->output()->type, f32({2}));
   CHECK(choice->blocks[0]->owner == choice && choice->blocks[0]->parent == &g.root());
   CHECK_EQUAL(choice->captures(), (std::vector<Tensor*>{x}));
-  CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only there");
+  CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only ");
 }
 
 TEST(a_failing_if_leaves_handles_and_frees_names) {
@@ -365,7 +365,7 @@ TEST(sources_made_in_a_block_stand_in_the_root) {
   CHECK(v->operation->parent == &g.root());
   auto finished = g.finish_block(block, {v});
   CHECK(finished->results[0]->operation->is("read") && finished->results[0]->operation->parent == finished.get());
-  CHECK_THROWS(GraphError, g.add("addition", {x, finished->results[0]}), "exists only there");
+  CHECK_THROWS(GraphError, g.add("addition", {x, finished->results[0]}), "exists only ");
   g.abandon_block(std::move(finished));
   CHECK_EQUAL(g.add("addition", {x, v})->type, f32({2}));
 }
@@ -516,8 +516,7 @@ TEST(builder_counts_what_reductions_take_together) {
   CHECK(count->operation->is("cast"));
   CHECK_EQUAL(b.reduced_count(placeholder(g, {DType::float32, Shape()}), {-2})->type, f32({}));
   CHECK_EQUAL(b.reduced_count(x, {})->type, f32({}));
-  CHECK_THROWS(ShapeError, b.reduced_count(placeholder(g, {DType::float32, Shape()}), {INT64_MAX}),
-               "outside every rank");
+  CHECK_THROWS(ShapeError, b.reduced_count(placeholder(g, {DType::float32, Shape()}), {INT64_MAX}), "for any rank");
 }
 
 // --- autocast --------------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ TEST(histories_round_trip) {
   refused(deep, "nest deeper");
   // No tensor, although the type of its values is one's.
   CHECK_THROWS(GraphError, parse(text.substr(0, text.size() - 2) + "  %y = tanh(%loop:1) : float32[2]\n}\n"), "'y'",
-               "no tensor");
+               "operands must be tensors");
 }
 
 TEST(long_constants_can_be_cut_for_people) {
@@ -186,7 +186,7 @@ TEST(long_constants_can_be_cut_for_people) {
   graph.add("constant", {}, {{"value", ConstantData::of_ints({1, 2, 3})}}, "c");
   const std::string text = print(graph, {.max_constant_elements = 1});
   CHECK(text.find("[0x0000000000000001,...]") != text.npos);
-  CHECK_THROWS(GraphError, parse(text), "text:2:", "was cut");
+  CHECK_THROWS(GraphError, parse(text), "text:2:", "was truncated");
 }
 
 TEST(a_block_prints_alone) {
@@ -195,13 +195,12 @@ TEST(a_block_prints_alone) {
 }
 
 TEST(errors_say_line_and_column) {
-  CHECK_THROWS(GraphError, parse(""), "text:1:1: expected 'graph', came the end of the text");
+  CHECK_THROWS(GraphError, parse(""), "text:1:1: expected 'graph', got the end of the text");
   CHECK_THROWS(GraphError, parse("graph {\n  %x = nonsense() : ()\n}"), "text:2:3:", "nonsense");
-  CHECK_THROWS(GraphError, parse("graph {\n  %x = relu(%y) : float32[]\n}"),
-               "text:2:13: there is no operation 'y' above");
-  CHECK_THROWS(GraphError, parse("graph {}\n more"), "text:2:2: expected the end of the text, came 'more'");
+  CHECK_THROWS(GraphError, parse("graph {\n  %x = relu(%y) : float32[]\n}"), "text:2:13: unknown operation 'y'");
+  CHECK_THROWS(GraphError, parse("graph {}\n more"), "text:2:2: expected the end of the text, got 'more'");
   CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() {tipe=int8[]} : int8[]")), "text:2:3:", "tipe");
-  CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() : int8[]")), "text:2:3:", "needs attribute 'type'");
+  CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() : int8[]")), "text:2:3:", "requires attribute 'type'");
   CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() {type=3} : int8[]")),
                "text:2:3:", "must be a tensor type");
 }
@@ -214,25 +213,25 @@ TEST(hostile_numbers_and_types_are_refused) {
       {"float32[99999999999999999999] splat 0x00000000", "out of range"},
       {"float32[4611686018427387904] splat 0x00000000", "at most 2^62 bytes"},
       {"float32[0,4611686018427387904] []", "at most 2^62 bytes"},
-      {"float32[-2] splat 0x00000000", "a dimension is -1 or a size"},
-      {"float32[-1] splat 0x00000000", "needs a known shape"},
-      {"float32[*] splat 0x00000000", "needs a known shape"},
+      {"float32[-2] splat 0x00000000", "a dimension must be at least 0, or -1"},
+      {"float32[-1] splat 0x00000000", "needs a static shape"},
+      {"float32[*] splat 0x00000000", "needs a static shape"},
       {"float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] splat 0x00000000", "at most 16 dimensions"},
-      {"float32[1000000000000] [0x00000000]", "has 1000000000000 elements, came 1"},
-      {"float32[1] [0x00000000,0x00000000]", "has 1 elements, came 2"},
+      {"float32[1000000000000] [0x00000000]", "must have 1000000000000 elements, got 1"},
+      {"float32[1] [0x00000000,0x00000000]", "must have 1 elements, got 2"},
       {"float32[1] [0x0000]", "8 hexadecimal digits"},
-      {"float32[1] [0x000000000]", "no more than 8"},
+      {"float32[1] [0x000000000]", "exactly 8"},
       {"float32[1] [0x-1000000]", "8 hexadecimal digits"},
       {"float32[1] [0xg0000000]", "8 hexadecimal digits"},
-      {"bool[1] [0x02]", "a bool is 0x00 or 0x01"},
-      {"float31[1] [0x00000000]", "'float31' is no value"},
+      {"bool[1] [0x02]", "a bool must be 0x00 or 0x01"},
+      {"float31[1] [0x00000000]", "'float31' is not a value"},
       {"[1,2,99999999999999999999]", "out of range"},
       {"1e999", "out of range"},
       {"1.2.3", "expected a number"},
       {"--1", "expected a number"},
       {"nan:0x1", "16 hexadecimal digits"},
       {"\"\\q\"", "hexadecimal"},
-      {"\"abc", "does not end"},
+      {"\"abc", "unterminated string"},
       {"", "expected a value"},
   };
   for (const auto& [value, message] : wrong) CHECK_THROWS(GraphError, parse(constant(value)), "text:2:", message);
@@ -244,15 +243,16 @@ TEST(hostile_structure_is_refused) {
   CHECK_THROWS(GraphError, parse(after_operands("% = relu(%v) : float32[2,3]")), "expected a name");
   CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x:1) : float32[2,3]")), "'x' has no result 1");
   CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x:-1) : float32[2,3]")), "'x' has no result -1");
-  CHECK_THROWS(GraphError, parse(after_operands("%y = squeeze(%x) {axes=[], axes=[]} : float32[2,3]")), "stands twice");
-  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%y) : float32[2,3]")), "no operation 'y' above");
-  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x) after [%z] : float32[2,3]")), "no operation 'z' above");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = squeeze(%x) {axes=[], axes=[]} : float32[2,3]")),
+               "is given twice");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%y) : float32[2,3]")), "unknown operation 'y'");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x) after [%z] : float32[2,3]")), "unknown operation 'z'");
   CHECK_THROWS(GraphError,
                parse(after_operands("%s = split(%x) {axis=0, sizes=[1,1]} : float32[1,3], float32[1,3]\n"
                                     "%y = relu(%s) : float32[1,3]")),
                "has 2 results");
   CHECK_THROWS(GraphError, parse(after_operands("%y = if(%b) : () {\n%y = relu(%x) : float32[2,3]\n} {\n}")),
-               "taken by an operation of its own blocks");
+               "used by an operation in its own blocks");
 }
 
 TEST(deep_nesting_is_refused) {
@@ -265,7 +265,7 @@ TEST(deep_nesting_is_refused) {
     if (depth < 1000)
       CHECK_EQUAL(parse(text + end)->operation_count(), depth + 1);
     else
-      CHECK_THROWS(GraphError, parse(text + end), "blocks nest deeper than 200");
+      CHECK_THROWS(GraphError, parse(text + end), "blocks must not nest deeper than 200");
   }
   CHECK_THROWS(GraphError, parse(std::string(1 << 20, '{')), "text:1:1:");
   CHECK_THROWS(GraphError, parse("graph {\n%x = placeholder() {type=" + std::string(1 << 20, '[')), "text:2:");
@@ -325,40 +325,40 @@ const TensorType matrix{DType::float32, {2, 3}};
 }  // namespace
 
 TEST(verify_checks_types) {
-  rejected("%y = relu(%x) : float32[2,4]", "'y' (relu): result 0 is stated as float32[2,4], expected float32[2,3]");
-  rejected("%y = relu(%x) : float16[2,3]", "result 0 is stated as float16[2,3]");
-  rejected("%y = relu(%x) : float32[2,3], float32[2,3]", "expected 1 results, has 2");
-  rejected("%y = relu(%x) : ()", "expected 1 results, has 0");
-  rejected("%y = placeholder() {type=float32[-1]} : float32[4]", "stated as float32[4], expected float32[-1]");
+  rejected("%y = relu(%x) : float32[2,4]", "'y' (relu): result 0 must have type float32[2,3], got float32[2,4]");
+  rejected("%y = relu(%x) : float16[2,3]", "result 0 must have type float32[2,3], got float16[2,3]");
+  rejected("%y = relu(%x) : float32[2,3], float32[2,3]", "expected 1 results, got 2");
+  rejected("%y = relu(%x) : ()", "expected 1 results, got 0");
+  rejected("%y = placeholder() {type=float32[-1]} : float32[4]", "must have type float32[-1], got float32[4]");
   rejected("%y = addition(%x, %i) : float32[2,3]", "'y' (addition): [addition]");
   verify(*parse(
       after_operands("%y = relu(%x) : float32[-1,3]\n%z = relu(%y) : float32[*]\n%q = relu(%z) : float32[2,3]")));
 }
 
 TEST(verify_checks_arity_and_blocks) {
-  rejected("%y = relu() : float32[2,3]", "expected 1 to 1 operands, has 0");
-  rejected("%y = relu(%x, %x) : float32[2,3]", "expected 1 to 1 operands, has 2");
-  rejected("%y = concat() {axis=0} : float32[2,3]", "expected 1 to any number of operands, has 0");
-  rejected("%y = if(%b) : () {\n}", "expected 2 blocks, has 1");
-  rejected("%y = relu(%x) : float32[2,3] {\n}", "expected 0 blocks, has 1");
+  rejected("%y = relu() : float32[2,3]", "expected 1 to 1 operands, got 0");
+  rejected("%y = relu(%x, %x) : float32[2,3]", "expected 1 to 1 operands, got 2");
+  rejected("%y = concat() {axis=0} : float32[2,3]", "expected 1 to any number of operands, got 0");
+  rejected("%y = if(%b) : () {\n}", "expected 2 blocks, got 1");
+  rejected("%y = relu(%x) : float32[2,3] {\n}", "expected 0 blocks, got 1");
 }
 
 TEST(verify_checks_scopes) {
   rejected("%p = if(%b) : float32[2,3] {\n%t = relu(%x) : float32[2,3]\nyield %t\n} {\nyield %t\n}",
-           "'p' (if): a result of a block is 't', which does not stand before it");
+           "'p' (if): a result of a block is 't', which is not defined before it");
   rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%t) : float32[2,3]",
-           "'y' (relu): operand 0 is 't', which does not stand before it, or only in a block that it is not in");
+           "'y' (relu): operand 0 is 't', which is not defined before it, or only in a block that does not enclose it");
   rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%x) after [%t] : float32[2,3]",
            "'y' (relu): a control dependency is 't'");
-  rejected("%p = if(%b) : float32[2,3] {\nyield %v\n} {\nyield %x\n}", "a block gives the variable 'v' itself");
+  rejected("%p = if(%b) : float32[2,3] {\nyield %v\n} {\nyield %x\n}", "a block returns the variable 'v' itself");
   rejected("%p = if(%b) : () {\n%t = placeholder() {type=bool[]} : bool[]\n} {\n}",
-           "'t' (placeholder): stands in the root block only");
-  rejected("%t = placeholder() {type=bool[]} after [%x] : bool[]", "runs after nothing");
-  rejected("%t = argument() {type=bool[]} : bool[]", "'t' (argument): is no argument of its block");
+           "'t' (placeholder): is only allowed in the root block");
+  rejected("%t = placeholder() {type=bool[]} after [%x] : bool[]", "without control dependencies");
+  rejected("%t = argument() {type=bool[]} : bool[]", "'t' (argument): is not an argument of its block");
 }
 
 TEST(verify_checks_variables) {
-  rejected("%y = relu(%v) : float32[2,3]", "operand 0 is the variable 'v' itself, not a read of it");
+  rejected("%y = relu(%v) : float32[2,3]", "operand 0 is the variable 'v' itself instead of a read of it");
   rejected("%y = assign(%v, %v) : ()", "operand 1 is the variable 'v' itself");
   rejected("%y = assign(%x, %x) : ()", "'y' (assign): [assign] operand 0 must be a variable");
 }
@@ -372,21 +372,21 @@ TEST(verify_checks_order_and_foreign_tensors) {
   verify(graph);
   first->control_dependencies = {second};
   CHECK_THROWS(GraphError, verify(graph),
-               "'first' (relu): a control dependency is 'second', which does not stand before it");
+               "'first' (relu): a control dependency is 'second', which is not defined before it");
   first->control_dependencies = {nullptr};
   CHECK_THROWS(GraphError, verify(graph), "a control dependency is missing");
   first->control_dependencies = {first};
   CHECK_THROWS(GraphError, verify(graph), "'first' (relu): a control dependency is 'first'");
   first->control_dependencies.clear();
   first->inputs[0] = second->output();
-  CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'second', which does not stand before it");
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'second', which is not defined before it");
   first->inputs[0] = foreign;
   CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'foreign' of another graph");
   first->inputs[0] = nullptr;
   CHECK_THROWS(GraphError, verify(graph), "operand 0 is missing");
   Tensor stray{x->operation, 0, matrix};
   first->inputs[0] = &stray;
-  CHECK_THROWS(GraphError, verify(graph), "operand 0 is no result of 'x'");
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is not a result of 'x'");
 }
 
 TEST(verify_checks_attributes) {
@@ -406,7 +406,7 @@ TEST(verify_checks_attributes) {
     return text;
   };
   CHECK_EQUAL(with({{"axis", int64_t{1}}}), "nothing was thrown");
-  CHECK(with({}).find("its attributes are not complete") != std::string::npos);
+  CHECK(with({}).find("some of its attributes are missing") != std::string::npos);
   CHECK(with({{"axis", 1.0}}).find("must be an integer") != std::string::npos);
   CHECK(with({{"axis", int64_t{1}}, {"other", true}}).find("'other'") != std::string::npos);
 }
@@ -416,14 +416,14 @@ TEST(verify_checks_names_and_links) {
   Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
   Operation* y = unchecked(graph, "relu", {x}, {}, {matrix});
   y->name = "x";
-  CHECK_THROWS(GraphError, verify(graph), "its name is empty or stands for another operation");
+  CHECK_THROWS(GraphError, verify(graph), "its name is empty or belongs to another operation");
   y->name = "y";
   y->output()->index = 1;
-  CHECK_THROWS(GraphError, verify(graph), "result 0 is not linked to it");
+  CHECK_THROWS(GraphError, verify(graph), "result 0 is not linked to its operation");
   y->output()->index = 0;
   Block elsewhere;
   y->parent = &elsewhere;
-  CHECK_THROWS(GraphError, verify(graph), "is not linked to the block that it stands in");
+  CHECK_THROWS(GraphError, verify(graph), "is not linked to its block");
   y->parent = &graph.root();
   y->definition = nullptr;
   CHECK_THROWS(GraphError, verify(graph), "has no definition");
@@ -440,15 +440,15 @@ TEST(verify_checks_block_links_and_arguments) {
   Operation* loop = graph->find("q");
   Block& body = *loop->blocks[1];
   body.owner = nullptr;
-  CHECK_THROWS(GraphError, verify(*graph), "'q' (while): a block is not linked to where it stands");
+  CHECK_THROWS(GraphError, verify(*graph), "'q' (while): a block is not linked to its parent and owner");
   body.owner = loop;
   body.graph = nullptr;
   CHECK_THROWS(GraphError, verify(*graph), "a block belongs to another graph");
   body.graph = graph.get();
   body.arguments.push_back(body.arguments[0]);
-  CHECK_THROWS(GraphError, verify(*graph), "a block has an argument twice");
+  CHECK_THROWS(GraphError, verify(*graph), "a block has the same argument twice");
   body.arguments[1] = graph->find("z")->output();
-  CHECK_THROWS(GraphError, verify(*graph), "an argument of a block is not an argument operation in it");
+  CHECK_THROWS(GraphError, verify(*graph), "each argument of a block must be an argument operation in that block");
   body.arguments.pop_back();
   verify(*graph);
 }

@@ -473,9 +473,11 @@ def test_text_and_back(softshrink):
     assert str(again) == text
     feeds = {again.find("x").outputs[0]: np.float32([1, -1])}
     assert again.run(feeds, again.find("y").outputs[0]).tolist() == [0.75, -0.75]
-    with pytest.raises(mg.GraphError, match="no custom operation 'softshrink' with the code 'other'.*has the code"):
+    with pytest.raises(
+        mg.GraphError, match="custom operation 'softshrink' with the key 'other' is not defined.*defined with the key"
+    ):
         mg.parse(text.replace(softshrink.key, "other"))
-    with pytest.raises(mg.GraphError, match="no custom operation 'hardshrink'"):
+    with pytest.raises(mg.GraphError, match="custom operation 'hardshrink' is not defined"):
         mg.parse(text.replace('"softshrink"', '"hardshrink"'))
 
 

@@ -34,7 +34,7 @@ Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, 
   if (!batch) c.shape_error(cat("batch dimensions of ", a, " and ", b, " cannot be broadcast"));
   const int ra = a.rank(), rb = b.rank();
   const int64_t k = a[ra - (transpose_a ? 2 : 1)], k2 = b[rb - (transpose_b ? 1 : 2)];
-  if (k != k2) c.shape_error(cat("inner dimensions ", k, " and ", k2, " differ: ", a, " and ", b));
+  if (k != k2) c.shape_error(cat("inner dimensions must be equal, got ", k, " and ", k2, ": ", a, " and ", b));
   Dims dims = batch->dims();
   dims.push_back(a[ra - (transpose_a ? 1 : 2)]);
   dims.push_back(b[rb - (transpose_b ? 2 : 1)]);
