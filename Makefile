@@ -1,38 +1,45 @@
-# The commands of this repository. Each makes what it needs: .venv, the build requirements, the package.
+# The commands of this repository. Each one sets up what it needs: .venv, the build requirements, the package.
 #
-#   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
-#   make build     build and install                                          make bench     ours beside the peers
-#   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
-#   make stubs     python/mpsgraph/_core.pyi                                  make tools     what tests and lint need
-#   make docs      tables in docs/operations.md and docs/nngraph.md  make conformance  PyTorch's cases, drawn fresh
-#   make site      the pages as a site, build/site/html/index.html; strict: a link that leads nowhere fails it
-#   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
-#   make clean     remove all that was made
-#   make apple     the whole build for macOS, compiled and linked on any machine; APPLE="--only metal": that backend
+#   make demo      build, install into .venv, and train the digit classifier
+#   make test      build and run every test
+#   make build     build and install
+#   make bench     benchmarks against other libraries
+#   make lint      formatting, types, and line lengths, in seconds
+#   make format    clang-format and ruff
+#   make stubs     regenerate python/mpsgraph/_core.pyi
+#   make tools     install what tests and lint need
+#   make docs      regenerate the tables in docs/operations.md and docs/nngraph.md
+#   make site      build the documentation, build/site/html/index.html; a broken link fails it
+#   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer
+#   make coverage  line coverage of the Metal backend
+#   make conformance  PyTorch's and ONNX's cases, newly drawn at random
+#   make apple     compile and link the whole build for macOS on any machine; APPLE="--only metal": that backend
+#   make clean     remove everything that was built
 #
-# `make test` runs these parts one after the other; each can be run alone, after a build that it makes itself:
+# `make test` runs these parts one after the other; each can be run alone and builds what it needs:
 #
-#   make test-project  layout of the source tree, tables in docs/, the benchmarks' harness (tests/project)
+#   make test-project  layout of the source tree, prose, tables in docs/, the benchmark harness (tests/project)
 #   make test-cpp      the C++ tests (tests/cpp)
-#   make test-mock  the mock of Apple's frameworks, and the Metal backend from C++ (tests/mock, tests/metal)
-#   make test-cpu      all other rooms of tests/, on device cpu
-#   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the mock
+#   make test-mock     the mock of Apple's frameworks, and the Metal backend from C++ (tests/mock, tests/metal)
+#   make test-cpu      all other folders of tests/, on device cpu
+#   make test-metal    tests marked `both_devices`, and tests/metal, on device metal over the mock
 #
-#   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
-#   make test-jax      JAX's programs likewise (tests/jax_and_xla), a part of JAX's own harnesses among them; not a part
-#   make test-onnxruntime  exported ONNX files in ONNX Runtime (tests/onnx_runtime), likewise; not a part
-#   make test-coreml   Core ML models beside PyTorch (tests/coreml), where coremltools is installed for it; not a part
-#   make test-distributed  several processes (tests/distributed), where mpi4py is installed for it; not a part
-#   make test-swift    the Swift package and its tests, where Swift 6 is installed; not a part
+# These are not part of `make test`, since they need large packages, which they install in environments of their own:
 #
-# A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
-# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
-# test-systems` test-metal as macOS 13.3, 14.0 and 15.0. Rooms run in as many processes as there are processors, or in
-# WORKERS=2.
+#   make test-torch    PyTorch programs on this engine (tests/pytorch)
+#   make test-jax      JAX programs, with some of JAX's own test harnesses (tests/jax_and_xla)
+#   make test-onnxruntime  exported ONNX files in ONNX Runtime (tests/onnx_runtime)
+#   make test-coreml   Core ML models compared with PyTorch (tests/coreml)
+#   make test-distributed  several processes that train together (tests/distributed)
+#   make test-swift    the Swift package and its tests; needs Swift 6
 #
-# The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
-# A file beside a folder of its name is no way to make the folder.
-# Where Python was told to keep no compiled files, each process would compile numpy, pytest and the tests anew.
+# `make test ROOM=nn` runs one folder of tests/ on the CPU, and `make test-metal ROOM=nn` its tests for device metal.
+# `make test-slow` runs tests that take minutes; `make test-systems` runs test-metal as macOS 13.3, 14.0, and 15.0.
+# Tests run in as many processes as there are processors, or in WORKERS=2.
+#
+# The package is built without isolation in a build directory that is kept, so a rebuild compiles only what changed.
+# --no-builtin-rules: otherwise make would build a folder `x` from a file `x.sh`. PYTHONDONTWRITEBYTECODE is unset, or
+# each process would compile numpy, pytest, and the tests again.
 export PYTHONDONTWRITEBYTECODE :=
 MAKEFLAGS += --no-builtin-rules
 
@@ -54,14 +61,14 @@ COREML  := .venv-coreml
 RANDOM  ?=
 
 BIN := $(VENV)/bin
-# Where the package is installed, for other environments to see it.
+# Where the package is installed, for other environments to import it from.
 PURELIB = $(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; print(os.path.relpath(sysconfig.get_path("purelib")))')
-# Directories too: a file that was removed changes its directory.
+# Includes directories: removing a file changes its directory.
 SOURCES := $(shell find include src python cmake -not -name '*.pyc' -not -name '__pycache__') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.inc')
 
-# The parts of `make test`. The commands in them use all processors themselves, so that the parts take turns.
+# The parts of `make test`. Each uses all processors, so they run one after the other.
 PARTS := test-project test-cpp test-mock test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -73,8 +80,9 @@ build: $(VENV)/installed
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What pyproject.toml names for a purpose: to build, first; half a gigabyte of tools for tests and lint when they run.
-# Of numpy and cmake little is imported, so that Python compiles that when it is.
+# Requirements that pyproject.toml lists for a purpose: first for the build, later half a gigabyte of tools for tests
+# and
+# lint. Only a little of numpy and cmake is imported, so pip need not precompile them.
 $(VENV)/%-requirements.txt: pyproject.toml tools/requirements.py | $(BIN)/python
 	$(BIN)/python tools/requirements.py $* > $@.new
 	cmp -s $@.new $@ || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -84,8 +92,9 @@ TOOLS := $(VENV)/dev-requirements.txt
 
 tools: $(TOOLS)
 
-# PATH: cmake and ninja are those of the environment. As many compilers as there are processors: with the two more that
-# ninja starts they share caches, and on two cores all of it took a sixth longer.
+# PATH: use the environment's cmake and ninja. One compiler per processor: ninja's default of two more compete for
+# caches
+# and were slower on two cores.
 $(VENV)/installed: $(VENV)/build-requirements.txt $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" \
 	  CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(getconf _NPROCESSORS_ONLN)} \
@@ -100,12 +109,12 @@ test: $(if $(ROOM),test-cpu,$(PARTS))
 
 PYTEST = $(BIN)/python -m pytest -m "not slow"
 
-# Rooms run in as many processes as there are processors, a file in one of them. There each process has two threads
-# whatever the machine has, so that loops are shared. The rooms in ALONE, which measure times, wait and count threads,
-# run afterwards in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs
-# $(ROOM).
-# numpy's products take one thread: a second one of theirs would wait busily, on a processor that has other work.
-# A process that crashes ends the run, which says so: with another in its place pytest-xdist (3.8) may wait for ever.
+# Tests run in as many processes as there are processors, one file per process. Each process uses two threads whatever
+# the machine has, so that parallel loops are really shared. The folders in ALONE measure times, wait, and count
+# threads;
+# they run afterwards in a single process. $(call rooms,ENVIRONMENT,LEFT OUT) runs both, or only $(ROOM).
+# numpy's matmul gets one thread, because a second one would spin on a processor that has other work.
+# A crashed process ends the run with a message; if it were replaced, pytest-xdist (3.8) could wait forever.
 ALONE    := runtime
 TOGETHER := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
 SHARED   := -n $(WORKERS) --max-worker-restart=0 --dist loadfile --no-loadscope-reorder
@@ -115,14 +124,14 @@ $(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) $(SHARED) \
 $(if $(filter-out $(ALONE),$(ROOM)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(ROOM),$(ALONE))))
 endef
 
-# Packages of tests find cmake and ninja as they find python.
+# Tests that build packages find the environment's cmake and ninja.
 test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST)
 
 test-project: mock $(TOOLS)
 	@echo "== $@: the source tree, its pages, the benchmarks' harness"
 	$(TOGETHER) $(PYTEST) $(SHARED) tests/project
 
-# The C++ tests are built where the package was.
+# The C++ tests build in the package's build directory.
 test-cpp: build $(TOOLS)
 	@echo "== $@: the C++ tests"
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(BUILD) -DMPSGRAPH_BUILD_TESTS=ON > $(BUILD)/configure-tests.log
@@ -141,13 +150,13 @@ test-metal: mock $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
 	$(call rooms,MPSGRAPH_TEST_DEVICE=metal)
 
-# The Metal backend and the mock, compiled by a clang that is installed where that can be done, else asked for.
+# The Metal backend over the mock, compiled by clang, which tools/clang.py installs or asks for.
 mock: build
 	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/mock -B build/mock -G Ninja \
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
 	$(BIN)/cmake --build build/mock
 
-# The same as older systems. What needs a newer one must say so.
+# The same tests on older systems, where newer interfaces must raise an error.
 SYSTEMS := 13.3 14.0 15.0
 test-systems: mock $(TOOLS)
 	@for system in $(SYSTEMS); do \
@@ -163,7 +172,7 @@ test-swift: build
 test-slow: build $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow
 
-# Peers live in environments of their own. tcmalloc is PyTorch's best allocator; without it, it is measured without it.
+# Other libraries are in environments of their own. PyTorch is fastest with tcmalloc, if that can be installed.
 PEER_torch := torch==2.13.0 numpy
 PEER_jax   := jax==0.10.2
 PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
@@ -179,9 +188,9 @@ $(PEERS)/%/installed:
 	$(@D)/bin/python -m pip install --disable-pip-version-check $(PEER_$*)
 	touch $@
 
-# More cases of PyTorch's than the repository holds: four samples of each operator and module, made in an environment of
-# its own; then ONNX's cases and these. The stored cases run with the other tests. Last ONNX's newest cases, which its
-# wheel makes in memory.
+# More PyTorch cases than the repository stores: four samples of each operator and module, generated in a separate
+# environment; then ONNX's cases. The stored cases run with the other tests. Last, the newest ONNX cases, which onnx's
+# wheel generates in memory.
 CASES := build/torch-cases
 ONNX  := build/onnx-1.23.2
 conformance: build $(TOOLS) $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(TORCH)/installed \
@@ -210,7 +219,7 @@ $(TORCH)/installed:
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps torchvision==0.28.0
 	touch $@
 
-# The doors to PyTorch, in the environment that holds it: a gigabyte, which `make test` does without, saying so.
+# The PyTorch frontend, in an environment with PyTorch (a gigabyte, so `make test` skips these tests).
 # `make test-torch OPERATORS=all` runs all samples of PyTorch's operators instead, `MODELS=all` all models.
 OPERATORS ?=
 MODELS    ?=
@@ -219,7 +228,7 @@ test-torch: build $(TOOLS) $(TORCH)/installed
 	  $(TORCH)/bin/python $(if $(OPERATORS),tests/pytorch/operators.py,$(if $(MODELS),tests/pytorch/models.py,\
 	  -m pytest -m "not slow" tests/pytorch))
 
-# The doors to JAX, with libraries over it. `make test-jax HARNESSES=all` runs all of JAX's harnesses instead.
+# The JAX frontend, with libraries built on JAX. `make test-jax HARNESSES=all` runs all of JAX's harnesses instead.
 HARNESSES ?=
 test-jax: build $(TOOLS) $(JAX)/installed
 	PYTHONPATH=$(PURELIB) $(TOGETHER) \
@@ -231,7 +240,7 @@ $(JAX)/installed:
 	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax flatbuffers
 	touch $@
 
-# Exported files in ONNX Runtime, in an environment that holds it.
+# Exported files in ONNX Runtime, in an environment that has it.
 test-onnxruntime: build $(TOOLS) $(ORT)/installed
 	PYTHONPATH=$(PURELIB) $(TOGETHER) \
 	  $(ORT)/bin/python -m pytest -m "not slow" tests/onnx_runtime
@@ -241,7 +250,7 @@ $(ORT)/installed:
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet onnxruntime==1.32.0
 	touch $@
 
-# Core ML models, in an environment with coremltools, whose numpy (older than 2.4, which it needs) goes first.
+# Core ML models, in an environment with coremltools, whose numpy (it needs one older than 2.4) takes precedence.
 test-coreml: build $(TOOLS) $(COREML)/installed
 	own=$$($(COREML)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 	  PYTHONPATH=$$own:$(PURELIB) $(TOGETHER) $(COREML)/bin/python -m pytest -m "not slow" tests/coreml
@@ -270,8 +279,8 @@ docs: mock $(TOOLS)
 	$(BIN)/python tools/operations.py
 	$(BIN)/python tools/nngraph.py
 
-# The pages and the reference by Sphinx, in an environment of its own, which sees the package that was built. Every
-# warning is an error. The first line puts the pages together: without Sphinx's source folder it would not begin.
+# The documentation, built by Sphinx in a separate environment that sees the built package. Every warning is an error.
+# Sphinx needs its source folder to exist before conf.py writes the pages there.
 site: build $(SITE)/installed
 	mkdir -p build/site/source
 	PYTHONPATH=$(PURELIB) $(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -E -a -b html -c tools/site \
@@ -284,7 +293,7 @@ $(SITE)/installed: pyproject.toml tools/requirements.py | $(BIN)/python
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet -r $(@D)/requirements.txt
 	touch $@
 
-# Nothing is built for it. The package is checked strictly (pyproject.toml), the programs beside it less so.
+# Builds nothing. The package is checked strictly (pyproject.toml), the programs next to it less strictly.
 lint: $(TOOLS)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -298,7 +307,7 @@ format: $(TOOLS)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Then the Metal backend over the mock, with everything compiled by clang and without the CPU device.
+# Then the Metal backend over the mock, compiled by clang and without the CPU device.
 sanitize: $(VENV)/build-requirements.txt
 	for kind in thread address; do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/$$kind -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
@@ -314,8 +323,8 @@ sanitize: $(VENV)/build-requirements.txt
 	  cmake --build build/mock-$$kind && ctest --test-dir build/mock-$$kind --output-on-failure || exit 1; \
 	done
 
-# Of the Metal backend; what is left is listed in tests/metal/uncovered.md. The second run is the other side of the
-# questions about the system's version.
+# Line coverage of the Metal backend; tests/metal/uncovered.md lists what is not covered. The second run takes the other
+# branch of checks of the system's version.
 PROFILE := LLVM_PROFILE_FILE=$(CURDIR)/build/coverage/profiles/%p.profraw MPSGRAPH_TEST_DEVICE=metal \
            MPSGRAPH_MOCK=$(CURDIR)/build/coverage/libmpsgraph.so
 coverage: build $(TOOLS)
@@ -329,7 +338,7 @@ coverage: build $(TOOLS)
 	  -k "test_values and float32 and not fft and not fourier and not cast and not bfloat16 and not complex"
 	$(BIN)/python tests/metal/line_coverage.py build/coverage --at-least 95
 
-# Nothing made here runs; it shows what Apple's compiler and linker would refuse.
+# Checks what Apple's compiler and linker would refuse; nothing built here runs.
 apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 

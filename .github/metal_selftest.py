@@ -1,9 +1,9 @@
-"""Runs `mpsgraph selftest --device metal --json <file>` on a machine of continuous integration and says what was seen.
+"""Run the Metal self-test on a continuous-integration machine and report the outcome.
 
-`python .github/metal_selftest.py <file>`, with mpsgraph installed. The job's summary gets one of three: passed; failed;
-no device, so that the package was only built and imported; and what the report says in plain words. A failure fails the
-job, except on a virtual machine's processor ("Paravirtual" in its name), on which Apple promises nothing: there it is a
-warning, and in the summary too.
+Usage: `python .github/metal_selftest.py <file>`, with mpsgraph installed. Runs `mpsgraph selftest --device metal --json
+<file>` and writes one of three outcomes to the job's summary: passed, failed, or no device (the package was only built
+and imported), followed by the report's own summary. A failure fails the job, except on a virtual machine's processor
+("Paravirtual" in its name), for which Apple promises nothing: there it is a warning.
 """
 
 import json
@@ -16,7 +16,7 @@ import mpsgraph as mg
 
 
 def say(text: str) -> None:
-    """To the log, and to the summary of the job where there is one."""
+    """Print to the log and, where there is one, to the job's summary."""
     print(text, flush=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a") as file:
@@ -24,7 +24,7 @@ def say(text: str) -> None:
 
 
 def say_summary(report: Path) -> None:
-    """What the report says in plain words, if it was written."""
+    """Print the report's summary if the report was written."""
     if report.is_file():
         said = json.loads(report.read_text())["summary"]
         say("\n".join(f"- {heading}: {text}" for heading, text in said.items()))
@@ -32,7 +32,7 @@ def say_summary(report: Path) -> None:
 
 def main(report: str) -> int:
     if "metal" not in mg.Device.names():
-        say("**Metal: not run.** The package was built and imported; this machine offers no device that it could use.")
+        say("**Metal: not run.** The package was built and imported; this machine has no usable Metal device.")
         print("::warning title=Metal::no device on this machine: the package was built and imported only")
         return 0
     try:
@@ -47,7 +47,7 @@ def main(report: str) -> int:
         return 0
     say(f"**Metal: the self-test failed** (exit code {code}) on {device}; the report is among the artifacts.")
     if "paravirtual" in device.lower():
-        say("A virtual machine's processor does not have to run Metal Performance Shaders, so the job does not fail.")
+        say("Virtual machines are not required to support Metal Performance Shaders, so the job does not fail.")
         print(f"::warning title=Metal::the self-test failed on {device}")
         return 0
     return 1

@@ -1,7 +1,7 @@
-# Finds what the build needs and gathers it in the target mpsgraph_dependencies.
+# Find the build's dependencies and collect them in the target mpsgraph_dependencies.
 #
-# nlohmann-json and oneDNN are taken from the Python distributions of those names, asked of the interpreter that runs
-# the build; so an environment made by pip, isolated or not, is enough. Sets MPSGRAPH_HAS_ONEDNN.
+# nlohmann-json and oneDNN come from the Python distributions of those names, located through the interpreter that runs
+# the build, so an environment made by pip, isolated or not, is enough. Sets MPSGRAPH_HAS_ONEDNN.
 find_package(Threads REQUIRED)
 if(MPSGRAPH_PYTHON)
   find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
@@ -39,7 +39,7 @@ if(NOT MPSGRAPH_ONEDNN STREQUAL "OFF")
     target_include_directories(mpsgraph_dependencies SYSTEM INTERFACE ${located_onednn_include})
     target_link_libraries(mpsgraph_dependencies INTERFACE ${located_onednn_library})
     target_compile_definitions(mpsgraph_dependencies INTERFACE MPSGRAPH_ONEDNN=1)
-    # Says how many threads oneDNN uses. Kernels have a pool of their own.
+    # OpenMP sets how many threads oneDNN uses. Our kernels have their own thread pool.
     find_package(OpenMP REQUIRED COMPONENTS CXX)
     target_link_libraries(mpsgraph_dependencies INTERFACE OpenMP::OpenMP_CXX)
     list(APPEND dependency_libraries ${OpenMP_CXX_LIBRARIES} ${located_onednn_library})

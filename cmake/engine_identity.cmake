@@ -1,5 +1,5 @@
-# Writes SOURCE: engine_identity, the version and a checksum of the sources that LIST names, one a line. A rule that
-# depends on them calls it.
+# Write SOURCE, which defines engine_identity: the version and a checksum of the sources listed in LIST, one per line. A
+# rule that depends on these sources runs this file.
 file(STRINGS ${LIST} files)
 set(sums "")
 foreach(file IN LISTS files)

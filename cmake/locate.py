@@ -1,13 +1,13 @@
-"""Prints where Python distributions keep the C++ files that the build needs, as name=path lines.
+"""Print where Python distributions keep the C++ files that the build needs, as name=path lines.
 
-Asked through importlib.metadata, so that it works wherever pip installed them: a virtual environment, a user's
-directory, or the temporary environment of an isolated build. A distribution that is absent prints nothing.
+Uses importlib.metadata, so it works wherever pip installed them: a virtual environment, a user's directory, or the
+temporary environment of an isolated build. An absent distribution prints nothing.
 """
 
 from importlib import metadata
 from pathlib import Path
 
-WANTED = [  # name, distribution, a file of it, how many parents up the directory lies (0: the file itself)
+WANTED = [  # Name, distribution, one of its files, and how many parents up the directory is (0: the file itself).
     ("json", "nlohmann-json", "include/nlohmann/json.hpp", 2),
     ("pybind11", "pybind11", "share/cmake/pybind11/pybind11Config.cmake", 1),
     ("onednn_include", "onednn-devel-cpu-gomp", "include/dnnl.hpp", 1),

@@ -1,7 +1,8 @@
-"""Prints the path of a clang++, 14 or newer, that compiles Objective-C++ with ARC: tests of the Metal backend need one.
+"""Print the path of a clang++, 14 or newer, that compiles Objective-C++ with ARC, which tests of the Metal backend
+need.
 
-`python tools/clang.py`. Where there is none, Debian's clang-14 with its sanitizers and coverage tools is installed if
-this runs as root and apt is there; else it says what to install and fails.
+If there is none, install Debian's clang-14 with its sanitizers and coverage tools, given root and apt; otherwise say
+what to install and fail.
 """
 
 import os
@@ -18,7 +19,7 @@ OPTIONS = ["-std=c++20", "-x", "objective-c++", "-fobjc-arc", "-fobjc-runtime=gn
 
 
 def works(path: str) -> bool:
-    """Whether it is new enough, finds a C++ library, and knows Objective-C."""
+    """Return whether a compiler is new enough, finds a C++ library, and supports Objective-C."""
     stated = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
     version = re.search(r"clang version (\d+)", stated)
     if not version or int(version[1]) < OLDEST:
@@ -34,7 +35,7 @@ def find() -> str | None:
 
 
 def complete(path: str) -> bool:
-    """Whether its sanitizers and llvm-cov are there too."""
+    """Return whether its sanitizers and llvm-cov are installed, too."""
     command = [path, "-fsanitize=address,undefined", "-x", "c++", "-", "-o", os.devnull]
     done = subprocess.run(command, input="int main() {}\n", capture_output=True, text=True)
     beside = Path(path).resolve().with_name("llvm-cov")
@@ -52,7 +53,7 @@ def main() -> None:
     if not found:
         sys.exit(
             f"The tests of the Metal backend need clang++ {OLDEST} or newer with its sanitizers and llvm-cov: "
-            f"apt-get install {' '.join(PACKAGES)}, or what your system calls them."
+            f"install {' '.join(PACKAGES)} with apt-get, or your system's equivalents."
         )
     print(found)
 

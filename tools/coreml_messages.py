@@ -1,7 +1,7 @@
-"""Writes python/mpsgraph/coreml/messages.txt: the fields of Core ML's messages, from coremltools' definitions.
+"""Write python/mpsgraph/coreml/messages.txt: the fields of Core ML's messages, from coremltools' definitions.
 
-Runs where coremltools is installed (`make test-coreml` has an environment with it). The reader in
-python/mpsgraph/coreml/_wire.py needs no more of a message than the numbers, names and types of its fields.
+Runs where coremltools is installed (`make test-coreml` sets up such an environment). The reader in
+python/mpsgraph/coreml/_wire.py needs only the numbers, names, and types of a message's fields.
 """
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 from coremltools.proto import Model_pb2
 from google.protobuf.descriptor import FieldDescriptor as Field
 
-# What a graph can be made of. Models of all other kinds are known by their names, so that errors can say them.
+# Messages that graphs are read from. Other kinds of models are known by name only, for error messages.
 READ = ("Model.proto", "MIL.proto", "NeuralNetwork.proto", "FeatureTypes.proto", "DataStructures.proto")
 KINDS = {
     Field.TYPE_DOUBLE: "double", Field.TYPE_FLOAT: "float", Field.TYPE_BOOL: "bool", Field.TYPE_STRING: "string",

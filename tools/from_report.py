@@ -1,10 +1,10 @@
-"""Turns a report of the self-test into what a maintainer does next.
+"""Turn a self-test report into a maintainer's next steps.
 
     python tools/from_report.py report.json [--link URL] [--write] [--picture FILE]
 
-It prints expected failures for tests/harness/mac_failures.py (which --write puts there) and for unsupported.py, rows
-for tests/apple/behaviour.md from the probes' answers, and what contradicts a row or the code. What an answer means is
-said by tests/apple/answers.py. Nothing of a report is run, and no Mac is needed.
+Prints expected failures for tests/harness/mac_failures.py (--write adds them) and for unsupported.py, rows for
+tests/apple/behaviour.md from the probes' answers, and answers that contradict a row or the code. tests/apple/answers.py
+interprets the answers. Nothing from a report is executed, and no Mac is needed.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from answers import AS_THE_TABLE, BETTER, ENDED, NOT_ASKED, RULES, UNFORESEEN, W
 
 DIED = ("ended the process", "hung")
 NO_CHECK = ("the start", "the end of the process", "the part")
-MOST = 160  # characters of a message in an entry
+MOST = 160  # Characters of a message kept in an entry.
 
 
 @dataclass
 class Findings:
-    """What a report asks for."""
+    """The actions that a report calls for."""
 
     where: str
     macos: float
     link: str
-    failures: dict[str, str] = field(default_factory=dict)  # for mac_failures.py
-    refused: dict[str, dict[str, str]] = field(default_factory=dict)  # for unsupported.py, by its table
-    broken: list[str] = field(default_factory=list)  # parts that did not run to their end
-    cured: list[str] = field(default_factory=list)  # of mac_failures.py, which pass now
+    failures: dict[str, str] = field(default_factory=dict)  # Entries for mac_failures.py.
+    refused: dict[str, dict[str, str]] = field(default_factory=dict)  # Entries for unsupported.py, by table.
+    broken: list[str] = field(default_factory=list)  # Parts that did not finish.
+    cured: list[str] = field(default_factory=list)  # Entries of mac_failures.py that pass now.
     contradictions: list[str] = field(default_factory=list)
-    simpler: list[str] = field(default_factory=list)  # probes by which code could do without a detour
-    answers: dict[str, list[str]] = field(default_factory=dict)  # that contradict a row, by its name
-    rows: list[str] = field(default_factory=list)  # for behaviour.md
-    as_expected: list[str] = field(default_factory=list)  # probes
+    simpler: list[str] = field(default_factory=list)  # Probes that show a workaround is not needed.
+    answers: dict[str, list[str]] = field(default_factory=dict)  # Answers that contradict a row, by the row's name.
+    rows: list[str] = field(default_factory=list)  # Rows for behaviour.md.
+    as_expected: list[str] = field(default_factory=list)  # Probes that answered as expected.
     without_rule: list[str] = field(default_factory=list)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Result: 0; 1 when the file is no report."""
+    """Run the command; return 0, or 1 if the file is not a report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("report", type=Path)
-    parser.add_argument("--link", default="the report", metavar="URL", help="where the report can be read")
-    parser.add_argument("--write", action="store_true", help="put failures into tests/harness/mac_failures.py")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the report, too")
+    parser.add_argument("--link", default="the report", metavar="URL", help="link to the report")
+    parser.add_argument("--write", action="store_true", help="add failures to tests/harness/mac_failures.py")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw the report")
     options = parser.parse_args(arguments)
     try:
         report = json.loads(options.report.read_text())
         if report.get("report") != "mpsgraph selftest":
             raise ValueError('"report" is not "mpsgraph selftest"')
     except (OSError, ValueError, AttributeError) as error:
-        print(f"{options.report} is no report of the self-test: {error}", file=sys.stderr)
+        print(f"{options.report} is not a self-test report: {error}", file=sys.stderr)
         return 1
     found = findings(report, options.link)
     print(text_of(report, found))
@@ -76,9 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-# --- what a report says -----------------------------------------------------------------------------------------------
+# --- findings of a report ---------------------------------------------------------------------------------------------
 def findings(report: dict[str, Any], link: str = "the report") -> Findings:
-    """Of a report's file as json.load gives it."""
+    """Return the findings of a report, given as json.load returns it."""
     versions = report["versions"]
     system = re.search(r"macOS (\d+(?:\.\d+)?)", f"{versions.get('system', '')} {versions.get('device', '')}")
     chip = str(versions.get("chip", "an unknown machine")).split(",")[0]
@@ -108,7 +108,7 @@ def _take_failure(found: Findings, outcome: dict[str, Any]) -> None:
 
 
 def _key(outcome: dict[str, Any]) -> str:
-    """How unsupported.py names a check: as cases are, and nodes by a pattern of their tests."""
+    """Return the name of a check in unsupported.py: a case's name, or for nodes a pattern of their tests."""
     name = str(outcome["name"])
     if outcome["part"] == "nodes":
         kind, _, case = name.partition(" of ")
@@ -117,7 +117,7 @@ def _key(outcome: dict[str, Any]) -> str:
 
 
 def _numbers(outcome: dict[str, Any]) -> str:
-    """The least that identifies a failure."""
+    """Return the shortest text that identifies a failure."""
     numbers = outcome["numbers"]
     if "largest difference" in numbers:
         return f"{numbers['found']} instead of {numbers['expected']} at {numbers['at']}"
@@ -127,21 +127,23 @@ def _numbers(outcome: dict[str, Any]) -> str:
 def _first_line(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if lines and lines[0].startswith("the process ") and len(lines) > 1:
-        lines = [f"{lines[0]}: {lines[-1]}"]  # its last words
+        lines = [f"{lines[0]}: {lines[-1]}"]  # keep the last line
     text = lines[0] if lines else "no message"
     return text if len(text) <= MOST else text[: MOST - 3] + "..."
 
 
 # --- probes and the table ---------------------------------------------------------------------------------------------
 def table() -> dict[str, list[str]]:
-    """The cells of each row of behaviour.md's first table, by the first one; the other is of what cannot concern us."""
+    """Return the cells of each row of behaviour.md's first table, by the first cell; the second table does not concern
+    us.
+    """
     lines = [line for line in BEHAVIOUR.read_text().splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
     return {row[0]: row for row in rows if len(row) == 5}
 
 
 def answer_of(outcome: dict[str, Any]) -> str:
-    """In one line."""
+    """Return a probe's answer in one line."""
     return ENDED if outcome["how"] in DIED else str(outcome["numbers"].get("answer", outcome["message"]))
 
 
@@ -149,7 +151,7 @@ def _take_answer(found: Findings, outcome: dict[str, Any]) -> None:
     probe, answer = outcome["name"], answer_of(outcome)
     rules = [rule for rule in RULES if rule.probe == probe]
     if not rules:
-        meaning = outcome["numbers"].get("meaning", "the report does not have its meaning, as the process ended")
+        meaning = outcome["numbers"].get("meaning", "the report does not explain it, because the process crashed")
         found.without_rule.append(f"{probe}: {answer}\n  {meaning}")
     for rule in rules:
         verdict = rule.judge(answer, found.macos)
@@ -165,21 +167,21 @@ def _take_answer(found: Findings, outcome: dict[str, Any]) -> None:
 
 
 def _told(found: Findings, rule: Rule, verdict: str, answer: str, outcome: dict[str, Any]) -> str:
-    row = f'the row "{rule.row}"' if rule.row else "what the code goes by"
+    row = f'the row "{rule.row}"' if rule.row else "an assumption of the code"
     cells = table().get(rule.row, [])
-    places = f"; the mock's rule: {cells[3]}; ours: {cells[4]}" if cells else ""
-    better = f"{row} does not hold on {found.where}: the detour is not needed there{places}"
+    places = f"; the mock's rule: {cells[3]}; our workaround: {cells[4]}" if cells else ""
+    better = f"{row} does not hold on {found.where}: the workaround is not needed there{places}"
     what = {
-        BETTER: better if rule.row else f"the code might be simpler, going by {found.where}",
-        WORSE: f"{row} is contradicted on {found.where}: our numbers may be wrong there{places}",
-        UNFORESEEN: f"nobody foresaw this answer about {row} on {found.where}{places}",
+        BETTER: better if rule.row else f"the code might be simpler, judging by {found.where}",
+        WORSE: f"{row} is contradicted on {found.where}: our results may be wrong there{places}",
+        UNFORESEEN: f"unexpected answer about {row} on {found.where}{places}",
     }[verdict]
     meaning = outcome["numbers"].get("meaning")
     return f"{rule.probe}: {what}\n  answer: {answer}" + (f"\n  meaning: {meaning}" if meaning else "")
 
 
 def _row_with(found: Findings, cells: list[str], answers: list[str]) -> str:
-    """The row of the table with the answers in it: a person decides what of it stays."""
+    """Return the table's row with the answers added; a person decides what to keep."""
     told = f"{cells[1]}; on {found.where}: {'; '.join(_cell(answer) for answer in answers)}"
     return _joined([cells[0], told, f"{cells[2]}, {_evidence(found)}", *cells[3:]])
 
@@ -189,7 +191,7 @@ def _new_row(found: Findings, what: str, told: str) -> str:
 
 
 def _rows_of_failures(found: Findings, failed: list[dict[str, Any]]) -> Iterator[str]:
-    """One for each operation or node that gave wrong numbers or ended a process, with its first failure."""
+    """Yield a row for each operation or node that gave wrong results or crashed a process, with its first failure."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for outcome in failed:
         if outcome["family"] and outcome["how"] in ("wrong numbers", *DIED):
@@ -213,9 +215,9 @@ def _joined(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-# --- what is said and written -----------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 def text_of(report: dict[str, Any], found: Findings) -> str:
-    """For the terminal."""
+    """Return the findings as text for the terminal."""
     lines = [f"# {found.where}", "", *(f"{heading}: {text}" for heading, text in report["summary"].items())]
 
     def section(title: str, entries: list[str]) -> None:
@@ -223,28 +225,26 @@ def text_of(report: dict[str, Any], found: Findings) -> str:
             lines.extend(["", f"## {title}", "", *entries])
 
     section(
-        "Expected failures: entries of FAILURES in tests/harness/mac_failures.py (--write puts them there)",
+        "Expected failures: entries of FAILURES in tests/harness/mac_failures.py (--write adds them)",
         [_entry(name, what) for name, what in found.failures.items()],
     )
     for name, entries in found.refused.items():
-        title = f"Refused, which nobody expects: cure them, or enter them in {name} of tests/harness/unsupported.py"
+        title = f"Refused unexpectedly: fix these, or enter them in {name} of tests/harness/unsupported.py"
         section(title, [_entry(*entry) for entry in entries.items()])
-    section("Parts that did not run to their end: look at the report", found.broken)
-    section("Listed in tests/harness/mac_failures.py, but passes here: take the entry out", found.cured)
+    section("Parts that did not finish: see the report", found.broken)
+    section("Listed in tests/harness/mac_failures.py but passing here: remove the entry", found.cured)
     section("Answers that contradict a row of tests/apple/behaviour.md, or the code", found.contradictions)
-    section("Answers by which the code might become simpler, once Macs agree", found.simpler)
-    section(
-        "Proposed rows of tests/apple/behaviour.md; a row of the same name replaces the one that is there", found.rows
-    )
-    section("Probes without a rule in tests/apple/answers.py: read what they mean", found.without_rule)
-    expected = f"Rules of tests/apple/answers.py that hold as they stand: {len(found.as_expected)}."
+    section("Answers that would simplify the code if more Macs agree", found.simpler)
+    section("Proposed rows of tests/apple/behaviour.md; a row of the same name replaces the present one", found.rows)
+    section("Probes without a rule in tests/apple/answers.py: read their meaning", found.without_rule)
+    expected = f"Rules of tests/apple/answers.py that hold: {len(found.as_expected)}."
     nothing = not (found.failures or found.refused or found.broken or found.contradictions or found.without_rule)
     lines += ["", f"{expected} Nothing to do." if nothing else expected]
     return "\n".join(lines)
 
 
 def _entry(name: str, what: str) -> str:
-    """As the formatter would write it."""
+    """Format an entry as ruff would."""
     key, value = _quoted(name), _quoted(what)
     if len(key) + len(value) + 7 <= 120:
         return f"    {key}: {value},"
@@ -258,7 +258,7 @@ def _quoted(text: str) -> str:
 
 
 def write_failures(found: Findings, path: Path = FAILURES) -> None:
-    """Adds the failures to the file and takes out what passes now."""
+    """Add the failures to the file and remove entries that pass now."""
     head, start, listed = path.read_text().partition("FAILURES: dict[str, str] = ")
     kept = {name: what for name, what in ast.literal_eval(listed).items() if name not in found.cured}
     merged = dict(sorted({**kept, **found.failures}.items()))

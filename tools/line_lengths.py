@@ -1,7 +1,7 @@
-"""Names lines of more than 120 columns in what people write, but for Python, whose lines ruff measures, and for prose.
+"""List lines of more than 120 columns in source files, except Python, which ruff measures, and prose.
 
-C++ is measured because clang-format leaves comments and strings as they are. `make lint` runs it; it fails if it
-finds one. It looks at what lies in the source tree beside what is made there, so it needs no git.
+C++ is included because clang-format leaves comments and strings alone. `make lint` runs this script and fails if it
+finds a line. It skips generated files by their folders' names, so it does not need git.
 """
 
 import os
@@ -13,7 +13,7 @@ LONGEST = 120
 SUFFIXES = {".cpp", ".h", ".inc", ".mm", ".S", ".cmake", ".in", ".ini", ".toml", ".yaml", ".yml"}
 NAMES = {"CMakeLists.txt", "Makefile", "run"}
 MADE = {"build", "dist", "demo-output", "__pycache__"}
-HIDDEN = {".ci", ".github"}  # of the folders with such names, those that people write
+HIDDEN = {".ci", ".github"}  # Hidden folders that are part of the source.
 
 
 def written() -> list[Path]:

@@ -1,6 +1,7 @@
-"""Prints what pyproject.toml requires, one requirement a line: to build, to run, and for the extras that are named.
+"""Print what pyproject.toml requires, one requirement per line: to build, to run, and for the named extras.
 
-`python tools/requirements.py test dev > requirements.txt`. The Makefile installs what a target needs once, so that
+Usage: `python tools/requirements.py test dev > requirements.txt`. The Makefile installs a target's requirements once,
+so
 later builds need no isolated environment and compile only what changed.
 """
 
@@ -18,7 +19,7 @@ project = document["project"]
 
 
 def expand(requirements: list[str]) -> list[str]:
-    """Replaces `mpsgraph[a,b]` by what the extras a and b require."""
+    """Replace `mpsgraph[a,b]` by the requirements of the extras a and b."""
     result = []
     for requirement in requirements:
         own = re.fullmatch(rf"{project['name']}\[(.+)\]", requirement)

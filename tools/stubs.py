@@ -1,7 +1,7 @@
-"""Writes the stub of mpsgraph._core into the directory that is given: pybind11-stubgen's, with what it cannot know.
+"""Write the stub of mpsgraph._core: pybind11-stubgen's output, corrected where it lacks information.
 
-It takes exceptions for imports, although this module defines them; it gives parameters that may be None the bare type;
-and it leaves the elements of tuples, dicts and callables out. `make stubs` runs this.
+pybind11-stubgen takes exceptions for imports although this module defines them, gives parameters that may be None the
+bare type, and omits the element types of tuples, dicts, and callables. `make stubs` runs this.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from mpsgraph import _core
 
 
 def exceptions() -> str:
-    """The exception classes, bases first."""
+    """Return the exception classes, bases first."""
     classes = [c for c in vars(_core).values() if inspect.isclass(c) and issubclass(c, Exception)]
     classes.sort(key=lambda c: (len(c.__mro__), c.__name__))
     own = {c.__name__ for c in classes}

@@ -385,7 +385,7 @@ def test_a_report_can_be_drawn_later(tmp_path, capsys, monkeypatch):
     assert picture.read_bytes().startswith(b"\x89PNG")
     (tmp_path / "other.json").write_text("[]")
     assert main(["selftest", "--draw", str(tmp_path / "other.json")]) == 1
-    assert "is no report of the self-test" in capsys.readouterr().err
+    assert "is not a self-test report" in capsys.readouterr().err
     picture.unlink()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert run(tmp_path, "--only", "probes")[0] == 0 and not picture.exists()

@@ -1,6 +1,6 @@
-"""Sphinx's settings. `make site` builds with them; the pages are those that stage.py puts together, from here.
+"""Sphinx settings for `make site`; stage.py generates the pages.
 
-The theme is Furo, pages are MyST's Markdown. Every warning is an error: a link that leads nowhere fails the build.
+The theme is Furo, and the pages are MyST Markdown. Every warning is an error, so a broken link fails the build.
 """
 
 import sys
@@ -26,7 +26,7 @@ root_doc = "index"
 extensions = ["myst_parser", "sphinx_design", "sphinx_copybutton"]
 myst_enable_extensions = ["colon_fence", "fieldlist"]
 myst_heading_anchors = 4
-suppress_warnings = ["ref.python"]  # "Trainer" in an annotation: there are two, and Sphinx does not know whose
+suppress_warnings = ["ref.python"]  # two rooms have a Trainer, so Sphinx cannot resolve an annotation of that name
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 80

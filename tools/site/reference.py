@@ -1,9 +1,9 @@
-"""The API reference: a page a room of the package, or a page a group where a room is large, made of its docstrings.
+"""Generate the API reference from the package's docstrings: a page per room, or per section where a room is large.
 
-Nothing is listed by hand: rooms are the modules in `__all__`, from mpsgraph on, and those that need a package of
-somebody else's; names are what stands in their `__all__`; groups are the files that they come from, with the file's
-first sentence. The operations of a graph are grouped by family. Pages are Markdown for MyST, written without Sphinx, so
-that a test can ask what stands in them; stage.py puts them among the others.
+Nothing is listed by hand: rooms are the modules in `__all__`, starting at mpsgraph, and those that need an optional
+package; names are those in each room's `__all__`; titles.py has the sections' titles. The operations of a graph are
+grouped by family. Pages are MyST Markdown and are written without Sphinx, so that tests can inspect them; stage.py puts
+them among the other pages.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from signatures import signature
 from skeleton import skeleton, source_of
 from titles import CORE, FAMILIES, ROOMS, VALUES
 
-LARGE = 30  # names: a room of more has a page a group
+LARGE = 30  # A room with more names than this has a page per section.
 
 
 @dataclass(frozen=True)
 class Public:
-    """A public name: where it is found, and what it is."""
+    """A public name and the object it refers to."""
 
     room: str  # "mpsgraph.nn"
     name: str
@@ -44,7 +44,7 @@ class Public:
 
     @property
     def is_value(self) -> bool:
-        """A number, an element type, a type alias: the sentence behind its assignment says what it is."""
+        """Whether this is a constant or a type alias, which the string after its assignment documents."""
         alias = typing.get_origin(self.value) is not None
         return alias or not (inspect.isclass(self.value) or inspect.isroutine(self.value))
 
@@ -55,7 +55,7 @@ class Public:
 
 @functools.cache
 def _behind_assignments(source: str) -> dict[str, str]:
-    """Strings that stand behind assignments in a file, by the names that are assigned."""
+    """Return the strings that follow assignments in a file, by the assigned names."""
     body, found = ast.parse(Path(source).read_text()).body, dict[str, str]()
     for node, after in zip(body, body[1:], strict=False):
         targets = (
@@ -67,7 +67,7 @@ def _behind_assignments(source: str) -> dict[str, str]:
 
 
 def _behind_assignment(room: str, name: str) -> str:
-    """Of a name of a room, from whichever of its files assigns it."""
+    """Return the string after a name's assignment, from whichever of the room's files assigns it."""
     known = rooms(optional=False)
     place = source_of(known[room].__name__ if room in known else room)
     files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
@@ -75,12 +75,12 @@ def _behind_assignment(room: str, name: str) -> str:
 
 
 def optional_rooms() -> list[str]:
-    """Rooms in no list of names, because they need a package of somebody else's."""
+    """Return the rooms that are not in `__all__` because they need an optional package."""
     return [f"mpsgraph.{name}" for name in mg._LAZY if name not in mg.__all__]
 
 
 def rooms(optional: bool = True) -> dict[str, ModuleType]:
-    """The modules that people name, by these names, in the order of the package."""
+    """Return the public modules by name, in the package's order."""
     found: dict[str, ModuleType] = {"mpsgraph": mg}
 
     def walk(name: str, module: ModuleType) -> None:
@@ -97,7 +97,7 @@ def rooms(optional: bool = True) -> dict[str, ModuleType]:
 
 
 def _names(module: ModuleType) -> list[str]:
-    """What `__all__` lists; of a module without one, what it defines itself."""
+    """Return a module's `__all__`, or the names it defines itself if it has none."""
     own = [
         name
         for name, value in vars(module).items()
@@ -107,14 +107,14 @@ def _names(module: ModuleType) -> list[str]:
 
 
 def public_names(optional: bool = True) -> list[Public]:
-    """Every public name but the rooms."""
+    """Return every public name except the rooms."""
     found = [Public(room, name, getattr(module, name)) for room, module in rooms(optional).items()
              for name in dict.fromkeys(_names(module))]  # fmt: skip
     return [each for each in found if not inspect.ismodule(each.value)]
 
 
 def families() -> dict[str, list[tuple[str, Any]]]:
-    """The operations of a graph by the module of their family: (name, method)."""
+    """Return the operations of a graph by their family's module: (name, method)."""
     found: dict[str, list[tuple[str, Any]]] = {}
     for owner in mg.Graph.__mro__:
         if owner.__module__.startswith("mpsgraph.ops.") and owner.__name__ != "Family":
@@ -128,15 +128,15 @@ def families() -> dict[str, list[tuple[str, Any]]]:
 
 
 def pages(optional: bool = True) -> dict[str, str]:
-    """Text by path below reference/, "index.md" and the rest."""
+    """Return the pages' text by path below reference/, "index.md" included."""
     found: dict[str, str] = {}
     every = public_names(optional)
     public = {id(each.value): each.path for each in every if not each.is_value}
-    index = ["# API reference\n", "Everything public, by room. Each name stands with an example that runs as a test.\n"]
+    index = ["# API reference\n", "All public names, by room. Every name has an example that runs as a test.\n"]
     listed: list[str] = []
     for room, module in rooms(optional).items():
         own = [each for each in every if each.room == room]
-        if room == "mpsgraph.training":  # its names are those of mpsgraph and of its rooms
+        if room == "mpsgraph.training":  # its names belong to mpsgraph and to its own rooms
             continue
         stem = room.replace("mpsgraph.", "") if room != "mpsgraph" else "mpsgraph"
         for name, text in _room(room, module, own, stem, public):
@@ -146,7 +146,7 @@ def pages(optional: bool = True) -> dict[str, str]:
         if room == "mpsgraph":
             found |= _operations()
             listed.append("operations")
-            index.append("- [Operations of a graph](operations.md): what `mpsgraph.Graph` can compute, by family.")
+            index.append("- [Operations of a graph](operations.md): methods of `mpsgraph.Graph` that build operations.")
     found["index.md"] = "\n".join(index) + "\n\n" + _toctree(listed)
     return found
 
@@ -154,7 +154,7 @@ def pages(optional: bool = True) -> dict[str, str]:
 def _room(
     room: str, module: ModuleType, own: list[Public], stem: str, public: dict[int, str]
 ) -> Iterator[tuple[str, str]]:
-    """The pages of a room: (path, text)."""
+    """Yield the pages of a room: (path, text)."""
     groups = _groups(room, own)
     apart = len(own) > LARGE
     text = [f"# {room}", markdown(module.__doc__ or ""), f"```{{py:currentmodule}} {room}\n```"]
@@ -209,10 +209,13 @@ def _slug(title: str) -> str:
 
 
 def _operations() -> dict[str, str]:
-    """A page a family, and their list."""
+    """Return a page per family, and their index."""
     found, listed = {}, []
-    text = ["# Operations of a graph", "Methods of `mpsgraph.Graph`; [the table](../operations.md) has their element "
-            "types, kernels and Apple's selectors."]  # fmt: skip
+    text = [
+        "# Operations of a graph",
+        "Methods of `mpsgraph.Graph`. [The table of operations](../operations.md) lists their element types, kernels, "
+        "and Apple's selectors.",
+    ]  # fmt: skip
     for source, methods in families().items():
         stem = source.rpartition(".")[2]
         title = FAMILIES[stem]
@@ -234,7 +237,7 @@ def _table(members: list[Public]) -> str:
 
 
 def _entry(each: Public, public: dict[int, str]) -> str:
-    """A name with its docstring; of a class its members, too."""
+    """Return the entry of a name: its docstring and, for a class, its members."""
     if each.is_value:
         of = type(each.value)
         about = f"A {{py:obj}}`{of.__name__}`." if of.__module__.startswith("mpsgraph") else "`" + _short(each) + "`"
@@ -250,7 +253,7 @@ def _entry(each: Public, public: dict[int, str]) -> str:
 
 
 def members_of(owner: type, public: dict[int, str]) -> list[tuple[str, Any]]:
-    """Methods and properties with a docstring, also of bases that have no name of their own in the reference."""
+    """Return a class's documented methods and properties, including those of bases that the reference does not list."""
     found: dict[str, Any] = {}
     for part in owner.__mro__:
         inside = part.__module__.startswith("mpsgraph") and not part.__module__.startswith("mpsgraph.ops")
@@ -266,7 +269,7 @@ def members_of(owner: type, public: dict[int, str]) -> list[tuple[str, Any]]:
 
 
 def _directive(kind: str, name: str, value: Any, *, owner: type | None = None, inside: list[str] | None = None) -> str:
-    """An object of Sphinx's domain for Python, with what it says."""
+    """Return an object description in Sphinx's Python domain."""
     shown = "" if kind in ("property", "exception") else signature(value, owner)
     body = "\n\n".join([markdown(_own_text(value)), *(inside or [])])
     fence = "`" * (4 if inside is None else 6)
@@ -275,11 +278,11 @@ def _directive(kind: str, name: str, value: Any, *, owner: type | None = None, i
 
 def _own_text(value: Any) -> str:
     text = inspect.getdoc(value) or ""
-    return re.sub(r"\A\w+\(.*\)( -> .*)?\n+", "", text)  # the signature that pybind11 writes first
+    return re.sub(r"\A\w+\(.*\)( -> .*)?\n+", "", text)  # pybind11 puts the signature first
 
 
 def _about(module: ModuleType) -> str:
-    """A file's first sentence, without the name in front."""
+    """Return a module's first sentence, without a leading name."""
     return re.sub(r"^(mpsgraph|Family \w+): ", "", first_sentence(module.__doc__ or ""))
 
 

@@ -1,6 +1,6 @@
-"""How a call is written in the reference: names, annotations and defaults, short enough to read.
+"""Format call signatures for the reference: names, annotations, and defaults, short enough to read.
 
-What is bound from C++ has its signature in the package's stub, `_core.pyi`; everything else says its own.
+Signatures of classes bound from C++ come from the package's stub, `_core.pyi`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import mpsgraph as mg
 
 
 def signature(value: Any, owner: type | None = None) -> str:
-    """What stands in brackets behind the name, with them; with the result behind an arrow."""
+    """Return a callable's parameters in parentheses, with its return type after an arrow."""
     bound = value if inspect.isclass(value) else (owner or value)
     if str(getattr(bound, "__module__", "")) == "mpsgraph._core":
         return _of_stub(value, owner)
@@ -50,7 +50,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _annotation(annotation: Any) -> str:
-    """As it is written in the source; of Annotated, what is annotated."""
+    """Return an annotation as the source writes it; Annotated is reduced to its type."""
     if annotation is inspect.Parameter.empty or annotation is None:
         return ""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
@@ -62,7 +62,7 @@ def _annotation(annotation: Any) -> str:
 
 
 class _Plain(ast.NodeTransformer):
-    """Without Annotated, and names without the modules they come from."""
+    """Removes Annotated, and the modules in front of names."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -76,7 +76,7 @@ class _Plain(ast.NodeTransformer):
 
 @functools.cache
 def _stub() -> dict[str, str]:
-    """Signatures by "Class.method" and "function"."""
+    """Return the stub's signatures by "Class.method" and "function"."""
     tree = ast.parse((Path(mg.__file__).parent / "_core.pyi").read_text())
     found: dict[str, str] = {}
     for node in tree.body:

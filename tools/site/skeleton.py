@@ -1,7 +1,8 @@
-"""Rooms that need a package of somebody else's, as they say themselves: read from their source, not imported.
+"""Describe rooms that need an optional package: read their source instead of importing them.
 
-The room `mpsgraph.torch` is described where PyTorch is not. What is made of a room is a module with the classes and
-functions in its `__all__`, with their docstrings, signatures and members, and nothing in them that runs.
+This is how the reference documents `mpsgraph.torch` where PyTorch is not installed. The resulting module has the
+classes
+and functions of the room's `__all__`, with docstrings, signatures, and members, and no code that runs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ KEPT = {"property", "classmethod", "staticmethod", "contextmanager"}
 
 
 def skeleton(room: str) -> ModuleType:
-    """A room by its full name, "mpsgraph.torch"."""
+    """Return a room's description, given its full name, such as "mpsgraph.torch"."""
     tree = _tree(room)
     found = ModuleType(room, ast.get_docstring(tree))
     found.__all__ = _public(tree)  # type: ignore[attr-defined]
@@ -36,7 +37,7 @@ def skeleton(room: str) -> ModuleType:
 
 
 def source_of(module: str) -> Path:
-    """The file of a module of the package."""
+    """Return the file of a module of the package."""
     path = PACKAGE.joinpath(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
@@ -53,12 +54,12 @@ def _public(tree: ast.Module) -> list[str]:
 
 
 def _statements(tree: ast.Module) -> list[ast.stmt]:
-    """Those of a module, and what it imports for type checkers alone."""
+    """Return a module's statements, including imports under TYPE_CHECKING."""
     return [part for node in tree.body for part in (node.body if isinstance(node, ast.If) else [node])]
 
 
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
-    """The module that defines a name, and how; None of a module. Imports are followed within the package."""
+    """Find a name's defining module and statement (None for a module), following imports within the package."""
     for node in _statements(_tree(module)):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return module, node
@@ -74,11 +75,11 @@ def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
                     there = f"{above}.{node.module}" if node.module else above
                     whole = f"{there}.{alias.name}"
                     return (whole, None) if source_of(whole).is_file() else _definition(there, alias.name)
-    raise LookupError(f"{module} has no class, function or value {name}")
+    raise LookupError(f"{module} does not define {name} as a class, function, or value")
 
 
 def _bare(node: ast.ClassDef | ast.FunctionDef) -> ast.ClassDef | ast.FunctionDef:
-    """The same with its docstring for a body; of a class with its public methods, so reduced."""
+    """Return a definition with only its docstring as the body; a class keeps its public methods, reduced likewise."""
     text = ast.get_docstring(node)
     body: list[ast.stmt] = [ast.Expr(ast.Constant(text))] if text else []
     node.decorator_list = [d for d in node.decorator_list if isinstance(d, ast.Name) and d.id in KEPT]

@@ -1,8 +1,8 @@
-"""The site's pages, put together in build/site/source: docs/, the project's own pages, the reference, and sources.
+"""Write the site's pages to build/site/source: docs/, the project's own pages, the reference, and sources.
 
-Pages stay Markdown that reads well where there is no site. Here they get what only the site has: two blocks of code
-side by side, the gallery as cards, and a page for each file of the repository that a page leads to, so that no link
-leaves the site for a place that may not be there. Sphinx makes HTML of the result (conf.py).
+Pages stay Markdown that reads well without the site. This module adds what only the site has: two code blocks side by
+side, the gallery as cards, references to the API, and a page for each file of the repository that a page links to, so
+that no link leaves the site. Sphinx turns the result into HTML (conf.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-# Sections of the navigation, in order. Pages that are not there yet are left out; a page of docs/ that no section has
-# stands in the last one.
+# Sections of the navigation, in order. Missing pages are skipped; a page of docs/ that no section lists goes to Guides.
 NAVIGATION = {
-    "Start": ["quickstart.md", "from_pytorch.md", "from_keras.md", "examples/README.md"],
+    "Start": ["install.md", "quickstart.md", "from_pytorch.md", "from_keras.md", "examples/README.md"],
     "Guides": [
-        *("guides/layers.md", "guides/losses.md", "guides/steps.md", "training.md", "debugging.md"),
-        *("guides/data.md", "data.md", "guides/checkpoints.md", "weights.md", "mixed_precision.md", "profiler.md"),
-        *("guides/deployment.md", "inference.md", "metal.md", "selftest.md", "custom_operations.md", "distributed.md"),
+        *("training.md", "data.md", "guides/layers.md", "guides/losses.md", "guides/steps.md"),
+        *("guides/checkpoints.md", "weights.md", "mixed_precision.md", "debugging.md", "profiler.md"),
+        *("guides/deployment.md", "packages.md", "inference.md", "tool.md", "metal.md", "selftest.md"),
+        *("custom_operations.md", "distributed.md", "troubleshooting.md"),
     ],
-    "Other programs": ["torch.md", "jax.md", "onnx.md", "coreml.md", "c.md", "cpp.md", "swift.md", "nngraph.md"],
-    "Reference": ["reference/index.md", "layers.md", "operations.md"],
+    "Other programs": [
+        *("torch.md", "jax.md", "xla.md", "onnx.md", "coreml.md", "c.md", "cpp.md", "swift.md", "nngraph.md"),
+    ],
+    "Reference": ["reference/index.md", "layers.md", "operations.md", "compatibility.md"],
     "Numbers": ["performance.md", "measurements.md", "metal-steps.md"],
     "Project": [
         *("project/CHANGELOG.md", "project/ARCHITECTURE.md", "project/CONTRIBUTING.md", "project/tests.md"),
@@ -46,12 +48,12 @@ PROJECT = {
     "docs/decisions": "decisions/README.md",
     "examples": "examples/README.md",
 }
-"""Pages outside docs/ and folders, and what they are on the site."""
+"""Pages outside docs/, and folders, with their paths on the site."""
 LANGUAGES = {".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".md": "markdown", ".mm": "objective-c"}
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 FENCE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1`*[ ]*$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(
-    r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\([^)]*\)|\{[\w:]+\}`[^`\n]+`"  # links and roles, which stay as they are
+    r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\([^)]*\)|\{[\w:]+\}`[^`\n]+`"  # links and roles stay as they are
     r"|(?<!`)`(?:(?P<name>[A-Za-z_][\w.]*)|[^`\n]+)`(?!`)"
 )
 FOREIGN = re.compile(r"^from_")
@@ -70,7 +72,7 @@ class Site:
         self.names |= {own: name for name in names if bare[own := name.rpartition(".")[2]] == 1 and own[0].isupper()}
 
     def add(self, page: Path, to: str) -> None:
-        """A page of the repository, with its links led to where things are on the site."""
+        """Add a page of the repository, with its links adapted to the site."""
         text, fences = page.read_text(), []
 
         def kept(match: re.Match[str]) -> str:
@@ -100,9 +102,9 @@ class Site:
         return "\n".join(lines)
 
     def place(self, page: Path, target: Path) -> str:
-        """Where a file or folder of the repository is on the site; files that no page is made of become one."""
+        """Return the site's path of a file or folder of the repository; a file that has no page gets one."""
         if not target.exists():
-            raise LookupError(f"{page.relative_to(ROOT)} leads to {target.relative_to(ROOT)}, which is not there")
+            raise LookupError(f"{page.relative_to(ROOT)} links to {target.relative_to(ROOT)}, which does not exist")
         name = target.relative_to(ROOT).as_posix()
         if name in PROJECT:
             return PROJECT[name]
@@ -112,7 +114,7 @@ class Site:
         return f"sources/{name}.md"
 
     def add_sources(self) -> None:
-        """A page for each file that somebody leads to, and for each folder a list of what is in it."""
+        """Add a page for each file that a page links to, and for each folder a list of its files."""
         for target in sorted(self.sources):
             name = target.relative_to(ROOT).as_posix()
             title = f"---\norphan: true\n---\n\n# {target.name}\n\n`{name}`\n\n"
@@ -125,7 +127,7 @@ class Site:
             self.pages[f"sources/{name}.md"] = title + text + "\n"
 
     def add_navigation(self) -> None:
-        """The lists that the sidebar is made of, at the end of the start page and of those that have pages below."""
+        """Add the toctrees for the sidebar to the start page and to pages that have subpages."""
         named = {name for names in NAVIGATION.values() for name in names}
         below = ("decisions/", "examples/", "reference/", "sources/", "project/")
         others = [n for n in self.pages if n not in named and n != "index.md" and not n.startswith(below)]
@@ -141,7 +143,9 @@ class Site:
             self.pages[name] = "---\norphan: true\n---\n\n" + self.pages[name]
 
     def write(self, into: Path) -> None:
-        """Files that say the same are left alone, so that Sphinx reads what has changed; those of before go."""
+        """Write the pages; unchanged files keep their time stamps, so Sphinx reads only what changed, and stale files
+        go.
+        """
         wanted = {into / name: text for name, text in self.pages.items()}
         for path, text in wanted.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +204,7 @@ def _aliases(name: str) -> Iterator[str]:
 
 
 def _between(here: str, there: str) -> str:
-    """The way from one page to another."""
+    """Return the relative path from one page to another."""
     ups, down = here.split("/")[:-1], there.split("/")
     while ups and len(down) > 1 and ups[0] == down[0]:
         ups, down = ups[1:], down[1:]
@@ -208,7 +212,7 @@ def _between(here: str, there: str) -> str:
 
 
 def _beside(match: re.Match[str]) -> str:
-    """The other library's code on the left, ours on the right; below each other on a narrow screen."""
+    """Lay out the other library's code on the left and ours on the right; one below the other on a narrow screen."""
     columns = "\n".join(
         f"::::{{grid-item}}\n:class: beside\n\n**{name}**\n\n{code}\n::::" for name, code in
         ((match[1], match[2]), ("mpsgraph", match[3]))
@@ -220,7 +224,7 @@ CARDS = re.compile(r"<!-- cards -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def _cards(text: str) -> str:
-    """A list of links, each with a sentence, as cards."""
+    """Turn a list of links with a sentence each into cards."""
 
     def cards(match: re.Match[str]) -> str:
         found = re.findall(r"^- \[(.+?)\]\((.+?)\.md\): (.+)$", match[1], re.MULTILINE)
@@ -234,7 +238,7 @@ ROW = re.compile(r"^\| \[([\w.]+)\]\((\w+)\.md\) \| (.*?) \| (.*?) \|$", re.MULT
 
 
 def _gallery(text: str) -> str:
-    """The table of the examples as cards with their pictures."""
+    """Turn the table of examples into cards with pictures."""
     cards = [
         f"::::{{grid-item-card}} {name}\n:link: {stem}\n:link-type: doc\n:img-top: ../images/{stem}.png\n\n{about}\n"
         + (f"\n*{talk}*\n" if talk != "–" else "") + "::::"
@@ -250,13 +254,13 @@ def _toctree(names: list[str], caption: str) -> str:
 
 
 def _named(page: str) -> str:
-    """How the navigation calls a page: by its title, but for the gallery."""
+    """Return a page's entry in a toctree, with a short title for the gallery."""
     name = page.removesuffix(".md")
     return f"Gallery <{name}>" if page == "examples/README.md" else name
 
 
 def _sentence(path: Path) -> str:
-    """What a file of Python says that it is."""
+    """Return the first sentence of a Python file's docstring."""
     if path.suffix != ".py":
         return ""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
