@@ -158,20 +158,20 @@ class ChannelsLast {
       turn(operation.output(), operation.output()->shape().rank(), r.now(operation.input(0)));
     const Operation* made = follow(r, operation);
     if (!made) return {};
-    std::vector<Tensor*> stand_ins;
+    std::vector<Tensor*> substitutes;
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       Tensor* result = made->output(i);
       if (!turns(operation, i)) {
-        stand_ins.push_back(result);
+        substitutes.push_back(result);
         continue;
       }
       const Shape& shape = operation.output(i)->shape();
       turn(operation.output(i), shape.rank(), result);
       Builder b(r.graph());
       Tensor* back = b.transpose(result, to_second(result->shape().dims().size()));
-      stand_ins.push_back(shape.rank() == 3 ? b.reshape(back, shape.dims()) : back);
+      substitutes.push_back(shape.rank() == 3 ? b.reshape(back, shape.dims()) : back);
     }
-    return stand_ins;
+    return substitutes;
   }
 
  private:

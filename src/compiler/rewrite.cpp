@@ -24,14 +24,14 @@ Graph& Rewriter::catch_up() {
   return *graph_;
 }
 
-const Tensor* Rewriter::seen(const Tensor* source) const { return untouched_ ? source : stand_in(source); }
+const Tensor* Rewriter::seen(const Tensor* source) const { return untouched_ ? source : substitute(source); }
 
 Tensor* Rewriter::now(const Tensor* source) {
   catch_up();
-  return stand_in(source);
+  return substitute(source);
 }
 
-Tensor* Rewriter::stand_in(const Tensor* source) const {
+Tensor* Rewriter::substitute(const Tensor* source) const {
   const auto& results = tensors_[source->operation->id];
   if (results.empty())
     throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is made"));

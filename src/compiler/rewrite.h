@@ -1,11 +1,11 @@
 // Rewriter: copies a graph operation by operation, letting a visitor replace some of them.
 //
-// A visitor sees each live operation in order, in its block, after everything it depends on has its
-// mock in the new graph. It returns nothing to have the operation copied, or the tensors that stand
-// for its results from now on: made with a Builder on graph(), or already there. rewrite() does this
-// to a whole Program and removes what has become unused. Most passes find nothing in most graphs, so nothing is copied
-// before a visitor asks for what stands in the new graph: a visitor first looks, with seen(), and touches the rest of
-// the Rewriter only where it has something to replace.
+// A visitor sees each live operation in order, after the operations it depends on have been copied or replaced. It returns
+// nothing to have the operation copied, or the tensors that replace its results: new ones, made with a Builder on graph(),
+// or tensors of the new graph that exist already. rewrite() does this to a whole Program and removes what has become
+// unused. Most passes change nothing in most graphs, so nothing is copied until a visitor asks for a tensor of the new
+// graph: a visitor first looks at the source with seen(), and uses the rest of the Rewriter only when it replaces
+// something.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,7 @@ class Rewriter {
 
  private:
   Graph& catch_up();  // copies what was left as it is so far
-  Tensor* stand_in(const Tensor* source) const;
+  Tensor* substitute(const Tensor* source) const;
   bool is_made(const Operation& source) const { return !tensors_[source.id].empty() || operations_[source.id]; }
   std::string_view free_name(const std::string& wanted) const;
 

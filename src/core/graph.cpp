@@ -350,8 +350,8 @@ void Graph::remove_operations(Block& block, const std::function<bool(const Opera
   });
 }
 
-void Graph::begin_substitution(const Block& hidden, Mock stand_in) {
-  substitutions_.emplace_back(&hidden, std::move(stand_in));
+void Graph::begin_substitution(const Block& hidden, Substitute substitute) {
+  substitutions_.emplace_back(&hidden, std::move(substitute));
 }
 
 void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
@@ -363,7 +363,7 @@ Tensor* Graph::resolve(Tensor* tensor) const {
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });
     if (found == substitutions_.end()) break;
     // a copy, because the call may add operations whose operands are substituted in turn
-    tensor = Mock(found->second)(tensor);
+    tensor = Substitute(found->second)(tensor);
   }
   return tensor;
 }

@@ -146,9 +146,9 @@ class MPSGRAPH_API Graph {
   void remove_operations(Block& block, const std::function<bool(const Operation&)>& dead);
 
   // Derivatives of a branch are built in another block, where the branch's own tensors do not exist:
-  // until the matching end, an operand that lies in `hidden` is replaced by what `stand_in` gives.
-  using Mock = std::function<Tensor*(Tensor*)>;
-  void begin_substitution(const Block& hidden, Mock stand_in);
+  // until the matching end, an operand that lies in `hidden` is replaced by what `substitute` gives.
+  using Substitute = std::function<Tensor*(Tensor*)>;
+  void begin_substitution(const Block& hidden, Substitute substitute);
   void end_substitution() noexcept;
   Tensor* resolve(Tensor* tensor) const;         // itself, or what stands in for it here
 
@@ -182,7 +182,7 @@ class MPSGRAPH_API Graph {
   std::vector<std::unique_ptr<Block>> building_;   // begun, not finished
   std::vector<std::unique_ptr<Block>> abandoned_;
   std::vector<ControlScope> control_scopes_;
-  std::vector<std::pair<const Block*, Mock>> substitutions_;
+  std::vector<std::pair<const Block*, Substitute>> substitutions_;
 };
 
 }  // namespace mpsgraph

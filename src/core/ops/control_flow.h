@@ -26,12 +26,12 @@ inline constexpr std::string_view from_zero = "from_zero";
 // operations (constants, shape arithmetic) are repeated in the other block so that inference can still evaluate them.
 // All other tensors are saved where the block runs, because running them again would draw new random numbers and repeat
 // assignments.
-class Mocks {
+class Substitutes {
  public:
-  explicit Mocks(const Block& hidden);
-  virtual ~Mocks();
-  Mocks(const Mocks&) = delete;
-  Mocks& operator=(const Mocks&) = delete;
+  explicit Substitutes(const Block& hidden);
+  virtual ~Substitutes();
+  Substitutes(const Substitutes&) = delete;
+  Substitutes& operator=(const Substitutes&) = delete;
 
  protected:
   // makes the block keep the tensor and returns it in the current block
@@ -44,7 +44,7 @@ class Mocks {
   std::unordered_map<const Tensor*, Tensor*> saved_;
 
  private:
-  Tensor* stand_in(Tensor* inner);
+  Tensor* substitute(Tensor* inner);
 
   const Block& hidden_;
   int depth_ = 0;

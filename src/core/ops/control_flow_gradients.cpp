@@ -23,10 +23,10 @@ using Tensors = std::vector<Tensor*>;
 
 // Saves tensors of a branch by making them additional results of the `if`. The other branch returns `undefined` for
 // them, which is never read.
-class BranchResults final : public Mocks {
+class BranchResults final : public Substitutes {
  public:
   BranchResults(Operation& operation, size_t branch)
-      : Mocks(*operation.blocks[branch]), operation_(operation), branch_(branch) {
+      : Substitutes(*operation.blocks[branch]), operation_(operation), branch_(branch) {
     const Tensors& results = operation.blocks[branch]->results;
     for (size_t i = 0; i < results.size(); ++i) saved_.emplace(results[i], operation.output(i));
   }
@@ -167,10 +167,10 @@ bool assigned_since(const Block& block, const Tensor* variable, int64_t id) {
 // Saves tensors of one block of a loop in histories: pushed in each iteration of the forward loop, popped in each
 // iteration of the backward loop. Loop-invariant tensors are recomputed instead, because a weight that is read in the
 // loop would otherwise be copied once per iteration.
-class IterationHistory final : public Mocks {
+class IterationHistory final : public Substitutes {
  public:
   IterationHistory(Operation& loop, size_t block, BackwardLoop& backward)
-      : Mocks(*loop.blocks[block]), loop_(loop), block_(*loop.blocks[block]), backward_(backward) {}
+      : Substitutes(*loop.blocks[block]), loop_(loop), block_(*loop.blocks[block]), backward_(backward) {}
 
   void know(const Tensor* inner, Tensor* here) { saved_[inner] = here; }
 
@@ -190,7 +190,7 @@ class IterationHistory final : public Mocks {
     return pop->output(1);
   }
 
-  bool repeatable(const Operation& origin) override { return Mocks::repeatable(origin) || is_invariant(origin); }
+  bool repeatable(const Operation& origin) override { return Substitutes::repeatable(origin) || is_invariant(origin); }
 
   // Whether the operation returns the same result in every iteration and also when computed after the loop.
   bool is_invariant(const Operation& operation) {

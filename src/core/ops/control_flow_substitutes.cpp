@@ -10,20 +10,20 @@ constexpr int max_repeated_depth = 64;  // longer chains are saved
 
 }  // namespace
 
-Mocks::Mocks(const Block& hidden) : hidden_(hidden) {
-  graph().begin_substitution(hidden, [this](Tensor* inner) { return stand_in(inner); });
+Substitutes::Substitutes(const Block& hidden) : hidden_(hidden) {
+  graph().begin_substitution(hidden, [this](Tensor* inner) { return substitute(inner); });
 }
 
-Mocks::~Mocks() { graph().end_substitution(); }
+Substitutes::~Substitutes() { graph().end_substitution(); }
 
-bool Mocks::repeatable(const Operation& origin) {
+bool Substitutes::repeatable(const Operation& origin) {
   if (origin.is("constant")) return true;
   if (origin.outputs.size() != 1 || !is_shape_arithmetic(origin.kind())) return false;
   const TensorType& type = origin.output()->type;
   return is_integer(type.dtype) && type.shape.ranked() && type.shape.rank() <= 1;
 }
 
-Tensor* Mocks::stand_in(Tensor* inner) {
+Tensor* Substitutes::substitute(Tensor* inner) {
   if (const auto found = saved_.find(inner); found != saved_.end()) return found->second;
   if (const auto found = repeated_.find(inner); found != repeated_.end()) {
     if (found->second->operation->parent->encloses(&graph().current_block())) return found->second;
