@@ -281,7 +281,7 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
 struct ElementwiseFuser {
   std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>> regions;
   std::unordered_map<const Tensor*, int> uses;
-  std::unordered_map<const Operation*, std::vector<Tensor*>> made;  // mocks for operations of a region
+  std::unordered_map<const Operation*, std::vector<Tensor*>> made;  // replacements of operations of a region
 
   void emit(Rewriter& rewriter, const RegionOperations& operations) {
     Graph& graph = rewriter.graph();
