@@ -193,7 +193,7 @@ def test_weights_are_packed_once():
     steps = g.create("quantized_lstm_sequence", operands, {"places": ONNX, "activations": USUAL}).outputs[0]
     for count in (1, 7):
         plan = g.compile({x: (1, count, 1, 160)}, [steps]).plan()
-        assert "an lstm's steps with weights of 8 bits, packed weights" in plan
+        assert "LSTM steps with 8-bit weights, packed weights" in plan
 
 
 @pytest.mark.skipif(ON_METAL, reason="the CPU's vector sets")

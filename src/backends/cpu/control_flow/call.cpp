@@ -1,8 +1,9 @@
-// call: another executable's program run within this one, on the same thread, over the memory of this one's values.
+// call: runs another executable's program within this one, on the same thread, directly on the memory of this program's
+// values.
 //
-// Types were compared when the program was compiled. What the other needs for its run, arrays and a frame, is its own.
-// A callable with memory of its own lends it: operands are computed there, and results stay, where nothing writes to
-// it while they are read.
+// Types were checked when the program was compiled. The callee has its own arrays and frame. A callable that owns
+// memory lends it to the caller: operands are computed there, and results stay there if nothing overwrites them while
+// they are in use.
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "mpsgraph/compiler/threaded_callable.h"
@@ -17,7 +18,7 @@ std::shared_ptr<compiler::ThreadedCallable> threaded_callable(const compiler::Pr
       program.callables.find(operation.attributes.string("symbol"))->second);
 }
 
-// How often operations of a block, or within them, use a callable's memory.
+// Count the operations in a block, including nested ones, that use a callable's memory.
 int uses_of_memory(const compiler::Program& program, const Block& block, const void* memory) {
   int uses = 0;
   for (const auto& operation : block.operations) {
@@ -28,7 +29,8 @@ int uses_of_memory(const compiler::Program& program, const Block& block, const v
   return uses;
 }
 
-// Is this the last use of its callable's memory in a run, behind at most one other?
+// Return whether this operation is the last of a run to use its callable's memory, with at most one other use before
+// it.
 bool uses_memory_last(const compiler::Program& program, const Operation& taking, const void* memory) {
   const Block& root = program.graph->root();
   if (!memory || uses_of_memory(program, root, memory) > 2) return false;

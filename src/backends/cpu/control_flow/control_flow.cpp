@@ -1,8 +1,8 @@
-// if, while and for as kernels that own the kernels of their blocks.
+// if, while, and for as kernels that own the kernels of their blocks.
 //
-// Values cross block borders by copies into slots that live as long as the operation: results of a branch into the
-// operation's results, carried values from one iteration into the next. A value that an iteration computes in place,
-// such as a sum, or passes on unchanged, stays in place.
+// Values cross block boundaries by copies into slots that live as long as the operation: a branch's results are copied
+// into the operation's results, and carried values from one iteration to the next. A value that an iteration computes
+// in place, such as a sum, or passes on unchanged, is not copied.
 #include <algorithm>
 #include <cstring>
 
@@ -41,10 +41,10 @@ struct IfKernel final : Kernel {
 };
 
 struct LoopKernel : Kernel {
-  Copies start;                                   // initial values to where the loop carries them
-  std::vector<std::pair<Slot, size_t>> from_zero; // with their bytes
-  Copies end;                                     // to the operation's results
-  bool keeps_history = false;                     // something that an iteration pushes is needed later
+  Copies start;                                   // initial values into the carried slots
+  std::vector<std::pair<Slot, size_t>> from_zero; // slots to clear, with their sizes in bytes
+  Copies end;                                     // carried values into the operation's results
+  bool keeps_history = false;                     // values pushed by iterations are needed after the loop
 
   void begin(Frame& frame) const {
     run_all(start, frame);
@@ -52,7 +52,7 @@ struct LoopKernel : Kernel {
   }
 };
 
-// before(arguments) -> condition, results; while the condition holds, after(results) -> arguments.
+// A while loop: before(arguments) -> condition, results; while the condition holds, after(results) -> arguments.
 struct WhileKernel final : LoopKernel {
   Body before, after;
   Slot condition;
@@ -78,7 +78,8 @@ struct ForKernel final : LoopKernel {
   void run(Frame& frame) const override {
     begin(frame);
     const int64_t last = *frame.at<int32_t>(upper), by = *frame.at<int32_t>(step);
-    if (by == 0) throw GraphError("[for] the step is 0, the loop would never end; give a positive or negative step");
+    if (by == 0)
+      throw GraphError("[for] step must not be 0, because the loop would never end; pass a positive or negative step");
     const HistoryMemory::Mark mark = frame.history.mark();
     for (int64_t i = *frame.at<int32_t>(lower); by > 0 ? i < last : i > last; i += by) {
       *frame.at<int32_t>(index) = static_cast<int32_t>(i);
@@ -92,7 +93,7 @@ struct ForKernel final : LoopKernel {
 
 }  // namespace
 
-// Lowers one operation with blocks; a friend of the walk, so that it can place values.
+// Lowers one operation with blocks. A nested class of the lowering, so that it can assign slots.
 class ProgramLowering::ControlFlow {
  public:
   ControlFlow(ProgramLowering& walk, Operation& operation) : walk_(walk), operation_(operation) {
@@ -109,7 +110,7 @@ class ProgramLowering::ControlFlow {
       walk_.next_position();
       for (size_t i = 0; i < block.results.size(); i++) {
         Tensor* result = block.results[i];
-        if (result->operation->is("undefined")) continue;  // it is never looked at
+        if (result->operation->is("undefined")) continue;  // never read
         body.results.push_back({touched(result), results_[i], bytes_of(result->type)});
       }
     }
@@ -141,7 +142,7 @@ class ProgramLowering::ControlFlow {
     begin(*loop, 0, before.arguments);
     loop->before.kernels = walk_.lower_block(before);
     loop->condition = walk_.slot_of(before.results[0]);
-    std::vector<Slot> between;  // the results of before, the arguments of after
+    std::vector<Slot> between;  // results of `before`, arguments of `after`
     for (size_t i = 1; i < before.results.size(); i++) between.push_back(place_of(before, i, between));
     loop->before.results = handed_on(before, 1, between);
     walk_.touch(loop->condition);
@@ -190,8 +191,7 @@ class ProgramLowering::ControlFlow {
     for (Slot slot : slots) walk_.touch(slot);
   }
 
-  // Lets the kernel of a result write over the value that goes around, where it offers that and nobody needs the old
-  // value any more.
+  // Let the kernel of a result overwrite the carried value, if it offers to and the old value is no longer needed.
   bool compute_in_place(const Block& block, size_t result, Slot carried) {
     const Slot value = walk_.slot_of(block.results[result]);
     SlotInfo &made = walk_.out_.slots[value], &old = walk_.out_.slots[carried];
@@ -210,7 +210,8 @@ class ProgramLowering::ControlFlow {
     for (size_t i = 0; i < carried.size(); i++) compute_in_place(block, first + i, carried[i]);
   }
 
-  // Where a result of `before` waits for `after`: where the argument lay that it is, or is computed over.
+  // Return the slot that holds a result of `before` until `after` uses it: the slot of the argument that it passes on
+  // or overwrites, or a new slot.
   Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
     const Slot value = walk_.slot_of(before.results[result]);
     for (Slot carried : carried_) {
@@ -220,7 +221,8 @@ class ProgramLowering::ControlFlow {
     return walk_.new_slot(bytes_of(before.results[result]->type));
   }
 
-  // Copies as if all were made at once: what another one overwrites goes by way of a slot of its own.
+  // Return copies that behave as if made simultaneously: a value that another copy would overwrite goes through a
+  // temporary slot.
   Copies handed_on(Block& block, size_t first, const std::vector<Slot>& to) {
     walk_.next_position();
     Copies aside, direct, back;
@@ -245,7 +247,7 @@ class ProgramLowering::ControlFlow {
 
   ProgramLowering& walk_;
   Operation& operation_;
-  std::vector<Slot> results_, carried_;  // of the operation; of the arguments that begin an iteration
+  std::vector<Slot> results_, carried_;  // of the operation; of the arguments of an iteration
 };
 
 std::unique_ptr<Kernel> ProgramLowering::lower_control_flow(Operation& operation) {

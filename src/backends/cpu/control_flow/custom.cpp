@@ -1,4 +1,4 @@
-// custom: a kernel of the user's, prepared when the program is compiled, over the arena's memory as any other.
+// custom: a user-defined kernel, prepared when the program is compiled, that works on arena memory like any other.
 #include <array>
 
 #include "backends/cpu/kernel.h"
@@ -10,7 +10,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Pointers of one run, without an allocation where they are few.
+// Pointers for one run, without an allocation if there are few.
 template <class T>
 class Pointers {
  public:
@@ -29,8 +29,8 @@ std::unique_ptr<Kernel> lower_custom(Lowering& l) {
   const Operation& operation = l.operation();
   const CustomOperationPtr custom = custom_operation(operation);
   if (!custom->kernel)
-    throw UnsupportedError(cat("[", custom->name, "] '", operation.name, "' has no kernel for the CPU: give the ",
-                               "operation code in C++, or use Device(\"metal\")", operation.where()));
+    throw UnsupportedError(cat("[", custom->name, "] '", operation.name, "' has no kernel for the CPU; implement the ",
+                               "operation in C++, or use Device(\"metal\")", operation.where()));
   std::vector<Slot> operands, results;
   for (size_t i = 0; i < l.input_count(); ++i) operands.push_back(l.input(i).slot);
   for (size_t i = 0; i < operation.outputs.size(); ++i) results.push_back(l.output(i).slot);

@@ -1,4 +1,4 @@
-// print: the operand's text to whoever listens, and the operand on to the result, in its memory where it dies here.
+// print: passes the operand's text to the registered listener and the operand on to the result, in place if possible.
 #include <cstring>
 
 #include "backends/cpu/kernel.h"

@@ -1,4 +1,4 @@
-// Blocks of growing size, so that their number stays small whatever the number of iterations.
+// Blocks grow in size, so that their number stays small no matter how many iterations run.
 #include "backends/cpu/control_flow/history_memory.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// Memory for the histories of loops: a value for each iteration, as many as there are when it runs.
+// Memory for loop histories: one value per iteration, with the number of iterations known only at run time.
 //
-// A history is a chain of nodes from the last value to the first; null is the empty one. Nodes never change, so several
-// histories may share their beginnings, and a value that is taken back is read in place. Nodes are taken from
-// blocks that stay from run to run, and all given back at once: after a run, or after an iteration of a loop out of
-// which no history comes. So the first runs allocate, and later ones of the same lengths do not.
+// A history is a chain of nodes from the last value to the first; an empty history is null. Nodes are immutable, so
+// several histories may share their beginnings, and a popped value is read in place. Nodes come from blocks that are
+// kept across runs, and are released all at once: after a run, or after an iteration of a loop that returns no history.
+// Only the first runs therefore allocate memory, and later ones of the same length do not.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ struct alignas(64) HistoryNode {
 
 class HistoryMemory {
  public:
-  // A node with room for so many bytes, not initialised.
+  // Allocate an uninitialized node with room for `bytes` bytes.
   HistoryNode* node(const HistoryNode* previous, size_t bytes);
 
   struct Mark {
     size_t block = 0, used = 0;
   };
   Mark mark() const { return end_; }
-  void release(Mark mark) { end_ = mark; }  // everything that was taken since
+  void release(Mark mark) { end_ = mark; }  // releases everything allocated since
   void clear() { end_ = {}; }
 
  private:
@@ -40,7 +40,7 @@ class HistoryMemory {
     size_t size;
   };
   std::vector<Block> blocks_;
-  Mark end_;  // what is used of which block; those behind it are free
+  Mark end_;  // current block and position; later blocks are free
 };
 
 }  // namespace mpsgraph::cpu

@@ -1,11 +1,12 @@
-// Box-Muller: two standard normals of two numbers in [0, 1), sine first.
+// Box-Muller transform: turns two numbers in [0, 1) into two standard normals, the sine one first.
 //
-// Of float32 they are TensorFlow's, bit for bit on every system. TensorFlow takes logarithm, sine and cosine from the C
-// library, mostly glibc, whose functions are these: polynomials in double, rounded once. Restated here, they are
-// computed in vectors, and for all 2^23 uniform numbers they have glibc's bits (tests/cpp/test_philox.cpp).
+// For float32, the results match TensorFlow's bit for bit on every system. TensorFlow takes the logarithm, sine, and
+// cosine from the C library, usually glibc, whose functions are reimplemented here: polynomials in double, rounded
+// once. In this form they vectorize, and they have glibc's bits for all 2^23 uniform numbers
+// (tests/cpp/test_philox.cpp).
 //
-// Source of the polynomials' coefficients and of the logarithm's table: glibc 2.28 and later, from Arm's Optimized
-// Routines (logf, sinf, cosf).
+// Source of the polynomial coefficients and the logarithm table: glibc 2.28 and later, from Arm's Optimized Routines
+// (logf, sinf, cosf).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 
 namespace mpsgraph::cpu {
 
-// Of 16 stretches of mantissas a number in their middle: its reciprocal, and its logarithm.
+// For each of 16 intervals of the mantissa, the reciprocal and the logarithm of a number near its middle.
 struct MantissaStretch {
   double reciprocal, logarithm;
 };
@@ -32,8 +33,8 @@ inline constexpr MantissaStretch mantissa_stretches[] = {
     {0x1.886e6037841edp-1, 0x1.1058bc8a07ee1p-2},  {0x1.767dcf5534862p-1, 0x1.4043057b6ee09p-2},
 };
 
-// ln x of a normal number: x = 2^k z with z in [0.699, 1.398), which begins the first stretch; z is about its stretch's
-// number, and the logarithm of their quotient 1 + r a polynomial.
+// ln x of a normal number: x = 2^k z with z in [0.699, 1.398), where the first interval begins. The number of z's
+// interval divides z, and the logarithm of the quotient 1 + r is a polynomial.
 [[gnu::always_inline]] inline float normals_logarithm(float x) {
   constexpr uint32_t first = 0x3f330000;
   constexpr int mantissa = 23, bits_of_stretch = 4;
@@ -51,11 +52,11 @@ inline constexpr MantissaStretch mantissa_stretches[] = {
 struct SineAndCosine {
   float sine, cosine;
 };
-// Of an angle from 0 on, below 120: less n quarters of a turn, it is within an eighth.
+// Sine and cosine of an angle in [0, 120): subtracting n quarter turns leaves at most an eighth of a turn.
 [[gnu::always_inline]] inline SineAndCosine normals_sine_and_cosine(float angle) {
   const double x = angle;
   const int32_t n =
-      (static_cast<int32_t>(x * 0x1.45f306dc9c883p+23) + (1 << 23)) >> 24;  // x 2^24 2 / pi, to the nearest
+      (static_cast<int32_t>(x * 0x1.45f306dc9c883p+23) + (1 << 23)) >> 24;  // x 2^24 2 / pi, rounded to nearest
   const double t = x - n * 0x1.921fb54442d18p0, square = t * t, cube = t * square, fourth = square * square;
   const double near_sine = t + cube * -0x1.555545995a603p-3,
                rest_of_sine = 0x1.1107605230bc4p-7 + square * -0x1.994eb3774cf24p-13,
@@ -81,7 +82,7 @@ inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
   const auto [sine, cosine] = normals_direction(x1);
   out[0] = sine * radius, out[1] = cosine * radius;
 }
-// Of float64, up to the C library's logarithm, sine and cosine.
+// For float64, with the logarithm, sine, and cosine of the C library.
 inline void box_muller(const uint32_t* x, double* out) {
   const double u = std::max(uniform_double(x[0], x[1]), 1e-7),
                angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
@@ -90,7 +91,7 @@ inline void box_muller(const uint32_t* x, double* out) {
   out[1] = std::cos(angle) * radius;
 }
 
-// Normals of pairs of words, two for each.
+// Turns each pair of words into two normals.
 using Normals = void (*)(const uint32_t* words, int64_t pairs, float* out);
 namespace baseline {
 extern const Normals normals;

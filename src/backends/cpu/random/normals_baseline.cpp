@@ -1,3 +1,3 @@
-// Normals of many words for every processor.
+// Normals from many words for the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #include "backends/cpu/random/normals.inc"

@@ -1,7 +1,7 @@
 // Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
 //
-// Counter-based: block i of four 32-bit words is a function of key and counter + i, so any part of a
-// stream can be made by any thread. Words, blocks and the mappings to numbers are TensorFlow's.
+// The generator is counter-based: block i of four 32-bit words is a function of the key and counter + i, so any thread
+// can produce any part of a stream. Words, blocks, and the mappings to numbers are TensorFlow's.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Philox {
 
   Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high)
       : key_(key), low_(counter_low), high_(counter_high) {}
-  // int32[7]: 1, four counter words, two key words; low words first.
+  // Construct from a state of int32[7]: 1, four counter words, two key words; low words first.
   explicit Philox(const int32_t* state)
       : Philox(joined(state[5], state[6]), joined(state[1], state[2]), joined(state[3], state[4])) {}
   void write_state(int32_t* state) const {
@@ -40,7 +40,7 @@ class Philox {
     return result;
   }
 
-  // n blocks from here on, each `step` behind the one before: 4 n words.
+  // Generate n blocks (4 n words) starting at the current one, with counters `step` apart.
   MPSGRAPH_API void generate(uint32_t* words, int64_t n, uint64_t step = 1) const;
   Block block() const {
     Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_),
@@ -62,7 +62,7 @@ class Philox {
   uint64_t key_, low_, high_;
 };
 
-// Bits to numbers in [0, 1): the low bits become a mantissa.
+// Map bits to numbers in [0, 1): the low bits become the mantissa.
 inline float uniform_float(uint32_t x) { return std::bit_cast<float>((x & 0x7fffffu) | 0x3f800000u) - 1.0f; }
 inline float uniform_half(uint32_t x) { return static_cast<float>(x & 0x3ffu) * 0x1p-10f; }
 inline float uniform_bfloat16(uint32_t x) { return static_cast<float>(x & 0x7fu) * 0x1p-7f; }
@@ -70,8 +70,8 @@ inline double uniform_double(uint32_t x0, uint32_t x1) {
   return std::bit_cast<double>(uint64_t{x0 & 0xfffffu} << 32 | x1 | uint64_t{1023} << 52) - 1.0;
 }
 
-// The standard normal's inverse distribution function for p in (0, 1): Winitzki's approximation of the inverse error
-// function, made exact to double by two Halley steps on the smaller tail.
+// Inverse distribution function of the standard normal for p in (0, 1): Winitzki's approximation of the inverse error
+// function, refined to double accuracy by two Halley steps on the smaller tail.
 inline double inverse_normal(double p) {
   constexpr double a = 0.147, pi = 3.14159265358979323846;
   const double tail = std::min(p, 1 - p), logarithm = std::log(4 * tail * (1 - tail)), b = 2 / (pi * a) + logarithm / 2;

@@ -1,10 +1,9 @@
-// random: values and the advanced state from Philox 4x32-10, bit for bit as TensorFlow makes them.
+// random: values and the advanced state from Philox 4x32-10, bitwise identical to TensorFlow.
 //
-// Block i of the stream makes outputs 4i.. (2i.. for 64-bit types), so threads share the range of
-// blocks. Truncated normals reject samples, so each group of outputs has 256 (128) blocks of its own.
-// Sampling "inverse_cdf" maps one uniform number to one normal one, at the midpoints of the uniform
-// grid. Scaling is two roundings, in the element type: value * (max - min) + min,
-// value * standard_deviation + mean; the bounds of truncated ones are compared before it.
+// Block i of the stream produces outputs 4i.. (2i.. for 64-bit types), so threads share the range of blocks. Truncated
+// normals reject samples, so each group of outputs has 256 (128) blocks of its own. Sampling "inverse_cdf" maps one
+// uniform number to one normal, at the midpoints of the uniform grid. Scaling takes two roundings in the element type:
+// value * (max - min) + min, value * standard_deviation + mean. The bounds of truncated normals apply before scaling.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
@@ -15,7 +14,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t chunk_blocks = 64;  // words of a chunk stay on the stack
+constexpr int64_t chunk_blocks = 64;  // words of a chunk fit on the stack
 
 Normals normals() {
 #ifdef __x86_64__
@@ -26,7 +25,7 @@ Normals normals() {
 #endif
 }
 
-// What all float distributions end with, in T's own arithmetic.
+// The final scaling of all float distributions, in T's own arithmetic.
 template <class T>
 struct Scale {
   T factor = T(1), offset = T(0);
@@ -36,7 +35,7 @@ struct Scale {
 template <class T>
 inline constexpr int64_t per_block = sizeof(T) == 8 ? 2 : 4;
 
-// convert(words of whole blocks, values, count) for pieces of [0, n) in parallel.
+// Call convert(words of whole blocks, values, count) for chunks of [0, n) in parallel.
 template <class T, class Convert>
 void fill_blocks(const Philox& philox, T* out, int64_t n, int64_t cost, const Convert& convert) {
   constexpr int64_t chunk = chunk_blocks * per_block<T>;
@@ -69,7 +68,8 @@ void fill_uniform(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
   });
 }
 
-// [low, low + range) by modulo, slightly biased, as specified; a range of 0 stands for all of the type.
+// Fill with integers in [low, low + range) by modulo, which is slightly biased, as specified. A range of 0 means the
+// whole range of the type.
 template <class T>
 void fill_integers(const Philox& philox, T* out, int64_t n, T low, std::make_unsigned_t<T> range) {
   using U = std::make_unsigned_t<T>;
@@ -89,7 +89,7 @@ template <class T>
 void fill_normal(const Philox& philox, T* out, int64_t n, const Scale<T>& scale) {
   fill_blocks(philox, out, n, 64, [&](const uint32_t* words, T* values, int64_t count) {
     Value<T> z[chunk_blocks * per_block<T>];
-    const int64_t pairs = (count + 1) / 2;  // whose words are there even when the second value is not wanted
+    const int64_t pairs = (count + 1) / 2;  // the words exist even if the last value is not needed
     if constexpr (std::is_same_v<T, double>)
       for (int64_t i = 0; i < pairs; ++i) box_muller(words + 4 * i, z + 2 * i);
     else
@@ -102,11 +102,11 @@ struct Bounds {
   double lower, upper;
 };
 
-// Standard normals between the bounds: those of a group's first block, all groups' at once, and where some are beyond,
-// of the group's following blocks.
+// Fill with standard normals within the bounds. The first blocks of all groups are generated together; groups with
+// rejected values continue with their following blocks.
 template <class T>
 void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
-  constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words an output
+  constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words per output
   constexpr int64_t chunk = chunk_blocks * group;
   const auto lower = static_cast<Value<T>>(bounds.lower), upper = static_cast<Value<T>>(bounds.upper);
   const auto of_blocks = [](const uint32_t* words, int64_t count, Value<T>* z) {
@@ -142,8 +142,8 @@ void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& sca
   });
 }
 
-// A stretch of the normal distribution, in probabilities. One that lies above the mean is taken from its mirror image,
-// where small probabilities are as precise as they can be.
+// An interval of the normal distribution, given by probabilities. An interval above the mean is sampled from its mirror
+// image, because small probabilities are the most precise.
 struct Stretch {
   double lower = -HUGE_VAL, upper = HUGE_VAL, begin = 0, length = 1;
   bool mirrored = false;
@@ -160,7 +160,7 @@ struct Stretch {
   }
 };
 
-// Normals by inversion.
+// Fill with normals by inversion of the distribution function.
 template <class T>
 void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Stretch& stretch) {
   fill_blocks(philox, out, n, 512, [&](const uint32_t* words, T* values, int64_t count) {
@@ -175,7 +175,7 @@ void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
   });
 }
 
-// Wraps `fill` with what all distributions do with the state.
+// Wrap `fill` with the handling of the state, which all distributions share.
 template <class T, class Fill>
 std::unique_ptr<Kernel> random_kernel(Lowering& lowering, const Fill& fill) {
   const Operand state = lowering.input(1), values = lowering.output(0), next = lowering.output(1);

@@ -1,8 +1,8 @@
 // recurrent_sequence and its gradient: the steps of recurrent layers, partitioned among threads.
 //
-// Rows of the batch never depend on each other, so threads take rows and whole sequences of them, without waiting for
-// each other. Where there are too few rows, threads take hidden units, and wait for each other after each phase of each
-// step. The halves are computed in float32 on converted operands, and all in float64 where the reference is asked for.
+// Rows of the batch are independent, so threads take rows and process whole sequences without synchronizing. If there
+// are too few rows, threads take hidden units instead and synchronize after each phase of each step. Half precision is
+// computed in float32 on converted operands; the reference computes everything in float64.
 #include <array>
 #include <atomic>
 #include <memory>
@@ -29,19 +29,19 @@ const RecurrentEngine<T>& engine() {
   }
 }
 
-// ---- sharing out
+// ---- distribution of work
 
-constexpr int64_t unpacked_rows = 192;  // fewer rows in all steps do not pay for packing the weights
-constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied at once
-constexpr int64_t pieces_of_units = 4;  // for each thread
-constexpr int64_t pieces_of_rows = 3;  // for each thread, at most
-constexpr int64_t links_of_piece = 10;  // at most, some steps each: so that threads end together
-constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier small
+constexpr int64_t unpacked_rows = 192;  // with fewer rows over all steps, packing the weights does not pay off
+constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied together
+constexpr int64_t pieces_of_units = 4;  // per thread
+constexpr int64_t pieces_of_rows = 3;  // maximum per thread
+constexpr int64_t links_of_piece = 10;  // maximum, of several steps each, so that threads finish together
+constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier cheap
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
 
-// step(range, phase, member): all steps of all directions. Units are counted in blocks of lanes, in later phases of the
-// backward pass in blocks of `columns` times as many.
+// Call step(range, phase, member) for all steps of all directions. Units are counted in blocks of lanes, and in later
+// phases of the backward pass in blocks of `columns` times as many.
 template <class T, class Step>
 void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3>& blocks, bool from_the_end,
                const Step& step) {
@@ -49,7 +49,7 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const int threads = thread_count();
   const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
   const bool share_rows =
-      rows >= 2 * threads && (j.panels || !j.input_weight);  // otherwise each thread reads its part of the weights
+      rows >= 2 * threads && (j.panels || !j.input_weight);  // otherwise each thread reads only its part of the weights
   if (threads == 1 || share_rows || work < work_between_waits) {
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;
     const int64_t pieces =
@@ -57,7 +57,7 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
     const int64_t pairs = j.steps / 2, links = small ? 1 : std::clamp<int64_t>(pairs, 1, links_of_piece);
     parallel_chains(pieces, links, [&](int64_t piece, int64_t link, int64_t member) {
       const int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
-      const int64_t first_step = 2 * (pairs * link / links),  // even, for the blocks' order
+      const int64_t first_step = 2 * (pairs * link / links),  // even, which preserves the alternating order of blocks
           end_step = link + 1 == links ? j.steps : 2 * (pairs * (link + 1) / links);
       for (int64_t d = 0; d < j.directions; ++d) {
         const int64_t first = std::clamp(begin - d * j.batch, int64_t{0}, j.batch),
@@ -78,7 +78,8 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
     const bool last_first = j.last_first != (at(s) % 2 != 0);
     const int64_t count = blocks[static_cast<size_t>(phase)];
     for (int64_t piece : items) {
-      if (last_first) piece += pieces_of_units - 1 - 2 * (piece % pieces_of_units);  // of the same part
+      // reverses the order within a thread's part
+      if (last_first) piece += pieces_of_units - 1 - 2 * (piece % pieces_of_units);
       const int64_t first = count * piece / pieces, last = count * (piece + 1) / pieces;
       for (int64_t d = 0; d < j.directions; ++d) step({d, at(s), 0, j.batch, first, last, 0}, phase, items.member());
     }
@@ -122,7 +123,7 @@ void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* bias
 
 // ---- operands
 
-// A tensor in memory of T: the operand itself, or a converted copy in scratch memory.
+// A tensor in memory as type T: the operand itself, or a converted copy in scratch memory.
 struct Buffer {
   Slot slot = -1;
   explicit operator bool() const { return slot >= 0; }
@@ -137,7 +138,7 @@ void convert(const std::byte* from, std::byte* to, int64_t n) {
   });
 }
 
-// From what is stored to what is computed in, and back; null where that is the same.
+// Conversions between the stored type and the compute type; null if they are the same.
 struct Conversion {
   Convert load = nullptr, save = nullptr;
 };
@@ -160,7 +161,7 @@ Conversion conversion_to(DType stored) {
   }
 }
 
-// What a kernel does around its work.
+// The conversions that a kernel performs before and after its work.
 struct Conversions {
   struct One {
     Slot stored, computed;
@@ -177,7 +178,7 @@ struct Conversions {
   }
 };
 
-// Computed in T.
+// Binds operands to buffers of the compute type T.
 template <class T>
 class Binding {
  public:
@@ -214,7 +215,7 @@ class Binding {
   Conversions conversions_;
 };
 
-// What T the steps are computed in.
+// Dispatch on the type T in which the steps are computed.
 template <class F>
 decltype(auto) dispatch_computed(const Lowering& lowering, DType dtype, const F& f) {
   if (!is_inexact(dtype) || is_complex(dtype)) unsupported(lowering, dtype);
@@ -226,7 +227,7 @@ T* pointer(Frame& f, Buffer buffer) {
   return buffer ? f.at<T>(buffer.slot) : nullptr;
 }
 
-// The job but for its pointers.
+// Return the job without its pointers.
 template <class T>
 RecurrentJob<T> described(const Lowering& lowering, const Dims& weights, const Dims& state,
                           const std::optional<Operand>& mask) {
@@ -253,8 +254,8 @@ RecurrentJob<T> described(const Lowering& lowering, const Dims& weights, const D
   return j;
 }
 
-// The panels of weights that are a constant, packed once; null where they are not, and where a second copy of them
-// would be a good part of a model's memory.
+// Return the packed panels of constant weights. Return null if the weights are not constant, or if a second copy of
+// them would be a considerable part of a model's memory.
 template <class T>
 PackedPtr constant_panels(Lowering& lowering, const RecurrentEngine<T>& e, const RecurrentJob<T>& job,
                           int64_t elements) {
@@ -296,8 +297,8 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     const Buffer running = is_lstm && !gives_cell ? bind.scratch(last) : Buffer(),
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
-    // Forwards and backwards in turn, from step to step and run to run: what the caches still hold of the weights is
-    // read first.
+    // Process hidden units forward and backward alternately, from step to step and from run to run, so that the weights
+    // still in cache are read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;
@@ -315,7 +316,7 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
       j.inputs = inputs;
       j.last_first = runs->fetch_add(1, std::memory_order_relaxed) % 2 != 0;
       j.weights = pointer<T>(f, weights);
-      // Packed ones are only read.
+      // Packed panels are only read, so the cast is safe.
       j.panels = packed ? reinterpret_cast<T*>(const_cast<std::byte*>(packed.get())) : pointer<T>(f, panel_buffer);
       j.mask = pointer<T>(f, mask);
       j.extra = pointer<T>(f, extra);
@@ -350,7 +351,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
                  d_state = bind.input("state_gradient"), d_cell = bind.input("cell_gradient"),
                  d_training = bind.input("training_state_gradient"), d_last_state = bind.input("last_state_gradient"),
                  d_last_cell = bind.input("last_cell_gradient");
-    // Each gradient of a gate goes where its value was: half the memory that a step reads and writes.
+    // Each gate's gradient overwrites the gate's value, which halves the memory traffic of a step.
     if (job.cell == ops::Cell::lstm && !bind.converts()) lowering.may_share(0, 1);
     const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
                  d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();

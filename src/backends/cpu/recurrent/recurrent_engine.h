@@ -1,9 +1,10 @@
-// Recurrent layers step by step: what one step does to a range of rows and hidden units, for any vector set.
+// Recurrent layers step by step: the computation of one step for a range of rows and hidden units, for any instruction
+// set.
 //
-// A step is one or two phases; within a phase all ranges are independent, so that threads may share rows, which never
-// depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by
-// the weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the
-// cache. Weights are packed into panels for that; for few rows in all they are used in place.
+// A step has one or two phases. Within a phase, all ranges are independent, so threads may divide the rows, which never
+// depend on each other, or the hidden units, with a barrier after each phase. A phase multiplies a few rows of states
+// by the weights of W hidden units, for all gates at once, and then computes the gates of these units while they are in
+// cache. The weights are packed into panels for this, or used in place if there are few rows in total.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace avx512 {
 extern const RecurrentEngine<float> recurrent_engine;
 }
 
-// P: as RecurrentProducts and RecurrentPanels say, with tanh and sigmoid, least and greatest,
+// P provides what RecurrentProducts and RecurrentPanels require, and also tanh, sigmoid, least, greatest, and
 // where_positive(x, y): x > 0 ? y : 0.
 template <class P>
 class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
@@ -40,26 +41,26 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
-  static constexpr int64_t summed_rows = 12;  // whose gradients are added up in registers
+  static constexpr int64_t summed_rows = 12;  // rows whose gradients are accumulated in registers
 
  public:
   static constexpr RecurrentEngine<S> engine() {
     return {W, columns, max_rows, Panels::pack_forward, forward, Panels::pack_backward, backward};
   }
 
- protected:  // for recurrent_quantized.h as well
+ protected:  // also used by recurrent_quantized.h
   static V one() { return P::splat(1); }
 
   static V activate(Activation activation, V x) {
     switch (activation) {
-      case Activation::relu: return P::greatest(V{}, x);  // NaN passes
+      case Activation::relu: return P::greatest(V{}, x);  // preserves NaN
       case Activation::tanh: return P::tanh(x);
       case Activation::sigmoid: return P::sigmoid(x);
       case Activation::hard_sigmoid: return P::least(one(), P::greatest(V{}, x * S(0.2) + S(0.5)));
       default: return x;
     }
   }
-  // gradient times the activation's slope where it has the value y.
+  // Return the gradient multiplied by the activation's slope where the activation has the value y.
   static V through(Activation activation, V gradient, V y) {
     switch (activation) {
       case Activation::relu: return P::where_positive(y, gradient);
@@ -69,7 +70,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       default: return gradient;
     }
   }
-  // The default activations of an LSTM are compiled in.
+  // Return whether an LSTM uses its default activations, for which there is specialized code.
   static bool usual(const Job& j) {
     for (int role = 0; role < 5; ++role)
       if (j.activations[role] != (role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid)) return false;
@@ -101,16 +102,16 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
 
   struct Place {
     int64_t d, step, t, n, unit, lanes;
-    S* sums = nullptr;  // of this piece's gradients; may be missing
+    S* sums = nullptr;  // gradient sums of this piece; may be null
   };
-  // Row by row.
+  // Call the gate function `one` row by row.
   template <int vectors, void (*one)(const Job&, const Place&, const S*)>
   static void each(const Job& j, Place p, int count, S* products) {
     for (int r = 0; r < count; ++r, ++p.n) one(j, p, products + r * vectors * W);
   }
 
-  // What the gates are before, and the states before the step times the weights of `vectors` gates; then the gates of
-  // each row.
+  // Compute the pre-activations of the gates, that is, the projected input plus the previous states times the weights
+  // of `vectors` gates, and then the gates of each row.
   template <int vectors, class Gates>
   static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
     const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
@@ -125,7 +126,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.depth() * W);
         Factors factors{{}, {states, row_stride, j.hidden}};
         if (j.input_weight) factors.first = {j.source + (t * j.batch + n) * j.inputs, j.inputs, j.inputs};
-        // A row's bits do not depend on how rows are shared out, so only a batch of one is summed in parts.
+        // A row's bits must not depend on how rows are partitioned, so only a batch of one uses partial sums.
         const auto multiply = [&](const Summand& summand, S* to) {
           if (j.batch == 1) return Products::template multiply_row<at_once>(factors, panel, summand, to);
           Products::template multiply_some<at_once>(count, factors, panel, summand, to, vectors * W);
@@ -170,14 +171,14 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     });
   }
 
-  // Two vectors of two gates each to one for each gate, with their summand.
+  // Expand vectors that hold two gates each into one vector per gate, and add the summand.
   static void spread_halves(const Summand& begin, int row, S* products) {
     V gates[4];
     for (int v = 0; v < 4; ++v) gates[v] = P::load_part(products + v * W / 2, W / 2) + begin.at(row, v);
     for (int v = 0; v < 4; ++v) P::store(products + v * W, gates[v]);
   }
 
-  // f(first row, count) for groups of nearly equal size, at most `most`.
+  // Call f(first row, count) for groups of nearly equal size, at most `most`.
   template <class F>
   static void in_groups(const RecurrentRange& range, int most, const F& f) {
     int64_t groups = (range.last_row - range.first_row + most - 1) / most;
@@ -188,7 +189,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     }
   }
 
-  // The inputs of a few rows times their weights, added to the products with the states.
+  // Add the inputs of a few rows times their weights to the products with the states.
   template <int vectors>
   static void add_inputs(const Job& j, const Place& p, int count, S* out) {
     S more[max_rows * vectors * W];
@@ -199,8 +200,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     for (int i = 0; i < count * vectors; ++i) P::store(out + i * W, P::load(out + i * W) + P::load(more + i * W));
   }
 
-  // What the gates of a phase are before the product with the states. A gru that resets after the product adds its
-  // candidate's later.
+  // Return the projected input of a phase's gates, to which the product with the states is added. A GRU that resets
+  // after the product adds that of its candidate later.
   template <int vectors>
   static Summand projected(const Job& j, const Place& p, int phase) {
     const bool later = j.cell == ops::Cell::gru && j.reset_after;
@@ -214,9 +215,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     if (!j.input_weight) return j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + unit;
     return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
-  // Prefetches where the gates, the cells and the states go, and what the next block of units begins with, each by the
-  // end of its vector (its beginning has come with the block before): rows of a step lie far from each other, so that
-  // the hardware prefetcher does not follow.
+  // Prefetch the destinations of gates, cells, and states, and the projected input of the next block of units. Each
+  // address is the end of a vector, because its beginning was fetched with the previous block. The hardware prefetcher
+  // does not help here, as the rows of a step are far apart.
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
@@ -253,7 +254,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     finish(j, p, activate(j.activations[0], x));
   }
 
-  // Where the cell's value is kept, and where it was before the step.
+  // Return where the cell state is stored, and where it was before the step.
   static S* cell_of(const Job& j, const Place& p) {
     return (j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d)) + p.unit;
   }
@@ -273,8 +274,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     finish(j, p, gates[3] * activate(j.activations[4], value));
   }
 
-  // The usual activations and no peephole: in two loops without anything else, so that the processor sees several rows'
-  // long chains of operations at once.
+  // Default activations without peephole, split into two loops with no other work, so that the processor can overlap
+  // the long dependency chains of several rows.
   static void usual_lstm(const Job& j, const Place& p, int count, S* products) {
     if (p.lanes == W) return usual_lstm_of<true>(j, p, count, products);
     usual_lstm_of<false>(j, p, count, products);
@@ -359,8 +360,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     products(j, range, 0, 2, j.reset_after ? j.inner : nullptr, carry_on);
   }
 
-  // Gradients of gates [first, end) of the weights' order, times their weights, to those of the states before; what
-  // `inner` has belongs to the last gate.
+  // Multiply the gradients of gates [first, end), in the order of the weights, by their weights to get the gradients of
+  // the previous states; `inner` holds the gradient of the last gate.
   template <class Then>
   static void products(const Job& j, const RecurrentRange& range, int64_t first, int64_t end, const S* inner,
                        const Then& then) {
@@ -398,7 +399,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   [[gnu::always_inline]] static V value(const Job& j, const Place& p, int role) {
     return load(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
   }
-  // The gradient of a gate's value goes through its activation into d_source.
+  // Propagate the gradient of a gate's value through its activation into d_source.
   [[gnu::always_inline]] static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
     const int64_t offset = j.places[role] * j.hidden + p.unit;
     if (j.d_training && j.cell != ops::Cell::single_gate)
@@ -419,7 +420,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
            load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
   }
 
-  // The state after this step is what the next one begins with.
+  // Record the state after this step, from which the next step starts.
   [[gnu::always_inline]] static void hand_on(const Job& j, const Place& p, V state) {
     if (!j.state_before) return;
     if (p.step == 0)
@@ -455,8 +456,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     store(carried, next, p.lanes);
   }
 
-  // Prefetches what the next block of units has in this row, by the end of its vectors: where they begin within a line,
-  // that line has come with the vectors before.
+  // Prefetch the data of the next block of units in this row, at the end of its vectors; a cache line that they share
+  // with the preceding vectors is already there.
   [[gnu::always_inline]] static void ask_for_next(const Job& j, const Place& p, int64_t now, int64_t gates) {
     constexpr int64_t next = 2 * W - 1;
     for (int role = 0; role < 4; ++role) __builtin_prefetch(j.training + gates + j.places[role] * j.hidden + next);
@@ -466,8 +467,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       __builtin_prefetch(j.at(j.state_before, j.time(p.d, p.step + 1), p.n, p.d, j.hidden) + p.unit + next, 1);
   }
 
-  // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose
-  // sums stay in registers.
+  // Default activations without peephole, if only the states have gradients: processes a few rows at a time and keeps
+  // their sums in registers.
   static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
     Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
     for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)

@@ -1,11 +1,11 @@
-// quantized_lstm_sequence: the steps of an lstm with 8-bit recurrent weights, as products of bytes.
+// quantized_lstm_sequence: the steps of an LSTM with 8-bit recurrent weights, computed by 8-bit matmuls.
 //
-// Weights are packed once, by blocks of hidden units: the four gates of a block are a panel of columns each, so that
-// its gates are finished while their sums are in registers and first-level caches. Zero points are not taken from every
-// element: with w = w' + 128 where weights are unsigned and y = Y - 128 likewise,
+// Weights are packed once, by blocks of hidden units. Each of a block's four gates is a panel of columns, so the gates
+// are computed while their sums are in registers and L1. Zero points are not subtracted from each element: with w = w'
+// + 128 if weights are unsigned, and y = Y - 128 likewise,
 //   Σ (q - z) (w - Y) = Σ q w' - z Σ w' + y (k z - Σ q)
-// of which the second is known for a column, the third a number for each row times one for each column. States are made
-// bytes by whoever needs them, several times if need be, which costs less than waiting for each other.
+// The second term is constant for a column, and the third is a row factor times a column factor. Every thread that
+// needs the states quantizes them itself, possibly repeating work, because this costs less than waiting for each other.
 #include <cstring>
 #include <vector>
 
@@ -29,7 +29,7 @@ const QuantizedLstmEngine& quantized_engine(bool reference) {
   return MPSGRAPH_BY_INSTRUCTION_SET(quantized_lstm_engine);
 }
 
-// Products of bytes for any processor, and the reference.
+// 8-bit matmul for any processor; also the reference.
 void multiply_bytes(int count, const uint8_t* const* rows, bool, const TileRun* all, int64_t, const int8_t* panel,
                     std::byte* const* out, int, const IntegerEpilogue&) {
   for (int r = 0; r < count; ++r) {
@@ -45,7 +45,7 @@ void multiply_bytes(int count, const uint8_t* const* rows, bool, const TileRun* 
 }
 
 const IntegerTiles& quantized_tiles(int64_t batch, bool reference) {
-  constexpr int64_t few_rows = 8;  // which AMX's registers do not pay for
+  constexpr int64_t few_rows = 8;  // too few rows for AMX to pay off
   constexpr int some_rows = 8;
   static const IntegerTiles plain{{some_rows}, multiply_bytes, nullptr, 0};
   const IntegerTiles* tiles = reference ? nullptr : integer_sum_tiles(batch < few_rows);
@@ -136,26 +136,26 @@ class QuantizedLstmSequence final : public Kernel {
         });
   }
   std::string description() const override {
-    return cat("an lstm's steps with weights of 8 bits", packed_ ? ", packed weights" : "");
+    return cat("LSTM steps with 8-bit weights", packed_ ? ", packed weights" : "");
   }
 
  private:
   static constexpr int64_t line = 64;
   static constexpr int64_t block_columns = block_roles * block_units;
-  static constexpr int64_t work_between_waits = 1 << 19;  // products of bytes that make a barrier small
-  static constexpr int64_t pieces_of_units = 2;  // for each thread
+  static constexpr int64_t work_between_waits = 1 << 19;  // 8-bit products that make a barrier cheap
+  static constexpr int64_t pieces_of_units = 2;  // per thread
   static constexpr int64_t steps_of_piece = 16;
 
   struct Memory {
     const std::byte* panels;
     float* scales;  // by direction, block, role
-    const int32_t* points;  // likewise; null: all are zero
-    std::byte* own;  // of all members
+    const int32_t* points;  // by direction, block, role; null if all are zero
+    std::byte* own;  // memory of all members
   };
 
-  // A panel's bytes, and behind them the sum of each of its columns.
+  // Bytes of a packed panel: its elements, followed by the sum of each column.
   int64_t panel_bytes() const { return block_units * (steps_ * byte_group + static_cast<int64_t>(sizeof(int32_t))); }
-  // A member's rows of both directions as bytes, and what their sums add.
+  // Bytes per member: its quantized rows of both directions, and their row terms.
   int64_t own_bytes() const { return job_.directions * job_.batch * (stride_ + line); }
   uint8_t* own_rows(const Memory& m, int64_t member, int64_t d) const {
     return reinterpret_cast<uint8_t*>(m.own + member * own_bytes() + d * job_.batch * stride_);
@@ -192,7 +192,7 @@ class QuantizedLstmSequence final : public Kernel {
     std::memcpy(bytes + block_units * steps_ * byte_group, sums, sizeof sums);
   }
 
-  // Scales and zero points in the panels' order. Gives the latter, null when all of them are zero.
+  // Arrange scales and zero points in panel order. Return the zero points, or null if all of them are zero.
   const int32_t* prepare_columns(const Frame& frame, float* scales) const {
     auto* points = reinterpret_cast<int32_t*>(scales + job_.directions * blocks_ * block_columns);
     int32_t any = 0;
@@ -211,7 +211,7 @@ class QuantizedLstmSequence final : public Kernel {
     return any ? points : nullptr;
   }
 
-  // Each direction by one thread, which waits for nobody.
+  // Process each direction on a single thread, which waits for no other.
   void run_directions(const RecurrentJob<float>& j, const Memory& m, int64_t work) const {
     const bool small = work * j.directions * j.steps < work_between_waits;
     const int64_t pieces = small ? 1 : j.directions, links = small ? 1 : std::max<int64_t>(1, j.steps / steps_of_piece);
@@ -235,7 +235,7 @@ class QuantizedLstmSequence final : public Kernel {
     return range;
   }
 
-  // All rows by some blocks of units.
+  // Multiply all rows by some blocks of units.
   void multiply(const RecurrentJob<float>& j, const Memory& m, int64_t d, int64_t step, const QuantizedRange& range,
                 int64_t member, int64_t first, int64_t last) const {
     const TilesInUse use(*tiles_);

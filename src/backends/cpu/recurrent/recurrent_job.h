@@ -1,4 +1,4 @@
-// What the steps of a recurrent layer work on, and what an instruction set provides to take them.
+// The data of a recurrent layer's steps, and the interface that each instruction set implements.
 #pragma once
 
 #include <cstdint>
@@ -7,39 +7,40 @@
 
 namespace mpsgraph::cpu {
 
-// All that the steps of one layer, or of its gradient, work on. Tensors of time are [steps, batch, directions, ...].
+// All operands of the steps of a layer, or of its gradient. Tensors with a time axis are [steps, batch, directions,
+// ...].
 template <class S>
 struct RecurrentJob {
   ops::Cell cell;
   int64_t steps, batch, directions, hidden, gates;
   bool reverse, reset_after, flip;
   ops::RecurrentActivation activations[5];  // by role
-  int64_t places[4];  // by role: which gate of the weights
+  int64_t places[4];  // by role: index of the gate in the weights
 
   const S* weights = nullptr;  // [directions, gates * hidden, hidden]
-  S* panels = nullptr;  // the same packed; null: not packed
+  S* panels = nullptr;  // packed weights; null if not packed
   const S* mask = nullptr;
-  int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // its strides, 0 where it is the same
-  const S* extra = nullptr;  // peephole, or secondary bias
+  int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // strides of the mask, 0 where broadcast
+  const S* extra = nullptr;  // peephole weights or secondary bias
   const S *initial_state = nullptr, *initial_cell = nullptr;
-  S *state = nullptr, *cells = nullptr, *training = nullptr;  // of the forward pass; cells and training may be missing
+  S *state = nullptr, *cells = nullptr, *training = nullptr;  // forward results; cells and training may be null
 
   // forward
-  const S* source = nullptr;  // projected, or [steps, batch, inputs] when there is an input weight
+  const S* source = nullptr;  // projected, or [steps, batch, inputs] with an input weight
   const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
-  const S* bias = nullptr;  // [directions, gates * hidden]; with an input weight, may be missing
+  const S* bias = nullptr;  // [directions, gates * hidden]; only with an input weight, may be null
   int64_t inputs = 0;
-  bool last_first = false;  // the order of hidden units in the first step; it reverses with each step
-  S* running_cell = nullptr;  // [batch, directions * hidden], when `cells` is missing
-  S *reset_state = nullptr, *update = nullptr;  // likewise: what a gru's second phase needs of its first
+  bool last_first = false;  // order of hidden units in the first step; alternates with each step
+  S* running_cell = nullptr;  // [batch, directions * hidden], if `cells` is null
+  S *reset_state = nullptr, *update = nullptr;  // same shape: what the second phase of a GRU needs from the first
 
   // backward
   const S *candidate = nullptr, *d_state = nullptr, *d_cell = nullptr, *d_training = nullptr;
   S* d_source = nullptr;
-  S *carried_state = nullptr, *carried_cell = nullptr;  // gradients between steps; at the end those of the initial ones
-  S* inner = nullptr;  // [batch, directions * hidden]: a gru's candidate before its reset
-  S* state_before = nullptr;  // what the weights were multiplied by, of other cells; may be missing
-  S* sums = nullptr;  // [pieces, directions, gates * hidden]: of each piece's part of d_source; may be missing
+  S *carried_state = nullptr, *carried_cell = nullptr;  // gradients between steps; finally those of the initial values
+  S* inner = nullptr;  // [batch, directions * hidden]: a GRU's candidate before its reset
+  S* state_before = nullptr;  // factors of the weights, for other cells; may be null
+  S* sums = nullptr;  // [pieces, directions, gates * hidden]: d_source summed by piece; may be null
 
   int64_t time(int64_t direction, int64_t step) const { return backward(direction) ? steps - 1 - step : step; }
   bool backward(int64_t direction) const { return reverse != (direction == 1); }
@@ -51,7 +52,7 @@ struct RecurrentJob {
   T* at(T* tensor, int64_t n, int64_t d) const {
     return tensor + (n * directions + d) * hidden;
   }
-  // A value of the step before `step`, in this direction.
+  // Return a value of the step before `step` in this direction.
   const S* before(const S* values, const S* initial, int64_t d, int64_t step, int64_t n) const {
     return step == 0 ? at(initial, n, d) : at(values, time(d, step - 1), n, d, hidden);
   }
@@ -63,11 +64,11 @@ struct RecurrentJob {
 struct RecurrentRange {
   int64_t direction, step;
   int64_t first_row, last_row;  // of the batch
-  int64_t first_unit, last_unit;  // in blocks of `lanes`, in phases with products of gradients of `columns` lanes
-  int64_t piece;  // of the rows that go through all steps together; 0 where units are partitioned
+  int64_t first_unit, last_unit;  // in blocks of `lanes`; in phases that multiply gradients, of `columns` times as many
+  int64_t piece;  // of rows that go through all steps together; 0 if units are partitioned
 };
 
-// What an instruction set provides. `own` is memory for a thread alone, of own_rows * hidden elements.
+// The implementation for one instruction set. `own` is memory private to a thread, of own_rows * hidden elements.
 template <class S>
 struct RecurrentEngine {
   int64_t lanes, columns, own_rows;

@@ -1,4 +1,4 @@
-// The weights of a recurrent layer packed for products with a few rows of states or of gradients, for any vector set.
+// Packed weights of a recurrent layer, for products with a few rows of states or gradients, for any instruction set.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu {
 
-// P: as RecurrentProducts says, with transpose, of W vectors.
+// P provides what RecurrentProducts requires, and transpose of W vectors.
 template <class P>
 class RecurrentPanels {
  protected:
@@ -17,9 +17,9 @@ class RecurrentPanels {
   using Job = RecurrentJob<S>;
   static constexpr int W = P::W;
 
-  // Gates at once: pairs of four, so that a step of the weights serves more rows.
+  // Gates multiplied together: four gates are processed in pairs, so that each step of the weights serves more rows.
   static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
-  static constexpr int columns = 2;  // vectors side by side in products of gradients
+  static constexpr int columns = 2;  // adjacent vectors in products of gradients
 
   static const S* input_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
     return j.input_weight + ((d * j.gates + gate) * j.hidden + unit) * j.inputs;
@@ -28,16 +28,18 @@ class RecurrentPanels {
     return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
   }
 
-  // ---- forward: the panel of a block of W hidden units has the gates of each phase, those at once as [k][gates][W],
-  // one after the other; k counts the inputs, if these are multiplied along, and then the states
+  // ---- forward: the panel of a block of W hidden units holds the gates of each phase. Gates multiplied together are
+  // stored as [k][gates][W], followed by the next ones; k runs over the inputs, if they are multiplied along, and then
+  // the states.
 
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;
     return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
   }
-  // A last block of few units has two of the four gates in each vector: half as many multiplications.
+  // Return whether the last block has so few units that each vector can hold two of the four gates, which halves the
+  // multiplications.
   static bool in_halves(const Job& j, int64_t block) { return j.gates == 4 && 2 * (j.hidden - block * W) <= W; }
-  // One gate of a block, by squares: a row of the weights is what a lane is multiplied by.
+  // Pack one gate of a block by transposing squares: each row of the weights belongs to one lane.
   static void pack_forward(const Job& j, int64_t d, int64_t block, int64_t role) {
     const int64_t unit = block * W, lanes = std::min<int64_t>(W, j.hidden - unit), gate = j.places[role];
     const bool two_phases = j.forward_phases() == 2, halves = in_halves(j, block);
@@ -50,7 +52,7 @@ class RecurrentPanels {
         V square[W] = {};
         for (int64_t lane = 0; lane < lanes; ++lane) {
           const S* row = from + lane * elements + i;
-          __builtin_prefetch(row + 3 * W - 1);  // rows are far apart: the hardware prefetcher does not follow them
+          __builtin_prefetch(row + 3 * W - 1);  // rows are too far apart for the hardware prefetcher
           square[lane] = some == W ? P::load(row) : P::load_part(row, some);
         }
         P::transpose(square);
@@ -62,9 +64,9 @@ class RecurrentPanels {
     take(weight_row(j, d, gate, unit), j.hidden);
   }
 
-  // ---- backward: the panel of a block of columns has them as [k][vectors][W]; k counts the gates' units
+  // ---- backward: the panel of a block of columns holds them as [k][vectors][W]; k runs over the units of all gates
 
-  // How many vectors a block of columns has: fewer in the last one.
+  // Return the number of vectors in a block of columns; the last block may have fewer.
   static int vectors_of(const Job& j, int64_t block) {
     return static_cast<int>(std::min<int64_t>(columns, (j.hidden - block * columns * W + W - 1) / W));
   }
@@ -73,7 +75,7 @@ class RecurrentPanels {
     const int64_t blocks = (j.hidden + wide - 1) / wide;
     return j.panels + (d * blocks + block) * j.gates * j.hidden * wide;
   }
-  // Some rows of the weights, each to all panels: read from one end to the other.
+  // Pack some rows of the weights into all panels, reading them sequentially.
   static void pack_backward(const Job& j, int64_t d, int64_t first, int64_t last) {
     const int64_t panel = j.gates * j.hidden * columns * W;
     const S* from = weight_row(j, d, 0, 0) + first * j.hidden;

@@ -1,4 +1,4 @@
-// Products of a few rows of states with the weights of a recurrent layer, for any vector set.
+// Products of a few rows of states with the weights of a recurrent layer, for any instruction set.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace mpsgraph::cpu {
 
-// P: the element type S, vectors V of W of them with operators, load, store and splat, load_part and store_part of the
-// first n < W, and how many vector registers there are.
+// P provides the element type S, vectors V of W elements with operators, load, store, and splat, load_part and
+// store_part for the first n < W elements, and the number of vector registers.
 template <class P>
 class RecurrentProducts {
  protected:
@@ -17,7 +17,7 @@ class RecurrentProducts {
   static constexpr int W = P::W;
 
   static constexpr int max_rows = 12;
-  // Rows at once: as many as registers hold sums for, beside the weights and one factor.
+  // Rows multiplied together: as many as registers can hold sums for, next to the weights and one factor.
   static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
 
   [[gnu::always_inline]] static V load(const S* p, int64_t n) { return n >= W ? P::load(p) : P::load_part(p, n); }
@@ -26,11 +26,11 @@ class RecurrentProducts {
 
   // ---- with panels: `vectors` vectors of weights for each state
 
-  // Steps of a panel. What the second-level cache does not hold of panels comes from afar, and the hardware prefetcher
-  // stays within pages.
+  // Prefetch distance in panel steps. Panels that do not fit in L2 come from an outer cache, and the hardware
+  // prefetcher does not cross pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
-  // What a product is added to: for each vector that of the first row, null for zeros, and how far the next row's lies.
+  // The values added to a product: a pointer per vector for the first row (null: zeros), and the distance between rows.
   struct Summand {
     const S* of[4] = {};
     int64_t row_stride = 0, lanes = W;
@@ -50,13 +50,13 @@ class RecurrentProducts {
     int64_t stride = 0, elements = 0;
   };
   struct Factors {
-    Rows first, then;  // by the steps behind one another; the first may be none
+    Rows first, then;  // consecutive in the panel's steps; the first may be empty
   };
 
-  // out[r * out_stride + v * W ..] = sum over i of factors[r][i] * b[i][v][W], and a summand.
+  // out[r * out_stride + v * W ..] = summand + sum over i of factors[r][i] * b[i][v][W].
   template <int vectors, int rows>
   static void multiply(const Factors& factors, const S* b, const Summand& begin, S* out, int64_t out_stride) {
-    V sums[rows][vectors];  // in registers: loops over all of them are unrolled before GCC decides that
+    V sums[rows][vectors];  // in registers: loops are unrolled before GCC decides on allocation
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) {
       const S* of = begin.of[v];
@@ -100,7 +100,7 @@ class RecurrentProducts {
     if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, factors, b, begin, out, out_stride);
   }
 
-  // One row: sums of every few steps by themselves, since one multiply-add cannot begin before the one that it adds to.
+  // Multiply a single row with several partial sums, because each multiply-add must wait for the one it adds to.
   template <int vectors>
   static void multiply_row(const Factors& factors, const S* b, const Summand& begin, S* out) {
     constexpr int parts = vectors == 1 ? 8 : 4, line = 64 / sizeof(S);
@@ -142,10 +142,10 @@ class RecurrentProducts {
       for (int i = 0; i < n; ++i) part[i] += part[i + n];
     return part[0];
   }
-  // Elements of the weights: rows are contiguous, and the hardware prefetcher stays within pages of 4 KB.
+  // Prefetch distance in weights: rows are contiguous, but the hardware prefetcher does not cross 4 KB pages.
   static constexpr int64_t rows_ahead = 128;
 
-  // out[r][v][lane] = a[r] . row(v, lane), with rows of weights in place.
+  // out[r][v][lane] = a[r] . row(v, lane), with the rows of weights in place.
   template <int vectors, int rows>
   static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
                   S* out) {

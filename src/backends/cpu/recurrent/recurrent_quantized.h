@@ -1,5 +1,5 @@
-// Steps of an lstm with 8-bit recurrent weights: what an instruction set provides beside products of bytes
-// (convolution/convolution_integers.h). States become bytes before these, sums become gates behind them.
+// Steps of an LSTM with 8-bit recurrent weights: what an instruction set provides in addition to 8-bit matmuls
+// (convolution/convolution_integers.h). States are quantized before the matmul, and sums become gates after it.
 #pragma once
 
 #include <algorithm>
@@ -10,30 +10,30 @@
 
 namespace mpsgraph::cpu {
 
-// What one direction's states are in a step: (q - zero_point) scale.
+// Quantization of one direction's states in a step: the value of q is (q - zero_point) * scale.
 struct QuantizedRange {
   float scale;
   int32_t zero_point;
 };
 
-// A block of hidden units, whose four gates are a panel of columns each; all numbers of columns stand by role, and as
-// many for each as a panel has.
+// A block of hidden units, whose four gates are a panel of columns each. All per-column values are arranged by role,
+// with as many entries per role as a panel has columns.
 struct QuantizedBlock {
   static constexpr int columns = 32, roles = 4;
   int64_t direction, step, row, unit;
   QuantizedRange range;
   const float* scales;  // of the weights
-  const int32_t* column_sums[roles];  // of the weights, signed
-  const int32_t* zero_points;  // of the signed weights; null: all are zero
-  const int32_t* row_terms;  // by row, what is added for each step of a column's zero point
+  const int32_t* column_sums[roles];  // of the signed weights
+  const int32_t* zero_points;  // of the signed weights; null if all are zero
+  const int32_t* row_terms;  // by row: factor of a column's zero point
 };
 
 struct QuantizedLstmEngine {
-  // All rows' states as bytes, and what these mean. Rows of bytes are to_stride apart, a multiple of 64, and all of it
-  // is written.
+  // Quantize the states of all rows to bytes, and return their quantization parameters. Quantized rows are to_stride
+  // apart, a multiple of 64, and are written to their full length.
   QuantizedRange (*quantize)(const float* states, int64_t rows, int64_t stride, int64_t hidden, uint8_t* to,
                              int64_t to_stride);
-  // From sums [count][roles][columns] to states and cells of `count` rows.
+  // Compute states and cells of `count` rows from sums [count][roles][columns].
   void (*gates)(const RecurrentJob<float>&, const QuantizedBlock&, int count, const int32_t* sums);
 };
 
@@ -47,8 +47,9 @@ namespace avx512 {
 extern const QuantizedLstmEngine quantized_lstm_engine;
 }
 
-// P: as RecurrentSteps says, of float, with nearest(x) to even, below 2^22; store_bytes(to, x), of numbers 0 to 255;
-// less_zero_points(sums, column sums, zero point, zero points of columns or null, row's term) as numbers.
+// P provides what RecurrentSteps requires, for float, and also nearest(x), which rounds ties to even below 2^22;
+// store_bytes(to, x) for numbers 0 to 255; and less_zero_points(sums, column sums, zero point, column zero points or
+// null, row term), which returns numbers.
 template <class P>
 class QuantizedLstm : RecurrentSteps<P> {
   using Steps = RecurrentSteps<P>;

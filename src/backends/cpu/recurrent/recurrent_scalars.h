@@ -1,4 +1,4 @@
-// Recurrent steps one number at a time: float64, in which the reference is computed, and quantized ones.
+// Scalar recurrent steps: float64, which the reference uses, and quantized ones.
 #pragma once
 
 #include <cmath>
@@ -6,7 +6,7 @@
 
 namespace mpsgraph::cpu {
 
-// What RecurrentSteps and QuantizedLstm ask of their numbers.
+// Implements the operations that RecurrentSteps and QuantizedLstm require with scalars.
 template <class T>
 struct Scalars {
   using S = T;
@@ -15,7 +15,7 @@ struct Scalars {
   static constexpr int registers = 16;
   static V load(const T* p) { return *p; }
   static void store(T* p, V v) { *p = v; }
-  static V load_part(const T* p, int64_t) { return load(p); }  // there are no parts of one
+  static V load_part(const T* p, int64_t) { return load(p); }  // a scalar has no parts
   static void store_part(T* p, V v, int64_t) { store(p, v); }
   static void transpose(V*) {}
   static V splat(T x) { return x; }

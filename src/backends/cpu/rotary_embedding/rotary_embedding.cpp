@@ -1,4 +1,4 @@
-// rotary_embedding: rows are read where they lie, in the order of the result's, which the threads share.
+// rotary_embedding: reads rows in place, in the order of the result's rows, which the threads share.
 #include <algorithm>
 
 #include "backends/cpu/instruction_set.h"
@@ -14,7 +14,7 @@ const RotaryFunctions& rotary_functions() {
   return functions;
 }
 
-// An operand's strides along the axes in front of the last, as a permutation orders them; 0 where it is broadcast.
+// Return an operand's strides along all axes but the last, in the order of a permutation; 0 where it is broadcast.
 Dims strides_of(const Dims& dims, const Ints& permutation) {
   const size_t rank = permutation.size(), missing = rank - dims.size();
   const Dims own = contiguous_strides(dims);
@@ -56,12 +56,12 @@ class RotaryKernel final : public Kernel {
       }
     });
   }
-  std::string description() const override { return "rows turned by angles"; }
+  std::string description() const override { return "rotary embedding, by rows"; }
 
  private:
   static constexpr size_t operands_ = 3;
 
-  // `count` rows along the last axis but one, `first` and the next ones of a line of them.
+  // Return `count` rows along the second-to-last axis, starting with row `first` of a line.
   RotaryRows rows(Frame& frame, int64_t line, int64_t first, int64_t count) const {
     const size_t last = dims_.size() - 1;
     int64_t offsets[operands_], rest = line;

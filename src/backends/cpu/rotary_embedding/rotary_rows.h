@@ -1,11 +1,12 @@
-// Rows whose halves are turned by angles, once per vector set (core/ops/fused_rotary_embedding.cpp says what that is).
+// Rotary embedding of rows, compiled for each instruction set: rotates the two halves of a row by angles (defined in
+// core/ops/fused_rotary_embedding.cpp).
 #pragma once
 
 #include <cstdint>
 
 namespace mpsgraph::cpu {
 
-// Strides of rows in elements; of the result, rows are contiguous.
+// Strides are distances between rows in elements; the rows of the result are contiguous.
 struct RotaryRows {
   const float *x, *cosine, *sine;
   int64_t x_stride, cosine_stride, sine_stride;
