@@ -10,10 +10,10 @@ pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns of other
 
 # What MIL has no word for, by the example's name, with what the error must say.
 UNSAID = {
-    "gan_detective": "random '.*MIL has no operation for it",  # its dropout stays on
-    "gpt_steps": "4 operations.*'cache'.*keeps float16 alone from run to run, this is float32",
-    "text_generation": "gives the cells of all steps",
-    "text_generation_writer": "'inverse_temperature'.*inputs have 1 to 5 axes",
+    "gan_detective": "random '.*MIL has no such operation",  # its dropout stays on
+    "gpt_steps": "4 operations.*'cache'.*must be float16, got float32",
+    "text_generation": "returns the cells of all steps",
+    "text_generation_writer": "'inverse_temperature'.*inputs must have rank 1 to 5",
 }
 
 

@@ -58,7 +58,7 @@ def test_shapes_and_values_of_inputs(tmp_path):
     model = mg.coreml.load(FOLDER / FILES["steps"], shapes={"x": x.shape})
     assert model.inputs["x"].shape == x.shape
     assert not mg.coreml.load(FOLDER / FILES["steps"], values={"x": x}).inputs
-    with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x'"):
+    with pytest.raises(mg.GraphError, match="no input 'z'; its inputs are 'x'"):
         mg.coreml.load(FOLDER / FILES["steps"], shapes={"z": (1,)})
     model.save(tmp_path / "steps.mpsgraph")
     np.testing.assert_allclose(mg.load(tmp_path / "steps.mpsgraph")(x).numpy(), y, rtol=1e-4, atol=1e-5)
@@ -82,17 +82,17 @@ def copied(tmp_path, name="image"):
 
 
 def test_files_that_are_missing_or_none(tmp_path):
-    with pytest.raises(mg.GraphError, match="cannot be read"):
+    with pytest.raises(mg.GraphError, match="cannot read"):
         mg.coreml.load(tmp_path / "no.mlmodel")
-    with pytest.raises(mg.GraphError, match="no Core ML package"):
+    with pytest.raises(mg.GraphError, match="not a Core ML package"):
         mg.coreml.load(tmp_path)
     (tmp_path / "text.mlmodel").write_text("no model")
-    with pytest.raises(mg.GraphError, match="damaged|no Core ML model"):
+    with pytest.raises(mg.GraphError, match="damaged|not a Core ML model"):
         mg.coreml.load(tmp_path / "text.mlmodel")
     (tmp_path / "empty.mlmodel").write_bytes(b"")
-    with pytest.raises(mg.GraphError, match="no Core ML model"):
+    with pytest.raises(mg.GraphError, match="not a Core ML model"):
         mg.coreml.load(tmp_path / "empty.mlmodel")
-    with pytest.raises(mg.UnsupportedError, match="compiled for one system"):
+    with pytest.raises(mg.UnsupportedError, match="is a compiled model"):
         mg.coreml.load(tmp_path / "net.mlmodelc")
 
 
@@ -102,10 +102,10 @@ def test_a_manifest_leads_nowhere_else(tmp_path):
     for entry in manifest["itemInfoEntries"].values():
         entry["path"] = "../../../elsewhere"
     (package / "Manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(mg.GraphError, match="must lie in"):
+    with pytest.raises(mg.GraphError, match="which is outside"):
         mg.coreml.load(package)
     (package / "Manifest.json").write_text("{}")
-    with pytest.raises(mg.GraphError, match="makes no sense"):
+    with pytest.raises(mg.GraphError, match="is malformed"):
         mg.coreml.load(package)
 
 
@@ -114,13 +114,13 @@ def test_blobs_are_checked(tmp_path):
     file = package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:200])
-    with pytest.raises(mg.GraphError, match="outside of the file|makes no sense"):
+    with pytest.raises(mg.GraphError, match="outside the file|is malformed"):
         mg.coreml.load(package)
     file.write_bytes(struct.pack("<II", 1, 1) + whole[8:])
-    with pytest.raises(mg.GraphError, match="no file of weights of version 2"):
+    with pytest.raises(mg.GraphError, match="not a weight file of version 2"):
         mg.coreml.load(package)
     file.unlink()
-    with pytest.raises(mg.GraphError, match="cannot be read"):
+    with pytest.raises(mg.GraphError, match="cannot read"):
         mg.coreml.load(package)
 
 
@@ -172,13 +172,13 @@ def test_all_missing_operations_are_named_and_other_models_refused(tmp_path):
     program = message((1, 1), (2, message((1, b"main"), (2, function))))
     file = tmp_path / "net.mlmodel"
     file.write_bytes(message((1, 8), (2, b""), (502, program)))
-    with pytest.raises(mg.UnsupportedError, match="2 operations of the model are not known here: warp 'a', fold 'b'"):
+    with pytest.raises(mg.UnsupportedError, match="2 operations of the model not supported by mpsgraph: warp 'a', fold 'b'"):
         mg.coreml.load(file)
     file.write_bytes(message((1, 1), (2, b""), (300, b"")))
-    with pytest.raises(mg.UnsupportedError, match="holds a glmRegressor"):
+    with pytest.raises(mg.UnsupportedError, match="got glmRegressor"):
         mg.coreml.load(file)
     file.write_bytes(message((1, 99), (2, b""), (4000, b"")))
-    with pytest.raises(mg.UnsupportedError, match="model of an unknown kind"):
+    with pytest.raises(mg.UnsupportedError, match="got a model of unknown type"):
         mg.coreml.load(file)
 
 

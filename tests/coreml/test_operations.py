@@ -281,7 +281,7 @@ def test_what_is_refused_says_what_and_where(tmp_path):
             x=x, initial_h=h, initial_c=c, weight_ih=numbers(16, 3), weight_hh=numbers(16, 4), peephole=peephole
         )[0]
 
-    with pytest.raises(mg.UnsupportedError, match="lstm 'lstm_0_0': lstm with peepholes"):
+    with pytest.raises(mg.UnsupportedError, match="lstm 'lstm_0_0': lstm: peepholes are not supported"):
         results_here(tmp_path, make, {"x": numbers(2, 1, 3), "h": numbers(1, 4), "c": numbers(1, 4)}, "iOS16")
 
 

@@ -106,9 +106,9 @@ def test_there_and_back(again, tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "value", "target", "words"),
     [
-        ("float32", 0, "iOS18", "'kept'.*keeps float16 alone from run to run, this is float32"),
-        ("float16", 0, "iOS17", "'kept'.*states from target='iOS18' on"),
-        ("float16", 1, "iOS18", "'kept'.*holds other numbers than zeros"),
+        ("float32", 0, "iOS18", "'kept'.*must be float16, got float32"),
+        ("float16", 0, "iOS17", "'kept'.*needs target=.iOS18"),
+        ("float16", 1, "iOS18", "'kept'.*starts as zeros, but it has other values"),
     ],
 )
 def test_what_cannot_be_kept(dtype, value, target, words, tmp_path):
@@ -139,5 +139,5 @@ def test_a_state_in_a_branch_is_refused(tmp_path):
         pass_pipeline=ct.PassPipeline.EMPTY, skip_model_load=True,
     )  # fmt: skip
     model.save(str(tmp_path / "net.mlpackage"))
-    with pytest.raises(mg.UnsupportedError, match="write_state.*within a branch or a loop"):
+    with pytest.raises(mg.UnsupportedError, match="write_state.*inside a branch or loop"):
         mg.coreml.load(tmp_path / "net.mlpackage")

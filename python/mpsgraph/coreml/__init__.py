@@ -1,8 +1,8 @@
-"""Core ML models in and out: `mpsgraph.coreml.load(path)`, `mpsgraph.coreml.export(model, path)`.
+"""Import and export of Core ML models: `mpsgraph.coreml.load(path)` and `mpsgraph.coreml.export(model, path)`.
 
-ML Programs (`.mlpackage`) and the older neural networks (`.mlmodel`) become graphs. Files are read here, without a
-package of others; coremltools (`pip install mpsgraph[coreml]`) is needed to write them. MIL's operations stand one file
-a group in mil/, the layers of neural networks in layers/, which say them in MIL's operations.
+ML Programs (`.mlpackage`) and the older neural networks (`.mlmodel`) are imported as graphs. Importing needs no other
+package; exporting needs coremltools (`pip install mpsgraph[coreml]`). MIL operations are translated in `mil/`, one file
+per group, and the layers of neural networks in `layers/`, mostly in terms of MIL operations.
 """
 
 from __future__ import annotations
@@ -43,38 +43,52 @@ def load(
     values: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
-    """A model from a Core ML package or file.
+    """Load a model from a Core ML package or file.
 
-    Inputs keep their names and their open sizes, outputs their names. Constants of floating point and of more than one
-    element become variables, the model's parameters, where convolutions, products, recurrent layers, normalizations,
-    lookups, prelu, +, -, * or / take weights; all others constants. Weights that are stored small (integers with
-    scales, palettes, masks) are made whole. Images are arrays of 0 to 255, (1, channels, height, width) in programs,
-    channels in the order that the model states. A classifier gives each label's place among its classes, and the scores
-    as one array; `model.classes` has the labels, by output. States are variables, parameters by their names, that begin
-    as zeros; a run of any output writes them.
-    Args: path of an .mlpackage folder or an .mlmodel file; function, of a package with several, by default the one that
-    the model names, or "main"; trainable, which weights become variables: all, none, names, or a function of the name;
-    values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
-    Result: a Model, as mpsgraph.onnx.load gives. When values of inputs decide shapes, it is built at its first run.
-    Errors: GraphError for what is no Core ML model, is damaged or makes no sense; UnsupportedError that names all
-    operations that are missing, with their places, and for models of other kinds and compiled ones; ShapeError,
-    DTypeError.
+    Inputs keep their names and dynamic dimensions, and outputs their names. A floating-point constant with more than
+    one element becomes a variable, one of the model's parameters, if it is an operand for weights: of convolutions,
+    matmuls, recurrent layers, normalizations, lookups, prelu, or one of +, -, *, and /. All other constants remain
+    constants. Compressed weights (quantized, palettized, or sparse) are decompressed.
+
+    Images are arrays with values from 0 to 255, of shape (1, channels, height, width) in ML Programs, with the channel
+    order specified by the model. A classifier returns the index of the class and the scores as one array;
+    `model.classes` holds the labels by output name. States become variables initialized with zeros, listed among the
+    parameters by name; running any output updates them.
+
+    Args:
+        path: Path of an .mlpackage directory or an .mlmodel file.
+        function: Which function of the package to load. Defaults to the model's default function, or "main".
+        trainable: Which weights become variables: True for all, False for none, a collection of names, or a predicate
+            on the name. Defaults to True.
+        values: Arrays by name for inputs that become constants.
+        shapes: Shapes by name for inputs, replacing the shapes in the file.
+
+    Returns:
+        A Model, or a DeferredModel, whose graph is built on the first run, if shapes depend on input values.
+
+    Raises:
+        GraphError: If the file is missing, damaged, or not a Core ML model, or has no such function or input.
+        UnsupportedError: If operations are not supported (the message lists all of them), the model is compiled, or it
+            is neither an ML Program nor a neural network.
+        ShapeError: If the operands of an operation have incompatible shapes.
+        DTypeError: If an operation has operands of the wrong dtype.
     Source: the formats of Apple's coremltools, https://github.com/apple/coremltools/tree/main/mlmodel/format.
 
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "relu.mlmodel"
-    >>> network = "0804121e0a0d0a01781a082a06080210a08004520d0a01791a082a06080210a08004"  # an input x, an output y,
-    >>> network += "a21f150a110a0472656c751201781a017992080252002801"  # a layer between them
-    >>> _ = file.write_bytes(bytes.fromhex(network))
-    >>> mg.coreml.load(file)(np.float32([-1, 2])).tolist()
-    [0.0, 2.0]
+    Example:
+        >>> import pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "relu.mlmodel"
+        >>> network = "0804121e0a0d0a01781a082a06080210a08004520d0a01791a082a06080210a08004"  # an input x, an output y,
+        >>> network += "a21f150a110a0472656c751201781a017992080252002801"  # a layer between them
+        >>> _ = file.write_bytes(bytes.fromhex(network))
+        >>> mg.coreml.load(file)(np.float32([-1, 2])).tolist()
+        [0.0, 2.0]
     """
     model, folder = read_model(path)
     held = model.which("Type")
     if held not in (*NETWORKS, "mlProgram"):
         raise UnsupportedError(
-            f"[coreml] {os.fspath(path)} holds a {held or 'model of an unknown kind'}: ML Programs and neural networks "
-            "are read here"
+            f"[coreml] {os.fspath(path)} must contain an ML Program or a neural network, got "
+            f"{held or 'a model of unknown type'}"
         )
     build: _OfProgram | _OfNetwork
     if held == "mlProgram":
@@ -82,7 +96,7 @@ def load(
     elif function is None:
         build = _OfNetwork(model, folder, trainable)
     else:
-        raise GraphError(f"[coreml] a {held} has no functions, so no {shown(function)}")
+        raise GraphError(f"[coreml] a {held} has no functions: omit function={shown(function)}")
     given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
     given_shapes = dict(shapes or {})
 
@@ -92,7 +106,9 @@ def load(
     names = build.inputs
     for name in [*given_values, *given_shapes]:
         if name not in names:
-            raise GraphError(f"[coreml] the model has no input {shown(name)}; it has {', '.join(map(repr, names))}")
+            raise GraphError(
+                f"[coreml] the model has no input {shown(name)}; its inputs are {', '.join(map(repr, names))}"
+            )
     try:
         done = built({}, {})
     except DataDependent as data_dependent:
@@ -102,8 +118,8 @@ def load(
                 ", ".join(sorted(data_dependent.values | data_dependent.shapes)),
             )
             raise UnsupportedError(
-                f"[coreml] the model keeps {kept} from run to run, and inputs decide shapes, for which it would be "
-                f"built anew: give {deciding} as values= or shapes="
+                f"[coreml] a model with states ({kept}) cannot be rebuilt for new inputs, but its inputs {deciding} "
+                "determine shapes inside it: pass them in values= or shapes="
             ) from data_dependent
         free = [name for name in names if name not in given_values]
         return DeferredModel(built, free, build.outputs, data_dependent)
@@ -113,7 +129,7 @@ def load(
 
 
 class _OfProgram:
-    """Builds a function of an ML Program, as often as is asked for."""
+    """Builds a function of an ML Program, possibly several times."""
 
     def __init__(self, model: Message, folder: Path, name: str | None, trainable: Trainable) -> None:
         functions = model.mlProgram.entries("functions")
@@ -135,7 +151,7 @@ class _OfProgram:
 
 
 class _OfNetwork:
-    """Builds a neural network, as often as is asked for."""
+    """Builds a neural network, possibly several times."""
 
     def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:
         require_no_state(model)
@@ -152,7 +168,7 @@ class _OfNetwork:
 def _require_known(missing: Sequence[str], what: str) -> None:
     if missing:
         raise UnsupportedError(
-            f"[coreml] {len(missing)} {what}{'s' * (len(missing) > 1)} of the model are not known here: "
+            f"[coreml] {len(missing)} {what}{'s' * (len(missing) > 1)} of the model not supported by mpsgraph: "
             + ", ".join(missing)
         )
 

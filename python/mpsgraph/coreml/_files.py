@@ -1,7 +1,7 @@
-"""From paths to messages: `.mlmodel` files, `.mlpackage` folders, and the blobs of weights in their `weight.bin`.
+"""Reading of `.mlmodel` files, `.mlpackage` directories, and the weight blobs in `weight.bin`.
 
-Nothing here is believed: places in files are checked against the files, and files against the package's folder. What
-is wrong raises a GraphError that names it.
+File contents are untrusted: offsets must be inside their files, and files inside the package directory. Violations
+raise a GraphError.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from ..errors import GraphError, UnsupportedError
 from ._wire import Message
 
-LARGEST_FILE = 2**31 - 1  # what a protocol buffer can hold
+LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer.
 _SENTINEL, _HEADER, _METADATA = 0xDEADBEEF, 64, 64
 
-# The numbers of element types in a blob's metadata, as MIL names the types.
+# MIL's names of the element types in blob metadata.
 BLOB_TYPES = {
     1: "FLOAT16", 2: "FLOAT32", 3: "UINT8", 4: "INT8", 5: "BFLOAT16", 6: "INT16", 7: "UINT16", 8: "INT4", 9: "UINT1",
     10: "UINT2", 11: "UINT4", 12: "UINT3", 13: "UINT6", 14: "INT32", 15: "UINT32",
@@ -27,76 +27,79 @@ BLOB_TYPES = {
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Message, Path]:
-    """The model's message, and the folder that its blobs are in.
+    """Return the parsed model and the directory that contains its blobs.
 
-    Errors: GraphError for what is missing, truncated or no Core ML model; UnsupportedError for compiled models.
+    Raises GraphError if the file is missing, truncated, or not a Core ML model, and UnsupportedError if it is compiled.
     """
     where = Path(path)
     if where.suffix == ".mlmodelc":
-        raise UnsupportedError(f"[coreml] {where} is compiled for one system: load the .mlpackage or .mlmodel it is of")
+        raise UnsupportedError(
+            f"[coreml] {where} is a compiled model: load the .mlpackage or .mlmodel it was compiled from"
+        )
     file = _model_of_package(where) if where.is_dir() else where
     try:
         data = _regular_file(file).read_bytes()
     except OSError as error:
-        raise GraphError(f"[coreml] {file} cannot be read: {error}") from error
+        raise GraphError(f"[coreml] cannot read {file}: {error}") from error
     model = Message("Model", memoryview(data))
     if model.specificationVersion < 1 or not (model.which("Type") or model.unknown()):
-        raise GraphError(
-            f"[coreml] {file} is truncated or no Core ML model: it has no version, or no model of any kind"
-        )
+        raise GraphError(f"[coreml] {file} is truncated or not a Core ML model: its version or model type is missing")
     return model, file.parent
 
 
 def _model_of_package(folder: Path) -> Path:
-    """The model's file, which the package's manifest names."""
+    """Return the path of the model file named in a package's manifest."""
     manifest = folder / "Manifest.json"
     try:
         contents = json.loads(manifest.read_text())
         root = contents["itemInfoEntries"][contents["rootModelIdentifier"]]["path"]
         file = folder / "Data" / root
     except OSError as error:
-        raise GraphError(f"[coreml] {folder} is no Core ML package: {error}") from error
+        raise GraphError(f"[coreml] {folder} is not a Core ML package: {error}") from error
     except (ValueError, LookupError, TypeError) as error:
-        raise GraphError(f"[coreml] {manifest} makes no sense: {type(error).__name__}: {error}") from error
+        raise GraphError(f"[coreml] {manifest} is malformed: {type(error).__name__}: {error}") from error
     return _inside(file, folder)
 
 
 def _inside(file: Path, folder: Path) -> Path:
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise GraphError(f"[coreml] {file} must lie in {folder}")
+        raise GraphError(f"[coreml] the package refers to {file}, which is outside {folder}")
     return file
 
 
 def _regular_file(path: Path) -> Path:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
-        raise GraphError(f"[coreml] {path} is no regular file of at most {LARGEST_FILE} bytes")
+        raise GraphError(f"[coreml] {path} must be a regular file of at most {LARGEST_FILE} bytes")
     return path
 
 
 class Blobs:
-    """Files of weights: a header, and for each blob 64 bytes that say its type, its length and where it stands."""
+    """Reads weight files, which contain a header and, for each blob, 64 bytes with its type, size, and position."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._mapped: dict[str, np.ndarray] = {}
 
     def read(self, name: str, offset: int) -> tuple[str, np.ndarray]:
-        """A blob's element type as MIL names it, and its bytes.
+        """Return a blob's element type, by MIL's name, and its bytes.
 
-        Args: name, as files have it, "@model_path/weights/weight.bin"; offset of its metadata.
+        `name` is the path in the model, such as "@model_path/weights/weight.bin", and `offset` the position of the
+        metadata.
         """
         file = self._file(name)
-        what = f"[coreml] the blob at {offset} of {name}"
+        what = f"[coreml] the blob at offset {offset} of {name}"
         if offset < _HEADER or offset + _METADATA > file.size:
-            raise GraphError(f"{what} lies outside of the file, which has {file.size} bytes")
+            raise GraphError(f"{what} is outside the file, which has {file.size} bytes")
         entry = file[offset : offset + _METADATA].tobytes()
         sentinel, number = (int(v) for v in np.frombuffer(entry, "<u4", 2))
         size, start = (int(v) for v in np.frombuffer(entry, "<u8", 2, 8))
         if sentinel != _SENTINEL or start + size > file.size:
-            raise GraphError(f"{what} makes no sense: {size} bytes from {start} on, of {file.size}")
+            raise GraphError(
+                f"{what} is malformed: it has {size} bytes at position {start} of a file of {file.size} bytes"
+            )
         if number not in BLOB_TYPES:
-            raise UnsupportedError(f"{what} has elements of type {number}, which is not known here")
+            raise UnsupportedError(f"{what} has unsupported element type {number}")
         return BLOB_TYPES[number], file[start : start + size]
 
     def _file(self, name: str) -> np.ndarray:
@@ -105,12 +108,12 @@ class Blobs:
             try:
                 status = os.stat(_inside(path, self._folder))
                 if not stat.S_ISREG(status.st_mode):
-                    raise GraphError(f"[coreml] {path} is no regular file")
+                    raise GraphError(f"[coreml] {path} is not a regular file")
                 empty = status.st_size == 0
                 self._mapped[name] = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
             except OSError as error:
-                raise GraphError(f"[coreml] the weights in {name} cannot be read: {error}") from error
+                raise GraphError(f"[coreml] cannot read the weights in {name}: {error}") from error
             version = np.frombuffer(self._mapped[name][:8].tobytes(), "<u4")
             if version.size != 2 or version[1] != 2:
-                raise GraphError(f"[coreml] {path} is no file of weights of version 2")
+                raise GraphError(f"[coreml] {path} is not a weight file of version 2")
         return self._mapped[name]

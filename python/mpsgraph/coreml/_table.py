@@ -1,8 +1,8 @@
-"""The table of MIL's operations, and one operation of a program as its function sees it.
+"""The registry of MIL operations, and the view of an operation that translation functions receive.
 
-`@mil("relu")` enters a function that makes a graph's operations of one of the program's. It asks for its parameters by
-MIL's names: as tensors, as weights, or as values that must be known while the graph is built. No parameter is ignored
-in silence: what a function has not asked for ends the import.
+`@mil("relu")` registers a function that translates a MIL operation into graph operations. It reads parameters by their
+MIL names: as tensors, as weights, or as values that must be known while the graph is being built. No parameter is
+silently ignored: the import fails if the function has not read all of them.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _REQUIRED: Any = object()
 
 
 class TensorList:
-    """A list of MIL's, which is there only while the graph is built: its elements side by side along a first axis."""
+    """A MIL list, which exists only while the graph is being built; its elements are stacked along the first axis."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
 
 class State:
-    """What a program keeps from run to run, as a variable."""
+    """A state of a program, represented by a variable."""
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
 
 
 def mil(*names: str) -> Callable[[Function], Function]:
-    """Enters the function of one operation or of several."""
+    """Return a decorator that registers a translation function for one or several operations."""
 
     def enter(function: Function) -> Function:
         for name in names:
@@ -55,51 +55,55 @@ def mil(*names: str) -> Callable[[Function], Function]:
 
 
 def function_of(name: str) -> Function | None:
-    """The function of an operation; None when there is none."""
+    """Return the translation of an operation, or None if it is not supported."""
     return _FUNCTIONS.get(name)
 
 
 def known_operations() -> list[str]:
-    """The names of MIL's operations that can be read.
+    """Return the names of the MIL operations that can be imported.
 
-    >>> "conv" in mg.coreml.known_operations()
-    True
+    Returns:
+        A sorted list of names.
+
+    Example:
+        >>> "conv" in mg.coreml.known_operations()
+        True
     """
     return sorted([*_FUNCTIONS, "const"])
 
 
 class Import(Protocol):
-    """What an operation may ask of the import that it is a part of."""
+    """The importer interface that operations use."""
 
     graph: Graph
 
     def tensor(self, value: Value) -> Tensor:
-        """A value as a tensor; a constant becomes one of the graph."""
+        """Return a value as a tensor, turning a constant into a constant of the graph."""
 
     def weight(self, fixed: Fixed, trained: bool) -> Tensor:
-        """A constant as a variable, if it is wanted as one."""
+        """Return a constant as a tensor, which is a variable if the constant is a trainable weight."""
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. DataDependent when they depend on inputs."""
+        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape has to be known."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
-        """The results of a block, its operations added where the graph is being built now."""
+        """Add the operations of a nested block at the current position and return its results."""
 
     def scope(self) -> AbstractContextManager[Any]:
-        """While the graph builds a block: constants that are made in it are of no use outside."""
+        """Return a context for building a block; constants created in it are not visible outside."""
 
     def write(self, state: State, value: Tensor) -> None:
-        """Sets a state; every output waits for it."""
+        """Assign a new value to a state whenever any output is computed."""
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """What the numbers of a classifier stand for."""
+        """Record the labels for the class indices or scores of a classifier."""
 
 
 class Call(Sizes):
-    """One operation: its operands by name, what the program says of its results, and the graph."""
+    """A MIL operation with its operands by name, its declared results, and the graph that its translation adds to."""
 
     def __init__(
         self,
@@ -114,69 +118,69 @@ class Call(Sizes):
         self._asked: set[str] = set()
 
     def refuse(self, why: str) -> NoReturn:
-        """UnsupportedError with the operation's name."""
-        raise UnsupportedError(f"{self.op} {why}")
+        """Raise an UnsupportedError that names the operation."""
+        raise UnsupportedError(f"{self.op}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape has to be known."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
         return self.importer.data_dependent_shape(x)
 
     def require_all_asked(self) -> None:
-        """UnsupportedError for a parameter that the function has not looked at."""
+        """Raise UnsupportedError if the translation function has not read all parameters."""
         missed = sorted(set(self.operands) - self._asked)
         if missed:
-            raise UnsupportedError(f"{self.op} has parameters that mpsgraph does not know: {', '.join(missed)}")
+            raise UnsupportedError(f"{self.op} has parameters that mpsgraph does not support: {', '.join(missed)}")
 
     @property
     def dtype(self) -> DType:
-        """What the program says that the first result consists of."""
+        """The declared dtype of the first result."""
         return self.results[0][0] or float32
 
     # --- operands --------------------------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Is the parameter given?"""
+        """Return whether the operation has a parameter."""
         self._asked.add(name)
         return bool(self.operands.get(name))
 
     def operand(self, name: str) -> Value:
-        """A parameter as it is. GraphError when it is not given."""
+        """Return a parameter's value, or raise GraphError if it is missing."""
         if not self.has(name):
-            raise GraphError(f"the parameter '{name}' is missing")
+            raise GraphError(f"required parameter '{name}' is missing")
         if len(self.operands[name]) != 1:
-            raise GraphError(f"the parameter '{name}' has {len(self.operands[name])} values")
+            raise GraphError(f"parameter '{name}' must have one value, got {len(self.operands[name])}")
         return self.operands[name][0]
 
     def tensor(self, name: str) -> Tensor:
-        """A parameter as a tensor."""
+        """Return a parameter as a tensor."""
         return self.importer.tensor(self.operand(name))
 
     def optional(self, name: str) -> Tensor | None:
-        """A parameter as a tensor, or None when it is not given."""
+        """Return a parameter as a tensor, or None if it is missing."""
         return self.tensor(name) if self.has(name) else None
 
     def tensors(self, name: str) -> list[Tensor]:
-        """All values of a parameter that has several."""
+        """Return all values of a parameter that can have several."""
         if not self.has(name):
-            raise GraphError(f"the parameter '{name}' is missing")
+            raise GraphError(f"required parameter '{name}' is missing")
         return [self.importer.tensor(value) for value in self.operands[name]]
 
     def weight(self, name: str, trained: bool = True) -> Tensor:
-        """A parameter as a tensor: a constant of floating point in this place is a weight of the model's."""
+        """Return a parameter as a tensor, treating a floating-point constant as a weight."""
         value = self.operand(name)
         return self.importer.weight(value, trained) if isinstance(value, Fixed) else self.importer.tensor(value)
 
     def optional_weight(self, name: str) -> Tensor | None:
-        """A weight, or None when it is not given."""
+        """Return a weight, or None if it is missing."""
         return self.weight(name) if self.has(name) else None
 
-    # --- what must be known while the graph is built -----------------------------------------------------------------
+    # --- values known while the graph is being built -----------------------------------------------------------------
 
     def value(self, name: str, default: Any = _REQUIRED) -> Any:
-        """A parameter's contents: an array, a string, a list. DataDependent when only a run knows them."""
+        """Return a parameter as an array, a string, or a list, or raise DataDependent if it depends on inputs."""
         if not self.has(name):
             if default is _REQUIRED:
-                raise GraphError(f"the parameter '{name}' is missing")
+                raise GraphError(f"required parameter '{name}' is missing")
             return default
         values = self.operands[name]
         if len(values) != 1:
@@ -189,47 +193,50 @@ class Call(Sizes):
         return self.importer.value_of(self.importer.tensor(value))
 
     def ints(self, name: str, default: Any = _REQUIRED) -> list[int]:
-        """A parameter as a list of ints; of rank 0, as a list of one."""
+        """Return the elements of a parameter as a flat list of integers."""
         value = self.value(name, default)
         return value if value is default else [int(v) for v in np.asarray(value).reshape(-1)]
 
     def integer(self, name: str, default: Any = _REQUIRED) -> int:
-        """A parameter of one element as an int."""
+        """Return a parameter with one element as an int."""
         value = self.value(name, default)
         return value if value is default else int(self._single(name, value))
 
     def number(self, name: str, default: Any = _REQUIRED) -> float:
-        """A parameter of one element as a float."""
+        """Return a parameter with one element as a float."""
         value = self.value(name, default)
         return value if value is default else float(self._single(name, value))
 
     def flag(self, name: str, default: Any = _REQUIRED) -> bool:
-        """A parameter of one element as a bool."""
+        """Return a parameter with one element as a bool."""
         value = self.value(name, default)
         return value if value is default else bool(self._single(name, value))
 
     def text(self, name: str, default: Any = _REQUIRED) -> str:
-        """A parameter that is a word."""
+        """Return a parameter that is a string."""
         value = self.value(name, default)
         if not isinstance(value, str) and value is not default:
-            raise GraphError(f"the parameter '{name}' must be a string")
+            raise GraphError(f"parameter '{name}' must be a string, got {value!r}")
         return value
 
     def _single(self, name: str, value: Any) -> Any:
         array = np.asarray(value)
         if array.size != 1:
-            raise GraphError(f"the parameter '{name}' must have one element, it has the shape {array.shape}")
+            raise GraphError(f"parameter '{name}' must have one element, got shape {array.shape}")
         return array.reshape(()).item()
 
     def shape_operand(self, name: str) -> list[int] | Tensor:
-        """A parameter that is a shape: as ints, or as an int tensor when only a run knows it."""
+        """Return a parameter that is a shape, as integers if it is known and as an integer tensor otherwise."""
         try:
             return self.ints(name)
         except DataDependent:
             return self.tensor(name)
 
     def partly_known(self, name: str) -> list[int | None]:
-        """A vector of ints, None for those that only a run knows. DataDependent when not even their number is known."""
+        """Return a vector of integers, with None for elements not known until run time.
+
+        Raises DataDependent if the number of elements is unknown too.
+        """
         try:
             return list(self.ints(name))
         except DataDependent:
@@ -238,13 +245,13 @@ class Call(Sizes):
                 raise
             return list(known)
 
-    # --- compositions ----------------------------------------------------------------------------------------------
+    # --- helpers ---------------------------------------------------------------------------------------------------
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
-        """x in another dtype, or itself."""
+        """Return x converted to a dtype, or x itself if it already has that dtype."""
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def widely(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """function(x), of half types with everything in between in float32."""
+        """Apply a function, computing it in float32 for float16 and bfloat16 inputs."""
         wide = self.cast(x, float32) if x.dtype.itemsize == 2 and x.dtype.is_float else x
         return self.cast(function(wide), x.dtype)

@@ -1,7 +1,7 @@
-"""What ML Programs hold while a graph is built: types, and constants of all element types, packed ones of few bits too.
+"""Types and constants of ML Programs, including packed sub-byte types.
 
-A constant is a numpy array (bfloat16 as its bits), a string, a list or a dictionary. Types that numpy has not (int4,
-uint1, uint2, uint3, uint4, uint6) are unpacked into a byte an element.
+A constant is a NumPy array (with bfloat16 as its bits), a string, a list, or a dictionary. Types that NumPy lacks
+(int4, uint1, uint2, uint3, uint4, uint6) are unpacked to one byte per element.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ _BITS = {"INT4": 4, "UINT1": 1, "UINT2": 2, "UINT3": 3, "UINT4": 4, "UINT6": 6}
 
 @dataclass
 class Fixed:
-    """A constant: its contents, and the tensors that stand for it once somebody has used it as one."""
+    """A constant, and the variable created from it if it is a weight."""
 
-    value: Any  # an array, a string, a list or a dictionary
-    kind: str  # of the elements, as MIL names it
+    value: Any  # An array, a string, a list, or a dictionary.
+    kind: str  # MIL's name of the element type.
     name: str = ""
     variable: Tensor | None = None
 
     @property
     def dtype(self) -> DType:
-        """Its dtype here; of few bits, that of the bytes it is unpacked into."""
+        """The mpsgraph dtype; for sub-byte types, the dtype they are unpacked to."""
         if self.kind in _BITS:
             return DType("int8" if self.kind == "INT4" else "uint8")
         return dtype_of(self.kind, f"'{self.name}'")
 
 
 def dtype_of(kind: str, what: str) -> DType:
-    """Our dtype for MIL's name of one."""
+    """Return the mpsgraph dtype for a MIL element type, or raise UnsupportedError if there is none."""
     if kind not in _NAMES:
-        raise UnsupportedError(f"[coreml] {what} is {kind.lower()}, an element type that mpsgraph does not have")
+        raise UnsupportedError(f"[coreml] {what} has element type {kind.lower()}, which mpsgraph does not support")
     return DType(_NAMES[kind])
 
 
 def dims_of(tensor: Message) -> tuple[int, ...] | None:
-    """A tensor type's sizes, -1 where one is open; None when not even their number is known."""
+    """Return the shape of a tensor type, with -1 for dynamic dimensions, or None if the rank is unknown."""
     dims: list[int] = []
     for dimension in tensor.dimensions:
         if dimension.which("dimension") == "constant":
@@ -64,20 +64,20 @@ def dims_of(tensor: Message) -> tuple[int, ...] | None:
 
 
 def shown_type(kind: Message) -> str:
-    """A type for people."""
+    """Return a type as a string for messages."""
     if kind.which("type") != "tensorType":
         return str(kind.which("type") or "of no type").removesuffix("Type")
     return f"{kind.tensorType.dataType.lower()}{list(dims_of(kind.tensorType) or ())}"
 
 
 class Values:
-    """Reads constants of one model."""
+    """Reads the constants of a model."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
     def read(self, proto: Message, name: str = "") -> Fixed:
-        """What a Value says. Errors: GraphError, UnsupportedError."""
+        """Return the contents of a Value message, raising GraphError or UnsupportedError if it cannot be read."""
         if proto.which("value") == "blobFileValue":
             return self._of_blob(proto, name)
         kind = proto.type.which("type")
@@ -90,7 +90,7 @@ class Values:
         if immediate.which("value") == "dictionary":
             pairs = [(self.read(p.key).value, self.read(p.value).value) for p in immediate.dictionary.values]
             return Fixed({str(key): value for key, value in pairs}, "DICTIONARY", name)
-        raise GraphError(f"[coreml] the value '{name}' is of no kind that is known here")
+        raise GraphError(f"[coreml] value '{name}' has an unknown type")
 
     def _of_tensor(self, kind: Message, tensor: Message, name: str) -> Fixed:
         dims, element = _known_dims(kind, name), kind.dataType
@@ -105,10 +105,10 @@ class Values:
         if storage.kind in "iu" and values.size:
             limits = np.iinfo(storage)
             if int(values.min()) < limits.min or int(values.max()) > limits.max:
-                raise GraphError(f"[coreml] '{name}' has values that {element.lower()} cannot hold")
+                raise GraphError(f"[coreml] '{name}' has values out of range for {element.lower()}")
         array = np.asarray(values).astype(storage)
         if array.size == 1 and math.prod(dims) > 1:
-            array = np.broadcast_to(array, (math.prod(dims),))  # one element stands for all
+            array = np.broadcast_to(array, (math.prod(dims),))  # A single element is repeated for the whole shape.
         return Fixed(_shaped(array, dims, name), element, name)
 
     def _of_blob(self, proto: Message, name: str) -> Fixed:
@@ -116,27 +116,35 @@ class Values:
         stored, data = self._blobs.read(proto.blobFileValue.fileName, proto.blobFileValue.offset)
         alike = {"BOOL": "UINT8"}
         if stored not in (kind.dataType, alike.get(kind.dataType)):
-            raise GraphError(f"[coreml] '{name}' is {kind.dataType.lower()}; its blob holds {stored.lower()}")
+            raise GraphError(
+                f"[coreml] the blob of '{name}' must have type {kind.dataType.lower()}, got {stored.lower()}"
+            )
         return Fixed(unpacked(np.asarray(data), kind.dataType, _known_dims(kind, name), name), kind.dataType, name)
 
 
 def unpacked(data: np.ndarray, kind: str, dims: tuple[int, ...], name: str) -> np.ndarray:
-    """An array of bytes as they stand in files: little-endian, few bits packed from the lowest on."""
+    """Return an array from little-endian bytes, with sub-byte elements packed from the lowest bit up."""
     count = math.prod(dims)
     if kind in _BITS and data.size != count:
         return bits_of(data, _BITS[kind], count, name, kind == "INT4").reshape(dims)
     storage = np.dtype(np.int8 if kind == "INT4" else np.uint8) if kind in _BITS else _storage(kind, name)
     if data.size != count * storage.itemsize:
-        raise GraphError(f"[coreml] '{name}' {dims} of {kind.lower()} has {data.size} bytes")
+        raise GraphError(
+            f"[coreml] '{name}' of shape {dims} and type {kind.lower()} must have {count * storage.itemsize} bytes, "
+            f"got {data.size}"
+        )
     if data.ctypes.data % storage.itemsize:
         data = data.copy()
     return np.asarray(data).view(storage).reshape(dims)
 
 
 def bits_of(data: np.ndarray, bits: int, count: int, name: str, signed: bool = False) -> np.ndarray:
-    """`count` numbers of so many bits each, one byte a number."""
+    """Unpack `count` integers of a number of bits to one byte each."""
     if data.size != -(-count * bits // 8):
-        raise GraphError(f"[coreml] '{name}', {count} numbers of {bits} bits, has {data.size} bytes")
+        raise GraphError(
+            f"[coreml] '{name}' with {count} integers of {bits} bits must have {-(-count * bits // 8)} bytes, "
+            f"got {data.size}"
+        )
     each = np.unpackbits(data, bitorder="little")[: count * bits].reshape(count, bits)
     numbers = np.packbits(each, axis=1, bitorder="little")[:, 0]
     return (numbers.astype(np.int8) ^ 8) - 8 if signed else numbers
@@ -145,7 +153,10 @@ def bits_of(data: np.ndarray, bits: int, count: int, name: str, signed: bool = F
 def _known_dims(kind: Message, name: str) -> tuple[int, ...]:
     dims = dims_of(kind)
     if dims is None or min(dims, default=0) < 0 or len(dims) > 16 or math.prod(dims) > MOST_ELEMENTS:
-        raise GraphError(f"[coreml] '{name}' has the shape {dims}, which no constant can have")
+        raise GraphError(
+            f"[coreml] constant '{name}' must have a known shape with at most 16 dimensions and {MOST_ELEMENTS} "
+            f"elements, got {dims}"
+        )
     return dims
 
 
@@ -156,5 +167,5 @@ def _storage(kind: str, name: str) -> np.dtype[Any]:
 
 def _shaped(array: np.ndarray, dims: tuple[int, ...], name: str) -> np.ndarray:
     if array.size != math.prod(dims):
-        raise GraphError(f"[coreml] '{name}' {dims} has {array.size} elements")
+        raise GraphError(f"[coreml] '{name}' of shape {dims} must have {math.prod(dims)} elements, got {array.size}")
     return array.reshape(dims)

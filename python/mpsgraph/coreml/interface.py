@@ -1,4 +1,4 @@
-"""What a model says of itself beside its computation: inputs, outputs, images, class labels."""
+"""Model metadata shared by the importers: inputs, outputs, images, and class labels."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ KINDS = {
 
 
 def require_no_state(model: Message) -> None:
-    """UnsupportedError for networks that keep a state from run to run, which programs alone do."""
+    """Raise UnsupportedError if a neural network has states, which only ML Programs support."""
     if model.description.state:
         names = ", ".join(repr(s.name) for s in model.description.state)
         raise UnsupportedError(
-            f"[coreml] the model keeps states from run to run: {names}. Convert it with its states as inputs and "
-            "outputs"
+            f"[coreml] a neural network with states ({names}) is not supported: convert it with the states as inputs "
+            "and outputs"
         )
 
 
 def labels_of(classifier: Message) -> list[Any]:
-    """A classifier's classes in the order of its scores."""
+    """Return a classifier's labels in the order of its scores."""
     held = classifier.which("ClassLabels")
     if held == "stringClassLabels":
         return list(classifier.stringClassLabels.vector)

@@ -1,7 +1,7 @@
-"""Importer of the older neural networks: walks a model's layers in order and lets each one's function add to one graph.
+"""The importer for Core ML's older neural networks, which translates layers in order and adds operations to one graph.
 
-Networks without exact shapes see all inputs as (sequence, batch, channels, height, width); their outputs come back in
-the shape that the model states, or without the ones in front. Everything is computed in float32.
+Networks without exact array mapping represent all inputs as (sequence, batch, channels, height, width). Their outputs
+get the declared shape, or lose the leading axes of size 1. Everything is computed in float32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .program import Importing, InOperation
 
 
 class Network(Importing):
-    """One import of one network, with some inputs' values or shapes given."""
+    """A single import of a network, optionally with values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Network(Importing):
         self._tensors: dict[str, Tensor] = {}
 
     def run(self) -> Network:
-        """Builds the graph. Errors: DataDependent, and those of the layers."""
+        """Build the graph, raising DataDependent or the errors of individual layers."""
         try:
             for feature in self._model.description.input:
                 self._tensors[feature.name] = self._feature(feature)
@@ -59,7 +59,7 @@ class Network(Importing):
         if kind == "imageType":
             return self._image(name, feature.type.imageType)
         if kind != "multiArrayType":
-            raise UnsupportedError(f"[coreml] input '{name}' is a {kind}, and neither an array nor an image")
+            raise UnsupportedError(f"[coreml] input '{name}' must be an array or an image, got {kind}")
         held = feature.type.multiArrayType
         stated = _array_shape(held)
         dtype = int32 if held.dataType == "INT32" else float32
@@ -75,7 +75,9 @@ class Network(Importing):
         return self.inputs[name]
 
     def _five(self, x: Tensor, stated: int, name: str) -> Tensor:
-        """(sequence, batch, channels, height, width) of channels, of an image, or of a sequence of either."""
+        """Expand a vector of channels, an image, or a sequence of vectors to (sequence, batch, channels, height,
+        width).
+        """
         rank = len(x.shape or ())
         if rank == 5:
             return x
@@ -83,15 +85,18 @@ class Network(Importing):
             return self.graph.expand_dims(x, [0, 1, 3, 4])
         if rank == 3 and stated == 3:
             return self.graph.expand_dims(x, [0, 1])
-        if rank == 3 and stated == 1:  # steps, batch, channels
+        if rank == 3 and stated == 1:  # Steps, batch, channels.
             return self.graph.expand_dims(x, [3, 4])
         raise ShapeError(
-            f"[coreml] input '{name}' is {x.shape}: channels, (channels, height, width) or all of (sequence, batch, "
-            "channels, height, width) are wanted; for a stated vector also (sequence, batch, channels)"
+            f"[coreml] input '{name}' must have shape (channels,), (channels, height, width), or (sequence, batch, "
+            "channels, height, width), or (sequence, batch, channels) if it is declared as a vector, "
+            f"got {x.shape}"
         )
 
     def _image(self, name: str, held: Message) -> Tensor:
-        """(1, channels, height, width) of 0 to 255, scaled and moved as the network wants it."""
+        """Return an image input (1, channels, height, width) with values from 0 to 255, after the network's
+        preprocessing.
+        """
         g, colour = self.graph, held.colorSpace
         channels = 1 if colour.startswith("GRAYSCALE") else 3
         sizes = [-1, -1] if held.which("SizeFlexibility") else [int(held.height), int(held.width)]
@@ -120,23 +125,23 @@ class Network(Importing):
             self.graph.place = place
             function = layer_function(kind)
             if function is None:
-                raise UnsupportedError(f"there is no translation of a layer {kind}")
+                raise UnsupportedError(f"layer {kind} is not supported by mpsgraph")
             xs = [self._tensor_named(name) for name in proto.input]
             made = function(Layer(self, kind, proto.name, getattr(proto, kind), xs, len(proto.output)))
             found = [made] if isinstance(made, Tensor) else list(made)
             if len(found) != len(proto.output):
-                raise GraphError(f"{len(proto.output)} outputs are named, and {len(found)} are made")
+                raise GraphError(f"the layer must have {len(found)} outputs, got {len(proto.output)}")
             self._tensors.update(zip(proto.output, found, strict=True))
         except Error as error:
             text = str(error)
             raise InOperation(error if place in text else type(error)(f"[coreml] {place}: {text}")) from error
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             kind = type(error).__name__
-            raise InOperation(GraphError(f"[coreml] {place} makes no sense: {kind}: {error}")) from error
+            raise InOperation(GraphError(f"[coreml] {place} is malformed: {kind}: {error}")) from error
 
     def _tensor_named(self, name: str) -> Tensor:
         if name not in self._tensors:
-            raise GraphError(f"'{name}' is used and is neither an input nor the output of a layer before")
+            raise GraphError(f"'{name}' is neither an input nor the output of a preceding layer")
         return self._tensors[name]
 
     # --- outputs -----------------------------------------------------------------------------------------------------
@@ -163,7 +168,7 @@ class Network(Importing):
         return g.squeeze(x, [0, 1]) if len(x.shape) == 5 and x.shape[:2] == (1, 1) else x
 
     def _classify(self, label: str, scores: str) -> None:
-        """The best class by its place among the classes, and the scores as one vector."""
+        """Add outputs for the index of the best class and the scores as a vector."""
         g, held = self.graph, self._network
         layers = held.layers
         name = held.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")
@@ -179,17 +184,17 @@ class Network(Importing):
 
 
 def described(proto: Message) -> str:
-    """A layer for people: its kind, and its name."""
+    """Return a layer's kind and name for messages."""
     return f"{proto.which('layer') or 'unknown'} '{proto.name}'"
 
 
 def missing_layers(network: Message) -> list[str]:
-    """The layers that have no function, with their names."""
+    """Return the kinds and names of unsupported layers."""
     return [described(proto) for proto in network.layers if layer_function(proto.which("layer") or "") is None]
 
 
 def _array_shape(held: Message) -> list[int]:
-    """An array's sizes, -1 for those that may differ."""
+    """Return the shape of an array type, with -1 for flexible dimensions."""
     stated = [int(v) for v in held.shape]
     flexible = held.which("ShapeFlexibility")
     if flexible == "shapeRange":

@@ -1,7 +1,7 @@
-"""Importer of ML Programs: walks a function's operations in order and lets each one's function add to one graph.
+"""The importer for ML Programs, which translates operations in order and adds operations to one graph.
 
-Before anything is built all operations are looked up, so that those that are missing are named together. What a program
-says of its results is held against what the graph has: an element type is cast to, a shape that differs is an error.
+All operations are looked up before anything is built, so that one error can list all unsupported ones. Results are
+checked against the types the program declares: they are cast to the declared dtype, and a different shape is an error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MOST_OPERATIONS = 300_000
 
 
 class InOperation(Exception):
-    """Carries an error that already says in which operation it arose."""
+    """Wraps an error whose message already names the operation."""
 
     def __init__(self, error: Error) -> None:
         self.error = error
 
 
 class Importing:
-    """What an import of a program and one of a network have in common: the graph, its names, its constants."""
+    """Base class of the importers for programs and networks, with the graph, names, and constants."""
 
     def __init__(
         self,
@@ -52,29 +52,31 @@ class Importing:
         self._constants: list[dict[int, tuple[Fixed, Tensor]]] = [{}]
         self._known = Known(self.graph, self.inputs)
 
-    # --- what operations ask for -------------------------------------------------------------------------------------
+    # --- interface for operations ------------------------------------------------------------------------------------
 
     def tensor(self, value: Value) -> Tensor:
-        """A value as a tensor; a constant becomes one of the graph."""
+        """Return a value as a tensor, turning a constant into a constant of the graph."""
         if isinstance(value, Tensor):
             return value
         if isinstance(value, (TensorList, State)):
             kind = "state" if isinstance(value, State) else "list of tensors"
-            raise UnsupportedError(f"a {kind} stands where a tensor is wanted")
+            raise UnsupportedError(f"expected a tensor, got a {kind}")
         if value.variable is not None:
             return value.variable
         for made in self._constants:
             if id(value) in made:
                 return made[id(value)][1]
         if not isinstance(value.value, np.ndarray):
-            raise UnsupportedError(f"'{value.name}' is a {value.kind.lower()} and no tensor")
+            raise UnsupportedError(f"'{value.name}' must be a tensor, got a {value.kind.lower()}")
         tensor = self.graph.constant(value.value, dtype=value.dtype, name=value.name or None)
         self._constants[-1][id(value)] = value, tensor
         self._known.enter(tensor, value.value)
         return tensor
 
     def weight(self, fixed: Fixed, trained: bool) -> Tensor:
-        """A constant as a variable: of floating point, of more than one element, and wanted by its name."""
+        """Return a constant as a tensor, which is a variable if it is a selected floating-point weight of several
+        elements.
+        """
         wanted = fixed.variable is None and isinstance(fixed.value, np.ndarray) and fixed.value.size > 1
         if wanted and fixed.dtype.is_float and fixed.name and self._trains(fixed.name):
             fixed.variable = self.graph.variable(fixed.value, fixed.dtype, fixed.name, trained)
@@ -82,28 +84,28 @@ class Importing:
         return self.tensor(fixed)
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements. DataDependent when they depend on inputs."""
+        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
         return self._known.value_of(tensor)
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape has to be known."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
         return self._known.data_dependent_shape(tensor)
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """What the numbers of a classifier stand for."""
+        """Record the labels for the class indices or scores of a classifier."""
         self._classes_of[tensor] = list(labels)
 
     def write(self, state: State, value: Tensor) -> None:
-        """Sets a state; networks have none."""
-        raise GraphError("a state in a network")
+        """Raise an error, because networks have no states."""
+        raise GraphError("a neural network cannot write a state")
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
-        """The results of a block; networks have none."""
-        raise GraphError("a block of operations in a network")
+        """Raise an error, because networks have no nested blocks."""
+        raise GraphError("a neural network cannot have nested blocks")
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """While the graph builds a block: constants that are made in it are of no use outside."""
+        """Return a context for building a block; constants created in it are not visible outside."""
         self._constants.append({})
         try:
             yield
@@ -112,7 +114,7 @@ class Importing:
 
 
 class Program(Importing):
-    """One import of one function, with some inputs' values or shapes given."""
+    """A single import of a program's function, optionally with values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class Program(Importing):
         self._writes: list[Operation] = []
 
     def run(self) -> Program:
-        """Builds the graph. Errors: DataDependent, and those of the operations."""
+        """Build the graph, raising DataDependent or the errors of individual operations."""
         block = body_of(self._function)
         try:
             for named in self._function.inputs:
@@ -146,7 +148,7 @@ class Program(Importing):
         return self
 
     def _wait_for_writes(self) -> None:
-        """Each output once more, behind all writes; the labels of a classifier's stay with it."""
+        """Make all outputs depend on the state writes, and transfer class labels to them."""
         before = list(self.outputs.values())
         behind = self.graph.control_dependency(self._writes, lambda: before)
         self.outputs = dict(zip(self.outputs, behind, strict=True))
@@ -154,16 +156,19 @@ class Program(Importing):
         self._classes_of.update((y, known) for y, known in zip(behind, labels, strict=True) if known)
 
     def write(self, state: State, value: Tensor) -> None:
-        """Sets a state; every output waits for it. UnsupportedError in a block, which may not run."""
+        """Assign a new value to a state whenever any output is computed.
+
+        Raises UnsupportedError in a nested block, which may not run.
+        """
         if len(self._scopes) > 1:
-            raise UnsupportedError("a state is written within a branch or a loop")
+            raise UnsupportedError("states cannot be written inside a branch or loop")
         self._writes.append(self.graph.assign(state.variable, value))
 
     def _state(self, named: Message) -> State:
         kind, name = named.type.stateType.wrappedType, named.name
         dims = dims_of(kind.tensorType) if kind.which("type") == "tensorType" else None
         if dims is None or min(dims, default=0) < 0:
-            raise UnsupportedError(f"[coreml] state '{name}' is no tensor of known sizes")
+            raise UnsupportedError(f"[coreml] state '{name}' must be a tensor of known shape")
         dtype = dtype_of(kind.tensorType.dataType, f"state '{name}'")
         variable = self.graph.variable(np.zeros(dims, dtype.numpy), dtype, name, trainable=False)
         self.parameters[name] = variable
@@ -174,7 +179,7 @@ class Program(Importing):
         if is_state(named):
             return self._state(named)
         if kind.which("type") != "tensorType":
-            raise UnsupportedError(f"[coreml] input '{name}' is a {shown_type(kind)}, and no tensor")
+            raise UnsupportedError(f"[coreml] input '{name}' must be a tensor, got {shown_type(kind)}")
         dtype = dtype_of(kind.tensorType.dataType, f"input '{name}'")
         if name in self._given:
             return self.graph.constant(self._given[name], dtype=dtype)
@@ -185,9 +190,9 @@ class Program(Importing):
     # --- operations --------------------------------------------------------------------------------------------------
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
-        """The results of a block, its operations added where the graph is being built now."""
+        """Add the operations of a nested block at the current position and return its results."""
         if len(block.inputs) != len(given):
-            raise GraphError(f"a block of {len(block.inputs)} inputs is given {len(given)}")
+            raise GraphError(f"the block takes {len(block.inputs)} inputs, got {len(given)}")
         self._scopes.append({named.name: value for named, value in zip(block.inputs, given, strict=True)})
         try:
             return self._run_block(block)
@@ -198,7 +203,7 @@ class Program(Importing):
         for operation in block.operations:
             self._done += 1
             if self._done > MOST_OPERATIONS:
-                raise GraphError(f"[coreml] the program has more than {MOST_OPERATIONS} operations")
+                raise GraphError(f"[coreml] the program expands to more than {MOST_OPERATIONS} operations")
             place = described(operation)
             try:
                 self.graph.place = place
@@ -208,14 +213,14 @@ class Program(Importing):
                 raise InOperation(error if place in text else type(error)(f"[coreml] {place}: {text}")) from error
             except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
                 kind = type(error).__name__
-                raise InOperation(GraphError(f"[coreml] {place} makes no sense: {kind}: {error}")) from error
+                raise InOperation(GraphError(f"[coreml] {place} is malformed: {kind}: {error}")) from error
         return [self._lookup(name) for name in block.outputs]
 
     def _lookup(self, name: str) -> Value:
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
-        raise GraphError(f"'{name}' is used and is neither an input nor the result of an operation before")
+        raise GraphError(f"'{name}' is neither an input nor the result of a preceding operation")
 
     def _run(self, operation: Message) -> None:
         if operation.type == "const":
@@ -224,7 +229,7 @@ class Program(Importing):
             return
         function = function_of(operation.type)
         if function is None:
-            raise UnsupportedError(f"there is no translation of {operation.type}")
+            raise UnsupportedError(f"operation {operation.type} is not supported by mpsgraph")
         operands = {key: list(self._bound(key, a)) for key, a in operation.entries("inputs").items()}
         for key, proto in operation.entries("attributes").items():
             if key != "name":
@@ -235,7 +240,7 @@ class Program(Importing):
         call.require_all_asked()
         found = [made] if isinstance(made, (Tensor, Fixed, TensorList, State)) else list(made)
         if len(found) != len(results):
-            raise GraphError(f"{len(results)} results are named, and {len(found)} are made")
+            raise GraphError(f"the operation must have {len(found)} results, got {len(results)}")
         for named, value, (dtype, dims) in zip(operation.outputs, found, results, strict=True):
             if isinstance(value, Fixed):
                 value.name = named.name
@@ -251,13 +256,13 @@ class Program(Importing):
                 yield self._lookup(binding.name)
 
     def _as_stated(self, x: Tensor, dtype: DType | None, dims: tuple[int, ...] | None) -> Tensor:
-        """A result as the program says it is."""
+        """Check a result against its declared shape and cast it to the declared dtype."""
         if x.shape is not None and dims is not None:
             fits = len(dims) == len(x.shape) and all(
                 a == b or min(a, b) < 0 for a, b in zip(dims, x.shape, strict=True)
             )
             if not fits:
-                raise ShapeError(f"the result has the shape {x.shape}, and {dims} in the program")
+                raise ShapeError(f"the program declares shape {dims} for the result, but it has shape {x.shape}")
         if dtype is None or x.dtype == dtype:
             return x
         cast = self.graph.cast(x, dtype)
@@ -267,12 +272,12 @@ class Program(Importing):
 
 
 def is_state(named: Message) -> bool:
-    """Is an input of a function one that stays from run to run?"""
+    """Return whether an input of a function is a state."""
     return bool(named.type.which("type") == "stateType")
 
 
 def _stated(named: Message) -> tuple[DType | None, tuple[int, ...] | None]:
-    """The dtype and the shape of a result; None for what is no tensor of numbers."""
+    """Return the declared dtype and shape of a result, with None for whatever is not a numeric tensor."""
     kind = named.type
     if kind.which("type") != "tensorType" or kind.tensorType.dataType in ("STRING", "UNUSED_TYPE"):
         return None, None
@@ -286,20 +291,20 @@ _READ = ("BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16", "INT8", "INT16", "
 
 
 def described(operation: Message) -> str:
-    """An operation for people: its kind, and its first result."""
+    """Return an operation's type and first result for messages."""
     return f"{operation.type} '{operation.outputs[0].name if operation.outputs else ''}'"
 
 
 def body_of(function: Message) -> Message:
-    """A function's block: that of the operator set it is written in."""
+    """Return a function's block, specialized for the opset that the function declares."""
     blocks = function.entries("block_specializations")
     if not blocks:
-        raise GraphError("[coreml] a function without a body")
+        raise GraphError("[coreml] the function has no body")
     return blocks.get(function.opset) or next(iter(blocks.values()))  # type: ignore[no-any-return]
 
 
 def missing_operations(block: Message) -> list[str]:
-    """Those that have no function, in the block and in the blocks inside, with their places."""
+    """Return unsupported operations of a block and its nested blocks, with their first results."""
     found: list[str] = []
     todo = [block]
     while todo:

@@ -79,8 +79,7 @@ class Known:
         """Compute the elements of a tensor that does not depend on inputs.
 
         The operations are copied to a scratch graph because the originals may belong to a branch that is still being
-        built and
-        cannot be run yet.
+        built and cannot be run yet.
         """
         scratch, copies = Graph(), dict[Tensor, Tensor]()
         for operation in _ordered(tensor.operation):

@@ -1,8 +1,8 @@
 """Import and export of ONNX models: `mpsgraph.onnx.load(path)` and `mpsgraph.onnx.export(model, path)`.
 
-Both need the onnx package (`pip install mpsgraph[onnx]`). A model converted to an mpsgraph package with
-`mpsgraphtool convert` can be loaded without it. The operators are translated in `ops/`, one file per group; an operator
-without a translation is expanded if the model defines it as a function of simpler operators.
+Both need the onnx package (`pip install mpsgraph[onnx]`). A model converted to an mpsgraph package with `mpsgraphtool
+convert` can be loaded without it. The operators are translated in `ops/`, one file per group; an operator without a
+translation is expanded if the model defines it as a function of simpler operators.
 """
 
 from __future__ import annotations
@@ -45,28 +45,23 @@ def load(
     variables, the model's parameters; all other initializers become constants.
 
     Some exporters store weights in Constant nodes. Such a constant becomes a variable, named after the result of its
-    node,
-    if it is a floating-point tensor with more than one element in the main graph (not in a function, branch, or loop),
-    and
-    a convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines it with
-    values
-    computed from the inputs. The constant may be cast, transposed, or reshaped first.
+    node, if it is a floating-point tensor with more than one element in the main graph (not in a function, branch, or
+    loop), and a convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines
+    it with values computed from the inputs. The constant may be cast, transposed, or reshaped first.
 
     If input values determine shapes inside the model, a `DeferredModel` is returned, whose graph is built on the first
     run.
 
     String tensors are not supported. A classifier of ai.onnx.ml with string labels returns the index of the class as
-    int64,
-    and ZipMap returns the scores with one column per class; `model.classes` holds the labels by output name. Resize
-    with
-    align_corners uses the integer output size and rounds nearest-neighbor coordinates in float32, like PyTorch and ONNX
-    Runtime; the reference implementation in the onnx package differs where scale * size is not an integer.
+    int64, and ZipMap returns the scores with one column per class; `model.classes` holds the labels by output name.
+    Resize with align_corners uses the integer output size and rounds nearest-neighbor coordinates in float32, like
+    PyTorch and ONNX Runtime; the reference implementation in the onnx package differs where scale * size is not an
+    integer.
 
     Args:
         path: Path of the file, or an onnx.ModelProto.
         trainable: Which floating-point weights become variables: True for all, False for none, a collection of names,
-            or a
-            predicate on the name. Defaults to True.
+            or a predicate on the name. Defaults to True.
         values: Arrays by name for inputs that become constants.
         shapes: Shapes by name for inputs, replacing the shapes in the file.
 

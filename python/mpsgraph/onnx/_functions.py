@@ -84,8 +84,7 @@ class Functions:
         """Check that all operators, element types, and attributes of the model are supported.
 
         Raises UnsupportedError that lists all unsupported operators and element types with their nodes, and GraphError
-        for
-        attributes that an operator does not have.
+        for attributes that an operator does not have.
         """
         missing: dict[str, list[str]] = defaultdict(list)
         self._unknown: list[str] = []

@@ -286,8 +286,7 @@ class Node(Sizes):
         """Raise an error if the node has a non-default attribute that the translation function did not read.
 
         `known` maps the operator's attributes to their defaults and is None for operators outside the standard, for
-        which any
-        unread attribute raises GraphError. Otherwise the error is an UnsupportedError.
+        which any unread attribute raises GraphError. Otherwise the error is an UnsupportedError.
         """
         for name, value in self._attributes.items():
             if name in self._asked or name in _HINTS:

@@ -1,11 +1,10 @@
 """Detection of weights in Constant nodes, for files whose exporters do not use initializers.
 
 Most constants are sizes or scalar factors in formulas, so a constant is considered a weight only by its use: it has
-more
-than one element, and a node of the main graph consumes it at an operand position for weights, together with a value
-computed from the model's inputs (not just from their shapes). The constant may be cast, transposed, or reshaped first.
-Such positions are the weights of convolutions, matmuls, recurrent layers, normalizations, lookup tables, and PRelu
-slopes, and both operands of +, -, *, and /.
+more than one element, and a node of the main graph consumes it at an operand position for weights, together with a
+value computed from the model's inputs (not just from their shapes). The constant may be cast, transposed, or reshaped
+first. Such positions are the weights of convolutions, matmuls, recurrent layers, normalizations, lookup tables, and
+PRelu slopes, and both operands of +, -, *, and /.
 """
 
 from __future__ import annotations

@@ -250,8 +250,7 @@ class Importer:
         """Return whether to assume that an axis has size 1 when a node squeezes it only in that case.
 
         None means that the choice must be made at run time. If an assumed axis has another size in a run, squeezing it
-        raises
-        an error that names the node.
+        raises an error that names the node.
         """
         self.assumed += 1
         return self._assumptions(self.assumed - 1)
@@ -403,9 +402,9 @@ def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
     """Run an import that assumes size 1 for axes that nodes squeeze conditionally, if no other choice is valid.
 
     An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
-    on
-    that test. Usually only one rank is compatible with the nodes that follow. To find out, the import is tried with and
-    without each assumption. `importer` creates an Importer for a set of assumptions, which are numbered in node order.
+    on that test. Usually only one rank is compatible with the nodes that follow. To find out, the import is tried with
+    and without each assumption. `importer` creates an Importer for a set of assumptions, which are numbered in node
+    order.
 
     Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
     """

@@ -1,7 +1,7 @@
-"""ML Programs from graphs: `mpsgraph.coreml.export(model, path)`, by coremltools' builder.
+"""Export of graphs to Core ML's ML Programs with the builder of coremltools.
 
-Writers stand one file a group of operations; `_writer.py` has their table. An operation that MIL has no word for is
-named in one error with all others, before a file is touched.
+There is one file per group of operations; `_writer.py` holds the registry of writers. Operations that MIL cannot
+express are collected and reported in one error before any file is written.
 """
 
 from __future__ import annotations
@@ -51,29 +51,39 @@ def export(
     target: str = "iOS17",
     largest: int = 1024,
 ) -> None:
-    """Writes an ML Program: what the outputs depend on, with the values that variables have now.
+    """Export a model to a Core ML package, with the current values of its variables.
 
-    Inputs and outputs keep their names; open sizes are Core ML's ranges from 1 to `largest`. Integers are int32, flags
-    that are outputs, too: Core ML's arrays have no other. Computed in float32 stays in float32. A module is exported in
-    inference mode, from a copy in a graph of its own; it stays as it is. Variables that the outputs' run assigns become
-    states, which Core ML keeps from run to run: from iOS18 on, of float16, and zeros before the first.
-    Args: model, a Model, a Module, a Graph with inputs and outputs, or an inference NNGraph; path, a new folder
-    NAME.mlpackage, which may exist already; inputs, for a graph placeholders by name; for a module or nodes of each
-    argument by name a shape (float32), a pair (shape, dtype) or a placeholder to be like, -1 for what stays open;
-    outputs, tensors by name, for a graph; target, the oldest system that shall run it, "iOS15" to "iOS18"; largest, of
-    open sizes.
-    Errors: UnsupportedError that names all operations that cannot be said in MIL, with the reasons; GraphError for
-    inputs and outputs that do not fit, and names that Core ML does not take; ImportError without coremltools. Nothing
-    is written then. Source: ours; MIL's operations, https://apple.github.io/coremltools/source.
+    Inputs and outputs keep their names; dynamic dimensions become ranges from 1 to `largest`. Core ML's arrays support
+    only int32 among integer types, so other integers and bool outputs are converted to it. Computation in float32 stays
+    in float32. A module is copied to a new graph and exported in inference mode; the module itself does not change.
+    Variables assigned during a run become states, which Core ML keeps between runs. States need iOS18, must be float16,
+    and start as zeros. If an error is raised, nothing is written.
 
-    >>> model = mg.nn.Sequential(mg.nn.Linear(3), mg.nn.ReLU())
-    >>> mg.coreml.export(model, "net.mlpackage", inputs={"x": (-1, 2)})  # doctest: +SKIP
+    Args:
+        model: A Model, a Module, a Graph, or an NNGraph for inference.
+        path: Directory NAME.mlpackage to write. An existing package is replaced.
+        inputs: For a Graph, placeholders by name; defaults to those that the outputs depend on. For a Module or
+            NNGraph, one entry per argument, in order: a shape (for float32), a (shape, dtype) pair, or a placeholder to
+            imitate; -1 marks a dynamic dimension.
+        outputs: Tensors by name; required for a Graph and not accepted for a Module or NNGraph.
+        target: Oldest system version that must run the package, "iOS15" to "iOS18". Defaults to "iOS17".
+        largest: Upper bound of dynamic dimensions. Defaults to 1024.
+
+    Raises:
+        UnsupportedError: If operations cannot be expressed in MIL; the message lists all of them with reasons.
+        GraphError: If the inputs or outputs do not match the model, or have names that Core ML does not allow.
+        ImportError: If coremltools is not installed.
+    Source: MIL's operations, https://apple.github.io/coremltools/source.
+
+    Example:
+        >>> model = mg.nn.Sequential(mg.nn.Linear(3), mg.nn.ReLU())
+        >>> mg.coreml.export(model, "net.mlpackage", inputs={"x": (-1, 2)})  # doctest: +SKIP
     """
     target_name = next((name for name in TARGETS if name.lower() == target.lower()), None)
     if target_name is None:
-        raise GraphError(f"[coreml.export] target {shown(target)}: one of {', '.join(TARGETS)} is wanted")
+        raise GraphError(f"[coreml.export] target must be one of {', '.join(TARGETS)}, got {shown(target)}")
     if not os.fspath(path).endswith(".mlpackage"):
-        raise GraphError(f"[coreml.export] {shown(os.fspath(path))}: an ML Program is a folder called NAME.mlpackage")
+        raise GraphError(f"[coreml.export] path must end in .mlpackage, got {shown(os.fspath(path))}")
     require("coremltools", "coreml", "mpsgraph.coreml.export")
     whole = as_model(model, inputs, outputs, "coreml.export")
     _require_names(whole)
@@ -84,16 +94,19 @@ def _require_names(model: Model) -> None:
     for what, names in (("input", model.inputs), ("output", model.outputs)):
         for name in names:
             if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-                raise GraphError(f"[coreml.export] {what} {shown(name)}: Core ML's names are letters, digits and _")
+                raise GraphError(
+                    f"[coreml.export] the name of {what} {shown(name)} must consist of letters, digits, and "
+                    "underscores, and must not start with a digit"
+                )
     both = sorted(set(model.inputs) & set(model.outputs))
     if both:
-        raise GraphError(f"[coreml.export] '{both[0]}' is the name of an input and of an output")
+        raise GraphError(f"[coreml.export] '{both[0]}' names both an input and an output: rename one of them")
     if not model.outputs or not model.inputs:
-        raise GraphError("[coreml.export] an ML Program has inputs and outputs: the model lacks one of them")
+        raise GraphError("[coreml.export] the model must have at least one input and one output")
 
 
 def _converted(model: Model, target: str, largest: int) -> Any:
-    """The model as coremltools has it."""
+    """Return the model converted by coremltools."""
     import coremltools as ct
     from coremltools.converters.mil import Builder as mb
     from coremltools.converters.mil.mil import Function, Program, get_new_symbol, types
@@ -105,11 +118,11 @@ def _converted(model: Model, target: str, largest: int) -> Any:
         try:
             kind = type_name(tensor.dtype)
             if kind == "bool":
-                raise Unsaid("Core ML has no inputs of flags")
+                raise Unsaid("Core ML does not support bool inputs")
             if kind == "fp16" and target == "iOS15":
-                raise Unsaid("inputs of float16 begin with iOS16")
+                raise Unsaid('float16 inputs need target="iOS16" or later')
             if tensor.shape is None or not 0 < len(tensor.shape) <= 5:
-                raise Unsaid(f"Core ML's inputs have 1 to 5 axes, this is {tensor.shape}")
+                raise Unsaid(f"Core ML inputs must have rank 1 to 5, got shape {tensor.shape}")
         except Unsaid as why:
             problems.append((tensor.operation, str(why)))
             continue
@@ -152,18 +165,21 @@ def _converted(model: Model, target: str, largest: int) -> Any:
             compute_precision=ct.precision.FLOAT32, skip_model_load=True,
         )  # fmt: skip
     except (AssertionError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-        raise UnsupportedError(f"[coreml.export] coremltools refuses what the graph means: {error}") from error
+        raise UnsupportedError(f"[coreml.export] coremltools cannot convert the model: {error}") from error
 
 
 def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -> None:
-    """Everything that the outputs depend on; what stands behind something that cannot be said is passed over."""
+    """Write all operations that the outputs depend on, collecting those that cannot be expressed.
+
+    Operations that depend on a failed one are skipped.
+    """
     for operation in needed(model.outputs.values()):
         if operation.outputs and all(w.has(tensor) for tensor in operation.outputs):
             continue
         if not all(w.has(tensor) for tensor in operation.inputs):
             if known_kind(operation):
                 continue
-            problems.append((operation, "MIL has no operation for it"))
+            problems.append((operation, "MIL has no such operation"))
             continue
         try:
             made = w.operation(operation)
@@ -175,18 +191,18 @@ def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -
 
 
 def known_kind(operation: Operation) -> bool:
-    """Is there a writer for operations of its kind?"""
+    """Return whether there is a writer for an operation's kind."""
     return operation.kind in exported_operations()
 
 
 def _save(model: Any, path: str) -> None:
-    """The whole folder, or what was there before."""
+    """Write the package, keeping an existing one if writing fails."""
     beside = f"{path.removesuffix('.mlpackage')}.{os.getpid()}.part.mlpackage"
     try:
         model.save(beside)
         if os.path.isdir(path) and not os.path.islink(path):
             if not os.path.isfile(os.path.join(path, "Manifest.json")):
-                raise GraphError(f"[coreml.export] {path} is a folder, and no Core ML package that could be replaced")
+                raise GraphError(f"[coreml.export] {path} exists and is not a Core ML package, so it is not replaced")
             shutil.rmtree(path)
         os.replace(beside, path)
     finally:

@@ -1,7 +1,7 @@
-"""The table of writers, and what they write with: coremltools' builder of MIL.
+"""The registry of operation writers, and the MIL program they write to with the builder of coremltools.
 
-`@writes("relu")` enters the function that makes MIL's operations of one of the graph's; `Writer` has the variables that
-stand for tensors. MIL infers types and known values while it is built, so that what does not fit is found there.
+`@writes("relu")` registers the function that writes MIL operations for a graph operation. `Writer` maps tensors to MIL
+variables. MIL infers types and constant values during building, so type errors are detected immediately.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from ..._core import Block, DType, Operation, Tensor
 from ...interchange.export import Unsaid, array_of, known_array
 
-Var: TypeAlias = Any  # coremltools' variable of a MIL program
+Var: TypeAlias = Any  # A variable of a MIL program in coremltools.
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Var | list[Var]]"
 _WRITERS: dict[str, WriteFunction] = {}
-# What coremltools raises for what does not fit.
+# Exceptions that coremltools raises for invalid operands.
 _REFUSALS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError,
     RuntimeError,
@@ -27,7 +27,7 @@ _TYPES = {"float32": "fp32", "float16": "fp16", "int32": "int32", "int64": "int3
 
 
 def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
-    """Enters the function that writes one kind of operation or several."""
+    """Return a decorator that registers the writer for one or several operation kinds."""
 
     def enter(function: WriteFunction) -> WriteFunction:
         for kind in kinds:
@@ -38,47 +38,51 @@ def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
 
 
 def exported_operations() -> list[str]:
-    """The kinds of operations that can be exported.
+    """Return the operation kinds that can be exported to Core ML.
 
-    >>> "convolution2d" in mg.coreml.exported_operations()
-    True
+    Returns:
+        A sorted list of names.
+
+    Example:
+        >>> "convolution2d" in mg.coreml.exported_operations()
+        True
     """
     return sorted([*_WRITERS, "constant", "placeholder", "read", "variable"])
 
 
 def type_name(dtype: DType) -> str:
-    """MIL's name of an element type. Unsaid for those that programs do not compute in."""
+    """Return MIL's name of a dtype, or raise Unsaid if ML Programs do not support it."""
     if str(dtype) not in _TYPES:
-        raise Unsaid(f"ML Programs do not compute in {dtype}")
+        raise Unsaid(f"ML Programs do not support {dtype}")
     return _TYPES[str(dtype)]
 
 
 class Writer:
-    """A program that is being built: the builder, and what stands for each tensor."""
+    """A program under construction, with the MIL variable of each tensor."""
 
     def __init__(self, builder: Any, target: int, value_of: Callable[[Tensor], np.ndarray]) -> None:
-        self.mb, self.target, self.value_of = builder, target, value_of  # target: the iOS version that runs it
+        self.mb, self.target, self.value_of = builder, target, value_of  # target is the minimum iOS version.
         self._vars: dict[Tensor, Var] = {}
-        self.states: dict[Tensor, Var] = {}  # variables that are assigned, and what Core ML keeps of them
+        self.states: dict[Tensor, Var] = {}  # Assigned variables, with their Core ML states.
         self._names: set[str] = set()
 
     def give(self, tensor: Tensor, var: Var) -> None:
-        """The tensor is what the variable stands for."""
+        """Record the MIL variable of a tensor."""
         self._vars[tensor] = var
 
     def has(self, tensor: Tensor) -> bool:
-        """Has the tensor been written?"""
+        """Return whether a tensor has been written."""
         return tensor in self._vars
 
     def __getitem__(self, tensor: Tensor) -> Var:
         return self._vars[tensor]
 
     def all(self, op: Operation) -> list[Var]:
-        """The variables of all operands."""
+        """Return the MIL variables of an operation's operands."""
         return [self._vars[tensor] for tensor in op.inputs]
 
     def fresh(self, hint: str) -> str:
-        """A name that MIL takes and that nothing has yet."""
+        """Return an unused name that is valid in MIL."""
         plain = re.sub(r"\W", "_", hint)
         plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
         name, number = plain, 0
@@ -89,9 +93,9 @@ class Writer:
         return name
 
     def operation(self, op: Operation) -> list[Var]:
-        """What an operation becomes. Unsaid when MIL has no word for it, or its types do not fit."""
+        """Write an operation and return its results, or raise Unsaid if MIL cannot express it."""
         if op.kind == "placeholder":
-            raise Unsaid("is no input of the export: name it among the inputs")
+            raise Unsaid("the placeholder is not an input of the export: add it to inputs")
         if op.kind == "variable":
             tensor = op.outputs[0]
             if tensor in self.states:
@@ -103,17 +107,17 @@ class Writer:
             return [self._vars[op.inputs[0]]]
         writer = _WRITERS.get(op.kind)
         if writer is None:
-            raise Unsaid("MIL has no operation for it")
+            raise Unsaid("MIL has no such operation")
         for tensor in op.outputs:
             type_name(tensor.dtype)
         try:
             made = writer(self, op)
         except _REFUSALS as error:
-            raise Unsaid(f"coremltools refuses it: {str(error).splitlines()[0] if str(error) else error!r}") from error
+            raise Unsaid(f"coremltools rejects it: {str(error).splitlines()[0] if str(error) else error!r}") from error
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def block(self, block: Block, given: Sequence[Var]) -> list[Var]:
-        """The results of a block, its operations written where the builder stands now."""
+        """Write the operations of a block at the builder's current position and return its results."""
         for tensor, var in zip(block.arguments, given, strict=True):
             self.give(tensor, var)
         for op in block.operations:
@@ -122,9 +126,11 @@ class Writer:
             try:
                 made = self.operation(op)
             except KeyError as missing:
-                raise Unsaid(f"{op.kind} '{op.name}' in its block takes what cannot be said") from missing
+                raise Unsaid(
+                    f"{op.kind} '{op.name}' in its block depends on an operation that cannot be exported"
+                ) from missing
             except Unsaid as why:
-                raise Unsaid(f"{op.kind} '{op.name}' in its block {why}") from why
+                raise Unsaid(f"{op.kind} '{op.name}' in its block: {why}") from why
             for tensor, var in zip(op.outputs, made, strict=True):
                 self.give(tensor, var)
         return [self.mb.identity(x=self._vars[tensor]) for tensor in block.results]
@@ -132,38 +138,38 @@ class Writer:
     # --- constants ---------------------------------------------------------------------------------------------------
 
     def constant(self, value: np.ndarray, dtype: DType, hint: str = "constant") -> Var:
-        """A constant; integers are int32."""
+        """Add a constant, converting integers to int32."""
         kind = type_name(dtype)
         array = np.asarray(value)
         if kind == "int32":
             limits = np.iinfo(np.int32)
             if array.size and (int(array.max()) > limits.max or int(array.min()) < limits.min):
-                raise Unsaid("holds integers of more than 32 bits, which ML Programs do not have")
+                raise Unsaid("it holds integers outside the int32 range, but ML Programs have no wider type")
             array = array.astype(np.int32)
         return self.mb.const(val=array, name=self.fresh(hint))
 
     def number(self, value: float, dtype: DType) -> Any:
-        """A number of an element type."""
+        """Return a scalar of the given dtype."""
         return {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "bool": np.bool_}[type_name(dtype)](value)
 
     def shape_operand(self, tensor: Tensor) -> Any:
-        """An int tensor as MIL takes shapes."""
+        """Return an integer tensor as a shape operand, which is an array if it is constant."""
         known = known_array(tensor)
         return known.reshape(-1).astype(np.int32) if known is not None else self[tensor]
 
     def known(self, var: Var, what: str) -> np.ndarray:
-        """A variable's contents. Unsaid when they are computed in the run."""
+        """Return the contents of a MIL variable, or raise Unsaid if they are computed at run time."""
         if var.val is None:
-            raise Unsaid(f"{what} must be known in the file")
+            raise Unsaid(f"{what} must be constant")
         return np.asarray(var.val)
 
-    # --- what many writers need --------------------------------------------------------------------------------------
+    # --- helpers for writers -----------------------------------------------------------------------------------------
 
     def turned(self, x: Var, permutation: Sequence[int]) -> Var:
-        """Axes in another order."""
+        """Permute axes, or return x if the order is unchanged."""
         order = [int(axis) for axis in permutation]
         return x if order == list(range(len(order))) else self.mb.transpose(x=x, perm=order)
 
     def spread(self, x: Var, axes: Sequence[int]) -> Var:
-        """New axes of one element."""
+        """Insert axes of size 1."""
         return self.mb.expand_dims(x=x, axes=list(axes))

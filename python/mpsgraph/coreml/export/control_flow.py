@@ -1,4 +1,4 @@
-"""Branches and loops: cond and while_loop, whose blocks see the variables outside."""
+"""Writers of branches and loops as cond and while_loop, whose blocks can use outer variables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ._writer import Var, Writer, writes
 
 
 def _single(w: Writer, x: Var) -> Var:
-    """A flag without axes."""
+    """Reshape a bool to rank 0."""
     return w.mb.squeeze(x=x) if x.rank else x
 
 
 @writes("if")
 def if_(w: Writer, op: Operation) -> list[Var]:
-    """cond."""
+    """Write cond."""
     then, otherwise = op.blocks
     made = w.mb.cond(
         pred=_single(w, w[op.inputs[0]]), _true_fn=lambda: w.block(then, []), _false_fn=lambda: w.block(otherwise, [])
@@ -28,11 +28,11 @@ def if_(w: Writer, op: Operation) -> list[Var]:
 
 @writes("for")
 def for_(w: Writer, op: Operation) -> list[Var]:
-    """while_loop over the index and what is carried."""
+    """Write while_loop over the index and the carried values."""
     mb, (lower, upper) = w.mb, (w[tensor] for tensor in op.inputs[:2])
     known = known_array(op.inputs[2])
     if known is None:
-        raise Unsaid("counts by a step that is computed in the run")
+        raise Unsaid("the step of the loop must be constant")
     goes_on = mb.less if int(known) > 0 else mb.greater
 
     def body(index: Var, *values: Var) -> list[Var]:
@@ -47,7 +47,7 @@ def for_(w: Writer, op: Operation) -> list[Var]:
 
 @writes("while")
 def while_(w: Writer, op: Operation) -> list[Var]:
-    """while_loop. What stands before the condition is computed for it, for the body, and for the results."""
+    """Write while_loop, evaluating the block before the condition separately for condition, body, and results."""
     before, after = op.blocks
     made: Any = w.mb.while_loop(
         _cond=lambda *values: _single(w, w.block(before, values)[0]),

@@ -1,7 +1,7 @@
-"""Convolutions, plain, depthwise and transposed, and pools.
+"""Writers of convolutions (plain, depthwise, and transposed), pooling, im_to_col, and col_to_im.
 
-MIL has the channels in front, in sources and weights: other layouts are turned before and back behind, and coremltools'
-passes leave out what undoes itself.
+MIL expects channels first in images and weights. For other layouts, transposes are added before and after, and
+coremltools removes pairs that cancel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STYLES = {"TF_SAME": "same", "ONNX_SAME_LOWER": "same_lower", "TF_VALID": "vali
 
 
 def _to_front(layout: str) -> list[int]:
-    """The permutation from a layout ('NHWC', 'HWIO', …) to one with N (or O) and C (or I) in front."""
+    """Return the permutation from a layout ('NHWC', 'HWIO', ...) to one with N, C (or O, I) first."""
     front = "OI" if "O" in layout else "NC"
     return [layout.index(letter) for letter in [*front, *(c for c in layout if c not in front)]]
 
@@ -40,7 +40,7 @@ def _ints(op: Operation, key: str, axes: list[int]) -> list[int]:
 def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
     style = str(op.attributes["padding_style"])
     if style not in _STYLES:
-        raise Unsaid(f"MIL has no padding style like {style}")
+        raise Unsaid(f"MIL has no equivalent of padding style {style}")
     if style != "EXPLICIT":
         return {"pad_type": _STYLES[style]}
     pairs = [int(v) for v in op.attributes["padding"]]
@@ -48,14 +48,14 @@ def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
 
 
 def _weight(w: Writer, x: Var, permutation: list[int]) -> Any:
-    """Weights with their outputs and inputs in front: of known ones the numbers, which MIL wants."""
+    """Permute weights to outputs and inputs first, as an array if they are constant, which MIL prefers."""
     turned = w.turned(x, permutation)
     return turned if turned.val is None else np.ascontiguousarray(turned.val)
 
 
 @writes("convolution2d", "convolution3d")
 def convolution(w: Writer, op: Operation) -> Var:
-    """conv."""
+    """Write conv."""
     count = 2 if op.kind == "convolution2d" else 3
     source, axes = _to_front(_layout(op, count)), list(range(count))
     weight = _weight(w, w[op.inputs[1]], _to_front(str(op.attributes["weights_layout"])))
@@ -68,7 +68,7 @@ def convolution(w: Writer, op: Operation) -> Var:
 
 @writes("depthwise_convolution2d")
 def depthwise(w: Writer, op: Operation) -> Var:
-    """conv with a group for each channel: weights (h, w, C, M) become (C M, 1, h, w)."""
+    """Write conv with one group per channel, reshaping weights from (h, w, C, M) to (C M, 1, h, w)."""
     source, layout = _to_front(_layout(op, 2)), str(op.attributes["weights_layout"])
     channels, height, width = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     numbers = w.known(w.turned(w[op.inputs[1]], [layout.index(letter) for letter in "IOHW"]), "the weights")
@@ -81,7 +81,7 @@ def depthwise(w: Writer, op: Operation) -> Var:
 
 @writes("convolution_transpose2d", "convolution2d_data_gradient", "convolution3d_data_gradient")
 def transposed(w: Writer, op: Operation) -> Var:
-    """conv_transpose of what the windows reach, cut or with zeros behind, so that the stated size is there."""
+    """Write conv_transpose, cropped or zero-padded to the requested output size."""
     count = 3 if op.kind.startswith("convolution3d") else 2
     source, order = _to_front(_layout(op, count)), _to_front(str(op.attributes["weights_layout"]))
     axes = list(range(count))
@@ -90,7 +90,7 @@ def transposed(w: Writer, op: Operation) -> Var:
     given = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
     wanted = [required_shape(op.outputs[0])[axis] for axis in source[2:]]
     if min(*given, *wanted) < 0:
-        raise Unsaid("the sizes of the planes must be known")
+        raise Unsaid("the spatial sizes of the input and output must be known")
     style = str(op.attributes["padding_style"])
     stated = _padding(op, axes).get("pad", [0] * (2 * count))
     pads, behind = [], []
@@ -112,7 +112,7 @@ def transposed(w: Writer, op: Operation) -> Var:
 
 def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
     if any(step != 1 for step in _ints(op, "dilations", axes)):
-        raise Unsaid("MIL's pools have no dilations")
+        raise Unsaid("MIL's pooling does not support dilations")
     how = {"kernel_sizes": _ints(op, "kernel", axes), "strides": _ints(op, "strides", axes), **_padding(op, axes)}
     ceil = bool(op.attributes["ceil_mode"]) and how["pad_type"] in ("valid", "custom")
     if ceil:
@@ -121,26 +121,28 @@ def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
         return w.mb.max_pool(x=x, **how)
     counted = bool(op.attributes["include_zero_pad_to_average"])
     if counted and ceil:
-        raise Unsaid("padding that counts, and windows beyond it")
+        raise Unsaid(
+            "average pooling with both ceil_mode and padding included in the average cannot be expressed in MIL"
+        )
     return w.mb.avg_pool(x=x, exclude_padding_from_average=not counted, **how)
 
 
 @writes("max_pooling2d", "avg_pooling2d")
 def pooling2d(w: Writer, op: Operation) -> Var:
-    """max_pool and avg_pool."""
+    """Write max_pool or avg_pool."""
     source = _to_front(_layout(op, 2))
     return w.turned(_pool(w, op, w.turned(w[op.inputs[0]], source), [0, 1]), _back(source))
 
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> Var:
-    """Pools over three of the last four axes; the fourth, without windows, is that of channels."""
+    """Write pooling over three of the last four axes; the fourth becomes the channel axis."""
     rank = len(required_shape(op.inputs[0]))
     kernel, strides, padding = (_ints(op, key, list(range(n))) for key, n in (("kernel", 4), ("strides", 4),
                                                                              ("padding", 8)))  # fmt: skip
     still = [i for i in range(4) if kernel[i] == strides[i] == 1 and not any(padding[2 * i : 2 * i + 2])]
     if rank not in (4, 5) or not still:
-        raise Unsaid("MIL's pools go over three axes at most")
+        raise Unsaid("MIL's pooling supports at most three spatial axes")
     channel = still[-1]
     kept = [i for i in range(4) if i != channel]
     x = w[op.inputs[0]] if rank == 5 else w.spread(w[op.inputs[0]], [0])
@@ -151,11 +153,11 @@ def pooling4d(w: Writer, op: Operation) -> Var:
 
 @writes("im_to_col")
 def im_to_col(w: Writer, op: Operation) -> Var:
-    """conv with weights that pick one element of the window each."""
+    """Write conv with one-hot weights that each select one element of the window."""
     source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1:
-        raise Unsaid("the channels must be known")
+        raise Unsaid("the number of channels must be known")
     height, width = _ints(op, "kernel", [0, 1])
     taps = height * width
     pick = np.tile(np.eye(taps, dtype=dtype.numpy).reshape(taps, 1, height, width), (channels, 1, 1, 1))
@@ -171,20 +173,20 @@ def im_to_col(w: Writer, op: Operation) -> Var:
 
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> Var:
-    """conv_transpose with weights that put one element of the window each: the transpose of im_to_col."""
+    """Write the transpose of im_to_col: conv_transpose with one-hot weights that each place one window element."""
     source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1:
-        raise Unsaid("the images' size and channels must be known")
+        raise Unsaid("the size and channels of the images must be known")
     kernel, strides, dilations = (_ints(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
     pads, taps = [int(v) for v in op.attributes["padding"]], kernel[0] * kernel[1]
     room = [size[i] + pads[2 * i] + pads[2 * i + 1] - (kernel[i] - 1) * dilations[i] - 1 for i in (0, 1)]
     places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
     columns = w[op.inputs[0]]
-    if str(op.attributes["data_layout"]) != "NCHW":  # n, place, (tap, c)
+    if str(op.attributes["data_layout"]) != "NCHW":  # Layout: n, position, (tap, c).
         apart = w.mb.reshape(x=columns, shape=[0, places[0] * places[1], taps, channels])
         columns = w.turned(apart, [0, 3, 2, 1])
-    columns = w.mb.reshape(x=columns, shape=[-1, taps, *places])  # each channel an image of its own
+    columns = w.mb.reshape(x=columns, shape=[-1, taps, *places])  # Treat each channel as a separate image.
     put = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, *kernel)
     images = w.mb.conv_transpose(
         x=columns, weight=put, strides=strides, dilations=dilations, pad_type="custom", pad=pads

@@ -1,4 +1,4 @@
-"""Boxes that are kept, and the places of what is not zero."""
+"""Writers of non-maximum suppression and non-zero indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..._core import Operation, Tensor
 from ...interchange.export import Unsaid, required_shape
 from ._writer import Var, Writer, writes
 
-_NONE = np.iinfo(np.int32).max  # a place behind all others
+_NONE = np.iinfo(np.int32).max  # A rank after all others.
 _ORDERS = {
     "corners_height_first": (1, 0, 3, 2), "corners_width_first": (0, 1, 2, 3),
     "centers_height_first": (1, 0, 3, 2), "centers_width_first": (0, 1, 2, 3),
@@ -19,20 +19,20 @@ _ORDERS = {
 
 @writes("non_maximum_suppression")
 def non_maximum_suppression(w: Writer, op: Operation) -> Var:
-    """The places of pairs of a box and a class in the list of all that are kept, from MIL's list of each image.
+    """Write non_maximum_suppression, converting MIL's list of kept boxes to the rank of each (box, class) pair, or -1.
 
-    Pairs are boxes for themselves there, each with its score in the column of its class; MIL gives as many as there
-    are, and at least one of an image, whose score is looked at here.
+    Each pair becomes a separate box, with its score in the column of its class. MIL keeps at least one box per image,
+    so the score threshold is applied afterwards.
     """
     mb, a, dtype = w.mb, op.attributes, op.inputs[0].dtype
     images, boxes, classes = required_shape(op.outputs[0])
     if min(boxes, classes) < 1:
-        raise Unsaid(f"the numbers of boxes and classes must be known, they are {boxes} and {classes}")
+        raise Unsaid(f"the numbers of boxes and classes must be known and positive, got {boxes} and {classes}")
     of_class = bool(a["per_class_suppression"])
     if len(op.inputs) > 2 and of_class:
-        raise Unsaid("is told classes by their indices, and MIL wants a column of scores for each")
+        raise Unsaid("it has one class index per box, but MIL needs a score per class")
     pairs, grouped = boxes * classes, of_class and classes > 1
-    scores = mb.transpose(x=w[op.inputs[1]], perm=[0, 2, 1])  # (images, classes, boxes), as the list counts them
+    scores = mb.transpose(x=w[op.inputs[1]], perm=[0, 2, 1])  # Shape (images, classes, boxes), the order of MIL's list.
     single = mb.reshape(x=scores, shape=[images, pairs, 1])
     corners = mb.tile(x=_centers(w, op), reps=[1, classes, 1])
     given = mb.reshape(x=single, shape=[images, pairs, 1])
@@ -51,13 +51,14 @@ def non_maximum_suppression(w: Writer, op: Operation) -> Var:
             boxes=corners, scores=given, iou_threshold=iou, score_threshold=w.number(_lowest(dtype), dtype),
             max_boxes=np.int32(pairs), per_class_suppression=grouped,
         )[2]  # fmt: skip
-    # From the list of pairs to each pair's place in it, and on to its place among all that are kept.
+    # Convert the list of pairs to each pair's position in it, and then to its rank among all kept ones.
     same = mb.equal(x=mb.expand_dims(x=listed, axes=[1]), y=np.arange(pairs, dtype=np.int32)[None, :, None])
     counted = mb.mul(x=mb.cast(x=same, dtype="int32"), y=np.arange(1, pairs + 1, dtype=np.int32)[None, None])
-    place = mb.sub(x=mb.reduce_sum(x=counted, axes=[2], keep_dims=False), y=np.int32(1))  # -1: it is not there
+    # -1 for pairs not in the list.
+    place = mb.sub(x=mb.reduce_sum(x=counted, axes=[2], keep_dims=False), y=np.int32(1))
     high = mb.greater(x=mb.squeeze(x=single, axes=[2]), y=w.number(float(a["score_threshold"]), dtype))
     kept = mb.logical_and(x=mb.greater_equal(x=place, y=np.int32(0)), y=high)
-    groups = [images, classes, boxes] if grouped else [images, 1, pairs]  # images: -1 where they are open
+    groups = [images, classes, boxes] if grouped else [images, 1, pairs]  # images is -1 if dynamic.
     place, kept = (mb.reshape(x=x, shape=groups) for x in (mb.select(cond=kept, a=place, b=np.int32(_NONE)), kept))
     rank = mb.argsort(x=mb.argsort(x=place, axis=-1, ascending=True), axis=-1, ascending=True)
     count = mb.reduce_sum(x=mb.cast(x=kept, dtype="int32"), axes=[2], keep_dims=True)
@@ -72,7 +73,7 @@ def _lowest(dtype: Any) -> float:
 
 
 def _centers(w: Writer, op: Operation) -> Var:
-    """The boxes as MIL has them: centre x and y, width, height."""
+    """Return the boxes in MIL's format: center x and y, width, height."""
     mb, mode, dtype = w.mb, op.attributes["coordinate_mode"], op.inputs[0].dtype
     columns = mb.split(x=w[op.inputs[0]], num_splits=4, axis=2)
     columns = [columns[i] for i in _ORDERS[mode]]
@@ -86,15 +87,15 @@ def _centers(w: Writer, op: Operation) -> Var:
 
 @writes("non_zero_indices")
 def non_zero_indices(w: Writer, op: Operation) -> Var:
-    """non_zero, which counts for itself; so the shape must be the count."""
+    """Write non_zero, which determines the number of rows itself, so the shape operand must agree."""
     x, shape = op.inputs
     if not _counts(shape, x):
-        raise Unsaid("states another number of rows than there are elements that are not zero")
+        raise Unsaid("the number of rows must equal the number of non-zero elements")
     return w.mb.non_zero(x=w[x])
 
 
 def _counts(shape: Tensor, x: Tensor) -> bool:
-    """Is it what Graph.non_zero_indices makes of x?"""
+    """Return whether a shape is the one that Graph.non_zero_indices computes for x."""
     at = shape
     for kind in ("concat", "reshape", "reduction_sum", "cast"):
         if at.operation.kind != kind:

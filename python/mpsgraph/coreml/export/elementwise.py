@@ -1,4 +1,4 @@
-"""Element-wise arithmetic, comparisons, logic; activations."""
+"""Writers of element-wise arithmetic, comparisons, logic, and activations."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def _is_float(op: Operation, place: int = 0) -> bool:
 
 def _require_flags(op: Operation) -> None:
     if op.kind in _FLAGS and str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"MIL's logic takes flags, the operands are {op.inputs[0].dtype}")
+        raise Unsaid(f"MIL's logical operations support only bool, got {op.inputs[0].dtype}")
 
 
 @writes(*_UNARY)
 def unary(w: Writer, op: Operation) -> Var:
-    """Operations that MIL has under another name."""
+    """Write a unary operation for which MIL has an equivalent."""
     _require_flags(op)
     x, name = w[op.inputs[0]], _UNARY[op.kind]
     if not _is_float(op) and name not in ("identity", "abs", "sign", "square", "logical_not"):
-        raise Unsaid(f"MIL's {name} takes floats, the operand is {op.inputs[0].dtype}")
+        raise Unsaid(f"MIL's {name} supports only floating-point types, got {op.inputs[0].dtype}")
     return getattr(w.mb, name)(x=x)
 
 
 @writes(*_BINARY)
 def binary(w: Writer, op: Operation) -> Var:
-    """Operations of two that MIL has under another name."""
+    """Write a binary operation for which MIL has an equivalent."""
     _require_flags(op)
     x, y = w.all(op)
     if str(op.inputs[0].dtype) == "bool" and op.kind not in _FLAGS:
@@ -58,7 +58,7 @@ def binary(w: Writer, op: Operation) -> Var:
 
 @writes("logical_nand", "logical_nor", "logical_xnor")
 def negated(w: Writer, op: Operation) -> Var:
-    """What MIL has only the opposite of."""
+    """Write the negation of a MIL operation."""
     _require_flags(op)
     opposite = {"logical_nand": "logical_and", "logical_nor": "logical_or", "logical_xnor": "logical_xor"}[op.kind]
     x, y = w.all(op)
@@ -67,16 +67,16 @@ def negated(w: Writer, op: Operation) -> Var:
 
 @writes("division")
 def division(w: Writer, op: Operation) -> Var:
-    """real_div; whole numbers are divided by none of MIL's as here, towards zero."""
+    """Write real_div. MIL has no integer division that rounds toward zero."""
     if not _is_float(op):
-        raise Unsaid("divides integers towards zero")
+        raise Unsaid("it divides integers rounding toward zero, which MIL cannot express")
     x, y = w.all(op)
     return w.mb.real_div(x=x, y=y)
 
 
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> Var:
-    """0 where the divisor is 0."""
+    """Write a division that returns 0 where the divisor is 0."""
     x, y = w.all(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.mb.select(cond=w.mb.equal(x=y, y=zero), a=zero, b=w.mb.real_div(x=x, y=y))
@@ -84,25 +84,25 @@ def division_no_nan(w: Writer, op: Operation) -> Var:
 
 @writes("negative")
 def negative(w: Writer, op: Operation) -> Var:
-    """-1 x."""
+    """Write -x."""
     return w.mb.mul(x=w[op.inputs[0]], y=w.number(-1, op.inputs[0].dtype))
 
 
 @writes("reciprocal")
 def reciprocal(w: Writer, op: Operation) -> Var:
-    """1 / x."""
+    """Write 1 / x."""
     return w.mb.real_div(x=w.number(1, op.inputs[0].dtype), y=w[op.inputs[0]])
 
 
 @writes("reciprocal_square_root", "reverse_square_root")
 def reciprocal_square_root(w: Writer, op: Operation) -> Var:
-    """rsqrt, to which nothing is added."""
+    """Write rsqrt with a negligible epsilon."""
     return w.mb.rsqrt(x=w[op.inputs[0]], epsilon=w.number(0, op.inputs[0].dtype))
 
 
 @writes("logarithm", "logarithm_base2", "logarithm_base10")
 def logarithm(w: Writer, op: Operation) -> Var:
-    """log, to which nothing is added, over that of the base."""
+    """Write log with a negligible epsilon, divided by the logarithm of the base."""
     dtype = op.inputs[0].dtype
     y = w.mb.log(x=w[op.inputs[0]], epsilon=w.number(0, dtype))
     base = {"logarithm": None, "logarithm_base2": 2.0, "logarithm_base10": 10.0}[op.kind]
@@ -111,13 +111,13 @@ def logarithm(w: Writer, op: Operation) -> Var:
 
 @writes("exponent_base10")
 def exponent_base10(w: Writer, op: Operation) -> Var:
-    """e^(x ln 10)."""
+    """Write exp(x ln 10)."""
     return w.mb.pow(x=w.number(10, op.inputs[0].dtype), y=w[op.inputs[0]])
 
 
 @writes("asinh", "acosh")
 def arcs(w: Writer, op: Operation) -> Var:
-    """log(x + sqrt(x² ± 1)), of asinh with the sign in front."""
+    """Write log(x + sqrt(x^2 ± 1)), applied to |x| with the sign restored for asinh."""
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     one, nothing = w.number(1 if op.kind == "asinh" else -1, dtype), w.number(0, dtype)
     size = mb.abs(x=x) if op.kind == "asinh" else x
@@ -127,7 +127,7 @@ def arcs(w: Writer, op: Operation) -> Var:
 
 @writes("is_nan", "is_infinite", "is_finite")
 def is_finite(w: Writer, op: Operation) -> Var:
-    """By comparisons, which are false of NaN."""
+    """Write is_finite with comparisons, which are false for NaN."""
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     if op.kind == "is_nan":
         return mb.not_equal(x=x, y=x)
@@ -137,7 +137,7 @@ def is_finite(w: Writer, op: Operation) -> Var:
 
 @writes("truncate", "round")
 def towards_zero(w: Writer, op: Operation) -> Var:
-    """sign(x) floor(|x|), for halves away from zero of |x| + 1/2."""
+    """Write sign(x) floor(|x|), or sign(x) floor(|x| + 1/2), which rounds ties away from zero."""
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     size = mb.abs(x=x)
     size = mb.add(x=size, y=w.number(0.5, dtype)) if op.kind == "round" else size
@@ -146,9 +146,11 @@ def towards_zero(w: Writer, op: Operation) -> Var:
 
 @writes("modulo")
 def modulo(w: Writer, op: Operation) -> Var:
-    """a - b trunc(a / b), of the dividend's sign."""
+    """Write a - b trunc(a / b), which has the sign of the dividend."""
     if not _is_float(op):
-        raise Unsaid("has a rest of the dividend's sign; MIL's is of the divisor's")
+        raise Unsaid(
+            "it computes an integer remainder with the sign of the dividend; MIL's has the sign of the divisor"
+        )
     mb, (a, b) = w.mb, w.all(op)
     rest = mb.mod(x=mb.abs(x=a), y=mb.abs(x=b))
     return mb.mul(x=mb.sign(x=a), y=rest)
@@ -156,7 +158,7 @@ def modulo(w: Writer, op: Operation) -> Var:
 
 @writes("clamp")
 def clamp(w: Writer, op: Operation) -> Var:
-    """clip by known numbers, else minimum and maximum."""
+    """Write clip for constant bounds and minimum and maximum otherwise."""
     low, high = (known_array(tensor) for tensor in op.inputs[1:])
     if _is_float(op) and all(v is not None and v.shape == () and np.isfinite(v) for v in (low, high)):
         dtype = op.inputs[0].dtype
@@ -168,14 +170,14 @@ def clamp(w: Writer, op: Operation) -> Var:
 
 @writes("select")
 def select(w: Writer, op: Operation) -> Var:
-    """select."""
+    """Write select."""
     condition, a, b = w.all(op)
     return w.mb.select(cond=condition, a=a, b=b)
 
 
 @writes("cast")
 def cast(w: Writer, op: Operation) -> Var:
-    """cast; to flags, what is not zero."""
+    """Write cast, or a comparison with zero for conversion to bool."""
     x, wanted = w[op.inputs[0]], type_name(op.outputs[0].dtype)
     if type_name(op.inputs[0].dtype) == wanted:
         return w.mb.identity(x=x)
@@ -184,7 +186,7 @@ def cast(w: Writer, op: Operation) -> Var:
 
 @writes("leaky_relu")
 def leaky_relu(w: Writer, op: Operation) -> Var:
-    """leaky_relu by a known number, else a choice."""
+    """Write leaky_relu for a constant slope and a selection otherwise."""
     mb, (x, slope) = w.mb, w.all(op)
     known = known_array(op.inputs[1])
     if known is not None and known.shape == ():
@@ -195,7 +197,7 @@ def leaky_relu(w: Writer, op: Operation) -> Var:
 
 @writes("softmax", "log_softmax")
 def softmax(w: Writer, op: Operation) -> Var:
-    """softmax; its logarithm, as x less the logarithm of the sum."""
+    """Write softmax, or for its logarithm, x minus the log of the sum of exponentials."""
     x, axis = w[op.inputs[0]], int(op.attributes["axis"])
     if op.kind == "softmax":
         return w.mb.softmax(x=x, axis=axis)
@@ -204,7 +206,7 @@ def softmax(w: Writer, op: Operation) -> Var:
 
 @writes("softmax_cross_entropy")
 def softmax_cross_entropy(w: Writer, op: Operation) -> Var:
-    """-sum of labels log(softmax), its sum or mean over the losses."""
+    """Write -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of the losses."""
     mb, (x, labels) = w.mb, w.all(op)[:2]
     rank = len(required_shape(op.inputs[0]))
     axis = int(op.attributes["axis"]) if "axis" in op.attributes else rank - 1

@@ -1,4 +1,4 @@
-"""Matrix products, attention, lookups, one-hot vectors, bands, quantization."""
+"""Writers of matmul, attention, lookups, one-hot, band_part, and quantization."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ._writer import Var, Writer, type_name, writes
 
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> Var:
-    """matmul, of floats."""
+    """Write matmul, for floating-point types only."""
     if type_name(op.inputs[0].dtype) not in ("fp32", "fp16"):
-        raise Unsaid(f"MIL multiplies matrices of floats, these are {op.inputs[0].dtype}")
+        raise Unsaid(f"MIL's matmul supports only float16 and float32, got {op.inputs[0].dtype}")
     x, y = w.all(op)
     return w.mb.matmul(x=x, y=y)
 
 
 @writes("scaled_dot_product_attention")
 def attention(w: Writer, op: Operation) -> Var:
-    """softmax(scale Q Kᵀ + mask) V, with zeros for a query without keys."""
+    """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
-        raise Unsaid("drops weights at random: export the model in inference mode")
+        raise Unsaid("it applies dropout to the attention weights: export the model in inference mode")
     mb, dtype = w.mb, op.inputs[0].dtype
     query, key, value, *mask = w.all(op)
     scaled = mb.mul(x=query, y=w.number(float(op.attributes["scale"]), dtype))
@@ -39,7 +39,7 @@ def attention(w: Writer, op: Operation) -> Var:
     if mask:
         scores = mb.add(x=scores, y=mask[0])
     weights = mb.softmax(x=scores, axis=-1)
-    if mask:  # where all scores are -infinity there is no soft-max
+    if mask:  # Softmax is NaN if all scores are -infinity.
         largest = mb.reduce_max(x=scores, axes=[-1], keep_dims=True)
         none = mb.equal(x=largest, y=w.number(-math.inf, dtype))
         weights = mb.select(cond=none, a=w.number(0, dtype), b=weights)
@@ -47,7 +47,10 @@ def attention(w: Writer, op: Operation) -> Var:
 
 
 def _inside(w: Writer, op: Operation, axis: int) -> Any:
-    """The indices, held inside where the operation clips; indices outside are the system's own error elsewhere."""
+    """Return the indices, clamped to the valid range if the operation clips.
+
+    Otherwise out-of-range indices are runtime errors in Core ML.
+    """
     indices, rule = w[op.inputs[1]], op.attributes["out_of_range"]
     if rule == "error":
         return indices
@@ -55,15 +58,15 @@ def _inside(w: Writer, op: Operation, axis: int) -> Any:
     if known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size)):
         return indices
     if rule == "zeros":
-        raise Unsaid("gives zeros for indices outside (out_of_range='zeros'): use 'error' or 'clip'")
+        raise Unsaid("out_of_range='zeros' cannot be expressed in MIL: use 'error' or 'clip'")
     if size < 0:
-        raise Unsaid("clips indices along an axis whose size must be known")
+        raise Unsaid("out_of_range='clip' needs an axis of known size")
     return w.mb.minimum(x=w.mb.maximum(x=indices, y=np.int32(0)), y=np.int32(size - 1))
 
 
 @writes("gather")
 def gather(w: Writer, op: Operation) -> Var:
-    """gather."""
+    """Write gather."""
     axis, batch = axis_of(op, place=9), int(op.attributes["batch_dimensions"])
     more = {"batch_dims": batch} if batch else {}
     return w.mb.gather(x=w[op.inputs[0]], indices=_inside(w, op, axis), axis=axis, **more)
@@ -71,23 +74,26 @@ def gather(w: Writer, op: Operation) -> Var:
 
 @writes("gather_along_axis")
 def gather_along_axis(w: Writer, op: Operation) -> Var:
-    """gather_along_axis."""
+    """Write gather_along_axis."""
     axis = axis_of(op, place=2)
     return w.mb.gather_along_axis(x=w[op.inputs[0]], indices=_inside(w, op, axis), axis=axis)
 
 
 @writes("gather_nd")
 def gather_nd(w: Writer, op: Operation) -> Var:
-    """gather_nd."""
+    """Write gather_nd."""
     if op.attributes["out_of_range"] != "error" and not _found_in(*op.inputs[:2]):
-        raise Unsaid(f"indices outside: out_of_range='{op.attributes['out_of_range']}'")
+        raise Unsaid(f"out_of_range must be 'error', got '{op.attributes['out_of_range']}'")
     batch = int(op.attributes["batch_dimensions"])
     more = {"batch_dims": batch} if batch else {}
     return w.mb.gather_nd(x=w[op.inputs[0]], indices=w[op.inputs[1]], **more)
 
 
 def _found_in(x: Tensor, indices: Tensor) -> bool:
-    """Are the indices those of x's own elements, or of x compared with a number? Then none lies outside."""
+    """Return whether the indices are the non-zero indices of x, or of a comparison of x with a scalar.
+
+    Such indices are always in range.
+    """
     if indices.operation.kind != "non_zero_indices":
         return False
     looked_at = indices.operation.inputs[0]
@@ -101,9 +107,9 @@ def _found_in(x: Tensor, indices: Tensor) -> bool:
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> Var:
-    """One number where the class is and another elsewhere, by comparison: classes outside are nowhere."""
+    """Write a comparison with the class numbers, so that out-of-range classes match nowhere."""
     if op.attributes["out_of_range"] != "zeros":
-        raise Unsaid(f"one-hot vectors with out_of_range='{op.attributes['out_of_range']}'")
+        raise Unsaid(f"out_of_range must be 'zeros' for a one-hot encoding, got '{op.attributes['out_of_range']}'")
     rank = len(required_shape(op.outputs[0]))
     axis, depth, dtype = int(op.attributes["axis"]) % rank, int(op.attributes["depth"]), op.outputs[0].dtype
     classes = np.arange(depth, dtype=np.int32).reshape([-1 if i == axis else 1 for i in range(rank)])
@@ -118,7 +124,7 @@ def one_hot(w: Writer, op: Operation) -> Var:
 
 @writes("band_part")
 def band_part(w: Writer, op: Operation) -> Var:
-    """band_part."""
+    """Write band_part."""
     lower, upper = (attribute(op, key, 1 + i) for i, key in enumerate(("num_lower", "num_upper")))
     edges = [int(v[0] if isinstance(v, list) else v) for v in (lower, upper)]
     return w.mb.band_part(x=w[op.inputs[0]], lower=edges[0], upper=edges[1])

@@ -1,4 +1,7 @@
-"""Recurrent layers, whose weights must be known: MIL has other orders of gates, and no directions but of lstm."""
+"""Writers of recurrent layers.
+
+MIL needs constant weights, orders gates differently, and supports the bidirectional case only for lstm.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": 
 
 
 class _Layer:
-    """The operands of a recurrent operation, as MIL's take them: known weights, a direction each."""
+    """The operands of a recurrent operation in MIL's conventions: constant weights, separate for each direction."""
 
     def __init__(self, w: Writer, op: Operation, order: list[int], optional: list[str]) -> None:
         self.w, self.op, self.order = w, op, order
@@ -22,36 +25,36 @@ class _Layer:
         self.source, recurrent = next(operands), next(operands)
         self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
         if "mask" in self.given or a["training"]:
-            raise Unsaid("a mask for each step, or gates for training: export the model in inference mode")
+            raise Unsaid("it has a mask per step or returns its gates for training: export the model in inference mode")
         self.directions, self.hidden = 2 if a["bidirectional"] else 1, required_shape(recurrent)[-1]
         self.recurrent = w.known(w[recurrent], "the weights").reshape(self.directions, -1, self.hidden)
         self.rows = self.recurrent.shape[1]
 
     def ordered(self, x: np.ndarray) -> np.ndarray:
-        """Gates along the first axis in MIL's order."""
+        """Reorder gates along the first axis to MIL's order."""
         parts = np.split(x, len(self.order), 0)
         return np.ascontiguousarray(np.concatenate([parts[gate] for gate in self.order], 0))
 
     def part(self, key: str, i: int) -> np.ndarray | None:
-        """A bias of direction i."""
+        """Return a bias of direction i, or None."""
         if key not in self.given:
             return None
         whole = self.w.known(self.w[self.given[key]], "the weights")
         return np.asarray(whole.reshape(self.directions, -1)[i])
 
     def weights(self, i: int, back: str = "") -> dict[str, Any]:
-        """Weights and bias of direction i."""
+        """Return the weights and bias of direction i."""
         if "input_weight" in self.given:
             whole = self.w.known(self.w[self.given["input_weight"]], "the weights")
             inner = whole.reshape(self.directions, self.rows, -1)[i]
-        else:  # the source has the products already
+        else:  # The source already contains the products with the input weights, so these are the identity.
             inner = np.eye(self.directions * self.rows, dtype=self.recurrent.dtype)[i * self.rows : (i + 1) * self.rows]
         result = {f"weight_ih{back}": self.ordered(inner), f"weight_hh{back}": self.ordered(self.recurrent[i])}
         bias = self.part("bias", i)
         return result if bias is None else {**result, f"bias{back}": self.ordered(bias)}
 
     def state(self, key: str, width: int) -> Var:
-        """(batch, width), zeros when none is given."""
+        """Return a state (batch, width), which is zero if none is given."""
         w, batch = self.w, required_shape(self.source)[1]
         if key in self.given:
             return w[self.given[key]]
@@ -68,18 +71,19 @@ def _activations(op: Operation, *keys: str) -> list[str]:
 
 @writes("lstm")
 def lstm(w: Writer, op: Operation) -> Var:
-    """lstm, of which MIL has the state of each step and the cell of the last."""
+    """Write lstm, which returns the states of all steps but the cell of the last step only."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
-    # ours: input, forget, cell, output, or input, cell, forget, output; MIL's: input, forget, output, cell
+    # mpsgraph's order is input, forget, cell, output, or input, cell, forget, output; MIL's is input, forget, output,
+    # cell.
     layer = _Layer(w, op, [0, 2, 3, 1] if a["forget_gate_last"] else [0, 1, 3, 2], optional)
     if "peephole" in layer.given:
-        raise Unsaid("looks into the cell with all gates (peephole)")
+        raise Unsaid("MIL's lstm does not support peepholes as mpsgraph defines them")
     if a["produce_cell"]:
-        raise Unsaid("gives the cells of all steps (produce_cell); MIL's lstm has the last one")
+        raise Unsaid("it returns the cells of all steps (produce_cell), but MIL's lstm returns only the last one")
     gates = _activations(op, "input_gate_activation", "forget_gate_activation", "output_gate_activation")
     if len(set(gates)) > 1:
-        raise Unsaid("gates with different activations")
+        raise Unsaid("MIL's lstm needs the same activation for the input, forget, and output gates")
     both = layer.directions == 2
     weights = layer.weights(0) | (layer.weights(1, "_back") if both else {})
     width = layer.directions * layer.hidden
@@ -93,7 +97,7 @@ def lstm(w: Writer, op: Operation) -> Var:
 
 
 def _each_way(layer: _Layer, run: Any) -> Var:
-    """A layer's results, of both directions one behind the other. Args: run, makes those of one direction."""
+    """Write a layer for each direction with `run` and concatenate the results."""
     w = layer.w
     if layer.directions == 1:
         way = "reverse" if layer.op.attributes["reverse"] else "forward"
@@ -109,20 +113,20 @@ def _each_way(layer: _Layer, run: Any) -> Var:
 
 @writes("gru")
 def gru(w: Writer, op: Operation) -> Var:
-    """gru, with the reset in front of the product, or from iOS18 on behind it."""
+    """Write gru, with the reset gate before the matmul or, from iOS18 on, after it."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
-    # ours: update, reset, output, or reset, update, output; MIL's: reset, output, update
+    # mpsgraph's order is update, reset, output, or reset, update, output; MIL's is reset, output, update.
     layer = _Layer(w, op, [0, 2, 1] if a["reset_gate_first"] else [1, 2, 0], optional)
     inner, other, outer = _activations(op, *(f"{gate}_gate_activation" for gate in ("update", "reset", "output")))
     if a["flip_z"] or inner != other:
-        raise Unsaid("an update gate the other way round (flip_z), or gates with different activations")
+        raise Unsaid("MIL's gru supports neither a flipped update gate (flip_z) nor different gate activations")
     if a["reset_after"] and w.target < 18:
-        raise Unsaid('resets behind the product (reset_after), which begins with target="iOS18"')
+        raise Unsaid('reset_after needs target="iOS18"')
 
     def run(i: int, way: str, state: Var) -> Var:
         operands = layer.weights(i)
-        if a["reset_after"]:  # one bias of the input, one of the state
+        if a["reset_after"]:  # Separate biases for input and state.
             own, hidden = layer.part("secondary_bias", i), layer.hidden
             zeros = np.zeros(3 * hidden, layer.recurrent.dtype)
             seen = zeros if own is None else layer.ordered(np.concatenate([zeros[: 2 * hidden], own]))
@@ -137,7 +141,7 @@ def gru(w: Writer, op: Operation) -> Var:
 
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> Var:
-    """rnn."""
+    """Write rnn."""
     layer = _Layer(w, op, [0], ["input_weight", "bias", "initial_state", "mask"])
     (outer,) = _activations(op, "activation")
 

@@ -1,4 +1,4 @@
-"""Reductions, means and variances, normalizations, cumulative sums, order."""
+"""Writers of reductions, moments, normalizations, cumulative sums, and sorting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _axes(op: Operation) -> list[int]:
 
 @writes(*_REDUCTIONS)
 def reduction(w: Writer, op: Operation) -> Var:
-    """Reductions that keep their axes with size 1."""
+    """Write a reduction that keeps the reduced axes with size 1."""
     x = w[op.inputs[0]]
     if op.inputs[0].shape == ():
         return w.mb.identity(x=x)
@@ -29,9 +29,9 @@ def reduction(w: Writer, op: Operation) -> Var:
 
 @writes("reduction_and", "reduction_or")
 def of_flags(w: Writer, op: Operation) -> Var:
-    """All and any: extrema of integers."""
+    """Write all or any as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"MIL's reductions have no bits; the operand is {op.inputs[0].dtype}")
+        raise Unsaid(f"MIL has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.mb.cast(x=w[op.inputs[0]], dtype="int32")
     reduce = w.mb.reduce_min if op.kind == "reduction_and" else w.mb.reduce_max
     return w.mb.cast(x=reduce(x=numbers, axes=_axes(op), keep_dims=True), dtype="bool")
@@ -39,14 +39,14 @@ def of_flags(w: Writer, op: Operation) -> Var:
 
 @writes("reduction_arg_maximum", "reduction_arg_minimum")
 def place_of_extremum(w: Writer, op: Operation) -> Var:
-    """reduce_argmax and reduce_argmin."""
+    """Write reduce_argmax or reduce_argmin."""
     reduce = w.mb.reduce_argmax if op.kind == "reduction_arg_maximum" else w.mb.reduce_argmin
     return reduce(x=w[op.inputs[0]], axis=int(op.attributes["axis"]), keep_dims=True)
 
 
 @writes("variance")
 def variance(w: Writer, op: Operation) -> Var:
-    """The mean of the squares of what lies between x and its mean."""
+    """Write the mean of (x - mean)^2."""
     mb, x, axes = w.mb, w[op.inputs[0]], _axes(op)
     mean = w[op.inputs[1]] if len(op.inputs) > 1 else mb.reduce_mean(x=x, axes=axes, keep_dims=True)
     return mb.reduce_mean(x=mb.square(x=mb.sub(x=x, y=mean)), axes=axes, keep_dims=True)
@@ -54,7 +54,7 @@ def variance(w: Writer, op: Operation) -> Var:
 
 @writes("normalization")
 def normalization(w: Writer, op: Operation) -> Var:
-    """gamma (x - mean) / sqrt(variance + epsilon) + beta, by constants one product and one sum."""
+    """Write gamma (x - mean) / sqrt(variance + epsilon) + beta, as one product and one sum for constant statistics."""
     mb, dtype = w.mb, op.inputs[0].dtype
     x, mean, spread, *more = w.all(op)
     gamma = more.pop(0) if op.attributes["has_gamma"] else None
@@ -68,14 +68,14 @@ def normalization(w: Writer, op: Operation) -> Var:
 
 @writes("cumulative_sum")
 def cumulative_sum(w: Writer, op: Operation) -> Var:
-    """cumsum."""
+    """Write cumsum."""
     flags = {key: bool(op.attributes[key]) for key in ("exclusive", "reverse")}
     return w.mb.cumsum(x=w[op.inputs[0]], axis=axis_of(op), **flags)
 
 
 @writes("top_k", "bottom_k")
 def top_k(w: Writer, op: Operation) -> list[Var]:
-    """topk."""
+    """Write topk."""
     k = attribute(op, "k", 2)
     k = int(k[0] if isinstance(k, list) else k)
     return list(w.mb.topk(x=w[op.inputs[0]], k=k, axis=axis_of(op), ascending=op.kind == "bottom_k"))
@@ -83,7 +83,7 @@ def top_k(w: Writer, op: Operation) -> list[Var]:
 
 @writes("sort", "arg_sort")
 def sort(w: Writer, op: Operation) -> Var:
-    """argsort, and what it finds."""
+    """Write argsort, followed by a gather for sorted values."""
     x, axis = w[op.inputs[0]], axis_of(op)
     places = w.mb.argsort(x=x, axis=axis, ascending=not op.attributes["descending"])
     return places if op.kind == "arg_sort" else w.mb.gather_along_axis(x=x, indices=places, axis=axis)

@@ -1,4 +1,4 @@
-"""Images in other sizes, and sampled at coordinates."""
+"""Writers of image resizing and grid sampling."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ROUNDED = ("round_prefer_ceil", "round_prefer_floor")
 
 @writes("resize_bilinear", "resize_nearest")
 def resize(w: Writer, op: Operation) -> Var:
-    """resize_bilinear and resize_nearest_neighbor, to known sizes."""
+    """Write resize_bilinear or resize_nearest_neighbor, for constant sizes."""
     a, size = op.attributes, known_array(op.inputs[1])
     layout, rank = str(a["layout"]), len(required_shape(op.inputs[0]))
     if size is None or layout not in ("NHWC", "NCHW", "HWC", "CHW"):
-        raise Unsaid("the sizes must be known, and those of height and width")
+        raise Unsaid("resizing needs constant sizes for height and width")
     plane = [layout.index(letter) for letter in "HW"]
     forth = [axis for axis in range(rank) if axis not in plane] + plane
     x = w.turned(w[op.inputs[0]], forth)
@@ -35,25 +35,25 @@ def resize(w: Writer, op: Operation) -> Var:
 
 
 def _is_centred(op: Operation, old: list[int], new: list[int]) -> bool:
-    """Are centres on centres? Unsaid for scales that are not those of the sizes, and for other offsets."""
+    """Return whether coordinates are half-pixel, or raise Unsaid for scales and offsets that MIL cannot express."""
     if len(op.inputs) <= 2:
         return bool(op.attributes["center_result"])
     scale, offset = (known_array(tensor) for tensor in op.inputs[2:4])
     if scale is None or offset is None or not np.allclose(scale * old, new, rtol=1e-6) or min(old) < 1:
-        raise Unsaid("scales of its own, which are not those of the sizes")
+        raise Unsaid("the scales for resizing must be constants equal to the ratios of the sizes")
     for centred, shift in ((True, 0.5), (False, 0.0)):
         if np.allclose(offset, shift * (scale - 1), rtol=0, atol=1e-7):
             return centred
-    raise Unsaid("offsets of its own")
+    raise Unsaid("the offsets for resizing must be those of half-pixel or asymmetric coordinates")
 
 
 def _require_floor(op: Operation, centred: bool, old: list[int], new: list[int]) -> None:
-    """Unsaid unless an element i is that at floor(i old / new), which is all that MIL has."""
+    """Raise Unsaid unless element i of the result is element floor(i old / new) of the input, as MIL requires."""
     rounding = op.attributes["nearest_rounding_mode"]
     whole = min(old) > 0 and all(n % o == 0 for o, n in zip(old, new, strict=True))
     fits = whole and rounding in _ROUNDED if centred else rounding == "floor"
     if op.attributes["align_corners"] or not fits:
-        raise Unsaid("MIL's nearest element is that at floor(i old / new)")
+        raise Unsaid("MIL's nearest resizing selects element floor(i old / new), but this operation rounds differently")
 
 
 _OUTSIDE = {"zero": "constant", "constant": "constant", "clamp_to_edge": "border", "reflect": "reflection",
@@ -62,15 +62,17 @@ _OUTSIDE = {"zero": "constant", "constant": "constant", "clamp_to_edge": "border
 
 @writes("sample_grid")
 def sample_grid(w: Writer, op: Operation) -> Var:
-    """resample."""
+    """Write resample."""
     a = op.attributes
     if a["padding_mode"] not in _OUTSIDE or a["relative_coordinates"]:
-        raise Unsaid(f"samples outside by '{a['padding_mode']}', or at relative coordinates")
+        raise Unsaid(
+            f"sampling with padding mode '{a['padding_mode']}' or relative coordinates cannot be expressed in MIL"
+        )
     nearest = a["sampling_mode"] == "nearest"
     if nearest and a["nearest_rounding_mode"] != "round_to_even":
-        raise Unsaid("MIL's resample rounds halves to even")
+        raise Unsaid("MIL's resample rounds ties to even only")
     if not a["normalize_coordinates"] and not a["align_corners"]:
-        raise Unsaid("coordinates in elements that are not their centres")
+        raise Unsaid("unnormalized coordinates need align_corners=True")
     source, grid = w.all(op)
     last = a["layout"] == "NHWC"
     value = float(a["constant_value"]) if a["padding_mode"] == "constant" else 0.0

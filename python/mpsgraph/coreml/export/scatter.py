@@ -1,7 +1,7 @@
-"""Updates that are put where indices say.
+"""Writers of scatter operations.
 
-Indices outside are the system's own error in MIL. Where the graph drops their updates, the data gets one more slice,
-which takes them and is cut off again.
+In MIL, out-of-range indices are runtime errors. Where the graph drops such updates, the data is padded with one slice,
+which receives them and is removed afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", 
 
 
 def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Var], Var]) -> Var:
-    """scatter(data, updates, indices), indices along one axis."""
+    """Write `scatter(data, updates, indices)` along one axis, applying the out-of-range rule."""
     mb, (data, updates, indices), rule = w.mb, w.all(op), op.attributes["out_of_range"]
     shape, known = required_shape(op.inputs[0]), known_array(op.inputs[2])
     size = shape[axis]
@@ -31,9 +31,11 @@ def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Va
         return scatter(data, updates, mb.minimum(x=mb.maximum(x=indices, y=np.int32(0)), y=last))
     one = [1 if i == axis else n for i, n in enumerate(shape)]
     if min(one) < 0:
-        raise Unsaid("drops updates outside, of slices whose sizes must be known: use out_of_range='error' or 'clip'")
+        raise Unsaid(
+            "dropping out-of-range updates needs slices of known size: use out_of_range='error' or 'clip' instead"
+        )
     dtype = op.inputs[0].dtype
-    spare = w.constant(np.ones(one, dtype.numpy), dtype, "spare")  # ones: a division by zero would be undefined
+    spare = w.constant(np.ones(one, dtype.numpy), dtype, "spare")  # Ones avoid an undefined division by zero.
     outside = mb.logical_or(x=mb.less(x=indices, y=np.int32(0)), y=mb.greater_equal(x=indices, y=end))
     made = scatter(mb.concat(values=[data, spare], axis=axis), updates, mb.select(cond=outside, a=end, b=indices))
     whole = [i != axis for i in range(len(shape))]
@@ -45,23 +47,23 @@ def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Va
 
 def _mode(op: Operation) -> str:
     if type_name(op.inputs[0].dtype) == "bool":
-        raise Unsaid("scatters flags, which MIL does not: cast them")
+        raise Unsaid("MIL's scatter operations do not support bool: cast the operands first")
     return _MODES[op.attributes["mode"]]
 
 
 @writes("scatter")
 def scatter(w: Writer, op: Operation) -> Var:
-    """scatter."""
+    """Write scatter."""
     axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
     return _placed(w, op, axis, lambda data, u, i: w.mb.scatter(data=data, indices=i, updates=u, axis=axis, mode=mode))
 
 
 @writes("scatter_along_axis")
 def scatter_along_axis(w: Writer, op: Operation) -> Var:
-    """scatter_along_axis."""
+    """Write scatter_along_axis."""
     axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
     if len(op.inputs) > 3:
-        raise Unsaid("is told its axis by a tensor")
+        raise Unsaid("axis must be an attribute, got a tensor")
 
     def scattered(data: Var, updates: Var, indices: Var) -> Var:
         return w.mb.scatter_along_axis(data=data, indices=indices, updates=updates, axis=axis, mode=mode)
@@ -71,10 +73,10 @@ def scatter_along_axis(w: Writer, op: Operation) -> Var:
 
 @writes("scatter_nd")
 def scatter_nd(w: Writer, op: Operation) -> Var:
-    """scatter_nd, without axes of a batch."""
+    """Write scatter_nd, without batch axes."""
     mode, depth = _mode(op), required_shape(op.inputs[2])[-1]
     if int(op.attributes["batch_dimensions"]):
-        raise Unsaid("has axes of a batch (batch_dimensions), which MIL has not")
+        raise Unsaid("MIL's scatter_nd does not support batch_dimensions")
 
     def scattered(data: Var, updates: Var, indices: Var) -> Var:
         return w.mb.scatter_nd(data=data, indices=indices, updates=updates, mode=mode)
@@ -82,5 +84,5 @@ def scatter_nd(w: Writer, op: Operation) -> Var:
     if op.attributes["out_of_range"] == "error":
         return scattered(*w.all(op))
     if depth != 1:
-        raise Unsaid("drops or clips updates outside along several axes: use out_of_range='error'")
+        raise Unsaid("out-of-range updates along several axes cannot be dropped or clipped: use out_of_range='error'")
     return _placed(w, op, 0, scattered)

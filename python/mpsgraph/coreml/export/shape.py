@@ -1,4 +1,4 @@
-"""Shapes, axes, slices, borders, tiles, blocks."""
+"""Writers of shapes, axes, slices, padding, tiling, and space-depth rearrangement."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "cla
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> Var:
-    """reshape, in which a size of 0 would be copied."""
+    """Write reshape, in which MIL would interpret 0 as a size to copy."""
     shape = w.shape_operand(op.inputs[1])
     if isinstance(shape, np.ndarray) and 0 in shape:
-        raise Unsaid("has no elements")
+        raise Unsaid("it reshapes to a tensor without elements, which MIL cannot express")
     return w.mb.reshape(x=w[op.inputs[0]], shape=shape)
 
 
 @writes("broadcast_to")
 def broadcast_to(w: Writer, op: Operation) -> Var:
-    """tile of axes of one element where all is known; else the sum, or the choice, with what has the shape."""
+    """Write tile for known shapes; otherwise, add zeros of the shape (or select for bool)."""
     x, old, new = w[op.inputs[0]], required_shape(op.inputs[0]), required_shape(op.outputs[0])
     wide = [1] * (len(new) - len(old)) + list(old)
     x = w.spread(x, range(len(new) - len(old))) if len(new) > len(old) else x
@@ -38,13 +38,13 @@ def broadcast_to(w: Writer, op: Operation) -> Var:
 
 @writes("transpose")
 def transpose(w: Writer, op: Operation) -> Var:
-    """transpose."""
+    """Write transpose."""
     return w.mb.transpose(x=w[op.inputs[0]], perm=[int(axis) for axis in op.attributes["permutation"]])
 
 
 @writes("expand_dims", "squeeze")
 def axes_of_one(w: Writer, op: Operation) -> Var:
-    """expand_dims and squeeze; the latter of all axes of size 1 when none is named."""
+    """Write expand_dims or squeeze; squeeze without axes removes all axes of size 1."""
     axes, x = [int(axis) for axis in attribute(op, "axes")], w[op.inputs[0]]
     if op.kind == "expand_dims":
         return w.spread(x, axes)
@@ -55,32 +55,32 @@ def axes_of_one(w: Writer, op: Operation) -> Var:
 
 @writes("flatten2d")
 def flatten2d(w: Writer, op: Operation) -> Var:
-    """flatten2d."""
+    """Write flatten2d."""
     return w.mb.flatten2d(x=w[op.inputs[0]], axis=axis_of(op))
 
 
 @writes("shape_of")
 def shape_of(w: Writer, op: Operation) -> Var:
-    """shape."""
+    """Write shape."""
     return w.mb.shape(x=w[op.inputs[0]])
 
 
 @writes("concat")
 def concat(w: Writer, op: Operation) -> Var:
-    """concat."""
+    """Write concat."""
     return w.mb.concat(values=w.all(op), axis=int(op.attributes["axis"]), interleave=bool(op.attributes["interleave"]))
 
 
 @writes("stack")
 def stack(w: Writer, op: Operation) -> Var:
-    """stack."""
+    """Write stack."""
     axis, rank = int(op.attributes["axis"]), len(required_shape(op.outputs[0]))
     return w.mb.stack(values=w.all(op), axis=axis % rank)
 
 
 @writes("split")
 def split(w: Writer, op: Operation) -> list[Var]:
-    """split by sizes."""
+    """Write split with explicit sizes."""
     sizes = [int(v) for v in attribute(op, "sizes")]
     axis, x = int(op.attributes["axis"]), w[op.inputs[0]]
     if len(sizes) == 1:
@@ -94,7 +94,7 @@ def _flags(mask: int, rank: int) -> list[bool]:
 
 @writes("slice")
 def slice_(w: Writer, op: Operation) -> Var:
-    """slice_by_index, with masks that mean whole ranges, and axes that disappear."""
+    """Write slice_by_index, with start, end, and squeeze masks."""
     rank, a = len(required_shape(op.inputs[0])), op.attributes
 
     def part(key: str, place: int) -> Any:
@@ -115,21 +115,21 @@ def slice_(w: Writer, op: Operation) -> Var:
 
 @writes("dynamic_slice")
 def dynamic_slice(w: Writer, op: Operation) -> Var:
-    """slice_by_size, from starts that are data."""
+    """Write slice_by_size, for computed starts."""
     rank = len(required_shape(op.inputs[0]))
     strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
     if any(stride != 1 for stride in strides):
-        raise Unsaid("slices of a stated size with strides")
+        raise Unsaid("dynamic_slice with strides cannot be expressed in MIL")
     known = known_array(op.inputs[1])
     if known is not None and (known < 0).any():
-        raise Unsaid("starts that count from the end")
+        raise Unsaid("starts of dynamic_slice must not be negative")
     sizes = w.shape_operand(op.inputs[2]) if len(op.inputs) > 2 else [int(v) for v in op.attributes["sizes"]]
     return w.mb.slice_by_size(x=w[op.inputs[0]], begin=w.shape_operand(op.inputs[1]), size=sizes)
 
 
 @writes("reverse")
 def reverse(w: Writer, op: Operation) -> Var:
-    """reverse."""
+    """Write reverse."""
     rank = len(required_shape(op.inputs[0]))
     axes = range(rank) if op.attributes["all_axes"] else [int(axis) % rank for axis in attribute(op, "axes")]
     return w.mb.reverse(x=w[op.inputs[0]], axes=list(axes)) if axes else w.mb.identity(x=w[op.inputs[0]])
@@ -137,21 +137,21 @@ def reverse(w: Writer, op: Operation) -> Var:
 
 @writes("pad")
 def pad(w: Writer, op: Operation) -> Var:
-    """pad, in the modes that MIL has; the axes with a border that is no constant are brought behind, and back."""
+    """Write pad; modes other than constant need the padded axes last, so they are moved there and back."""
     mode, x = op.attributes["mode"], w[op.inputs[0]]
     if mode not in _MODES:
-        raise Unsaid(f"MIL's pad has no mode like '{mode}'")
+        raise Unsaid(f"MIL's pad does not support mode '{mode}'")
     pairs = list(zip(*([int(v) for v in op.attributes[side]] for side in ("left", "right")), strict=True))
     wide = [axis for axis, pair in enumerate(pairs) if pair != (0, 0)]
     if not wide:
         return w.mb.identity(x=x)
     if any(v < 0 for pair in pairs for v in pair):
-        raise Unsaid("borders that are cut")
+        raise Unsaid("negative padding cannot be expressed in MIL")
     if _MODES[mode] == "constant":
         value = w.number(op.attributes["value"] if mode == "constant" else 0, op.inputs[0].dtype)
         return w.mb.pad(x=x, pad=[v for pair in pairs[wide[0] :] for v in pair], constant_val=value)
     if len(wide) > 2 or len(pairs) < 2:
-        raise Unsaid(f"MIL's pad has the mode '{mode}' for two axes")
+        raise Unsaid(f"MIL's pad supports mode '{mode}' for at most two axes of a tensor of rank 2 or more")
     last = wide if len(wide) == 2 else [next(axis for axis in range(len(pairs)) if axis not in wide), *wide]
     forth = [axis for axis in range(len(pairs)) if axis not in last] + last
     y = w.mb.pad(x=w.turned(x, forth), pad=[v for axis in last for v in pairs[axis]], mode=_MODES[mode])
@@ -160,19 +160,19 @@ def pad(w: Writer, op: Operation) -> Var:
 
 @writes("tile")
 def tile(w: Writer, op: Operation) -> Var:
-    """tile."""
+    """Write tile."""
     return w.mb.tile(x=w[op.inputs[0]], reps=[int(v) for v in op.attributes["multiplier"]])
 
 
 @writes("depth_to_space2d", "space_to_depth2d")
 def blocks(w: Writer, op: Operation) -> Var:
-    """MIL's four, with the channels in front; so the axes are brought there, and back."""
+    """Write depth_to_space and its three relatives, moving channels to the front and back."""
     rank = len(required_shape(op.inputs[0]))
     keys = ("width_axis", "height_axis", "depth_axis")
     width, height, depth = (axis_of(op, key, 1 + i) for i, key in enumerate(keys))
     others = [axis for axis in range(rank) if axis not in (width, height, depth)]
     if len(others) != 1:
-        raise Unsaid("MIL's blocks are of rank 4")
+        raise Unsaid("MIL's depth_to_space and space_to_depth operations need a tensor of rank 4")
     forth, block = [*others, depth, height, width], int(op.attributes["block_size"])
     x, shuffle = w.turned(w[op.inputs[0]], forth), bool(op.attributes["use_pixel_shuffle_order"])
     if op.kind == "depth_to_space2d":
@@ -186,11 +186,11 @@ def blocks(w: Writer, op: Operation) -> Var:
 
 @writes("coordinate_along_axis")
 def coordinate_along_axis(w: Writer, op: Operation) -> Var:
-    """The places along an axis: known, or a range of a vector's length."""
+    """Write a constant for known shapes, or range_1d for a vector of dynamic length."""
     shape = required_shape(op.outputs[0])
     if min(shape, default=0) < 0:
         if len(shape) != 1:
-            raise Unsaid("the shape must be known")
+            raise Unsaid("the shape must be known unless it has one axis")
         size = w.mb.squeeze(x=w.shape_operand(op.inputs[0]), axes=[0])
         return w.mb.range_1d(start=np.int32(0), end=size, step=np.int32(1))
     axis = attribute(op, "axis")

@@ -1,4 +1,4 @@
-"""Variables that a run assigns, as Core ML's states: what stays from run to run, from iOS18 on."""
+"""Export of assigned variables as Core ML states, which persist between runs from iOS18 on."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from ._writer import Var, Writer, writes
 
 
 def state_shape(w: Writer, variable: Tensor) -> tuple[int, ...]:
-    """The sizes of a state. Unsaid for what Core ML cannot keep, and for values that it would forget."""
+    """Return the shape of a state, or raise Unsaid if Core ML cannot keep the variable or its initial value."""
     if w.target < 18:
-        raise Unsaid("is assigned, and stays from run to run; programs have states from target='iOS18' on")
+        raise Unsaid('the variable is assigned and so becomes a state, which needs target="iOS18"')
     if str(variable.dtype) != "float16":
-        raise Unsaid(f"is assigned, and Core ML keeps float16 alone from run to run, this is {variable.dtype}")
+        raise Unsaid(f"the variable is assigned and so becomes a state, which must be float16, got {variable.dtype}")
     shape = required_shape(variable)
     if not shape:
-        raise Unsaid("is assigned, and a state has at least one axis")
+        raise Unsaid("the variable is assigned and so becomes a state, which must have at least one axis")
     if np.any(w.value_of(variable)):
-        raise Unsaid("holds other numbers than zeros, with which Core ML's states begin: set it to zeros, or feed them")
+        raise Unsaid(
+            "the variable becomes a Core ML state, which starts as zeros, but it has other values: set it to zeros, or "
+            "make it an input"
+        )
     return shape
 
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[Var]:
-    """What is read behind it sees the new value."""
+    """Write coreml_update_state, after which reads return the new value."""
     variable, value = op.inputs
     if variable not in w.states:
-        raise Unsaid("sets a variable that is none of the program's states")
+        raise Unsaid("it assigns a variable that is not a state of the program")
     w.give(variable, w.mb.coreml_update_state(state=w.states[variable], value=w[value]))
     return []

@@ -1,4 +1,7 @@
-"""Layers of the older neural networks, one file a group, said in MIL's operations wherever those can say them."""
+"""Translations of the layers of Core ML's older neural networks, one file per group.
+
+Layers are expressed in terms of MIL operations where possible.
+"""
 
 from . import elementwise, lookups, planes, recurrent, reductions, shapes  # noqa: F401  enters the layers
 from ._layer import Layer, known_layers, layer_function

@@ -1,7 +1,7 @@
-"""The table of layers, and one layer of a network as its function sees it.
+"""The registry of neural-network layers, and the view of a layer that translation functions receive.
 
-`@layer("innerProduct")` enters a function that makes a layer's results. `Layer.mil` runs one of MIL's operations on
-tensors, constants and numbers, so that what both formats mean is written once.
+`@layer("innerProduct")` registers a function that computes a layer's results. `Layer.mil` applies a MIL operation to
+tensors, constants, and numbers, so that a translation needed by both formats is written only once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FUNCTIONS: dict[str, Function] = {}
 
 
 def layer(*kinds: str) -> Callable[[Function], Function]:
-    """Enters the function of one kind of layer or of several."""
+    """Return a decorator that registers a translation function for one or several kinds of layers."""
 
     def enter(function: Function) -> Function:
         for kind in kinds:
@@ -36,21 +36,25 @@ def layer(*kinds: str) -> Callable[[Function], Function]:
 
 
 def layer_function(kind: str) -> Function | None:
-    """The function of a kind of layer; None when there is none."""
+    """Return the translation of a kind of layer, or None if it is not supported."""
     return _FUNCTIONS.get(kind)
 
 
 def known_layers() -> list[str]:
-    """The kinds of layers of neural networks that can be read.
+    """Return the kinds of neural-network layers that can be imported.
 
-    >>> "innerProduct" in mg.coreml.known_layers()
-    True
+    Returns:
+        A sorted list of names.
+
+    Example:
+        >>> "innerProduct" in mg.coreml.known_layers()
+        True
     """
     return sorted(_FUNCTIONS)
 
 
 class Layer(Sizes):
-    """One layer: its parameters, its operands, and the graph that its operations go to."""
+    """A layer with its parameters and operands, and the graph that its translation adds to."""
 
     def __init__(self, importer: Import, kind: str, name: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
         self.importer, self.kind, self.name, self.p, self.xs, self.results = importer, kind, name, p, list(xs), results
@@ -58,23 +62,23 @@ class Layer(Sizes):
 
     @property
     def x(self) -> Tensor:
-        """The first operand. GraphError when there is none."""
+        """The first operand; raises GraphError if there is none."""
         if not self.xs:
-            raise GraphError("a layer without an input")
+            raise GraphError(f"layer {self.kind} has no inputs")
         return self.xs[0]
 
     def refuse(self, why: str) -> NoReturn:
-        """UnsupportedError with the layer's kind."""
-        raise UnsupportedError(f"a layer {self.kind} {why}")
+        """Raise an UnsupportedError that names the kind of layer."""
+        raise UnsupportedError(f"layer {self.kind}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """The exception for a tensor whose shape has to be known."""
+        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
         return self.importer.data_dependent_shape(x)
 
     # --- MIL -------------------------------------------------------------------------------------------------------
 
     def several(self, op: str, count: int, **operands: Any) -> list[Tensor]:
-        """The results of one of MIL's operations. Operands: tensors, constants, numbers, words, lists of ints."""
+        """Apply a MIL operation with several results to tensors, constants, numbers, strings, or lists of integers."""
         function = function_of(op)
         assert function is not None, op
         given = {name: self._values(value) for name, value in operands.items() if value is not None}
@@ -85,7 +89,7 @@ class Layer(Sizes):
         return [self.importer.tensor(value) for value in found]
 
     def mil(self, op: str, **operands: Any) -> Tensor:
-        """The result of one of MIL's operations that has one."""
+        """Apply a MIL operation with one result."""
         return self.several(op, 1, **operands)[0]
 
     def _values(self, value: Any) -> list[Value]:
@@ -103,8 +107,11 @@ class Layer(Sizes):
     # --- weights ---------------------------------------------------------------------------------------------------
 
     def weight(self, proto: Message, shape: Sequence[int], part: str, axis: int = 0) -> Fixed:
-        """Weights of a shape, whole: floats, halves, or integers with a palette or with scales, one or one an index of
-        axis."""
+        """Return weights of a shape as floats, dequantized if necessary.
+
+        They are stored as float32, float16, or integers with a lookup table or with scales, either one or one per index
+        of `axis`.
+        """
         name = f"{self.name}.{part}"
         count = math.prod(shape)
         if proto.has("float16Value"):
@@ -114,7 +121,7 @@ class Layer(Sizes):
         else:
             numbers = proto.floatValue
         if numbers.size != count:
-            raise GraphError(f"'{name}' {tuple(shape)} has {numbers.size} elements")
+            raise GraphError(f"'{name}' of shape {tuple(shape)} must have {count} elements, got {numbers.size}")
         return Fixed(np.asarray(numbers).reshape(list(shape)), "FLOAT32", name)
 
     def _of_integers(self, proto: Message, shape: list[int], name: str, axis: int) -> np.ndarray:
@@ -124,16 +131,19 @@ class Layer(Sizes):
         else:
             bits, data = int(held.numberOfBits), np.frombuffer(proto.rawValue, np.uint8)
             if not 1 <= bits <= 8 or data.size != -(-count * bits // 8):
-                raise GraphError(f"'{name}', {count} numbers of {bits} bits, has {data.size} bytes")
-            each = np.unpackbits(data)[: count * bits].reshape(count, bits)  # from the highest bit on
+                raise GraphError(
+                    f"'{name}' must have {count} integers of 1 to 8 bits, packed without gaps, got {data.size} bytes "
+                    f"for {bits} bits"
+                )
+            each = np.unpackbits(data)[: count * bits].reshape(count, bits)  # Packed from the highest bit down.
             integers = each @ (1 << np.arange(bits)[::-1])
         if integers.size != count:
-            raise GraphError(f"'{name}' {tuple(shape)} has {integers.size} elements")
+            raise GraphError(f"'{name}' of shape {tuple(shape)} must have {count} elements, got {integers.size}")
         if held.which("QuantizationType") == "lookupTableQuantization":
             table = held.lookupTableQuantization.floatValue
             return np.asarray(table)[integers].reshape(shape)
         if held.which("QuantizationType") != "linearQuantization":
-            raise GraphError(f"'{name}' holds integers, and no word of what they mean")
+            raise GraphError(f"'{name}' is stored as integers without quantization parameters")
         scale, bias = (np.asarray(v, np.float32) for v in (held.linearQuantization.scale, held.linearQuantization.bias))
         along = [-1 if i == axis else 1 for i in range(len(shape))]
         spread = [v.reshape(along) if v.size > 1 else v for v in (scale, bias)]
@@ -141,30 +151,30 @@ class Layer(Sizes):
         return whole + spread[1] if bias.size else whole
 
     def optional_weight(self, name: str, shape: Sequence[int], part: str) -> Fixed | None:
-        """Weights that may be missing."""
+        """Return weights, or None if they are missing."""
         return self.weight(getattr(self.p, name), shape, part) if self.p.has(name) else None
 
     # --- shapes ----------------------------------------------------------------------------------------------------
 
     def ints(self, x: Tensor) -> Tensor:
-        """Numbers that are indices or sizes, which networks have as floats."""
+        """Convert indices or sizes to int32, because neural networks represent them as floats."""
         return self.cast(x, int32)
 
     def cast(self, x: Tensor, dtype: Any) -> Tensor:
-        """x in another dtype, or itself."""
+        """Return x converted to a dtype, or x itself if it already has that dtype."""
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def floats(self, x: Tensor) -> Tensor:
-        """x as what networks compute in."""
+        """Convert x to float32, the type that neural networks compute in."""
         return self.cast(x, float32)
 
     def of_planes(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """function on (batch, channels, height, width), into which all axes before the last three go."""
+        """Apply a function to (batch, channels, height, width), merging all leading axes into the batch."""
         rank = self.rank(x)
         if rank == 4:
             return function(x)
         if rank < 3:
-            self.refuse(f"on an operand {x.shape}; it wants channels, height and width")
+            self.refuse(f"the input must have axes for channels, height, and width, got shape {x.shape}")
         lead: list[int | Tensor] = [self.dim(x, i) for i in range(rank - 3)]
         y = function(self.reshape(x, [self.product(lead), *(self.dim(x, i) for i in (-3, -2, -1))]))
         return self.reshape(y, [*lead, *(self.dim(y, i) for i in (1, 2, 3))])

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and activations."""
+"""Translations of layers for arithmetic, comparisons, and activations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compared(n: Layer) -> Tensor:
 
 @layer("add", "multiply")
 def sums(n: Layer) -> Tensor:
-    """Of all inputs; of a single one, with a number."""
+    """Translate add and multiply, which combine all inputs, or a single input with alpha."""
     op = "add" if n.kind == "add" else "mul"
     if len(n.xs) == 1:
         return n.mil(op, x=n.x, y=float(n.p.alpha))
@@ -63,7 +63,7 @@ def average(n: Layer) -> Tensor:
 
 @layer("unary")
 def unary_function(n: Layer) -> Tensor:
-    """A function of scale x + shift."""
+    """Translate unary, which applies a function to scale x + shift."""
     kind, epsilon = n.p.type, float(n.p.epsilon) or 1e-6
     x = n.floats(n.x)
     if n.p.scale not in (0.0, 1.0):
@@ -77,7 +77,7 @@ def unary_function(n: Layer) -> Tensor:
     if kind == "THRESHOLD":
         return n.mil("threshold", x=x, alpha=float(n.p.alpha))
     if kind not in ("SQRT", "EXP", "LOG", "ABS"):
-        n.refuse(f"of the function {kind}")
+        n.refuse(f"function {kind} is not supported")
     return n.mil(kind.lower(), x=x)
 
 
@@ -125,7 +125,7 @@ def activation(n: Layer) -> Tensor:
         beta = float(held.beta) if kind in _WITH_BETA else None
         return n.mil(_WITH_NUMBERS[kind], x=n.x, alpha=float(held.alpha), beta=beta)
     if kind not in ("PReLU", "parametricSoftplus"):
-        n.refuse(f"of {kind}")
+        n.refuse(f"activation {kind} is not supported")
     channels = n.size(n.x, -3)
 
     def slopes(name: str) -> Tensor:

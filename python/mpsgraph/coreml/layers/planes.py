@@ -1,4 +1,4 @@
-"""Layers over channels, height and width, the last three axes: convolutions, pools, normalizations, sizes of images."""
+"""Translations of convolution, pooling, normalization, and image layers, over the last three axes (C, H, W)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _two(values: Any, default: int) -> list[int]:
 
 
 def border(amounts: Message) -> list[int]:
-    """(before, after) of height and of width."""
+    """Return the amounts before and after the height axis, and before and after the width axis."""
     edges = list(amounts.borderAmounts)
     return [int(v) for e in edges for v in (e.startEdgeSize, e.endEdgeSize)] or [0] * 4
 
@@ -173,7 +173,7 @@ def layer_normalization(n: Layer) -> Tensor:
 
 
 def _broadcast(n: Layer, proto: Message, shape: Any, part: str) -> Tensor:
-    """Weights of [1], [C], [1, H, W] or [C, H, W], to go with the last three axes."""
+    """Return weights of shape [1], [C], [1, H, W], or [C, H, W], reshaped to broadcast against the last three axes."""
     sizes = [int(v) for v in shape]
     whole = sizes if len(sizes) == 3 else [*sizes, 1, 1]
     return n.importer.weight(n.weight(proto, whole, part), True)
@@ -190,7 +190,7 @@ def scale(n: Layer) -> Tensor:
     return n.mil("add", x=y, y=_broadcast(n, n.p.bias, n.p.shapeBias, "bias")) if n.p.hasBias else y
 
 
-# --- sizes ------------------------------------------------------------------------------------------------------------
+# --- spatial sizes ----------------------------------------------------------------------------------------------------
 @layer("crop")
 def crop(n: Layer) -> Tensor:
     if len(n.xs) == 1:
@@ -242,7 +242,7 @@ def resize_bilinear(n: Layer) -> Tensor:
 
 @layer("cropResize")
 def crop_resize(n: Layer) -> Tensor:
-    """Of five axes, the first of one element."""
+    """Translate cropResize, for images of rank 4, or of rank 5 with a first axis of size 1."""
     height, width = _two(n.p.targetSize, 1)
     x = n.x if n.rank(n.x) == 4 else n.reshape(n.x, [n.dim(n.x, i) for i in range(-4, 0)])
     return n.mil(
@@ -254,7 +254,7 @@ def crop_resize(n: Layer) -> Tensor:
 
 @layer("NonMaximumSuppression")
 def non_maximum_suppression(n: Layer) -> list[Tensor]:
-    """Thresholds and the number of boxes may come as inputs."""
+    """Translate NonMaximumSuppression, whose thresholds and number of boxes can be inputs."""
     iou, lowest, most = (*n.xs[2:], *(None,) * 3)[:3]
     return n.several(
         "non_maximum_suppression", 4, boxes=n.xs[0], scores=n.xs[1],

@@ -1,4 +1,7 @@
-"""Recurrent layers: (Seq, Batch, width, 1, 1), and states of (1, Batch, width, 1, 1) that may come in and go out."""
+"""Translations of recurrent layers.
+
+Inputs have shape (Seq, Batch, width, 1, 1), and optional states have shape (1, Batch, width, 1, 1).
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,28 @@ from .._wire import Message
 from ._layer import Layer, layer
 
 _ACTIVATIONS = {"linear": "linear", "ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "sigmoidHard": "sigmoid_hard"}
-_CELL_LIMIT = 50.0  # where a file says none
+_CELL_LIMIT = 50.0  # Default of Core ML if the file specifies none.
 
 
 def _activation(n: Layer, proto: Message) -> str:
     kind = proto.which("NonlinearityType") or "nothing"
     if kind == "sigmoidHard" and not np.allclose([proto.sigmoidHard.alpha, proto.sigmoidHard.beta], [0.2, 0.5]):
-        n.refuse("with a hard sigmoid of other numbers than 0.2 and 0.5")
+        n.refuse("a hard sigmoid must have alpha 0.2 and beta 0.5")
     if kind == "linear" and (proto.linear.alpha, proto.linear.beta) != (1.0, 0.0):
-        n.refuse("with a linear activation that is not the identity")
+        n.refuse("a linear activation must be the identity")
     if kind not in _ACTIVATIONS:
-        n.refuse(f"with the activation {kind}")
+        n.refuse(f"activation {kind} is not supported")
     return _ACTIVATIONS[kind]
 
 
 def _steps(n: Layer) -> Tensor:
-    """The input as (Seq, Batch, width)."""
+    """Reshape the input to (Seq, Batch, width)."""
     x = n.floats(n.x)
     return n.reshape(x, [n.dim(x, 0), n.dim(x, 1), n.dim(x, 2)]) if n.rank(x) == 5 else x
 
 
 def _state(n: Layer, i: int, x: Tensor, width: int) -> Tensor:
-    """State number i of those that come in, as (Batch, width); zeros when none comes."""
+    """Return the state in input i as (Batch, width), or zeros if it is missing."""
     batch = n.dim(x, 1)
     if len(n.xs) > i:
         return n.reshape(n.xs[i], [batch, width])
@@ -42,13 +45,13 @@ def _state(n: Layer, i: int, x: Tensor, width: int) -> Tensor:
 
 
 def _five(n: Layer, x: Tensor, width: int) -> Tensor:
-    """As results stand: (Seq, Batch, width, 1, 1)."""
+    """Reshape a result to (Seq, Batch, width, 1, 1), or to (Seq, Batch, width) if the input has rank 3."""
     steps = [n.dim(x, 0), n.dim(x, 1)] if n.rank(x) == 3 else [1, n.dim(x, 0)]
     return n.reshape(x, [*steps, width, 1, 1]) if n.rank(n.x) == 5 else n.reshape(x, [*steps, width])
 
 
 def _joined(n: Layer, held: Message, names: Sequence[str], shape: Sequence[int], part: str) -> Fixed:
-    """The gates' weights, one behind the other."""
+    """Return the concatenated weights of the gates."""
     parts = [n.weight(getattr(held, name), shape, part).value for name in names]
     return Fixed(np.concatenate(parts, 0), "FLOAT32", f"{n.name}.{part}")
 
@@ -108,18 +111,19 @@ def lstm(n: Layer) -> Sequence[Tensor]:
     p, given, width, both = n.p, int(n.p.inputVectorSize), int(n.p.outputVectorSize), n.kind == "biDirectionalLSTM"
     common, g = p.params, n.g
     if common.hasPeepholeVectors or common.coupledInputAndForgetGate:
-        n.refuse("with peepholes or coupled gates")
+        n.refuse("peepholes and coupled gates are not supported")
     x = _steps(n)
     acts = [_activation(n, a) for a in (p.activationsForwardLSTM if both else p.activations)]
     limit = float(common.cellClipThreshold) or _CELL_LIMIT
-    if acts[1] not in ("tanh", "sigmoid", "sigmoid_hard") or n.size(x, 0) > limit:  # else no cell gets that far
-        n.refuse(f"whose cells may be clipped at {limit}")
+    # Each step changes a bounded cell by at most 1, so a short sequence cannot reach the limit.
+    if acts[1] not in ("tanh", "sigmoid", "sigmoid_hard") or n.size(x, 0) > limit:
+        n.refuse(f"clipping of cells is not supported, but cells may exceed the limit {limit}")
     if both:
         if [_activation(n, a) for a in p.activationsBackwardLSTM] != acts:
-            n.refuse("with other activations backwards")
+            n.refuse("both directions must have the same activations")
         forward, backward = p.weightParams
         weights = _lstm_weights(n, forward, given, width, "") | _lstm_weights(n, backward, given, width, "_back")
-        first = [_state(n, i, x, width) for i in range(1, 5)]  # forward state and cell, backward state and cell
+        first = [_state(n, i, x, width) for i in range(1, 5)]  # Forward state and cell, then backward state and cell.
         states = [g.concat([first[0], first[2]], 1), g.concat([first[1], first[3]], 1)]
     else:
         weights = _lstm_weights(n, p.weightParams, given, width, "")

@@ -1,4 +1,4 @@
-"""Reductions, the older with axes by their letters and the newer along any."""
+"""Translations of reduction layers: older ones with named axes and newer ones with arbitrary axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes and axes: the older layers of rank 5, and those of any rank."""
+"""Translations of layers on shapes and axes: older ones of rank 5 and newer ones of arbitrary rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _list(values: Any) -> list[int]:
 
 @layer("flatten")
 def flatten(n: Layer) -> Tensor:
-    """(…, C, H, W) to (…, C H W, 1, 1)."""
+    """Translate flatten, from (..., C, H, W) to (..., C H W, 1, 1)."""
     x = n.x
     lead: list[int | Tensor] = [n.dim(x, i) for i in range(n.rank(x) - 3)]
     count = n.product(n.dim(x, i) for i in (-3, -2, -1))
@@ -33,10 +33,12 @@ def _channels_last(n: Layer, x: Tensor) -> Tensor:
 
 @layer("reshape")
 def reshape(n: Layer) -> Tensor:
-    """To (Seq, 1, C, H, W), the data taken in the order of channels first or last."""
+    """Translate reshape to (Seq, 1, C, H, W), with elements in channel-first or channel-last order."""
     x, target = n.x, _list(n.p.targetShape)
     if n.rank(x) != 5 or len(target) not in (3, 4):
-        raise ShapeError(f"a layer reshape takes rank 5 and a target of 3 or 4 sizes, got {x.shape} and {target}")
+        raise ShapeError(
+            f"layer reshape needs an input of rank 5 and a target shape of 3 or 4 sizes, got {x.shape} and {target}"
+        )
     lead = [n.dim(x, 0), n.dim(x, 1)] if len(target) == 3 else [target[0], n.dim(x, 1)]
     channels, height, width = target[-3:]
     if n.p.mode != "CHANNEL_LAST":
@@ -47,7 +49,7 @@ def reshape(n: Layer) -> Tensor:
 
 @layer("permute")
 def permute(n: Layer) -> Tensor:
-    """Of sequence, channels, height and width; the batch stays."""
+    """Translate permute, which permutes sequence, channels, height, and width, but not the batch."""
     places = [0, 2, 3, 4]
     order = [places[axis] for axis in (_list(n.p.axis) or [0, 1, 2, 3])]
     return n.g.transpose(n.x, [order[0], 1, *order[1:]])
@@ -134,7 +136,7 @@ def slice_dynamic(n: Layer) -> Tensor:
 
 @layer("sliceBySize")
 def slice_by_size(n: Layer) -> Tensor:
-    """size elements along an axis from the second input on."""
+    """Translate sliceBySize, which takes `size` elements along an axis, starting at the second input."""
     g, axis = n.g, n.axis(n.x, int(n.p.axis))
     places = g.addition(g.reshape(n.ints(n.xs[1]), [1]), g.coordinate_along_axis(0, [int(n.p.size)]))
     return g.gather(n.x, places, axis, out_of_range="error")
@@ -227,7 +229,7 @@ def fill_like(n: Layer) -> Tensor:
 
 @layer("loadConstant", "loadConstantND")
 def load_constant(n: Layer) -> Tensor:
-    """The older gives rank 5."""
+    """Translate loadConstant, which has rank 5, and loadConstantND."""
     shape = _list(n.p.shape)
     fixed = n.weight(n.p.data, [1, 1, *shape] if n.kind == "loadConstant" else shape, "data")
     return n.importer.weight(fixed, True)
@@ -248,7 +250,7 @@ def range_dynamic(n: Layer) -> Tensor:
 @layer("constantPad")
 def constant_pad(n: Layer) -> Tensor:
     if len(n.xs) > 1 or n.p.padToGivenOutputSizeMode:
-        n.refuse("whose amounts are an input, or sizes of the result")
+        n.refuse("padding amounts must be constants, and must not be given as output sizes")
     return n.mil("pad", x=n.x, pad=_list(n.p.padAmounts), mode="constant", constant_val=float(n.p.value))
 
 
@@ -259,7 +261,7 @@ def matrix_band_part(n: Layer) -> Tensor:
 
 @layer("lowerTriangular", "upperTriangular")
 def triangular(n: Layer) -> Tensor:
-    """What lies above, or below, the diagonal k is zero."""
+    """Translate lowerTriangular and upperTriangular, which set elements on one side of diagonal k to zero."""
     g, rank, k, x = n.g, n.rank(n.x), int(n.p.k), n.x
     rows, columns = (n.size(x, i) for i in (-2, -1))
     row, column = g.coordinate_along_axis(0, [rows, columns]), g.coordinate_along_axis(1, [rows, columns])

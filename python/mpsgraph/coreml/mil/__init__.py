@@ -1,4 +1,4 @@
-"""MIL's operations, one file a group. Each file enters its functions into the table by being imported."""
+"""Translations of MIL operations, one file per group. Importing this package registers all of them."""
 
 from . import (  # noqa: F401
     activations,

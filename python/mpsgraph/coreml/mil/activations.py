@@ -1,4 +1,4 @@
-"""Activations; those with one slope a channel take it along the second axis."""
+"""Translations of activations, with per-channel parameters along the second axis."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _gelu(call: Call, x: Tensor, mode: str) -> Tensor:
     elif mode == "EXACT":
         share = g.erf(g.multiplication(x, math.sqrt(0.5)))
     else:
-        call.refuse(f"in mode {mode!r}")
+        call.refuse(f"mode {mode!r} is not supported")
     return g.multiplication(g.multiplication(x, 0.5), g.addition(share, 1.0))
 
 
@@ -81,7 +81,7 @@ def silu(call: Call) -> Results:
 
 
 def softplus_of(call: Call, x: Tensor) -> Tensor:
-    """log(1 + e^x), which does not overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     g = call.g
     return g.addition(g.maximum(x, 0.0), g.logarithm(g.addition(g.exponent(g.negative(g.absolute(x))), 1.0)))
 
@@ -111,7 +111,7 @@ def prelu(call: Call) -> Results:
 
 
 def per_channel(call: Call, parameter: Tensor, x: Tensor) -> Tensor:
-    """One number for each index of x's second axis, ready to be broadcast."""
+    """Reshape a parameter with one element per index of x's second axis for broadcasting."""
     rank = call.rank(x)
     return call.g.reshape(parameter, [-1, *[1] * (rank - 2)]) if rank > 2 else parameter
 

@@ -1,6 +1,6 @@
-"""Weights that are stored small, made whole while the graph is built: integers with scales, palettes, masks.
+"""Decompression of quantized, palettized, and sparse weights while the graph is being built.
 
-The results are constants like any other, in the type that the program computes in.
+The results are ordinary constants in the type the program computes in.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .._values import Fixed, bits_of
 
 
 def _float(call: Call, name: str) -> tuple[np.ndarray, str]:
-    """A parameter of floating point in float32, and its kind."""
+    """Return a floating-point constant as float32, and its original type."""
     held = call.operand(name)
     if not isinstance(held, Fixed) or held.kind not in ("FLOAT16", "FLOAT32"):
-        raise GraphError(f"the parameter '{name}' must be a constant of float16 or float32")
+        raise GraphError(f"parameter '{name}' must be a float16 or float32 constant")
     return held.value.astype(np.float32), held.kind
 
 
 def _array(call: Call, name: str) -> Fixed:
     held = call.operand(name)
     if not isinstance(held, Fixed) or not isinstance(held.value, np.ndarray):
-        raise GraphError(f"the parameter '{name}' must be a constant")
+        raise GraphError(f"parameter '{name}' must be a constant array")
     return held
 
 
@@ -46,9 +46,11 @@ def affine_dequantize(call: Call) -> Results:
 
 
 def _spread(blocks: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Each number as often as there are elements of its block, along every axis."""
+    """Repeat each element for its block along every axis."""
     if blocks.ndim != len(shape) or any(b < 1 or n % b for n, b in zip(shape, blocks.shape, strict=True)):
-        raise GraphError(f"{what} {blocks.shape} does not divide data {shape} into blocks")
+        raise GraphError(
+            f"{what} must have one element per block of the data, so its shape must divide {shape}, got {blocks.shape}"
+        )
     for axis, n in enumerate(shape):
         if blocks.shape[axis] not in (1, n):
             blocks = np.repeat(blocks, n // blocks.shape[axis], axis)
@@ -57,7 +59,7 @@ def _spread(blocks: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray
 
 @mil("constexpr_blockwise_shift_scale")
 def blockwise_shift_scale(call: Call) -> Results:
-    """scale (data - offset), with a scale and an offset for each block."""
+    """Translate constexpr_blockwise_shift_scale: scale (data - offset), with a scale and offset per block."""
     data = _array(call, "data").value
     scale, kind = _float(call, "scale")
     return _whole(_shifted(call, data, "offset") * _spread(scale, data.shape, "scale"), kind)
@@ -73,7 +75,11 @@ def _shifted(call: Call, data: np.ndarray, name: str) -> np.ndarray:
 
 @mil("constexpr_lut_to_dense")
 def lut_to_dense(call: Call) -> Results:
-    """Palettes. With a shape one for all, its places packed; else one a block, of numbers or of vectors."""
+    """Translate constexpr_lut_to_dense, a lookup in palettes.
+
+    With a `shape` parameter, there is one palette and the indices are packed. Otherwise there is one palette per block,
+    of scalars or of vectors.
+    """
     indices, palette = _array(call, "indices"), _array(call, "lut")
     if call.has("shape"):
         shape = call.ints("shape")
@@ -86,24 +92,26 @@ def lut_to_dense(call: Call) -> Results:
 
 def _looked_up(places: np.ndarray, palette: np.ndarray, axis: int | None) -> np.ndarray:
     if palette.ndim != places.ndim + 2:
-        raise GraphError(f"a palette {palette.shape} for places {places.shape}")
+        raise GraphError(
+            f"a palette for indices of shape {places.shape} must have rank {places.ndim + 2}, got shape {palette.shape}"
+        )
     groups, count = palette.shape[:-2], palette.shape[-2]
     number = np.arange(math.prod(groups)).reshape(groups)
     which = _spread(number, places.shape, "the palette")
     if places.size and int(places.max()) >= count:
-        raise GraphError(f"a place {int(places.max())} in a palette of {count}")
+        raise GraphError(f"index {int(places.max())} is out of range for a palette of {count} entries")
     found = palette.reshape(-1, count, palette.shape[-1])[np.broadcast_to(which, places.shape), places]
     if found.shape[-1] == 1:
         return np.asarray(found[..., 0])
     if axis is None:
-        raise GraphError("a palette of vectors without vector_axis")
+        raise GraphError("parameter vector_axis is required for a palette of vectors")
     axis %= places.ndim
     moved = np.moveaxis(found, -1, axis + 1)
     return np.asarray(moved.reshape([*places.shape[:axis], -1, *places.shape[axis + 1 :]]))
 
 
 def _flags(call: Call, name: str = "mask") -> np.ndarray:
-    """The mask as bools of the whole shape."""
+    """Return the mask as a bool array of the full shape."""
     mask = _array(call, name)
     if call.has("shape"):
         shape = call.ints("shape")
@@ -113,7 +121,7 @@ def _flags(call: Call, name: str = "mask") -> np.ndarray:
 
 def _filled(flags: np.ndarray, values: np.ndarray) -> np.ndarray:
     if int(flags.sum()) != values.size:
-        raise GraphError(f"a mask with {int(flags.sum())} places for {values.size} elements")
+        raise GraphError(f"the mask selects {int(flags.sum())} elements, but {values.size} are given")
     whole = np.zeros(flags.shape, values.dtype)
     whole[flags] = values.reshape(-1)
     return whole
@@ -127,7 +135,7 @@ def sparse_to_dense(call: Call) -> Results:
 
 @mil("constexpr_lut_to_sparse")
 def lut_to_sparse(call: Call) -> Results:
-    """The mask as it is, and the elements that it has, from palettes a block of the whole."""
+    """Translate constexpr_lut_to_sparse, returning the mask and the palette entries of the selected elements."""
     flags, palette = _flags(call, "indices_mask"), _array(call, "lut")
     axis = call.integer("vector_axis", None)
     places = _filled(flags, _array(call, "indices_nonzero_data").value)
@@ -140,7 +148,10 @@ def lut_to_sparse(call: Call) -> Results:
 
 @mil("constexpr_sparse_blockwise_shift_scale")
 def sparse_blockwise_shift_scale(call: Call) -> Results:
-    """The mask of the data as it is, and scale (data - offset) of the elements that it has."""
+    """Translate constexpr_sparse_blockwise_shift_scale.
+
+    Returns the mask and scale (data - offset) of the selected elements.
+    """
     flags = _flags(call, "data_mask")
     data = _filled(flags, _array(call, "nonzero_data").value)
     scale, kind = _float(call, "scale")
@@ -153,5 +164,5 @@ def constexpr_cast(call: Call) -> Results:
     held, name = _array(call, "source_val"), call.text("output_dtype")
     kind = {"fp16": "FLOAT16", "fp32": "FLOAT32"}.get(name)
     if kind is None:
-        call.refuse(f"to {name}")
+        call.refuse(f"output_dtype must be fp16 or fp32, got {name}")
     return _whole(held.value.astype(np.float32), kind)

@@ -1,4 +1,4 @@
-"""Branches and loops: a condition that is known is decided while the graph is built, all others by the graph."""
+"""Translations of cond and while_loop. A known condition selects its branch while the graph is being built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._table import Call, Results, TensorList, Value, mil
 def cond(call: Call) -> Results:
     g, condition = call.g, call.tensor("pred")
     if len(call.blocks) != 2:
-        raise GraphError(f"{len(call.blocks)} branches")
+        raise GraphError(f"cond must have 2 branches, got {len(call.blocks)}")
     try:
         return call.importer.block(call.blocks[0 if call.flag("pred") else 1], [])
     except DataDependent:
@@ -31,10 +31,10 @@ def cond(call: Call) -> Results:
 
 @mil("while_loop")
 def while_loop(call: Call) -> Results:
-    """Lists are carried as the tensors that they are."""
+    """Translate while_loop, carrying lists as tensors."""
     g = call.g
     if len(call.blocks) != 2 or not call.has("loop_vars"):
-        raise GraphError("a loop of a condition and a body is wanted, over values that it carries")
+        raise GraphError("while_loop needs a condition block, a body block, and loop_vars")
     given = call.operands["loop_vars"]
     lists = [isinstance(value, TensorList) for value in given]
 

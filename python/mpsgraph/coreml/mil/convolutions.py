@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions over one, two and three axes; channels stand in front."""
+"""Translations of convolutions and transposed convolutions over one to three spatial axes, with channels first."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ STYLES = {"same": "TF_SAME", "same_lower": "ONNX_SAME_LOWER"}
 
 
 def planar(call: Call, x: Tensor) -> Tensor:
-    """x with two spatial axes or more: a single one gets a neighbour of size 1 before it."""
+    """Return x with at least two spatial axes, adding one of size 1 if there is only one."""
     return call.g.expand_dims(x, [2]) if call.rank(x) == 3 else x
 
 
 def like_before(call: Call, y: Tensor, count: int) -> Tensor:
-    """A result without the neighbour that `planar` gave."""
+    """Remove the axis that `planar` added."""
     return call.g.squeeze(y, [2]) if count == 1 else y
 
 
 def pairs_of(call: Call, count: int) -> list[tuple[int, int]]:
-    """The stated padding of each spatial axis; zeros unless it is `custom`."""
+    """Return the explicit padding per spatial axis, which is zero unless pad_type is custom."""
     pad = call.ints("pad", [0] * (2 * count))
     if call.text("pad_type", "valid") != "custom":
         return [(0, 0)] * count
     if len(pad) != 2 * count:
-        raise ShapeError(f"padding of {len(pad)} numbers for {count} spatial axes")
+        raise ShapeError(f"pad must have {2 * count} elements for {count} spatial axes, got {len(pad)}")
     return [(pad[2 * i], pad[2 * i + 1]) for i in range(count)]
 
 
 def padding_of(call: Call, count: int) -> Any:
-    """As the methods of Graph take it, for two spatial axes or more."""
+    """Return the padding argument for Graph methods, for at least two spatial axes."""
     kind = call.text("pad_type", "valid")
     if kind in STYLES:
         call.ints("pad", None)
         return STYLES[kind]
     if kind not in ("valid", "custom"):
-        call.refuse(f"with padding {kind!r}")
+        call.refuse(f"pad_type {kind!r} is not supported")
     pairs = pairs_of(call, count)
     return tuple([(0, 0), *pairs] if count == 1 else pairs)
 
 
 def steps(call: Call, name: str, count: int) -> list[int]:
-    """Strides or dilations, one each for two axes or more."""
+    """Return strides or dilations for at least two spatial axes."""
     found = call.ints(name, [1] * count)
     if len(found) != count:
-        raise ShapeError(f"{len(found)} {name} for {count} spatial axes")
+        raise ShapeError(f"{name} must have {count} elements for {count} spatial axes, got {len(found)}")
     return [1, *found] if count == 1 else found
 
 
@@ -72,18 +72,22 @@ def conv(call: Call) -> Results:
     elif count == 3:
         y = g.convolution3d(x, w, data_layout="NCDHW", weights_layout="OIDHW", **how)
     else:
-        call.refuse(f"over {count} spatial axes")
+        call.refuse(f"1 to 3 spatial axes are supported, got {count}")
     return _with_bias(call, like_before(call, y, count))
 
 
 @mil("conv_transpose")
 def conv_transpose(call: Call) -> Results:
-    """The derivative of a convolution by its source, whose sizes say how the padding lies."""
+    """Translate conv_transpose to the gradient of a convolution with respect to its source.
+
+    The size of the source determines the padding.
+    """
     g, x, w = call.g, call.tensor("x"), call.weight("weight")
     count, kernel, groups = call.rank(x) - 2, call.shape(w)[2:], call.integer("groups", 1)
     strides, dilations = steps(call, "strides", count)[-count:], steps(call, "dilations", count)[-count:]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    spans = [r - s for r, s in zip(reach, strides, strict=True)]  # by how much all windows exceed size * stride
+    # How much the union of all windows exceeds size * stride.
+    spans = [r - s for r, s in zip(reach, strides, strict=True)]
     kind, pairs = call.text("pad_type", "valid"), pairs_of(call, count)
     sizes = [call.dim(x, 2 + i) for i in range(count)]
     if kind in STYLES:
@@ -101,7 +105,8 @@ def conv_transpose(call: Call) -> Results:
             totals = [max(span - more, 0) for span, more in zip(spans, growths, strict=True)]
             pairs = [(n // 2 if kind == "same" else n - n // 2, 0) for n in totals]
     after = [span - b - more for span, (b, _), more in zip(spans, pairs, growths, strict=True)]
-    reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]  # by windows; the rest is zeros
+    # Limited to the elements that windows reach; the rest is padded with zeros.
+    reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]
     made = [grown(call, n, s, more) for n, s, more in zip(sizes, strides, reached, strict=True)]
     lead = [1] if count == 1 else []
     shape = call.joined([call.dim(x, 0), call.size(w, 1) * groups, *lead, *made])
@@ -119,7 +124,7 @@ def conv_transpose(call: Call) -> Results:
         how |= {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
         y = g.convolution3d_data_gradient(x, w, shape, **how)
     else:
-        call.refuse(f"over {count} spatial axes")
+        call.refuse(f"1 to 3 spatial axes are supported, got {count}")
     behind = [max(0, -a) for a in after]
     y = like_before(call, y, count)
     if any(behind):
@@ -128,7 +133,7 @@ def conv_transpose(call: Call) -> Results:
 
 
 def grown(call: Call, size: int | Tensor, stride: int, more: int) -> int | Tensor:
-    """size * stride + more."""
+    """Return size * stride + more."""
     if isinstance(size, int):
         return size * stride + more
     return call.g.addition(call.g.multiplication(size, stride), more)

@@ -1,6 +1,6 @@
-"""Boxes: which of many that overlap are kept, and what stands in them, resized.
+"""Translations of non_maximum_suppression and crop_resize.
 
-Both are compositions of fixed sizes: of boxes `max_boxes` come out, filled up with zeros and with -1 for an index.
+Results have fixed sizes: `max_boxes` boxes are returned, padded with zeros, and with -1 for indices.
 """
 
 from __future__ import annotations
@@ -11,30 +11,34 @@ from ..._core import Tensor, float32, int32
 from ...errors import ShapeError
 from .._table import Call, Results, mil
 
-_LAST = 2**31 - 1  # a place behind all others
+_LAST = 2**31 - 1  # A rank after all others.
 _LOWEST = float(np.finfo(np.float32).min)
 
 
 @mil("non_maximum_suppression")
 def non_maximum_suppression(call: Call) -> Results:
-    """Of iOS15 with a score threshold, and how many are kept; from iOS17 on without, the boxes along the last axis."""
+    """Translate non_maximum_suppression.
+
+    The iOS15 version has a score threshold and returns the number of boxes kept. Since iOS17 it has neither, and boxes
+    are along the last axis.
+    """
     g, boxes, scores = call.g, call.tensor("boxes"), call.tensor("scores")
     older = call.has("score_threshold")
     iou, most = call.number("iou_threshold"), call.integer("max_boxes")
     lowest, of_class = call.number("score_threshold", _LOWEST), call.flag("per_class_suppression", False)
     if most < 1:
-        call.refuse(f"of {most} boxes")
+        call.refuse(f"max_boxes must be at least 1, got {most}")
     if not older:
         boxes, scores = g.swap_axes(boxes, 1, 2), g.swap_axes(scores, 1, 2)
     if call.rank(boxes) != 3 or call.rank(scores) != 3:
         raise ShapeError(
-            f"boxes {boxes.shape} and scores {scores.shape} need the axes images, boxes, and what each has"
+            f"boxes and scores must have rank 3 (images, boxes, values per box), got {boxes.shape} and {scores.shape}"
         )
     wide_boxes, wide = call.cast(boxes, float32), call.cast(scores, float32)
-    best = g.reduction_maximum(wide, [2])  # (images, boxes, 1), a box's own
+    best = g.reduction_maximum(wide, [2])  # Best score of each box, shape (images, boxes, 1).
     taken = g.greater_than_or_equal_to(best, lowest)
     top = g.reduction_maximum(best, [1])
-    alone = g.less_than(top, lowest)  # no score is high enough: the best box is kept all the same
+    alone = g.less_than(top, lowest)  # If no score reaches the threshold, the best box is kept anyway.
     taken = g.logical_or(taken, g.logical_and(alone, g.equal(best, top)))
     kinds = [call.cast(g.squeeze(g.reduction_arg_maximum(wide, 2), axes=[2]), int32)] if of_class else []
     places = g._tensor(
@@ -42,7 +46,7 @@ def non_maximum_suppression(call: Call) -> Results:
         iou_threshold=iou, score_threshold=_LOWEST, per_class_suppression=of_class,
         coordinate_mode="centers_width_first",
     )  # fmt: skip
-    places = g.squeeze(places, axes=[2])  # (images, boxes): of all images one list, -1 for what is not kept
+    places = g.squeeze(places, axes=[2])  # Ranks (images, boxes) across all images, with -1 for discarded boxes.
     kept = g.greater_than_or_equal_to(places, 0)
     count = g.reduction_sum(g.cast(kept, "int32"), [1])
     count = g.minimum(g.select(g.squeeze(alone, axes=[2]), g.minimum(count, 1), count), most)
@@ -59,20 +63,23 @@ def non_maximum_suppression(call: Call) -> Results:
 
 
 def _padded(call: Call, x: Tensor, more: int, value: int) -> Tensor:
-    """A matrix with as many columns more."""
+    """Append constant columns to a matrix."""
     g = call.g
     rows = g.broadcast_to(g.constant([[value]], dtype=x.dtype), call.joined([call.dim(x, 0), more]))
     return g.concat([x, rows], 1)
 
 
 def _chosen(call: Call, x: Tensor, indices: Tensor, there: Tensor) -> Tensor:
-    """Rows of each image's matrix by index, zeros where there is none."""
+    """Gather rows of each image by index, with zeros where `there` is false."""
     return call.g.select(there, call.g.gather(x, indices, 1, 1), 0.0)
 
 
 @mil("crop_resize")
 def crop_resize(call: Call) -> Results:
-    """Up to iOS16 of `roi`, for all images or with an image's number in front; from iOS17 on of `boxes`."""
+    """Translate crop_resize.
+
+    Up to iOS16, regions are in `roi`, for all images or preceded by an image index. Since iOS17 they are in `boxes`.
+    """
     g, x = call.g, call.tensor("x")
     height, width = call.integer("target_height", 1), call.integer("target_width", 1)
     outside = call.number("pad_value", 0.0)
@@ -84,14 +91,14 @@ def crop_resize(call: Call) -> Results:
     roi = call.tensor("roi")
     numbers = call.size(roi, 2) if call.rank(roi) == 5 else 0
     if numbers not in (4, 5):
-        raise ShapeError(f"regions must be (boxes, 1, 4 or 5, 1, 1), they are {roi.shape}")
+        raise ShapeError(f"roi must have shape (boxes, 1, 4 or 5, 1, 1), got {roi.shape}")
     count, batch = call.dim(roi, 0), call.dim(x, 0)
     rows = call.reshape(roi, [count, numbers])
     if numbers == 5:
         images = call.cast(g.reshape(g.slice_axis(rows, 1, 0, 1), [-1]), int32)
         made = _crops(call, x, g.slice_axis(rows, 1, 1, 4), images, height, width, outside)
         return g.expand_dims(made, axes=[1])
-    all_pairs = call.joined([count, batch])  # each box in each image
+    all_pairs = call.joined([count, batch])  # Each box in each image.
     images = g.reshape(g.coordinate_along_axis(1, all_pairs), [-1])
     each = g.broadcast_to(g.expand_dims(rows, axes=[1]), call.joined([count, batch, 4]))
     made = _crops(call, x, g.reshape(each, [-1, 4]), images, height, width, outside)
@@ -99,7 +106,7 @@ def crop_resize(call: Call) -> Results:
 
 
 def _crops(call: Call, x: Tensor, boxes: Tensor, images: Tensor, height: int, width: int, outside: float) -> Tensor:
-    """(boxes, channels, height, width): between the four nearest elements, `outside` where a point is off the image."""
+    """Return crops (boxes, channels, height, width), interpolated bilinearly, with `outside` beyond the image."""
     g, dtype = call.g, x.dtype
     mode, corners = call.text("sampling_mode", "DEFAULT"), call.text("box_coordinate_mode", "CORNERS_HEIGHT_FIRST")
     scale, normalized = call.number("spatial_scale", 1.0), call.flag("normalized_coordinates", False)
@@ -111,7 +118,7 @@ def _crops(call: Call, x: Tensor, boxes: Tensor, images: Tensor, height: int, wi
         columns = [c - h for c, h in zip(centers, halves, strict=True)]
         columns += [c + h for c, h in zip(centers, halves, strict=True)]
     elif not corners.startswith("CORNERS"):
-        call.refuse(f"of boxes {corners!r}")
+        call.refuse(f"box_coordinate_mode {corners!r} is not supported")
     rows = g.reshape(g.transpose(call.cast(x, float32), [0, 2, 3, 1]), call.joined([-1, call.dim(x, 1)]))
     sizes = [s if isinstance(s, int) else g.cast(s, "int32") for s in (call.dim(x, 2), call.dim(x, 3))]
     inside, lower, upper, part = [], [], [], []
@@ -138,7 +145,7 @@ def _crops(call: Call, x: Tensor, boxes: Tensor, images: Tensor, height: int, wi
 
 
 def _points(call: Call, start: Tensor, end: Tensor, number: int, mode: str) -> Tensor:
-    """(boxes, number): where the result's elements look along one axis, between the box's edges."""
+    """Return sampling positions (boxes, number) along one axis, between the edges of each box."""
     g, length, i = call.g, end - start, np.arange(number, dtype=np.float32)[None]
     if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
         if number == 1:
@@ -151,5 +158,5 @@ def _points(call: Call, start: Tensor, end: Tensor, number: int, mode: str) -> T
     elif mode == "OFFSET_CORNERS":
         steps = g.maximum(length, 1.0) * g.constant((i + 0.5) / number)
     else:
-        call.refuse(f"in sampling mode {mode!r}")
+        call.refuse(f"sampling_mode {mode!r} is not supported")
     return start + g.minimum(steps, length)

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic, comparisons, logic, casts."""
+"""Translations of element-wise arithmetic, comparisons, logic, casts, and quantization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BINARY = {
 }  # fmt: skip
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 _TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
-SMALLEST = 1.2e-38  # what is added to numbers and is less is nothing: programs take subnormal numbers for zero
+SMALLEST = 1.2e-38  # A smaller epsilon is omitted because Core ML flushes subnormal numbers to zero.
 
 
 @mil(*_UNARY)
@@ -31,7 +31,7 @@ def unary(call: Call) -> Results:
     x = call.tensor("x")
     if x.dtype.is_float or call.op in ("abs", "identity", "logical_not", "sign", "square", "relu"):
         return method(x)
-    return call.cast(method(call.cast(x, float32)), x.dtype)  # round and ceil of integers are themselves
+    return call.cast(method(call.cast(x, float32)), x.dtype)  # Rounding leaves integers unchanged.
 
 
 @mil(*_BINARY)
@@ -44,7 +44,7 @@ def binary(call: Call) -> Results:
 
 
 def together(call: Call, *names: str) -> list[Tensor]:
-    """Operands in one element type: that of the floats among them, else of the widest integer."""
+    """Convert operands to a common dtype, preferring floating point and then the widest integer."""
     given = [call.weight(name) for name in names]
     common = max((x.dtype for x in given), key=lambda dtype: (dtype.is_float, dtype.itemsize, str(dtype) != "bool"))
     return [call.cast(x, common) for x in given]
@@ -64,11 +64,11 @@ def floor_div(call: Call) -> Results:
     x, y = together(call, "x", "y")
     if x.dtype.is_float:
         return g.floor(g.division(x, y))
-    return g.division(g.subtraction(x, g.floor_modulo(x, y)), y)  # without remainder, so exact
+    return g.division(g.subtraction(x, g.floor_modulo(x, y)), y)  # Exact, because there is no remainder.
 
 
 def raised(call: Call, x: Tensor, default: float) -> Tensor:
-    """x plus the parameter epsilon."""
+    """Return x plus the epsilon parameter."""
     epsilon = call.number("epsilon", default)
     return call.g.addition(x, epsilon) if abs(epsilon) >= SMALLEST else x
 
@@ -107,15 +107,15 @@ def select(call: Call) -> Results:
 
 @mil("cast")
 def cast(call: Call) -> Results:
-    """Towards zero, to bool what is not zero."""
+    """Translate cast, which rounds toward zero; conversion to bool tests for non-zero."""
     name = call.text("dtype")
     if name == "string":
-        call.refuse("to strings, which mpsgraph does not have")
+        call.refuse("conversion to strings is not supported")
     return converted(call, call.tensor("x"), DType(_TYPES.get(name, name)))
 
 
 def converted(call: Call, x: Tensor, dtype: DType) -> Tensor:
-    """x as another element type."""
+    """Convert x to another dtype; conversion to bool tests for non-zero."""
     if dtype == bool_ and x.dtype != bool_:
         return call.g.not_equal(x, call.g.constant(0, dtype=x.dtype))
     return call.cast(x, dtype)
@@ -143,5 +143,5 @@ def _steps(call: Call, x: Tensor) -> tuple[Tensor, Tensor | int, int | None]:
     if call.rank(scale) == 0:
         axis = None
     elif axis is None:
-        call.refuse("has a vector of scales and no axis")
+        call.refuse("axis is required for a vector of scales")
     return scale, 0 if zero is None else zero, axis

@@ -1,4 +1,4 @@
-"""Lookups and scatters. Indices below zero count from the end, as Core ML has it up to iOS 16."""
+"""Translations of gather and scatter. Negative indices count from the end, as in Core ML up to iOS16."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", 
 
 
 def _indices(call: Call, x: Tensor, axis: int) -> Tensor:
-    """The parameter indices, from the front. What lies outside is an error of the run."""
+    """Return the indices parameter with negative indices converted; out-of-range indices are runtime errors."""
     g, given = call.g, call.tensor("indices")
     call.has("validate_indices")
     indices = given if str(given.dtype) in ("int32", "int64") else call.cast(given, int32)
@@ -45,7 +45,7 @@ def gather_along_axis(call: Call) -> Results:
 
 
 def _vectors(call: Call, x: Tensor, batch: int) -> Tensor:
-    """Index vectors, from the front."""
+    """Return index vectors with negative components converted."""
     g, given = call.g, call.tensor("indices")
     call.has("validate_indices")
     indices = given if str(given.dtype) in ("int32", "int64") else call.cast(given, int32)
@@ -68,7 +68,7 @@ def gather_nd(call: Call) -> Results:
 def _mode(call: Call, default: str) -> str:
     mode = call.text("mode", default)
     if mode not in _MODES:
-        call.refuse(f"in mode {mode!r}")
+        call.refuse(f"mode {mode!r} is not supported")
     return _MODES[mode]
 
 

@@ -1,4 +1,4 @@
-"""Matrix products, Einstein's sums, attention."""
+"""Translations of matmul, einsum, attention, and classify."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._table import Call, Results, mil
 
 @mil("linear")
 def linear(call: Call) -> Results:
-    """x Wᵀ + b."""
+    """Translate linear: x Wᵀ + b."""
     g, x, w = call.g, call.tensor("x"), call.weight("weight")
     y = product(call, x, g.transpose(w, [1, 0]))
     bias = call.optional_weight("bias")
@@ -29,11 +29,11 @@ def matmul(call: Call) -> Results:
 
 
 def product(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """A matrix product as numpy has it; vectors are rows on the left and columns on the right."""
+    """Multiply x and y like numpy.matmul; vectors are rows on the left and columns on the right."""
     g = call.g
     rows, columns = call.rank(x) == 1, call.rank(y) == 1
     x, y = g.expand_dims(x, [0]) if rows else x, g.expand_dims(y, [1]) if columns else y
-    if not x.dtype.is_float:  # as numbers that are exact below 2^24
+    if not x.dtype.is_float:  # Computed in float32, which is exact below 2^24.
         made = call.cast(g.matrix_multiplication(call.cast(x, float32), call.cast(y, float32)), x.dtype)
     else:
         made = g.matrix_multiplication(x, y)
@@ -43,18 +43,20 @@ def product(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @mil("einsum")
 def einsum(call: Call) -> Results:
-    """Of two operands, any equation without repeated letters in one of them, as one matrix product."""
+    """Translate einsum with one matmul, for two operands without repeated letters within a term."""
     g, operands = call.g, call.tensors("values")
     equation = call.text("equation").replace(" ", "")
     terms, arrow, result = equation.partition("->")
     letters = terms.split(",")
     if len(letters) != 2 or len(operands) != 2 or not arrow or any(len(set(t)) != len(t) for t in (*letters, result)):
-        call.refuse(f"of {equation!r}")
+        call.refuse(f"equation {equation!r} is not supported")
     a, b = letters
     if set(result) - set(a + b) or any(c not in result and (c not in a or c not in b) for c in a + b):
-        call.refuse(f"of {equation!r}")
+        call.refuse(f"equation {equation!r} is not supported")
     if any(len(term) != call.rank(x) for term, x in zip(letters, operands, strict=True)):
-        raise GraphError(f"the equation {equation} does not fit operands {[x.shape for x in operands]}")
+        raise GraphError(
+            f"equation {equation!r} does not match the ranks of operands of shapes {[x.shape for x in operands]}"
+        )
     batch = [c for c in result if c in a and c in b]
     inner = [c for c in a if c in b and c not in result]
     left, right = [c for c in result if c not in b], [c for c in result if c not in a]
@@ -87,7 +89,7 @@ def attention(call: Call) -> Results:
 
 @mil("classify")
 def classify(call: Call) -> Results:
-    """The class of the largest probability, by its place among the classes; and the probabilities."""
+    """Translate classify, which returns the index of the most probable class and the probabilities."""
     g, scores, classes = call.g, call.tensor("probabilities"), call.value("classes")
     rank = call.rank(scores)
     flat = scores if rank == 1 else g.reshape(scores, [-1])

@@ -1,4 +1,4 @@
-"""Normalizations: by given statistics, of instances, layers and neighbouring channels."""
+"""Translations of batch, instance, layer, L2, and local response normalization."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def layer_norm(call: Call) -> Results:
 
 @mil("l2_norm")
 def l2_norm(call: Call) -> Results:
-    """x / sqrt(sum of squares over the last three axes + epsilon)."""
+    """Translate l2_norm: x / sqrt(sum of squares over the last three axes + epsilon)."""
     g, epsilon = call.g, call.number("epsilon", 1e-6)
     axes = [-3, -2, -1]
 
@@ -69,7 +69,7 @@ def l2_norm(call: Call) -> Results:
 
 @mil("local_response_norm")
 def local_response_norm(call: Call) -> Results:
-    """x / (k + alpha / size * sum of squares of size channels around it)^beta."""
+    """Translate local_response_norm: x / (k + alpha / size * sum of squares over `size` neighboring channels)^beta."""
     g, size = call.g, call.integer("size")
     alpha, beta, k = call.number("alpha", 1e-4), call.number("beta", 0.75), call.number("k", 1.0)
 

@@ -1,4 +1,4 @@
-"""The largest and smallest elements, and the order of all."""
+"""Translations of topk and argsort."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def topk(call: Call) -> Results:
     axis = call.axis(x, call.integer("axis", -1))
     k = call.integer("k", 1)
     k = call.size(x, axis) if k == -1 else k
-    call.has("sort")  # sorted is one of the orders that may come without
-    call.has("output_indices_dtype")  # the program says it of the result, too
+    call.has("sort")  # Without sort, any order is allowed, including sorted.
+    call.has("output_indices_dtype")  # The program declares this for the result, too.
     both = g.bottom_k(x, k, axis) if call.flag("ascending", False) else g.top_k(x, k, axis)
     return both if call.flag("return_indices", True) else both[:1]
 
 
 @mil("argsort")
 def argsort(call: Call) -> Results:
-    """Falling, unless told otherwise."""
+    """Translate argsort, which is descending by default."""
     x = call.tensor("x")
     real: Tensor = x if x.dtype.is_float or x.dtype.itemsize >= 4 else call.cast(x, float32)
     return call.g.arg_sort(real, call.integer("axis", -1), not call.flag("ascending", False))

@@ -1,4 +1,4 @@
-"""Maxima, means and norms of windows over one, two and three axes."""
+"""Translations of maximum, average, and L2 pooling over one to three spatial axes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .convolutions import like_before, padding_of, pairs_of, planar, steps
 
 
 def _pooled(call: Call, x: Tensor, plane: Any, space: Any, **more: Any) -> Tensor:
-    """A pool of the graph's over the spatial axes, of which there are as many as kernel sizes."""
+    """Apply a pooling method over as many spatial axes as there are kernel sizes."""
     kernel = call.ints("kernel_sizes")
     count = len(kernel)
     if count != call.rank(x) - 2:
-        call.refuse(f"has windows of {count} axes on an operand {x.shape}")
+        call.refuse(f"kernel_sizes must have one entry per spatial axis of x {x.shape}, got {count}")
     strides = call.ints("strides", [1] * count)
     ceil, padding = call.flag("ceil_mode", False), padding_of(call, count)
     how: dict[str, Any] = {"ceil_mode": ceil, **more}
@@ -23,7 +23,7 @@ def _pooled(call: Call, x: Tensor, plane: Any, space: Any, **more: Any) -> Tenso
         made: Tensor = space(x, (1, *kernel), (1, *strides), padding=wide, **how)
         return made
     if count > 3:
-        call.refuse(f"over {count} spatial axes")
+        call.refuse(f"1 to 3 spatial axes are supported, got {count}")
     lead = [1] if count == 1 else []
     y = plane(planar(call, x), [*lead, *kernel], [*lead, *strides], padding=padding, data_layout="NCHW", **how)
     return like_before(call, y, count)
@@ -48,17 +48,17 @@ def _mean(call: Call, x: Tensor, padded: bool) -> Tensor:
 
 
 def _require_whole_windows(call: Call) -> None:
-    """Refuses windows that stick out where padding counts: what lies beyond it is not said to count, or not to."""
+    """Reject windows that extend past the padding, because Core ML does not specify whether the excess counts."""
     x, kernel = call.tensor("x"), call.ints("kernel_sizes")
     strides, pairs = steps(call, "strides", len(kernel))[-len(kernel) :], pairs_of(call, len(kernel))
     for i, (k, s, (b, a)) in enumerate(zip(kernel, strides, pairs, strict=True)):
         if (call.size(x, 2 + i) + b + a - k) % s:
-            call.refuse("with ceil_mode and counted padding, where a window sticks out")
+            call.refuse("ceil_mode with padding included in the average is supported only if all windows fit")
 
 
 @mil("l2_pool")
 def l2_pool(call: Call) -> Results:
-    """sqrt of the sum of squares: of the mean, padding counted, times the number of elements of a window."""
+    """Translate l2_pool, the square root of the sum of squares, computed from average pooling with padding included."""
     g = call.g
     if call.flag("ceil_mode", False):
         _require_whole_windows(call)

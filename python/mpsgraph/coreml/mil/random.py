@@ -1,4 +1,7 @@
-"""Random numbers: of the same distribution as Core ML's, and other ones. A seed below zero is the graph's own."""
+"""Translations of random-number operations.
+
+The numbers have the same distributions as Core ML's but differ from them. A negative seed selects the graph's own seed.
+"""
 
 from __future__ import annotations
 

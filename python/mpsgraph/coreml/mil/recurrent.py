@@ -1,5 +1,7 @@
-"""Recurrent layers, by the graph's own. MIL's gates stand in other orders: input, forget, output, cell; reset, output,
-update. Peepholes, which in Core ML let the output gate see the new cell, and clipped cells are refused.
+"""Translations of rnn, gru, and lstm to the graph's recurrent operations.
+
+MIL orders gates differently: input, forget, output, cell in lstm and reset, output, update in gru. Peepholes, with
+which Core ML's output gate sees the new cell, and cell clipping are rejected.
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from ..._core import Tensor
 from .._table import Call, Results, mil
 
 _ACTIVATIONS = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "sigmoid_hard": "hard_sigmoid", "linear": "none"}
-_LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # where each gate of ours stands among MIL's
+_LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # MIL gate index of each mpsgraph gate.
 
 
 def _activation(call: Call, name: str, default: str) -> str:
     found = call.text(name, default)
     if found not in _ACTIVATIONS:
-        call.refuse(f"with the activation {found!r}")
+        call.refuse(f"activation {found!r} is not supported")
     return _ACTIVATIONS[found]
 
 
 def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
-    """The gates along the first axis in our order."""
+    """Reorder gates along the first axis to mpsgraph's order."""
     if order == tuple(sorted(order)):
         return x
     gates = call.g.split(x, len(order), 0)
@@ -29,12 +31,12 @@ def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
-    """Weights and biases, those of the second direction behind those of the first."""
+    """Return weights and biases, concatenated over directions."""
     g, result = call.g, dict[str, Any]()
     for ours, theirs in (("input_weight", "weight_ih"), ("recurrent_weight", "weight_hh"), ("bias", "bias")):
         if ours == "bias" and not call.has("bias"):
             if both and call.has("bias_back"):
-                call.refuse("has a bias in one direction only")
+                call.refuse("a bias must be given for both directions or neither")
             continue
         parts = [ordered(call, call.weight(theirs), order)]
         if both:
@@ -45,7 +47,7 @@ def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
 
 
 def _results(call: Call, histories: list[Tensor], direction: str) -> list[Tensor]:
-    """All steps, or the last alone; and what each state is at the end."""
+    """Return the outputs of all steps or the last step, followed by the final states."""
     g, whole = call.g, call.flag("output_sequence", False)
 
     def last(history: Tensor) -> Tensor:
@@ -62,7 +64,7 @@ def _results(call: Call, histories: list[Tensor], direction: str) -> list[Tensor
 def _direction(call: Call, *allowed: str) -> str:
     direction = call.text("direction", "forward")
     if direction not in allowed:
-        call.refuse(f"in the direction {direction!r}")
+        call.refuse(f"direction {direction!r} is not supported")
     return direction
 
 
@@ -71,9 +73,9 @@ def lstm(call: Call) -> Results:
     direction = _direction(call, "forward", "reverse", "bidirectional")
     for name in ("peephole", "peephole_back"):
         if call.has(name):
-            call.refuse("with peepholes")
+            call.refuse("peepholes are not supported")
     if call.has("clip"):
-        call.refuse("with a clipped cell")
+        call.refuse("clipping of the cell is not supported")
     gates = _activation(call, "recurrent_activation", "sigmoid")
     made = call.g.lstm(
         call.tensor("x"),
@@ -94,7 +96,7 @@ def lstm(call: Call) -> Results:
 
 @mil("gru")
 def gru(call: Call) -> Results:
-    """With reset_after as PyTorch's, the biases of the input and of the state apart; else as in the paper."""
+    """Translate gru; with reset_after, it has separate biases for input and state, like PyTorch's."""
     g, direction, after = call.g, _direction(call, "forward", "reverse"), call.flag("reset_after", False)
     gates = _activation(call, "recurrent_activation", "sigmoid")
     operands = _operands(call, _GRU, False)

@@ -1,4 +1,4 @@
-"""Reductions along axes, cumulative sums."""
+"""Translations of reductions and cumulative sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _axes(call: Call, x: Tensor) -> list[int]:
 
 
 def reduced(call: Call, of: Callable[[Tensor, list[int]], Tensor]) -> Tensor:
-    """A reduction; its axes disappear unless they are to be kept. Of half types in float32."""
+    """Apply a reduction, in float32 for float16 inputs, and drop its axes unless keep_dims is set."""
     x = call.tensor("x")
     axes = _axes(call, x)
     y = call.widely(x, lambda x: of(x, axes)) if axes else of(x, axes)
@@ -87,7 +87,7 @@ def reduce_log_sum_exp(call: Call) -> Results:
 @mil("reduce_argmax", "reduce_argmin")
 def reduce_arg(call: Call) -> Results:
     g, x, axis = call.g, call.tensor("x"), call.integer("axis", -1)
-    call.has("output_dtype")  # the program says it of the result, too
+    call.has("output_dtype")  # The program declares this for the result, too.
     y = g.reduction_arg_maximum(x, axis) if call.op == "reduce_argmax" else g.reduction_arg_minimum(x, axis)
     return y if call.flag("keep_dims", False) else g.squeeze(y, [axis])
 

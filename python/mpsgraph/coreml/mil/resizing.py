@@ -1,7 +1,7 @@
-"""Planes, the last two axes, in other sizes; sampled at coordinates; cut.
+"""Translations of resizing, resampling, and cropping along the last two axes.
 
-MIL's sampling modes say where an element of the result looks: DEFAULT at i size / result, UNALIGN_CORNERS with centres
-on centres, ALIGN_CORNERS with corners on corners, OFFSET_CORNERS half a step inside of them.
+MIL's sampling modes determine which input position an output element i reads: i size / result for DEFAULT, aligned
+centers for UNALIGN_CORNERS, aligned corners for ALIGN_CORNERS, and half a step inside the corners for OFFSET_CORNERS.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _ALIGNED = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS")
 
 
 def resized(call: Call, x: Tensor, sizes: list[int | Tensor], mode: str, nearest: bool = False) -> Tensor:
-    """x with its last two axes in other sizes. Half types are computed in float32."""
+    """Resize the last two axes of x, computing in float32 for float16 inputs."""
     g, rank = call.g, call.rank(x)
     if rank < 3:
-        call.refuse(f"of an operand {x.shape}")
+        call.refuse(f"x must have at least rank 3, got shape {x.shape}")
     lead: list[int | Tensor] = [call.dim(x, i) for i in range(rank - 2)]
     images = x if rank == 4 else call.reshape(x, [1, call.product(lead), call.dim(x, -2), call.dim(x, -1)])
     size = call.joined(sizes)
     if nearest:
         if mode != "DEFAULT":
-            call.refuse(f"of the nearest element in sampling mode {mode!r}")
+            call.refuse(f"nearest interpolation supports only sampling_mode 'DEFAULT', got {mode!r}")
         y = g.resize_nearest(images, size, "floor", False, False, "NCHW")
     else:
         y = call.widely(images, lambda images: _linear(call, images, sizes, mode))
@@ -35,7 +35,7 @@ def resized(call: Call, x: Tensor, sizes: list[int | Tensor], mode: str, nearest
 
 def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) -> Tensor:
     g = call.g
-    if mode == "ALIGN_CORNERS":  # a single element lies in the middle
+    if mode == "ALIGN_CORNERS":  # A single output element samples the center.
         for axis, size in ((2, sizes[0]), (3, sizes[1])):
             if isinstance(size, Tensor):
                 raise call.data_dependent_shape(size)
@@ -47,7 +47,7 @@ def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) ->
     if mode in ("DEFAULT", "UNALIGN_CORNERS"):
         return g.resize_bilinear(images, shape, mode == "UNALIGN_CORNERS", False, "NCHW")
     if mode != "OFFSET_CORNERS":
-        call.refuse(f"in sampling mode {mode!r}")
+        call.refuse(f"sampling_mode {mode!r} is not supported")
     new = [s if isinstance(s, int) else _undecided(call, s) for s in sizes]
     old = [call.size(images, 2), call.size(images, 3)]
     scales = [n / max(1, o - 1) for n, o in zip(new, old, strict=True)]
@@ -59,13 +59,13 @@ def _undecided(call: Call, size: Tensor) -> int:
 
 
 def _middle(call: Call, x: Tensor, axis: int) -> Tensor:
-    """The one or two elements in the middle of an axis, as one."""
+    """Return the mean of the one or two elements in the middle of an axis."""
     size = call.size(x, axis)
     return call.g.mean(call.g.slice_axis(x, axis, (size - 1) // 2, 2 - size % 2), [axis])
 
 
 def _scaled(call: Call, x: Tensor) -> list[int | Tensor]:
-    """The sizes of the last two axes times the scale factors, whole."""
+    """Return the sizes of the last two axes times the scale factors, rounded down."""
     sizes: list[int | Tensor] = []
     for axis, name in ((-2, "scale_factor_height"), (-1, "scale_factor_width")):
         scale, size = call.number(name, 1.0), call.dim(x, axis)
@@ -91,7 +91,7 @@ def upsample_bilinear(call: Call) -> Results:
     aligned = call.flag("align_corners", True)
     centred = call.flag("half_pixel_centers", not aligned)
     if aligned and centred:
-        call.refuse("with corners on corners and centres on centres")
+        call.refuse("align_corners and half_pixel_centers must not both be true")
     mode = "STRICT_ALIGN_CORNERS" if aligned else "UNALIGN_CORNERS" if centred else "DEFAULT"
     return resized(call, x, _scaled(call, x), mode)
 
@@ -112,10 +112,10 @@ def resize_bilinear(call: Call) -> Results:
 
 @mil("resize")
 def resize(call: Call) -> Results:
-    """The last sizes of a shape, of which 0 keeps what there is."""
+    """Translate resize, given the sizes of the last axes, where 0 keeps a size."""
     x, count, mode = call.tensor("x"), call.integer("resized_dims"), call.text("sampling_mode", "DEFAULT")
     if count > 2 or count < 1:
-        call.refuse(f"of {count} axes")
+        call.refuse(f"resized_dims must be 1 or 2, got {count}")
     parts = call.partly_known("shape")
     wanted: list[int | Tensor] = []
     for i in range(len(parts) - count, len(parts)):
@@ -126,7 +126,7 @@ def resize(call: Call) -> Results:
         wanted.insert(0, call.dim(x, -2))
     kind = call.text("interpolation_mode", "LINEAR")
     if kind not in ("LINEAR", "NEAREST_NEIGHBOR"):
-        call.refuse(f"by interpolation {kind!r}")
+        call.refuse(f"interpolation_mode must be LINEAR or NEAREST_NEIGHBOR, got {kind!r}")
     return resized(call, x, wanted, mode, kind == "NEAREST_NEIGHBOR")
 
 
@@ -146,7 +146,7 @@ def _sampled(call: Call, x: Tensor, places: Tensor, normalized: bool) -> Tensor:
     g, outside, mode = call.g, call.text("padding_mode"), call.text("sampling_mode")
     aligned = call.flag("align_corners", True) or not normalized
     if outside not in _OUTSIDE or mode not in ("bilinear", "nearest"):
-        call.refuse(f"with sampling mode {mode!r} and padding {outside!r}")
+        call.refuse(f"sampling_mode {mode!r} with padding_mode {outside!r} is not supported")
     value = call.number("padding_value", 0.0)
     how: dict[str, Any] = {
         "layout": "NCHW",
@@ -164,7 +164,7 @@ def _sampled(call: Call, x: Tensor, places: Tensor, normalized: bool) -> Tensor:
 def resample(call: Call) -> Results:
     g, places, kind = call.g, call.tensor("coordinates"), call.text("coordinates_mode")
     if kind not in ("unnormalized", "normalized_minus_one_to_one", "normalized_zero_to_one"):
-        call.refuse(f"with coordinates {kind!r}")
+        call.refuse(f"coordinates_mode {kind!r} is not supported")
     if kind == "normalized_zero_to_one":
         places = g.subtraction(g.multiplication(places, 2.0), 1.0)
     x = call.tensor("x")
@@ -173,11 +173,14 @@ def resample(call: Call) -> Results:
 
 @mil("affine")
 def affine(call: Call) -> Results:
-    """Coordinates from -1 to 1 by a matrix for each image: x' = a0 x + a1 y + a2, y' = b0 x + b1 y + b2."""
+    """Translate affine, which maps coordinates in [-1, 1] by a matrix per image.
+
+    The map is x' = a0 x + a1 y + a2 and y' = b0 x + b1 y + b2.
+    """
     g, x, matrix = call.g, call.tensor("x"), call.tensor("transform_matrix")
     height, width = call.integer("output_height"), call.integer("output_width")
     if call.text("coordinates_mode") != "normalized_minus_one_to_one":
-        call.refuse("with coordinates other than from -1 to 1")
+        call.refuse("coordinates_mode must be 'normalized_minus_one_to_one'")
     down, along = (np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in (height, width))
     grid = np.stack([*np.meshgrid(along, down), np.ones((height, width))], -1).reshape(-1, 3)
     rows = call.reshape(call.cast(matrix, float32), [call.dim(matrix, 0), 2, 3])

@@ -1,4 +1,4 @@
-"""Shapes and axes: reshape to tile, borders, blocks; tensors of one number, ranges."""
+"""Translations of shape operations, padding, space-depth rearrangement, fills, ranges, and lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shape(call: Call) -> Results:
 
 @mil("reshape")
 def reshape(call: Call) -> Results:
-    """A size of 0 is the operand's own, -1 what is left."""
+    """Translate reshape, where 0 keeps the operand's size and -1 is inferred."""
     g, x = call.g, call.tensor("x")
     parts = call.partly_known("shape")
     if all(part is not None for part in parts):
@@ -68,7 +68,7 @@ def flatten2d(call: Call) -> Results:
 
 @mil("concat")
 def concat(call: Call) -> Results:
-    """Numbers of rank 0 become a vector."""
+    """Translate concat, treating scalars as vectors."""
     parts = [x if call.rank(x) else call.g.reshape(x, [1]) for x in call.tensors("values")]
     return call.g.concat(parts, call.integer("axis"), call.flag("interleave", False))
 
@@ -87,7 +87,7 @@ def split(call: Call) -> Results:
 
 @mil("tile")
 def tile(call: Call) -> Results:
-    """By known numbers; where one is of the run, of an axis of one element, which is broadcast."""
+    """Translate tile; counts that are not constant are supported only for axes of size 1, which are broadcast."""
     g, x = call.g, call.tensor("x")
     reps = call.partly_known("reps")
     if all(n is not None for n in reps):
@@ -124,7 +124,7 @@ def fill_like(call: Call) -> Results:
 
 @mil("range_1d")
 def range_1d(call: Call) -> Results:
-    """start, start + step, … before end. Of a length that only a run knows with integers alone."""
+    """Translate range_1d: start, start + step, ... up to end. Bounds that are not constant must be integers."""
     g, dtype = call.g, call.dtype
     try:
         start, end, step = (call.value(name) for name in ("start", "end", "step"))
@@ -146,13 +146,15 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "clamp_to_e
 
 @mil("pad")
 def pad(call: Call) -> Results:
-    """The last axes, of each before and behind."""
+    """Translate pad, with amounts before and after each of the last axes."""
     x, mode = call.tensor("x"), call.text("mode", "constant")
     pairs, rank = call.ints("pad"), call.rank(x)
     if mode not in _MODES:
-        call.refuse(f"in mode {mode!r}")
+        call.refuse(f"mode {mode!r} is not supported")
     if len(pairs) % 2 or len(pairs) > 2 * rank:
-        raise ShapeError(f"padding of {len(pairs)} numbers for {x.shape}")
+        raise ShapeError(
+            f"pad must have an even number of elements, at most {2 * rank} for x of shape {x.shape}, got {len(pairs)}"
+        )
     whole = [0] * (2 * rank - len(pairs)) + pairs
     if not any(whole):
         call.has("constant_val")
@@ -165,7 +167,7 @@ def band_part(call: Call) -> Results:
     return call.g.band_part(call.tensor("x"), call.integer("lower", -1), call.integer("upper", -1))
 
 
-# --- blocks -----------------------------------------------------------------------------------------------------------
+# --- rearrangement of blocks ------------------------------------------------------------------------------------------
 @mil("depth_to_space")
 def depth_to_space(call: Call) -> Results:
     return call.g.depth_to_space2d(call.tensor("x"), 3, 2, 1, call.integer("block_size"))
@@ -206,7 +208,7 @@ def batch_to_space(call: Call) -> Results:
 
 @mil("sliding_windows")
 def sliding_windows(call: Call) -> Results:
-    """All windows along an axis, their elements along one behind it."""
+    """Translate sliding_windows, which puts the elements of each window along a new axis after the sliding one."""
     g, x, axis = call.g, call.tensor("x"), call.axis(call.tensor("x"), call.integer("axis"))
     size, stride = call.integer("size"), call.integer("stride", 1)
     count = (call.size(x, axis) - size) // stride + 1
@@ -217,7 +219,7 @@ def sliding_windows(call: Call) -> Results:
 # --- lists ------------------------------------------------------------------------------------------------------------
 @mil("make_list")
 def make_list(call: Call) -> Results:
-    """A list of known length and of elements of a known shape: zeros side by side."""
+    """Translate make_list, for a known length and element shape, as a stack of zeros."""
     g = call.g
     call.has("dynamic_length")
     dtype = {"fp16": "float16", "fp32": "float32"}.get(name := call.text("dtype", "fp32"), name)
@@ -229,7 +231,7 @@ def make_list(call: Call) -> Results:
 def _list(call: Call) -> Tensor:
     held = call.operand("ls")
     if not isinstance(held, TensorList):
-        call.refuse("of what is no list")
+        call.refuse("parameter 'ls' must be a list")
     return held.tensor
 
 
@@ -250,7 +252,7 @@ def list_gather(call: Call) -> Results:
 
 @mil("list_write", "list_scatter")
 def list_write(call: Call) -> Results:
-    """The list with other elements in some places."""
+    """Translate list_write and list_scatter, which replace elements of a list."""
     g, value = call.g, call.tensor("value")
     if call.op == "list_scatter":
         places = call.tensor("indices")

@@ -1,6 +1,6 @@
-"""States of iOS18: tensors that stay from run to run. Here they are variables, and writing one is an assignment.
+"""Translations of iOS18 states, which persist between runs, to variables and assignments.
 
-A state begins as zeros. Every output of the model waits for all writes, so that a run of any of them makes them.
+A state starts as zeros. Every output of the model depends on all writes, so computing any output performs them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .._table import Call, Results, State, mil
 def _state(call: Call) -> State:
     held = call.operand("input")
     if not isinstance(held, State):
-        call.refuse("of something that is no state")
+        call.refuse("the operand must be a state")
     return held
 
 

@@ -65,8 +65,7 @@ def export(
     Inputs and outputs keep their names. A dynamic dimension is named after its input and axis, such as "x_0". Variables
     become initializers with the same names and shapes, so a module's weights have the names of its `state_dict`. ONNX
     expects channels first: for other layouts Transpose nodes are inserted, and pairs that cancel are removed. A module
-    is
-    copied to a new graph and exported in inference mode; the module itself does not change.
+    is copied to a new graph and exported in inference mode; the module itself does not change.
 
     Variables assigned during a run, such as a KeyValueCache, become inputs with their current values as defaults, and
     outputs named NAME_next to pass to the next run. Loading the file with `mpsgraph.onnx.load` restores the original
@@ -77,12 +76,9 @@ def export(
         path: Path of the file to write. Defaults to None, which only returns the model.
         opset: Version of the ONNX operator set, 18 to 23. Defaults to 20.
         inputs: For a Graph, placeholders by name; defaults to those that the outputs depend on. For a Module, one entry
-            per
-            argument: a shape (for float32), a (shape, dtype) pair, a placeholder or KeyValueCache to imitate, or a
-                tuple of
-            these; -1 marks a dynamic dimension. Entries are matched to arguments in order, except that an entry with
-            the
-            name of an optional argument is passed by keyword.
+            per argument, which is a shape (for float32), a (shape, dtype) pair, a placeholder or KeyValueCache to
+            imitate, or a tuple of these; -1 marks a dynamic dimension. Entries are matched to arguments in order,
+            except that an entry with the name of an optional argument is passed by keyword.
         outputs: Tensors by name; required for a Graph and not accepted for a Module or NNGraph.
         updates: Operations, such as assigns, that every run of the exported model must perform.
         callables: The models that `call` operations refer to, by symbol.
@@ -94,10 +90,9 @@ def export(
     Raises:
         UnsupportedError: If operations cannot be expressed in ONNX (the message lists all of them with reasons), ONNX's
             checker rejects the model, the opset is not supported, or the model is larger than the 2 GiB limit of one
-            file.
-            Nothing is written in these cases.
+            file. Nothing is written in these cases.
         GraphError: If the inputs or outputs do not match the model.
-    Source: ours; the ONNX standard, https://onnx.ai/onnx/operators.
+    Source: the ONNX standard, https://onnx.ai/onnx/operators.
 
     Example:
         >>> import numpy as np

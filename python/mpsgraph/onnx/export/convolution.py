@@ -38,8 +38,7 @@ def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]
     """Return ONNX attributes for strides, dilations, and padding along the windowed axes.
 
     The padding of TF_SAME and ONNX_SAME_LOWER depends on the image size: it is explicit if the size is known, and
-    expressed
-    with auto_pad otherwise.
+    expressed with auto_pad otherwise.
     """
     style = str(op.attributes["padding_style"])
     if style not in _AUTO:

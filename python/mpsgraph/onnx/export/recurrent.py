@@ -148,8 +148,7 @@ def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | 
     """Return the slices that take the last step of the cells, by direction, or None if other steps are used too.
 
     A slice of both directions at once, only one half of which is the last step of each, has direction -1; it may be
-    used
-    only by slices of that half.
+    used only by slices of that half.
     """
     cells, found = op.outputs[1], dict[Tensor, int]()
     if cells in w.results:

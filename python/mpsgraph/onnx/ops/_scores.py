@@ -66,8 +66,7 @@ def with_other_class(node: Node, score: Tensor, transform: str, complements: boo
     """Return scores (n, 2) from scores (n, 1) of the second of two classes.
 
     The first class gets 1 - score if scores are probabilities (`complements`), and -score otherwise. Softmax is not
-    applied
-    to such a pair.
+    applied to such a pair.
     """
     g = node.g
     if transform == "LOGISTIC":

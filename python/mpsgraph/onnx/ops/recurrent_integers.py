@@ -21,7 +21,7 @@ _PLACES = [0, 2, 3, 1]  # Indices of the input, forget, cell, and output gates i
 
 
 class LayersOfIntegers(Layers):
-    """A DynamicQuantizeLSTM. Weights are (directions, inputs, 4 hidden); scales and zero points follow LSTM's operands."""
+    """A DynamicQuantizeLSTM with weights (directions, inputs, 4 hidden), followed by scales and zero points."""
 
     gates_axis = 2
 

@@ -34,11 +34,9 @@ def roi_align(node: Node) -> Results:
     """Translate RoiAlign, which divides each region into bins and reduces each bin's regularly spaced samples.
 
     The number of samples per bin is fixed or, with sampling_ratio 0, depends on the size of the region. In the latter
-    case
-    all bins get the number needed by the largest region, known only at run time, and surplus samples are ignored. In
-    mode
-    max, the maximum is over weighted pixels rather than interpolated samples, as in ONNX Runtime and the reference
-    implementation.
+    case all bins get the number needed by the largest region, known only at run time, and surplus samples are ignored.
+    In mode max, the maximum is over weighted pixels rather than interpolated samples, as in ONNX Runtime and the
+    reference implementation.
     """
     g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
     height, width = (node.dim(x, axis) for axis in (2, 3))
@@ -112,8 +110,7 @@ def _neighbours(node: Node, place: Tensor, size: int | Tensor, clamped: bool) ->
     """Return indices and weights of the elements before and after fractional positions.
 
     With `clamped`, positions up to one element outside the image are moved to its edge and those farther away have
-    weight
-    zero. Otherwise all elements outside the image count as zeros.
+    weight zero. Otherwise all elements outside the image count as zeros.
     """
     g, end = node.g, _number(node, size, float32)
     last = g.subtraction(end, 1.0) if isinstance(end, Tensor) else end - 1.0
@@ -137,8 +134,7 @@ def deformable_convolution(node: Node) -> Results:
     """Translate DeformConv, a convolution whose filter taps are shifted per output position and optionally masked.
 
     The sampled inputs of the taps are gathered into channels, followed by a 1x1 convolution. Pixels outside the image
-    are
-    zeros.
+    are zeros.
     """
     g, x, w, offsets = node.g, node.tensor(0), node.tensor(1), in_float32(node, node.tensor(2))
     if node.rank(x) != 4:

@@ -274,8 +274,7 @@ def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: 
 
     If leaves contribute to one class only, their sum is the score of the second class, which is chosen if the score is
     above 0.5 without negative weights, and above 0 otherwise. If leaves contribute to both, it is chosen if its score
-    is
-    above 0.
+    is above 0.
     """
     g = node.g
     first, second = (bool((~np.isnan(forest.weights[:, i])).any()) for i in (0, 1))
