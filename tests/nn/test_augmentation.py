@@ -80,7 +80,7 @@ def test_crops_come_from_everywhere():
         assert len(places) == 1
         found[places[0]] += 1
     assert found.min() > 30 and found.max() < 95, "60 each"
-    with pytest.raises(mg.ShapeError, match=r"pieces of \(8, 8\) of images of 4 x 5"):
+    with pytest.raises(mg.ShapeError, match=r"size \(8, 8\) is larger than images of 4 x 5 pixels"):
         run(nn.RandomCrop(8, padding=1), x)
 
 

@@ -124,12 +124,12 @@ def test_labels_and_lengths_that_cannot_be_are_refused(rng):
         losses_and_slopes(logits, np.array([[1], [3]]), label_lengths=[1])
     with pytest.raises(mg.ShapeError, match="labels must be"):
         losses_and_slopes(logits, np.array([[1], [3], [2]]))
-    with pytest.raises(mg.ShapeError, match="blank 4"):
+    with pytest.raises(mg.ShapeError, match="blank must be .* got 4"):
         losses_and_slopes(logits, np.array([[1], [3]]), blank=4)
     with pytest.raises(mg.ShapeError, match="time"):
         losses_and_slopes(logits[0][None, None], np.array([[1]]))
     with pytest.raises(mg.GraphError, match="reduction"):
         losses_and_slopes(logits, np.array([[1], [3]]), reduction="all")
     g = mg.Graph()
-    with pytest.raises(mg.DTypeError, match="integers"):
+    with pytest.raises(mg.DTypeError, match="integer class indices"):
         ctc(g.constant(0.0, (2, 3, 4)), g.constant(1.0, (2, 1)))

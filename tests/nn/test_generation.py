@@ -178,11 +178,11 @@ def test_beams_weigh_short_sequences_by_their_length(model):
 
 def test_what_cannot_be_is_refused(model):
     generator = nn.Generator(model, max_length=8, rows=2)
-    with pytest.raises(mg.ShapeError, match="max_length 8"):
+    with pytest.raises(mg.ShapeError, match="exceeds max_length=8"):
         generator.generate([[1], [2]], 8)
-    with pytest.raises(mg.ShapeError, match="2 rows of a token at least"):
+    with pytest.raises(mg.ShapeError, match="2 rows of at least 1 token each"):
         generator.generate([[1]], 2)
-    with pytest.raises(mg.ShapeError, match="2 rows of a token at least"):
+    with pytest.raises(mg.ShapeError, match="2 rows of at least 1 token each"):
         generator.generate([[1], []], 2)
     with pytest.raises(mg.OutOfRangeError, match="token 5"):
         generator.generate([[1], [5]], 2)

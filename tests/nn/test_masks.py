@@ -101,7 +101,7 @@ def test_a_loss_is_the_mean_over_real_steps(rng):
 def test_what_is_no_mask_is_refused():
     g = mg.Graph()
     x = g.placeholder((-1, 5, 8))
-    with pytest.raises(mg.DTypeError, match="bools"):
+    with pytest.raises(mg.DTypeError, match="mask must be bool"):
         nn.set_mask(x, g.placeholder((-1, 5)))
     with pytest.raises(mg.ShapeError, match="first two axes"):
         nn.set_mask(x, g.placeholder((-1, 6), mg.bool_))

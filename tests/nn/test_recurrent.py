@@ -97,7 +97,7 @@ def test_it_learns_to_remember(make):
 
 def test_what_does_not_fit_is_said():
     g = mg.Graph()
-    with pytest.raises(mg.ShapeError, match=r"LSTM needs an input \(batch, time, inputs\)"):
+    with pytest.raises(mg.ShapeError, match=r"LSTM needs a 3-D input \(batch, time, inputs\)"):
         nn.LSTM(4)(g.placeholder((3, 4)))
     with pytest.raises(mg.GraphError, match="activation"):
         nn.RNN(4, activation="sigmoid")

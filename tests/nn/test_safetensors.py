@@ -55,11 +55,11 @@ def test_files_with_an_index(tmp_path):
         nn.load_safetensors(made, place, [(r"^body\.", "")])
         assert_loaded(made)
     for broken, words in (
-        ({"weight_map": {"a": "../model-1.safetensors"}}, "must stand beside their index"),
-        ({"weight_map": {"a": "model-1.safetensors"}}, "names tensors that are not there: 'a'"),
+        ({"weight_map": {"a": "../model-1.safetensors"}}, "must be in the same folder as the index"),
+        ({"weight_map": {"a": "model-1.safetensors"}}, "lists tensors that are missing from their files: 'a'"),
         ({"weight_map": {"a": "model-3.safetensors"}}, "model-3.safetensors cannot be read"),
-        ({"weight_map": [1]}, "weight_map must have files by name"),
-        ({}, "has no weight_map"),
+        ({"weight_map": [1]}, "weight_map must map tensor names to file names"),
+        ({}, "has no valid weight_map"),
     ):
         path.write_text(json.dumps(broken))
         with pytest.raises(mg.errors.CheckpointError, match=words):
@@ -94,7 +94,7 @@ def test_halves_become_wide_when_asked(tmp_path):
     path = written(tmp_path / "halves", entries, bits.tobytes() + np.float16([1, 2]).tobytes())
     layer = nn.Linear(2)
     layer(mg.Graph().placeholder((-1, 2)))
-    with pytest.raises(mg.errors.DTypeError, match="'weight' is float32, the state has bfloat16"):
+    with pytest.raises(mg.errors.DTypeError, match="'weight' must be float32, got bfloat16"):
         nn.load_safetensors(layer, path)
     nn.load_safetensors(layer, path, cast=True)
     found = nn.to_torch(layer, arrays=True)
@@ -104,16 +104,16 @@ def test_halves_become_wide_when_asked(tmp_path):
 
 FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 DAMAGED = {
-    "too short": (b"abc", "truncated or no safetensors file"),
-    "a header that is not there": (struct.pack("<Q", 1 << 40) + b"{}", "truncated or no safetensors file"),
+    "too short": (b"abc", "truncated or not a safetensors file"),
+    "a header that is not there": (struct.pack("<Q", 1 << 40) + b"{}", "truncated or not a safetensors file"),
     "no header": (struct.pack("<Q", 2) + b"xx", "its header cannot be read"),
     "a list": (struct.pack("<Q", 2) + b"[]", "its header cannot be read"),
-    "beyond the end": ({"a": FLOAT}, "lies outside of the file"),
-    "another length": ({"a": FLOAT | {"shape": [3]}}, "has 8 bytes, not those of float32"),
+    "beyond the end": ({"a": FLOAT}, "lies outside the file"),
+    "another length": ({"a": FLOAT | {"shape": [3]}}, "has 8 bytes, but float32 of shape \\(3,\\) needs 12"),
     "backwards": ({"a": FLOAT | {"data_offsets": [8, 0]}}, "has -8 bytes"),
-    "before the start": ({"a": FLOAT | {"data_offsets": [-8, 0]}}, "lies outside of the file"),
-    "no numbers": ({"a": FLOAT | {"shape": ["2"]}}, "lies outside of the file"),
-    "another type": ({"a": FLOAT | {"dtype": "F8_E4M3"}}, "'a' is 'F8_E4M3', which there is no element type for"),
+    "before the start": ({"a": FLOAT | {"data_offsets": [-8, 0]}}, "lies outside the file"),
+    "no numbers": ({"a": FLOAT | {"shape": ["2"]}}, "lies outside the file"),
+    "another type": ({"a": FLOAT | {"dtype": "F8_E4M3"}}, "'a' has dtype 'F8_E4M3', which mpsgraph does not support"),
     "nothing said": ({"a": {}}, "its header cannot be read"),
 }
 

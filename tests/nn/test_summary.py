@@ -85,7 +85,7 @@ def test_several_inputs_and_wrong_ones():
 
     assert Sum().summary((-1, 2), (-1, 2)).layers[0].output == "sum: (-1, 2), pair: (-1, 2), (-1, 2)"
     assert "int32" not in str(nn.Embedding(4, 2).summary((-1, 3), dtype="int32"))
-    with pytest.raises(mg.GraphError, match="2 input shapes and 3 dtypes"):
+    with pytest.raises(mg.GraphError, match="2 input shapes but 3 dtypes"):
         Sum().summary((-1, 2), (-1, 2), dtype=["float32"] * 3)
     with pytest.raises(mg.ShapeError, match="input_shape"):
         nn.Linear(2).summary(("a", 2))

@@ -135,7 +135,7 @@ def fitting(
         if value.array.shape != wanted[name].shape
     ]
     if shapes:
-        raise ShapeError(f"{where}: shapes in the state do not match the model's: {_listed(shapes)}")
+        raise ShapeError(f"{where}: shapes in the state do not match the model's: {_listed(shapes, '; ')}")
     types = [
         f"'{name}' must be {wanted[name].dtype}, got {value.dtype}"
         for name, value in values.items()
@@ -143,7 +143,7 @@ def fitting(
     ]
     if types:
         raise DTypeError(
-            f"{where}: element types in the state do not match the model's: {_listed(types)}: convert the values first"
+            f"{where}: element types in the state do not match the model's, convert them first: {_listed(types, '; ')}"
         )
     return {name: _as(value, wanted[name].dtype) for name, value in values.items()}, keys
 
@@ -179,6 +179,6 @@ def _said(keys: IncompatibleKeys) -> str:
     return "; ".join(parts + ([f"unexpected {_listed(keys.unexpected_keys)}"] if keys.unexpected_keys else []))
 
 
-def _listed(words: list[str]) -> str:
-    more = f", and {len(words) - _MANY} more" if len(words) > _MANY else ""
-    return ", ".join(words[:_MANY]) + more
+def _listed(words: list[str], separator: str = ", ") -> str:
+    more = f"{separator}and {len(words) - _MANY} more" if len(words) > _MANY else ""
+    return separator.join(words[:_MANY]) + more

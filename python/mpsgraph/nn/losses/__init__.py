@@ -1,8 +1,8 @@
-"""Losses: functions of a model's outputs and the labels that give the mean over the batch, as a tensor of rank 0.
+"""Loss functions of a model's outputs and the labels, which return the mean over the batch as a tensor of rank 0.
 
-`Trainer` takes them by name or any function of this form; `functools.partial` gives their other arguments values.
-Reductions and weights are the same for all (`reduced`): the sum, Apple's habit, or no reduction instead of the mean,
-which is PyTorch's.
+`Trainer` takes them by name, or any function with the same signature; use `functools.partial` to set further arguments.
+All losses share the same reductions and weights (see `reduced`). The default is the mean, as in PyTorch; the sum, which
+is Apple's default, or no reduction can be chosen instead.
 """
 
 from __future__ import annotations
@@ -71,22 +71,30 @@ LOSSES: dict[str, Loss] = {
     "soft_margin": soft_margin,
     "squared_hinge": squared_hinge,
 }
-"""The losses that have a name, by it; what takes a loss takes these names."""
+"""The losses that can be selected by name."""
 
 
 @checked
 def loss_named(loss: str | Loss) -> Loss:
-    """The loss of a name, or the function itself. GraphError that lists the names.
+    """Return the loss function with a given name.
 
-    >>> mg.nn.losses.loss_named("mse") is mg.nn.losses.mean_squared_error
-    True
+    Args:
+        loss: A name in `LOSSES`, or a function (outputs, labels), which is returned as it is.
+
+    Returns:
+        The loss function.
+
+    Raises:
+        GraphError: If there is no loss of that name; the message lists all names.
+
+    Example:
+        >>> mg.nn.losses.loss_named("mse") is mg.nn.losses.mean_squared_error
+        True
     """
     if callable(loss):
         return loss
     if loss not in LOSSES:
-        raise GraphError(
-            f"there is no loss {shown(loss)}: use one of {', '.join(LOSSES)}, or a function (outputs, labels)"
-        )
+        raise GraphError(f"loss must be a function (outputs, labels) or one of {', '.join(LOSSES)}, got {shown(loss)}")
     return LOSSES[loss]
 
 

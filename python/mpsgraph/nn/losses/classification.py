@@ -1,4 +1,6 @@
-"""Losses of classes: by logits, probabilities or their logarithms, of one class or of several at once, and margins."""
+"""Losses for classification: from logits, probabilities, or log-probabilities, single- or multi-label, and margin
+losses.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,38 @@ def cross_entropy(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Soft-max cross-entropy, in nats: -sum over classes of p * log_softmax(logits).
+    """Softmax cross-entropy in nats: the sum over classes of -p * log_softmax(logits), where p are the labels.
 
-    Args: logits (..., classes); labels, integers (...), or one-hot or probabilities (..., classes); axis, that of the
-    classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts, as a tensor, an array or a list;
-    ignore_index, a label that stands for none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p;
-    weights and reduction as in `reduced`. Another integer that is no class's number raises OutOfRangeError when it
-    runs, which names it and its place. As in PyTorch, the mean of integer labels is weighed by the classes' weights and
-    leaves the ignored ones out; where no label counts it is 0, as is its gradient, where PyTorch's is NaN. Errors:
-    ShapeError, DTypeError, GraphError, OutOfRangeError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
+    For integer labels, the mean divides by the total class weight of the labels that are not ignored, as in PyTorch. If
+    all labels are ignored, the loss and its gradient are 0, where PyTorch returns NaN.
 
-    >>> g = mg.Graph()
-    >>> logits = g.constant([[0.0, 100.0], [100.0, 0.0]])
-    >>> g.run({}, mg.nn.losses.cross_entropy(logits, g.constant([1, 1]))).item()
-    50.0
+    Args:
+        logits: (..., classes).
+        labels: Integer class indices (...), or one-hot vectors or probabilities (..., classes).
+        axis: Axis of the classes in logits. Defaults to the last; PyTorch uses axis 1.
+        class_weights: Factor of each class, (classes,), as a tensor, array, or list. Defaults to none.
+        ignore_index: Integer label that is not counted. Defaults to none.
+        label_smoothing: Smoothing s from 0 to 1, which replaces p by (1 - s) * p + s / classes. Defaults to 0.
+        weights: Factors of the losses, broadcastable to (...). Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the losses (...) if reduction is "none".
+
+    Raises:
+        ShapeError: If the shapes do not match, axis is out of range, or the number of classes is dynamic.
+        DTypeError: If class indices are not integers.
+        GraphError: If label_smoothing or reduction is invalid, or ignore_index is used with labels that are not
+            indices.
+        OutOfRangeError: At run time, if a label is not a class index; the message names the label and its position.
+
+    Source: MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> logits = g.constant([[0.0, 100.0], [100.0, 0.0]])
+        >>> g.run({}, mg.nn.losses.cross_entropy(logits, g.constant([1, 1]))).item()
+        50.0
     """
     g = graph_of(logits)
     if not 0 <= label_smoothing <= 1:
@@ -50,9 +70,11 @@ def cross_entropy(
     classes, by_index = _classes(logits, labels, axis, "cross_entropy")
     shares = one_hot_labels(labels, classes, axis, logits, ignore_index) if by_index else like(labels, logits)
     if ignore_index is not None and not by_index:
-        raise GraphError("cross_entropy: ignore_index is for labels that are integers")
+        raise GraphError(
+            "cross_entropy: ignore_index needs integer class labels, got labels with the shape of the logits"
+        )
     factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
-    used = None  # how much each label counts, which the mean of integers divides by
+    used = None  # Weight of each label, by whose sum the mean over integer labels is divided.
     if by_index and not (factors is None and ignore_index is None):
         used = shares if factors is None else shares * factors
         if ignore_index is not None:
@@ -70,31 +92,35 @@ def cross_entropy(
 
 
 def _classes(logits: Tensor, labels: Tensor, axis: int, what: str) -> tuple[int, bool]:
-    """How many classes there are, and whether labels are their numbers."""
+    """Return the number of classes, and whether labels are class indices."""
     if logits.shape is None or labels.shape is None:
-        raise ShapeError(f"{what} needs logits and labels of known rank")
+        raise ShapeError(f"{what} needs logits and labels of known rank, got shapes {logits.shape} and {labels.shape}")
     if not -len(logits.shape) <= axis < len(logits.shape):
-        raise ShapeError(f"{what}: there is no axis {axis} in logits of shape {logits.shape}")
+        raise ShapeError(f"{what}: axis {axis} is out of range for logits of shape {logits.shape}")
     if logits.shape[axis] < 0:
-        raise ShapeError(f"{what} needs a known number of classes, the logits are {logits.shape}")
+        raise ShapeError(f"{what} needs a known number of classes on axis {axis}, got logits of shape {logits.shape}")
     by_index = len(labels.shape) == len(logits.shape) - 1
     if by_index and not labels.dtype.is_integer:
-        raise DTypeError(f"labels of shape {labels.shape} name classes and must be integers, they are {labels.dtype}")
+        raise DTypeError(
+            f"{what}: labels of shape {labels.shape} are class indices and must be integers, got {labels.dtype}"
+        )
     return logits.shape[axis], by_index
 
 
 def _along(axis: int, class_weights: Any, logits: Tensor, classes: int) -> Tensor:
-    """One number a class, lying along the axis of the classes."""
+    """Reshape one number per class so that it lies along the axis of the classes."""
     class_weights = as_dtype_of(class_weights, logits)
     if class_weights.shape != (classes,):
-        raise ShapeError(f"class_weights {class_weights.shape} must be one number for each of {classes} classes")
+        raise ShapeError(
+            f"class_weights must have one entry for each of the {classes} classes, got shape {class_weights.shape}"
+        )
     rank = len(logits.shape or ())
     shape = [classes if i == axis % rank else 1 for i in range(rank)]
     return graph_of(logits).reshape(class_weights, shape)
 
 
 def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> Tensor:
-    """1 where a label is one, 0 where it is the one to ignore."""
+    """Return 1 where a label counts and 0 where it equals ignore_index."""
     g = graph_of(labels)
     return g.expand_dims(g.cast(g.not_equal(labels, ignore_index), like_this.dtype), axis)
 
@@ -102,7 +128,7 @@ def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> 
 def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, reduction: str) -> Tensor:
     if reduction == "mean" and used is not None:
         total = reduced(losses, "sum", weights)
-        return graph_of(losses).division_no_nan(total, sum_of_all(used))  # 0 where no label counts
+        return graph_of(losses).division_no_nan(total, sum_of_all(used))  # 0 if no label counts.
     return reduced(losses, reduction, weights)
 
 
@@ -118,26 +144,49 @@ def nll(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative logarithm of the likelihood: -log_probabilities at the label.
+    """Negative log-likelihood: -log_probabilities at the labels.
 
-    Args: log_probabilities (..., classes), as of log_softmax; labels, integers (...); the others as cross_entropy's,
-    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. PyTorch's
-    NLLLoss.
+    cross_entropy(logits, labels) equals nll(log_softmax(logits), labels).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.nll(g.constant([[-3.0, -0.5]]), g.constant([1]))).item()
-    0.5
+    Args:
+        log_probabilities: (..., classes), such as the result of log_softmax.
+        labels: Integer class indices (...).
+        axis: Axis of the classes. Defaults to the last.
+        class_weights: Factor of each class, (classes,), as a tensor, array, or list. Defaults to none.
+        ignore_index: Label that is not counted. Defaults to none.
+        weights: Factors of the losses, broadcastable to (...). Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the losses (...) if reduction is "none".
+
+    Raises:
+        ShapeError: If the shapes do not match, axis is out of range, or the number of classes is dynamic.
+        DTypeError: If labels are not integers.
+        GraphError: If reduction is unknown.
+        OutOfRangeError: At run time, if a label is not a class index.
+
+    Source: PyTorch's NLLLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.nll(g.constant([[-3.0, -0.5]]), g.constant([1]))).item()
+        0.5
     """
     g = graph_of(log_probabilities)
     classes, by_index = _classes(log_probabilities, labels, axis, "nll")
     if not by_index:
-        raise ShapeError(f"nll: labels {labels.shape} must be integers, one for each of {log_probabilities.shape}")
+        raise ShapeError(
+            "nll: labels must be class indices with one axis less than log_probabilities, got labels of shape "
+            f"{labels.shape} and log_probabilities of shape {log_probabilities.shape}"
+        )
     used = one_hot_labels(labels, classes, axis, log_probabilities, ignore_index)
     if class_weights is not None:
         used = used * _along(axis, class_weights, log_probabilities, classes)
     if ignore_index is not None:
         used = used * _counts(labels, ignore_index, used, axis)
-    parts = g.select(g.equal(used, 0.0), g.constant(0.0, dtype=used.dtype), -log_probabilities * used)  # 0 ln 0 = 0
+    # 0 * ln 0 counts as 0.
+    parts = g.select(g.equal(used, 0.0), g.constant(0.0, dtype=used.dtype), -log_probabilities * used)
     losses = g.squeeze(g.reduction_sum(parts, axis), axis)
     return _weighed_mean(losses, used, weights, reduction)
 
@@ -153,14 +202,29 @@ def categorical_cross_entropy(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-sum over classes of labels * ln(max(outputs, epsilon)), for outputs that are probabilities.
+    """Cross-entropy of probabilities: the sum over classes of -labels * ln(max(outputs, epsilon)).
 
-    Args: outputs and labels of one shape; axis, that of the classes; weights and reduction as in `reduced`. Errors:
-    ShapeError, GraphError. MPSCNNLossTypeCategoricalCrossEntropy; Keras's CategoricalCrossentropy.
+    Args:
+        outputs: Probabilities.
+        labels: Probabilities or one-hot vectors, with the shape of outputs.
+        axis: Axis of the classes. Defaults to the last.
+        epsilon: Lower bound of outputs in the logarithm. Defaults to 1e-7.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.categorical_cross_entropy(g.constant([[1.0, 0.0]]), g.constant([[1.0, 0.0]]))).item()
-    0.0
+    Returns:
+        A tensor of rank 0, or the loss of each sample if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: MPSCNNLossTypeCategoricalCrossEntropy; Keras's CategoricalCrossentropy.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.categorical_cross_entropy(g.constant([[1.0, 0.0]]), g.constant([[1.0, 0.0]]))).item()
+        0.0
     """
     g = graph_of(outputs)
     parts = like(labels, outputs) * g.logarithm(g.maximum_with_nan_propagation(outputs, epsilon))
@@ -178,16 +242,33 @@ def binary_cross_entropy_with_logits(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-w * labels * ln s - (1 - labels) * ln(1 - s), s = sigmoid(logits), computed without overflow.
+    """Binary cross-entropy of logits: -w * labels * ln s - (1 - labels) * ln(1 - s) with s = sigmoid(logits).
 
-    Args: logits, labels, one shape; labels in [0, 1]; positive_weight w, a number, or a tensor, an array or a list that
-    broadcasts to the logits; label_smoothing s: (1 - s) * labels + s / 2 is taken for the labels; weights and reduction
-    as in `reduced`. Errors: ShapeError, GraphError, OutOfRangeError for integers other than 0 and 1.
-    MPSCNNLossTypeSigmoidCrossEntropy; PyTorch's BCEWithLogitsLoss.
+    The computation does not overflow.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.binary_cross_entropy_with_logits(g.constant([-100.0]), g.constant([1.0]))).item()
-    100.0
+    Args:
+        logits: Logits of class 1.
+        labels: Numbers from 0 to 1, with the shape of logits.
+        positive_weight: Weight w of positive labels: a number, or a tensor, array, or list that broadcasts to the
+            logits. Defaults to 1.
+        label_smoothing: Smoothing s, which replaces labels by (1 - s) * labels + s / 2. Defaults to 0.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If logits and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction or label_smoothing is invalid.
+        OutOfRangeError: At run time, if an integer label is neither 0 nor 1.
+
+    Source: MPSCNNLossTypeSigmoidCrossEntropy; PyTorch's BCEWithLogitsLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.binary_cross_entropy_with_logits(g.constant([-100.0]), g.constant([1.0]))).item()
+        100.0
     """
     wanted = binary_labels(labels, logits)
     if label_smoothing:
@@ -208,19 +289,36 @@ def binary_cross_entropy_with_logits(
 def binary_cross_entropy(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-labels * ln(outputs) - (1 - labels) * ln(1 - outputs), with logarithms of at least -100.
+    """Binary cross-entropy of probabilities: -labels * ln(outputs) - (1 - labels) * ln(1 - outputs).
 
-    Args: outputs, probabilities, and labels in [0, 1], one shape; weights and reduction as in `reduced`. From logits
-    use binary_cross_entropy_with_logits, which loses no digits. Errors: as there. PyTorch's BCELoss.
+    Logarithms are clamped to at least -100. For logits, binary_cross_entropy_with_logits is more accurate.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.binary_cross_entropy(g.constant([1.0, 0.0]), g.constant([1.0, 1.0]))).item()
-    50.0
+    Args:
+        outputs: Probabilities of class 1.
+        labels: Numbers from 0 to 1, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+        OutOfRangeError: At run time, if an integer label is neither 0 nor 1.
+
+    Source: PyTorch's BCELoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.binary_cross_entropy(g.constant([1.0, 0.0]), g.constant([1.0, 1.0]))).item()
+        50.0
     """
     g, wanted = graph_of(outputs), binary_labels(labels, outputs)
 
     def logarithm(p: Tensor) -> Tensor:
-        nothing = p <= 0.0  # where the slope of the logarithm would make NaN of 0; a NaN is not, and stays
+        # At or below 0 the slope of the logarithm would turn a zero gradient into NaN. NaN itself is kept.
+        nothing = p <= 0.0
         found = g.logarithm(g.select(nothing, g.constant(1.0, dtype=p.dtype), p))
         least = g.constant(-100.0, dtype=p.dtype)
         return g.select(nothing, least, g.maximum_with_nan_propagation(found, least))
@@ -234,14 +332,32 @@ def binary_cross_entropy(
 def log_loss(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-labels * ln(outputs + epsilon) - (1 - labels) * ln(1 - outputs + epsilon): MPSCNNLossTypeLog.
+    """Log loss: -labels * ln(outputs + epsilon) - (1 - labels) * ln(1 - outputs + epsilon).
 
-    Args: as binary_cross_entropy's, which differs at 0 and 1. Errors: ShapeError, GraphError.
+    Differs from binary_cross_entropy only near 0 and 1.
 
-    >>> g = mg.Graph()
-    >>> loss = mg.nn.losses.log_loss(g.constant([0.5]), g.constant([1.0]), epsilon=0.5)
-    >>> g.run({}, loss).item()
-    0.0
+    Args:
+        outputs: Probabilities of class 1.
+        labels: Numbers from 0 to 1, with the shape of outputs.
+        epsilon: Added in the logarithms. Defaults to 1e-7.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+        OutOfRangeError: At run time, if an integer label is neither 0 nor 1.
+
+    Source: MPSCNNLossTypeLog.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> loss = mg.nn.losses.log_loss(g.constant([0.5]), g.constant([1.0]), epsilon=0.5)
+        >>> g.run({}, loss).item()
+        0.0
     """
     g, wanted = graph_of(outputs), binary_labels(labels, outputs)
     losses = -wanted * g.logarithm(outputs + epsilon) - (1.0 - wanted) * g.logarithm(1.0 - outputs + epsilon)
@@ -258,22 +374,36 @@ def kl_divergence(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """labels * (ln(labels) - outputs), for outputs that are logarithms of probabilities. Kullback and Leibler, 1951.
+    """Kullback-Leibler divergence: labels * (ln(labels) - outputs), for outputs that are log-probabilities.
 
-    Args: outputs and labels of one shape; log_labels, whether labels are logarithms, too; weights and reduction as in
-    `reduced`, or "batch_mean": the sum divided by the size of the first axis, which is the divergence. Errors:
-    ShapeError, GraphError. MPSCNNLossTypeKullbackLeiblerDivergence; PyTorch's KLDivLoss.
+    Args:
+        outputs: Log-probabilities.
+        labels: Probabilities, or log-probabilities if log_labels, with the shape of outputs.
+        log_labels: Whether labels are log-probabilities. Defaults to False.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: A reduction of `reduced`, or "batch_mean" for the sum divided by the size of the first axis, which is
+            the divergence proper. Defaults to "mean".
 
-    >>> g = mg.Graph()
-    >>> outputs, labels = g.constant([[-1.0, -2.0]]), g.constant([[1.0, 0.0]])
-    >>> g.run({}, mg.nn.losses.kl_divergence(outputs, labels, reduction="batch_mean")).item()
-    1.0
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: MPSCNNLossTypeKullbackLeiblerDivergence; PyTorch's KLDivLoss; Kullback and Leibler, 1951.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> outputs, labels = g.constant([[-1.0, -2.0]]), g.constant([[1.0, 0.0]])
+        >>> g.run({}, mg.nn.losses.kl_divergence(outputs, labels, reduction="batch_mean")).item()
+        1.0
     """
     g, wanted = graph_of(outputs), like(labels, outputs)
     if log_labels:
         losses = g.exponent(wanted) * (wanted - outputs)
     else:
-        positive = g.select(wanted > 0.0, wanted, g.constant(1.0, dtype=wanted.dtype))  # 0 ln 0 = 0
+        positive = g.select(wanted > 0.0, wanted, g.constant(1.0, dtype=wanted.dtype))  # 0 * ln 0 counts as 0.
         losses = wanted * (g.logarithm(positive) - outputs)
     if reduction != "batch_mean":
         return reduced(losses, reduction, weights)
@@ -284,15 +414,28 @@ def kl_divergence(
 @checked
 @in_float32
 def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """max(0, 1 - labels * outputs), for labels -1 and 1.
+    """Hinge loss: max(0, 1 - labels * outputs).
 
-    Args: outputs and labels of one shape; weights and reduction as in `reduced`. Errors: ShapeError, GraphError.
-    MPSCNNLossTypeHinge; Keras's Hinge, which makes -1 of labels 0.
+    Args:
+        outputs: Scores.
+        labels: -1 or 1, with the shape of outputs. Keras also accepts 0 for -1; this function does not.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> loss = mg.nn.losses.hinge(g.constant([0.5, 0.5, 3.0]), g.constant([1, -1, 1]), reduction="none")
-    >>> g.run({}, loss).tolist()
-    [0.5, 1.5, 0.0]
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: MPSCNNLossTypeHinge; Keras's Hinge.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> loss = mg.nn.losses.hinge(g.constant([0.5, 0.5, 3.0]), g.constant([1, -1, 1]), reduction="none")
+        >>> g.run({}, loss).tolist()
+        [0.5, 1.5, 0.0]
     """
     return reduced(graph_of(outputs).relu(1.0 - outputs * like(labels, outputs)), reduction, weights)
 
@@ -300,11 +443,27 @@ def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, red
 @checked
 @in_float32
 def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """max(0, 1 - labels * outputs)^2. Args: as hinge's. Keras's SquaredHinge. Errors: ShapeError, GraphError.
+    """Squared hinge loss: max(0, 1 - labels * outputs)^2.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.squared_hinge(g.constant([-2.0]), g.constant([1]))).item()
-    9.0
+    Args:
+        outputs: Scores.
+        labels: -1 or 1, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: Keras's SquaredHinge.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.squared_hinge(g.constant([-2.0]), g.constant([1]))).item()
+        9.0
     """
     return reduced(graph_of(outputs).square(hinge(outputs, labels, reduction="none")), reduction, weights)
 
@@ -312,13 +471,27 @@ def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = N
 @checked
 @in_float32
 def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """ln(1 + e^(-labels * outputs)), for labels -1 and 1. Args: as hinge's. PyTorch's SoftMarginLoss.
+    """Soft margin loss: ln(1 + e^(-labels * outputs)).
 
-    Errors: ShapeError, GraphError.
+    Args:
+        outputs: Scores.
+        labels: -1 or 1, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.soft_margin(g.constant([-100.0]), g.constant([1]))).item()
-    100.0
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: PyTorch's SoftMarginLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.soft_margin(g.constant([-100.0]), g.constant([1]))).item()
+        100.0
     """
     return reduced(softplus(-outputs * like(labels, outputs)), reduction, weights)
 
@@ -333,14 +506,31 @@ def multi_label_soft_margin(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over classes of binary_cross_entropy_with_logits: each sample may be of several classes.
+    """Multi-label soft margin loss: the mean over classes of binary_cross_entropy_with_logits.
 
-    Args: logits and labels, 0 or 1, of shape (..., classes); class_weights (classes), as cross_entropy's; weights, of
-    the samples, and reduction as in `reduced`. Errors: ShapeError, GraphError. PyTorch's MultiLabelSoftMarginLoss.
+    Each sample may belong to several classes.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.multi_label_soft_margin(g.constant([[100.0, -50.0]]), g.constant([[0, 1]]))).item()
-    75.0
+    Args:
+        logits: (..., classes).
+        labels: 0 or 1, with the shape of logits.
+        class_weights: Factor of each class, (classes,), as a tensor, array, or list. Defaults to none.
+        weights: Factors of the samples, broadcastable to (...). Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each sample if reduction is "none".
+
+    Raises:
+        ShapeError: If logits and labels differ in shape, or weights or class_weights do not fit.
+        GraphError: If reduction is unknown.
+        OutOfRangeError: At run time, if an integer label is neither 0 nor 1.
+
+    Source: PyTorch's MultiLabelSoftMarginLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.multi_label_soft_margin(g.constant([[100.0, -50.0]]), g.constant([[0, 1]]))).item()
+        75.0
     """
     g = graph_of(logits)
     losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")

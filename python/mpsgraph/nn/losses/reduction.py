@@ -1,4 +1,4 @@
-"""What the losses share: labels like the outputs, weights, and the ways from many numbers to one."""
+"""Helpers shared by the losses: conversion of labels, weights, and reductions."""
 
 from __future__ import annotations
 
@@ -14,34 +14,41 @@ from ...errors import GraphError, ShapeError
 from ..module import graph_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""A function of outputs and labels that gives a tensor of rank 0."""
+"""A function of outputs and labels that returns a tensor of rank 0."""
 REDUCTIONS = ("mean", "sum", "none", "sum_by_nonzero_weights")
 
 
 @checked
 def mean_of_all(x: Tensor) -> Tensor:
-    """The mean of all elements, as a tensor of rank 0.
+    """Return the mean of all elements as a tensor of rank 0.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.mean_of_all(g.constant([[1.0, 2.0], [3.0, 6.0]]))).item()
-    3.0
+    Args:
+        x: Floating-point tensor of any shape.
+
+    Returns:
+        A tensor of rank 0 with the dtype of x.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.mean_of_all(g.constant([[1.0, 2.0], [3.0, 6.0]]))).item()
+        3.0
     """
     return graph_of(x).reshape(graph_of(x).mean(x), ())
 
 
 def sum_of_all(x: Tensor) -> Tensor:
-    """The sum of all elements, as a tensor of rank 0."""
+    """Return the sum of all elements as a tensor of rank 0."""
     return graph_of(x).reshape(graph_of(x).reduction_sum(x), ())
 
 
 def like(labels: Tensor, outputs: Tensor) -> Tensor:
-    """Labels in the outputs' dtype; their shapes must be equal, so that nothing broadcasts by accident."""
+    """Return labels in the outputs' dtype. Shapes must be equal, so that nothing broadcasts by accident."""
     require_one_shape(labels, outputs)
     return as_dtype_of(labels, outputs)
 
 
 def binary_labels(labels: Tensor, outputs: Tensor) -> Tensor:
-    """The same for labels of two classes: integers other than 0 and 1 raise OutOfRangeError when it runs."""
+    """Return binary labels in the outputs' dtype. Integers other than 0 and 1 raise OutOfRangeError at run time."""
     if not labels.dtype.is_integer:
         return like(labels, outputs)
     require_one_shape(labels, outputs)
@@ -53,29 +60,32 @@ def require_one_shape(labels: Tensor, outputs: Tensor) -> None:
     if labels.shape is not None and outputs.shape is not None:
         same_rank = len(labels.shape) == len(outputs.shape)
         if not same_rank or any(a != b for a, b in zip(labels.shape, outputs.shape, strict=True) if a >= 0 and b >= 0):
-            raise ShapeError(f"labels {labels.shape} and outputs {outputs.shape} must have one shape")
+            raise ShapeError(
+                f"labels must have the shape of outputs, got labels of shape {labels.shape} and outputs of shape "
+                f"{outputs.shape}"
+            )
 
 
 def as_dtype_of(x: Any, other: Tensor) -> Tensor:
-    """A tensor in another's dtype; an array or a list as a constant of it."""
+    """Return x in the dtype of another tensor; an array or list becomes a constant."""
     if not isinstance(x, Tensor):
         return graph_of(other).constant(x, dtype=other.dtype)
     return x if x.dtype == other.dtype else graph_of(x).cast(x, other.dtype)
 
 
 def one_hot_labels(labels: Tensor, classes: int, axis: int, outputs: Tensor, ignore_index: int | None = None) -> Tensor:
-    """One-hot vectors of class numbers, in the outputs' dtype.
+    """Convert class indices to one-hot vectors in the outputs' dtype.
 
-    A number that is no class's raises OutOfRangeError when it runs; ignore_index does not, its vector means nothing.
+    An index out of range raises OutOfRangeError at run time, except ignore_index, whose vector is meaningless.
     """
     g, numbers = graph_of(outputs), _used(labels, ignore_index)
     return g.one_hot(numbers, classes, axis=axis, dtype=outputs.dtype, out_of_range="error")
 
 
 def class_numbers(labels: Tensor, classes: int, ignore_index: int | None = None) -> Tensor:
-    """Class numbers as int32, and 0 for ignore_index; others raise OutOfRangeError when it runs."""
+    """Return class indices as int32, with 0 for ignore_index. Others out of range raise OutOfRangeError at run time."""
     g, numbers = graph_of(labels), _used(labels, ignore_index)
-    if classes < 0:  # known by the run alone
+    if classes < 0:  # The number of classes is dynamic.
         return g.cast(numbers, "int32")
     return g.gather(g.constant(np.arange(classes, dtype=np.int32)), numbers, out_of_range="error")
 
@@ -89,27 +99,41 @@ def _used(labels: Tensor, ignore_index: int | None) -> Tensor:
 
 @checked
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
-    """Losses times their weights, then their mean, their sum, or as they are.
+    """Multiply losses by weights and reduce them.
 
-    Args: losses; reduction, "mean", "sum", "none", or "sum_by_nonzero_weights", the sum divided by the number of
-    weights that are not 0 (0 when all are), which is MPSCNNLossReductionTypeSumByNonZeroWeights; weights, None or what
-    broadcasts to the losses. "mean" divides by the number of losses, whatever their weights. Errors: GraphError,
-    ShapeError.
+    Args:
+        losses: Losses of any shape.
+        reduction: "mean", which divides by the number of losses whatever their weights; "sum"; "none"; or
+            "sum_by_nonzero_weights", the sum divided by the number of nonzero weights (0 if all are zero).
+        weights: Factors, broadcastable to the losses. Defaults to none.
 
-    >>> g = mg.Graph()
-    >>> losses, weights = g.constant([4.0, 6.0, 8.0]), g.constant([0.0, 1.0, 1.0])
-    >>> how = ("mean", "sum", "sum_by_nonzero_weights")
-    >>> [round(g.run({}, mg.nn.losses.reduced(losses, name, weights)).item(), 3) for name in how]
-    [4.667, 14.0, 7.0]
+    Returns:
+        A tensor of rank 0, or the weighted losses if reduction is "none".
+
+    Raises:
+        GraphError: If reduction is unknown.
+        ShapeError: If weights do not broadcast to the losses.
+
+    Source: MPSCNNLossReductionTypeSumByNonZeroWeights for "sum_by_nonzero_weights".
+
+    Example:
+        >>> g = mg.Graph()
+        >>> losses, weights = g.constant([4.0, 6.0, 8.0]), g.constant([0.0, 1.0, 1.0])
+        >>> how = ("mean", "sum", "sum_by_nonzero_weights")
+        >>> [round(g.run({}, mg.nn.losses.reduced(losses, name, weights)).item(), 3) for name in how]
+        [4.667, 14.0, 7.0]
     """
     if reduction not in REDUCTIONS:
-        raise GraphError(f"a reduction is one of {', '.join(REDUCTIONS)}, got {shown(reduction)}")
+        raise GraphError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {shown(reduction)}")
     g, weighted = graph_of(losses), losses
     if weights is not None:
         weights = as_dtype_of(weights, losses)
         weighted = losses * weights
         if losses.shape is not None and weighted.shape is not None and len(weighted.shape) != len(losses.shape):
-            raise ShapeError(f"weights {weights.shape} do not broadcast to the losses {losses.shape}")
+            raise ShapeError(
+                f"weights must broadcast to the losses, got weights of shape {weights.shape} and losses of shape "
+                f"{losses.shape}"
+            )
     if reduction == "none":
         return weighted
     if reduction == "mean" or (reduction == "sum_by_nonzero_weights" and weights is None):

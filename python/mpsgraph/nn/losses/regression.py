@@ -1,4 +1,4 @@
-"""Losses of numbers against numbers: differences, and likelihoods of distributions."""
+"""Losses for regression: differences, and likelihoods of distributions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,27 @@ from .reduction import as_dtype_of, like, reduced
 def mean_squared_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """(outputs - labels)^2. Args: outputs and labels of one shape; weights and reduction as in `reduced`.
+    """Squared error: (outputs - labels)^2.
 
-    Errors: ShapeError, GraphError. MPSCNNLossTypeMeanSquaredError; PyTorch's MSELoss.
+    Args:
+        outputs: Outputs of the model.
+        labels: Targets, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.mean_squared_error(g.constant([1.0, 2.0]), g.constant([1.0, 4.0]))).item()
-    2.0
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: MPSCNNLossTypeMeanSquaredError; PyTorch's MSELoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.mean_squared_error(g.constant([1.0, 2.0]), g.constant([1.0, 4.0]))).item()
+        2.0
     """
     return reduced(graph_of(outputs).square(outputs - like(labels, outputs)), reduction, weights)
 
@@ -34,13 +48,27 @@ def mean_squared_error(
 def mean_absolute_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """|outputs - labels|. Args: outputs and labels of one shape; weights and reduction as in `reduced`.
+    """Absolute error: |outputs - labels|.
 
-    Errors: ShapeError, GraphError. MPSCNNLossTypeMeanAbsoluteError; PyTorch's L1Loss.
+    Args:
+        outputs: Outputs of the model.
+        labels: Targets, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.mean_absolute_error(g.constant([1.0, 2.0]), g.constant([1.0, 4.0]))).item()
-    1.0
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: MPSCNNLossTypeMeanAbsoluteError; PyTorch's L1Loss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.mean_absolute_error(g.constant([1.0, 2.0]), g.constant([1.0, 4.0]))).item()
+        1.0
     """
     return reduced(abs(outputs - like(labels, outputs)), reduction, weights)
 
@@ -50,21 +78,35 @@ def mean_absolute_error(
 def huber(
     outputs: Tensor, labels: Tensor, *, delta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2), with d = outputs - labels. Huber, 1964.
+    """Huber loss: d^2 / 2 where |d| <= delta, otherwise delta * (|d| - delta / 2), with d = outputs - labels.
 
-    Args: outputs and labels of one shape; delta, above 0; weights and reduction as in `reduced`. Errors: ShapeError,
-    GraphError. MPSCNNLossTypeHuber; PyTorch's HuberLoss.
+    Args:
+        outputs: Outputs of the model.
+        labels: Targets, with the shape of outputs.
+        delta: Difference at which the loss turns linear, above 0. Defaults to 1.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> loss = mg.nn.losses.huber(g.constant([1.0, 5.0]), g.constant([0.0, 0.0]), reduction="none")
-    >>> g.run({}, loss).tolist()
-    [0.5, 4.5]
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If delta is not above 0, or reduction is unknown.
+
+    Source: MPSCNNLossTypeHuber; PyTorch's HuberLoss; Huber, 1964.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> loss = mg.nn.losses.huber(g.constant([1.0, 5.0]), g.constant([0.0, 0.0]), reduction="none")
+        >>> g.run({}, loss).tolist()
+        [0.5, 4.5]
     """
     if delta <= 0:
         raise GraphError(f"huber: delta must be above 0, got {delta}")
     size = abs(outputs - like(labels, outputs))
     near = graph_of(outputs).select(size > delta, graph_of(outputs).constant(delta, dtype=size.dtype), size)
-    losses = near * (size - near * 0.5)  # both pieces at once: the square of a large difference is never taken
+    losses = near * (size - near * 0.5)  # Computes both pieces at once and never squares a large difference.
     return reduced(losses, reduction, weights)
 
 
@@ -73,14 +115,31 @@ def huber(
 def smooth_l1(
     outputs: Tensor, labels: Tensor, *, beta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2: huber / beta. Girshick, arXiv:1504.08083.
+    """Smooth L1 loss: d^2 / (2 beta) where |d| < beta, otherwise |d| - beta / 2, with d = outputs - labels.
 
-    Args: as huber's; beta 0 gives |d|. Errors: ShapeError, GraphError. PyTorch's SmoothL1Loss.
+    Equals the Huber loss with delta = beta, divided by beta.
 
-    >>> g = mg.Graph()
-    >>> loss = mg.nn.losses.smooth_l1(g.constant([1.0, 5.0]), g.constant([0.0, 0.0]), beta=2.0, reduction="none")
-    >>> g.run({}, loss).tolist()
-    [0.25, 4.0]
+    Args:
+        outputs: Outputs of the model.
+        labels: Targets, with the shape of outputs.
+        beta: Difference at which the loss turns linear; 0 gives |d|. Defaults to 1.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If beta is negative, or reduction is unknown.
+
+    Source: PyTorch's SmoothL1Loss; Girshick, arXiv:1504.08083.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> loss = mg.nn.losses.smooth_l1(g.constant([1.0, 5.0]), g.constant([0.0, 0.0]), beta=2.0, reduction="none")
+        >>> g.run({}, loss).tolist()
+        [0.25, 4.0]
     """
     if beta == 0:
         return mean_absolute_error(outputs, labels, weights=weights, reduction=reduction)
@@ -91,13 +150,27 @@ def smooth_l1(
 @checked
 @in_float32
 def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """ln(cosh(outputs - labels)), without overflow. Args: as mean_squared_error's. Keras's LogCosh.
+    """Log-cosh loss: ln(cosh(outputs - labels)), computed without overflow.
 
-    Errors: ShapeError, GraphError.
+    Args:
+        outputs: Outputs of the model.
+        labels: Targets, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> round(g.run({}, mg.nn.losses.log_cosh(g.constant([1000.0]), g.constant([0.0]))).item(), 2)
-    999.31
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: Keras's LogCosh.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> round(g.run({}, mg.nn.losses.log_cosh(g.constant([1000.0]), g.constant([0.0]))).item(), 2)
+        999.31
     """
     above, below, _ = softplus_parts(outputs - like(labels, outputs))
     size = above + below
@@ -109,13 +182,27 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
 def mean_squared_logarithmic_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """(ln(1 + outputs) - ln(1 + labels))^2. Args: as mean_squared_error's, above -1. Keras's of the same name.
+    """Squared logarithmic error: (ln(1 + outputs) - ln(1 + labels))^2.
 
-    Errors: ShapeError, GraphError.
+    Args:
+        outputs: Outputs of the model, above -1.
+        labels: Targets above -1, with the shape of outputs.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.mean_squared_logarithmic_error(g.constant([3.0]), g.constant([3.0]))).item()
-    0.0
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: Keras's MeanSquaredLogarithmicError.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.mean_squared_logarithmic_error(g.constant([3.0]), g.constant([3.0]))).item()
+        0.0
     """
     g = graph_of(outputs)
     difference = g.logarithm(outputs + 1.0) - g.logarithm(like(labels, outputs) + 1.0)
@@ -127,13 +214,28 @@ def mean_squared_logarithmic_error(
 def mean_absolute_percentage_error(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """100 * |(outputs - labels) / max(|labels|, epsilon)|. Args: as mean_squared_error's. Keras's of the same name.
+    """Absolute percentage error: 100 * |(outputs - labels) / max(|labels|, epsilon)|.
 
-    Errors: ShapeError, GraphError.
+    Args:
+        outputs: Outputs of the model.
+        labels: Targets, with the shape of outputs.
+        epsilon: Lower bound of the denominator. Defaults to 1e-7.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.mean_absolute_percentage_error(g.constant([3.0]), g.constant([2.0]))).item()
-    50.0
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: Keras's MeanAbsolutePercentageError.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.mean_absolute_percentage_error(g.constant([3.0]), g.constant([2.0]))).item()
+        50.0
     """
     wanted = like(labels, outputs)
     share = (outputs - wanted) / graph_of(outputs).maximum_with_nan_propagation(abs(wanted), epsilon)
@@ -152,16 +254,33 @@ def poisson_nll(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative logarithm of the Poisson probability of labels, counts, without the part that labels alone decide.
+    """Poisson negative log-likelihood of counts, without the term that depends on the labels alone.
 
-    e^outputs - labels * outputs, where outputs are logarithms of rates; outputs - labels * ln(outputs + epsilon) where
-    they are rates. Args: outputs and labels of one shape; log_input, which of both; full, whether Stirling's
-    approximation of ln(labels!) is added for labels above 1; weights and reduction as in `reduced`. Errors: ShapeError,
-    GraphError. PyTorch's PoissonNLLLoss.
+    Computes e^outputs - labels * outputs if outputs are logarithms of rates, and outputs - labels * ln(outputs +
+    epsilon) if they are rates.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.poisson_nll(g.constant([0.0]), g.constant([3]))).item()
-    1.0
+    Args:
+        outputs: Logarithms of rates, or rates.
+        labels: Counts, with the shape of outputs.
+        log_input: Whether outputs are logarithms of rates. Defaults to True.
+        full: Whether to add Stirling's approximation of ln(labels!) for labels above 1. Defaults to False.
+        epsilon: Added to rates in the logarithm. Defaults to 1e-8.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: PyTorch's PoissonNLLLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.poisson_nll(g.constant([0.0]), g.constant([3]))).item()
+        1.0
     """
     g, counts = graph_of(outputs), like(labels, outputs)
     if log_input:
@@ -187,15 +306,32 @@ def gaussian_nll(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative logarithm of the normal density of labels, with outputs as means and a variance of each.
+    """Gaussian negative log-likelihood of the labels, with outputs as means and a variance for each.
 
-    (ln(v) + (outputs - labels)^2 / v) / 2, v = max(variance, epsilon). Args: outputs and labels of one shape; variance,
-    of that shape or what broadcasts to it; full, whether ln(2 pi) / 2 is added; weights and reduction as in `reduced`.
-    Errors: ShapeError, GraphError. PyTorch's GaussianNLLLoss. Nix and Weigend, 1994.
+    Computes (ln(v) + (outputs - labels)^2 / v) / 2 with v = max(variance, epsilon).
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.gaussian_nll(g.constant([3.0]), g.constant([1.0]), g.constant([1.0]))).item()
-    2.0
+    Args:
+        outputs: Means.
+        labels: Targets, with the shape of outputs.
+        variance: Variances, broadcastable to outputs.
+        full: Whether to add the constant ln(2 pi) / 2. Defaults to False.
+        epsilon: Lower bound of the variance. Defaults to 1e-6.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: PyTorch's GaussianNLLLoss; Nix and Weigend, 1994.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.gaussian_nll(g.constant([3.0]), g.constant([1.0]), g.constant([1.0]))).item()
+        2.0
     """
     g, wanted = graph_of(outputs), like(labels, outputs)
     v = g.maximum_with_nan_propagation(as_dtype_of(variance, outputs), epsilon)

@@ -1,4 +1,4 @@
-"""Losses of sequences whose labels are not aligned with them: connectionist temporal classification."""
+"""Losses for sequences that are not aligned with their labels: connectionist temporal classification."""
 
 from __future__ import annotations
 
@@ -28,29 +28,49 @@ def ctc(
     zero_infinity: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Connectionist temporal classification: -log of the odds of all ways to write the labels, in nats.
+    """Connectionist temporal classification: the negative log-probability, in nats, of all alignments with the labels.
 
-    A way gives each step a class; what it writes is its classes without repetitions, then without blanks. Graves et
-    al., 2006. Args: logits (N, T, C), or (T, N, C) unless batch_first, of which the logarithms of a soft-max are taken,
-    so that logarithms of probabilities serve as well; labels (N, U), integers from 0 to C - 1 other than blank;
-    input_lengths and label_lengths (N,), how many steps and labels are real: all steps, and the labels before the
-    first blank, where None; blank, its class; zero_infinity, whether labels that no way can write cost nothing;
-    reduction, "mean" of losses divided by their numbers of labels (by 1 where there are none), "sum" or "none".
-    Labels that no way can write, because there are fewer steps than labels and repetitions, cost infinity, and have
-    gradient 0, where PyTorch's is NaN. A label that is no class raises OutOfRangeError when it runs, as does a length
-    beyond its axis. Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. Gradient: to the logits. On device
-    metal it is known where the number of steps is. PyTorch's CTCLoss, Keras's CTC.
+    An alignment assigns a class to each step; it spells its classes with repetitions merged and then blanks removed.
+    Labels that no alignment can spell, because there are fewer steps than labels plus repetitions, have infinite loss
+    and zero gradient, where PyTorch's gradient is NaN. On device "metal", the gradient needs a known number of steps.
 
-    >>> g = mg.Graph()
-    >>> logits = g.constant(0.0, (1, 2, 3))  # two steps write "1" as 11, 1-, -1: three of nine ways
-    >>> round(g.run({}, mg.nn.losses.ctc(logits, g.constant([[1]]))).item(), 4), round(float(np.log(3)), 4)
-    (1.0986, 1.0986)
+    Args:
+        logits: (N, T, C), or (T, N, C) if batch_first is False. They are passed through log_softmax, so
+            log-probabilities work as well.
+        labels: Integers (N, U) from 0 to C - 1, other than blank.
+        input_lengths: Number of real steps of each sequence, (N,). Defaults to all steps.
+        label_lengths: Number of labels of each sequence, (N,). Defaults to the labels before the first blank.
+        blank: Class index of the blank. Defaults to 0.
+        batch_first: Whether the batch is the first axis of logits. Defaults to True.
+        zero_infinity: Whether infinite losses are replaced by 0. Defaults to False.
+        reduction: "mean" (the default) for the mean of losses divided by their numbers of labels, at least 1; "sum"; or
+            "none".
+
+    Returns:
+        A tensor of rank 0, or the losses (N,) if reduction is "none".
+
+    Raises:
+        ShapeError: If shapes do not match, the number of classes is dynamic, or blank is not a class index.
+        DTypeError: If labels or lengths are not integers.
+        GraphError: If reduction is unknown.
+        OutOfRangeError: If a label is not a class index or a length exceeds its axis; for tensors, at run time.
+
+    Gradient: with respect to logits.
+
+    Source: PyTorch's CTCLoss, Keras's CTC; Graves et al., 2006.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> logits = g.constant(0.0, (1, 2, 3))  # two steps write "1" as 11, 1-, -1: three of nine ways
+        >>> round(g.run({}, mg.nn.losses.ctc(logits, g.constant([[1]]))).item(), 4), round(float(np.log(3)), 4)
+        (1.0986, 1.0986)
     """
     if reduction not in REDUCTIONS[:3]:
-        raise GraphError(f"ctc: a reduction is one of {', '.join(REDUCTIONS[:3])}, got {shown(reduction)}")
+        raise GraphError(f"ctc: reduction must be one of {', '.join(REDUCTIONS[:3])}, got {shown(reduction)}")
     _require_fitting(logits, labels, blank, batch_first)
     g, dtype = graph_of(logits), logits.dtype
-    lowest = float(np.finfo(dtype.numpy).min) / 8  # stands for -infinity, whose differences are NaN
+    # Stands for -infinity, since a difference of infinities would be NaN.
+    lowest = float(np.finfo(dtype.numpy).min) / 8
     by_time = g.swap_axes(logits, 0, 1) if batch_first else logits
     steps, rows, classes = size_in_run(by_time, 0), (by_time.shape or ())[1], (logits.shape or ())[-1]
     numbers = g.gather(g.constant(np.arange(classes, dtype=np.int32)), labels, out_of_range="error")
@@ -63,7 +83,7 @@ def ctc(
     heard = checked_lengths(by_time, input_lengths, steps, rows, "ctc: input_lengths")
     written, heard = g.expand_dims(written, 1), g.expand_dims(heard, 1)
 
-    # what each state of a way stands for: blanks between the labels and around them
+    # The class of each state of an alignment: the labels, with blanks between and around them.
     a_blank = g.reduction_sum(numbers * 0, 1) + blank  # (N, 1)
     states = g.concat([numbers * 0 + blank, numbers], 1, interleave=True)
     states = g.concat([states, a_blank], 1)
@@ -74,7 +94,7 @@ def ctc(
     places = g.broadcast_to(g.expand_dims(states, 0), shape_of_sizes(by_time, [steps, *sizes]))
     odds = g.gather_along_axis(2, g.maximum(g.log_softmax(by_time, -1), lowest), places)
 
-    # two states in front that no step reaches: out of the second comes the first step
+    # Two extra states at the front, never reached by any step; the second one is the state before the first step.
     closed = g.cast(a_blank * 0, dtype) + lowest
     first = g.concat([closed, closed - lowest, g.cast(states * 0, dtype) + lowest], 1)
 
@@ -87,7 +107,7 @@ def ctc(
     last = g.for_(count, initial=[first], body=one_step)[0]
     total = -_log_sum([g.gather_along_axis(1, last, 2 * written + state) for state in (1, 2)])
 
-    # an equal label behind another needs a blank between them
+    # Two equal labels in a row need a blank between them.
     repeated = g.equal(numbers[:, 1:], numbers[:, :-1])
     place = g.coordinate_along_axis(1, shape_of_sizes(numbers, [size_in_run(numbers, 0), size_in_run(numbers, 1)]))
     counted = g.logical_and(repeated, g.less_than(place[:, 1:], written))
@@ -102,18 +122,20 @@ def ctc(
 def _require_fitting(logits: Tensor, labels: Tensor, blank: int, batch_first: bool) -> None:
     axes = "(batch, time, classes)" if batch_first else "(time, batch, classes)"
     if logits.shape is None or len(logits.shape) != 3 or logits.shape[-1] < 1:
-        raise ShapeError(f"ctc needs logits {axes} of a known number of classes, their shape is {logits.shape}")
+        raise ShapeError(f"ctc needs 3-D logits {axes} with a known number of classes, got shape {logits.shape}")
     if not labels.dtype.is_integer:
-        raise DTypeError(f"ctc: labels name classes and must be integers, they are {labels.dtype}")
+        raise DTypeError(f"ctc: labels must be integer class indices, got {labels.dtype}")
     rows = logits.shape[0 if batch_first else 1]
     if labels.shape is None or len(labels.shape) != 2 or (min(rows, labels.shape[0]) >= 0 and labels.shape[0] != rows):
-        raise ShapeError(f"ctc: labels must be (batch, most labels) of {rows} sequences, their shape is {labels.shape}")
+        raise ShapeError(
+            f"ctc: labels must be 2-D (batch, labels) with a batch of {rows} like the logits, got shape {labels.shape}"
+        )
     if not 0 <= blank < logits.shape[-1]:
-        raise ShapeError(f"ctc: blank {blank} is none of the {logits.shape[-1]} classes")
+        raise ShapeError(f"ctc: blank must be a class index from 0 to {logits.shape[-1] - 1}, got {blank}")
 
 
 def _log_sum(parts: list[Tensor]) -> Tensor:
-    """The logarithm of the sum of the exponentials of finite numbers."""
+    """Return the logarithm of the sum of exponentials of finite numbers."""
     g, most = graph_of(parts[0]), parts[0]
     for part in parts[1:]:
         most = g.maximum(most, part)

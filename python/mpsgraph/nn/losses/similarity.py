@@ -1,4 +1,4 @@
-"""Losses of vectors against vectors: angles, distances, and which is nearer."""
+"""Losses that compare vectors: angles, distances, and rankings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,34 @@ from .reduction import as_dtype_of, like, reduced
 @checked
 @in_float32
 def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors: x . y / (max(|x|, epsilon) * max(|y|, epsilon)).
+    """Cosine of the angle between vectors: x . y / (max(|x|, epsilon) * max(|y|, epsilon)).
 
-    Args: x and y, which broadcast; axis, that of the vectors, which is taken away. No loss by itself: it grows with the
-    likeness. PyTorch's of the same name.
+    It grows with similarity, so it is not a loss by itself.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.cosine_similarity(g.constant([3.0, 0.0]), g.constant([2.0, 0.0]))).item()
-    1.0
+    Args:
+        x: Vectors.
+        y: Vectors, broadcastable with x.
+        axis: Axis of the vectors, which is removed. Defaults to the last.
+        epsilon: Lower bound of the norms. Defaults to 1e-8.
+
+    Returns:
+        The similarities, with the broadcast shape of x and y without axis.
+
+    Raises:
+        ShapeError: If the shapes do not broadcast or axis is out of range.
+
+    Source: PyTorch's cosine_similarity.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.cosine_similarity(g.constant([3.0, 0.0]), g.constant([2.0, 0.0]))).item()
+        1.0
     """
     g = graph_of(x)
 
     def direction(v: Tensor) -> Tensor:
-        # of the squares, because the root of 0 has no slope; each by itself, because products of long ones overflow
+        # Bound the square, because the root of 0 has no slope. Normalize each vector separately, because products of
+        # long ones overflow.
         squares = g.maximum_with_nan_propagation(g.reduction_sum(g.square(v), axis), epsilon * epsilon)
         return v / g.square_root(squares)
 
@@ -37,14 +52,28 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 
 def cosine_distance(
     outputs: Tensor, labels: Tensor, *, axis: int = -1, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """1 - sum along the axis of outputs * labels, which are taken to be of length 1.
+    """Cosine distance of unit vectors: 1 - sum along the axis of outputs * labels. The vectors are not normalized.
 
-    Args: outputs and labels of one shape; axis, that of the vectors, which is taken away; weights and reduction as in
-    `reduced`. Errors: ShapeError, GraphError. MPSCNNLossTypeCosineDistance.
+    Args:
+        outputs: Vectors of length 1.
+        labels: Vectors of length 1, with the shape of outputs.
+        axis: Axis of the vectors, which is removed. Defaults to the last.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.losses.cosine_distance(g.constant([[0.5, 0.5]]), g.constant([[0.0, 1.0]]))).item()
-    0.5
+    Returns:
+        A tensor of rank 0, or the distance of each pair if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: MPSCNNLossTypeCosineDistance.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> g.run({}, mg.nn.losses.cosine_distance(g.constant([[0.5, 0.5]]), g.constant([[0.0, 1.0]]))).item()
+        0.5
     """
     g = graph_of(outputs)
     return reduced(1.0 - g.squeeze(g.reduction_sum(outputs * like(labels, outputs), axis), axis), reduction, weights)
@@ -55,15 +84,30 @@ def cosine_distance(
 def cosine_embedding(
     x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cos(x, y) where the label is 1, max(0, cos(x, y) - margin) where it is -1.
+    """Cosine embedding loss: 1 - cos(x, y) where the label is 1, max(0, cos(x, y) - margin) where it is -1.
 
-    Args: x and y (..., features); labels (...), 1 for what shall be alike, -1 for what shall not; margin; weights and
-    reduction as in `reduced`. Errors: ShapeError, GraphError. PyTorch's CosineEmbeddingLoss.
+    Args:
+        x: Vectors (..., features).
+        y: Vectors (..., features).
+        labels: (...), 1 for pairs that should be similar, -1 for pairs that should not.
+        margin: Similarity up to which dissimilar pairs have no loss. Defaults to 0.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> x, y = g.constant([[1.0, 0.0]] * 2), g.constant([[0.0, 2.0]] * 2)
-    >>> g.run({}, mg.nn.losses.cosine_embedding(x, y, g.constant([1, -1]), reduction="none")).tolist()
-    [1.0, 0.0]
+    Returns:
+        A tensor of rank 0, or the loss of each pair if reduction is "none".
+
+    Raises:
+        ShapeError: If the shapes do not match, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: PyTorch's CosineEmbeddingLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, y = g.constant([[1.0, 0.0]] * 2), g.constant([[0.0, 2.0]] * 2)
+        >>> g.run({}, mg.nn.losses.cosine_embedding(x, y, g.constant([1, -1]), reduction="none")).tolist()
+        [1.0, 0.0]
     """
     g, cosine = graph_of(x), cosine_similarity(x, y)
     losses = g.select(like(labels, cosine) > 0.0, 1.0 - cosine, g.relu(cosine - margin))
@@ -75,15 +119,29 @@ def cosine_embedding(
 def hinge_embedding(
     outputs: Tensor, labels: Tensor, *, margin: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """outputs, distances, where the label is 1, max(0, margin - outputs) where it is -1.
+    """Hinge embedding loss: outputs where the label is 1, max(0, margin - outputs) where it is -1.
 
-    Args: outputs and labels of one shape; weights and reduction as in `reduced`. Errors: ShapeError, GraphError.
-    PyTorch's HingeEmbeddingLoss.
+    Args:
+        outputs: Distances.
+        labels: 1 or -1, with the shape of outputs.
+        margin: Distance from which dissimilar pairs have no loss. Defaults to 1.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
 
-    >>> g = mg.Graph()
-    >>> distances, labels = g.constant([0.25, 0.25]), g.constant([1, -1])
-    >>> g.run({}, mg.nn.losses.hinge_embedding(distances, labels, reduction="none")).tolist()
-    [0.25, 0.75]
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: PyTorch's HingeEmbeddingLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> distances, labels = g.constant([0.25, 0.25]), g.constant([1, -1])
+        >>> g.run({}, mg.nn.losses.hinge_embedding(distances, labels, reduction="none")).tolist()
+        [0.25, 0.75]
     """
     losses = graph_of(outputs).select(like(labels, outputs) > 0.0, outputs, graph_of(outputs).relu(margin - outputs))
     return reduced(losses, reduction, weights)
@@ -94,15 +152,32 @@ def hinge_embedding(
 def margin_ranking(
     x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, margin - labels * (x - y)): x shall be above y where the label is 1, below where it is -1.
+    """Margin ranking loss: max(0, margin - labels * (x - y)).
 
-    Args: x, y and labels of one shape; weights and reduction as in `reduced`. Errors: ShapeError, GraphError. PyTorch's
-    MarginRankingLoss.
+    x should exceed y where the label is 1, and y should exceed x where it is -1.
 
-    >>> g = mg.Graph()
-    >>> x, y, labels = g.constant([1.0, 1.0]), g.constant([3.0, 3.0]), g.constant([1, -1])
-    >>> g.run({}, mg.nn.losses.margin_ranking(x, y, labels, reduction="none")).tolist()
-    [2.0, 0.0]
+    Args:
+        x: Scores.
+        y: Scores, with the shape of x.
+        labels: 1 or -1, with the shape of x.
+        margin: Difference from which there is no loss. Defaults to 0.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each element if reduction is "none".
+
+    Raises:
+        ShapeError: If the shapes differ, or weights do not broadcast to the losses.
+        GraphError: If reduction is unknown.
+
+    Source: PyTorch's MarginRankingLoss.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, y, labels = g.constant([1.0, 1.0]), g.constant([3.0, 3.0]), g.constant([1, -1])
+        >>> g.run({}, mg.nn.losses.margin_ranking(x, y, labels, reduction="none")).tolist()
+        [2.0, 0.0]
     """
     return reduced(graph_of(x).relu(margin - like(labels, x) * (x - like(y, x))), reduction, weights)
 
@@ -121,16 +196,36 @@ def triplet_margin(
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin): the anchor shall be nearer to the positive.
+    """Triplet margin loss: max(0, |anchor - positive| - |anchor - negative| + margin).
 
-    Args: three tensors (..., features); p, of the norm, at least 1; epsilon, added to each difference; swap, whether
-    the negative's distance to the positive counts instead where that is less; weights and reduction as in `reduced`.
-    Errors: ShapeError, GraphError. PyTorch's TripletMarginLoss. Balntas et al., 2016.
+    The anchor should be nearer to the positive than to the negative.
 
-    >>> g = mg.Graph()
-    >>> anchor, near, far = g.constant([[0.0]]), g.constant([[1.0]]), g.constant([[5.0]])
-    >>> [g.run({}, mg.nn.losses.triplet_margin(anchor, *pair)).item() for pair in ((near, far), (far, near))]
-    [0.0, 5.0]
+    Args:
+        anchor: Vectors (..., features).
+        positive: Vectors (..., features).
+        negative: Vectors (..., features).
+        margin: Difference of distances from which there is no loss. Defaults to 1.
+        p: Order of the norm, at least 1. Defaults to 2.
+        epsilon: Added to each difference. Defaults to 1e-6.
+        swap: Whether to use the distance from positive to negative where it is smaller than the one from the anchor.
+            Defaults to False.
+        weights: Factors of the losses, broadcastable to them. Defaults to none.
+        reduction: "mean" (the default), "sum", "none", or "sum_by_nonzero_weights"; see `reduced`.
+
+    Returns:
+        A tensor of rank 0, or the loss of each triplet if reduction is "none".
+
+    Raises:
+        ShapeError: If the shapes do not match, or weights do not broadcast to the losses.
+        GraphError: If p is below 1, or reduction is unknown.
+
+    Source: PyTorch's TripletMarginLoss; Balntas et al., 2016.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> anchor, near, far = g.constant([[0.0]]), g.constant([[1.0]]), g.constant([[5.0]])
+        >>> [g.run({}, mg.nn.losses.triplet_margin(anchor, *pair)).item() for pair in ((near, far), (far, near))]
+        [0.0, 5.0]
     """
     if p < 1:
         raise GraphError(f"triplet_margin: p must be at least 1, got {p}")
@@ -141,7 +236,7 @@ def triplet_margin(
         if p == 1:
             return g.squeeze(g.reduction_sum(abs(difference), -1), -1)
         powers = g.squeeze(g.reduction_sum(g.square(difference) if p == 2 else abs(difference) ** p, -1), -1)
-        nothing = g.equal(powers, 0.0)  # where a root has no slope, and PyTorch's is 0
+        nothing = g.equal(powers, 0.0)  # A root has no slope at 0; PyTorch defines it as 0 there.
         some = g.select(nothing, g.constant(1.0, dtype=powers.dtype), powers)
         root = g.square_root(some) if p == 2 else some ** (1 / p)
         return g.select(nothing, g.constant(0.0, dtype=powers.dtype), root)

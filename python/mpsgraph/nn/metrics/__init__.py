@@ -1,7 +1,7 @@
-"""Metrics: means over a batch that the graph computes, and those that accumulate over an epoch's batches on the host.
+"""Metrics: batch means computed in the graph, and metrics accumulated on the host over the batches of an epoch.
 
-The former are functions of a model's outputs and the labels; the latter are needed where a mean of batches' values is
-not the value of all: precision, AUC, R².
+Batch means are functions of a model's outputs and the labels. Accumulated metrics are for values that are not the mean
+of their batch values, such as precision, AUC, and R².
 """
 
 from .accumulated import Accumulated

@@ -1,4 +1,4 @@
-"""Accumulated: the base of metrics that take in batch after batch and give one value of them all."""
+"""Accumulated, the base class of metrics that are updated batch by batch and return one value for all batches."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from ...errors import DTypeError, GraphError, ShapeError
 
 @checked
 class Accumulated(ShowsArguments):
-    """A metric that accumulates: `update` with each batch's outputs and labels, then `result`; `reset` begins anew.
+    """Base class of metrics that accumulate over batches.
 
-    A trainer takes such in `metrics`, over the steps of an epoch and over evaluations. One of your own defines `reset`,
-    `_update(outputs, labels)` and `result`. Args: name, under which it is reported.
+    Call `update` with the outputs and labels of each batch, then `result`; `reset` starts over. Trainers accept such
+    objects in `metrics`, and use them over the steps of an epoch and in evaluations. Subclasses define `reset`,
+    `_update(outputs, labels)`, and `result`.
 
-    >>> accuracy = mg.nn.metrics.Accuracy()
-    >>> accuracy.update(np.float32([[2, 1], [0, 3]]), np.int32([0, 1]))
-    >>> accuracy.update(np.float32([[2, 1]]), np.int32([1]))
-    >>> round(accuracy.result(), 3)
-    0.667
+    Args:
+        name: Name under which the metric is reported.
+
+    Example:
+        >>> accuracy = mg.nn.metrics.Accuracy()
+        >>> accuracy.update(np.float32([[2, 1], [0, 3]]), np.int32([0, 1]))
+        >>> accuracy.update(np.float32([[2, 1]]), np.int32([1]))
+        >>> round(accuracy.result(), 3)
+        0.667
     """
 
     def __init_subclass__(cls) -> None:
@@ -34,29 +39,47 @@ class Accumulated(ShowsArguments):
         self.reset()
 
     def reset(self) -> None:
-        """Forgets what came."""
+        """Discard everything accumulated so far."""
         raise NotImplementedError(f"{type(self).__name__} must define reset()")
 
     def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
-        """Takes in a batch. Errors: DTypeError for what is no number, ShapeError for shapes that do not go together."""
+        """Add a batch.
+
+        Args:
+            outputs: Outputs of the model.
+            labels: Labels of the batch.
+
+        Raises:
+            DTypeError: If an array is not numeric.
+            ShapeError: If the shapes do not match.
+            OutOfRangeError: If a label is not a class index, for metrics of classes.
+        """
         for what, array in (("outputs", outputs), ("labels", labels)):
             if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-                raise DTypeError(f"{self.name}: {what} are numbers, got an array of {array.dtype}")
+                raise DTypeError(f"{self.name}: {what} must be numeric, got an array of {array.dtype}")
         self._update(outputs, labels)
 
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(outputs, labels)")
 
     def result(self) -> Any:
-        """The value of all that came since the reset."""
+        """Return the value over all batches since the last reset.
+
+        Raises:
+            GraphError: If there has been no update, for metrics that need one.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define result()")
 
 
 def class_numbers_of(outputs: np.ndarray, labels: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted and true classes, one axis each: of the largest output, or, of one number a sample, above a threshold.
+    """Return predicted and true classes as 1-D arrays.
 
-    Args: outputs (..., classes) with labels (...) or of the outputs' shape, one number for each class; or outputs and
-    labels of one shape, or outputs (..., 1) with labels (...), for two classes. Errors: ShapeError.
+    The prediction is the largest output, or, if there is one score per sample, whether it is above a threshold. Outputs
+    (..., classes) go with labels (...), or with labels of the same shape that hold a number for each class. For two
+    classes, outputs (...) or (..., 1) go with labels (...).
+
+    Raises:
+        ShapeError: If the shapes do not match.
     """
     outputs, labels = np.asarray(outputs), np.asarray(labels)
     if outputs.ndim == labels.ndim + 1 and outputs.shape[:-1] == labels.shape and outputs.shape[-1] > 1:
@@ -67,15 +90,18 @@ def class_numbers_of(outputs: np.ndarray, labels: np.ndarray, threshold: float) 
 
 
 def scores_of(outputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One number for each label, both with one axis. ShapeError where there are other numbers of them."""
+    """Return scores and labels as 1-D arrays of equal length. Raise ShapeError if their numbers differ."""
     outputs, labels = np.asarray(outputs), np.asarray(labels)
     squeezed = outputs[..., 0] if outputs.ndim == labels.ndim + 1 and outputs.shape[-1] == 1 else outputs
     if squeezed.shape != labels.shape:
-        raise ShapeError(f"outputs {outputs.shape} and labels {labels.shape} must have one shape")
+        raise ShapeError(
+            f"labels must have the shape of outputs, got labels of shape {labels.shape} and outputs of shape "
+            f"{outputs.shape}"
+        )
     return squeezed.astype(np.float64).ravel(), labels.astype(np.float64).ravel()
 
 
 def require_some(count: Any, name: str) -> None:
-    """GraphError for the result of nothing."""
+    """Raise GraphError if nothing has been accumulated."""
     if not count:
-        raise GraphError(f"{name}: there is no result before the first update")
+        raise GraphError(f"{name}: there is no result yet: call update(outputs, labels) first")

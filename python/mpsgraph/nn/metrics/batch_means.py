@@ -1,6 +1,7 @@
-"""Metrics: functions of a model's outputs and the labels that give a mean over the batch, as a tensor of rank 0.
+"""Metrics that are functions of a model's outputs and the labels and return a mean over the batch, of rank 0.
 
-What "accuracy" means depends on the loss: `metric_named` chooses by it, and refuses what does not fit.
+The meaning of "accuracy" depends on the loss: `metric_named` chooses it accordingly and rejects metrics that do not
+fit.
 """
 
 from __future__ import annotations
@@ -21,40 +22,59 @@ if TYPE_CHECKING:
     from ...graph import Graph
 
 Metric = Callable[[Tensor, Tensor], Tensor]
-"""A function of outputs and labels that gives a tensor of rank 0: a mean over the batch."""
+"""A function of outputs and labels that returns a tensor of rank 0, a mean over the batch."""
 
 __all__ = ["METRICS", "Metric", "accuracy", "binary_accuracy", "metric_named"]
 
 
 @checked
 def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: int | None = None) -> Tensor:
-    """The share of samples whose largest output is at the label.
+    """Fraction of samples whose largest output is that of the label.
 
-    Args: outputs (..., classes), two classes or more; labels, axis and ignore_index as cross_entropy's: labels of that
-    number are left out, and where there is no other the accuracy is 0. Errors: ShapeError, GraphError, OutOfRangeError
-    for a label that is no class's number.
+    Args:
+        outputs: (..., classes), with at least two classes.
+        labels: Integer class indices (...), or one-hot vectors or probabilities (..., classes).
+        axis: Axis of the classes. Defaults to the last.
+        ignore_index: Integer label that is not counted; if all labels are ignored, the accuracy is 0. Defaults to none.
 
-    >>> g = mg.Graph()
-    >>> outputs = g.constant([[0.1, 0.9], [0.8, 0.2], [0.8, 0.2]])
-    >>> g.run({}, mg.nn.metrics.accuracy(outputs, g.constant([1, 1, -1]), ignore_index=-1)).item()
-    0.5
+    Returns:
+        A tensor of rank 0.
+
+    Raises:
+        ShapeError: If the shapes do not match, axis is out of range, or there is one class only.
+        GraphError: If ignore_index is used with labels that are not class indices.
+        OutOfRangeError: At run time, if a label is not a class index.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> outputs = g.constant([[0.1, 0.9], [0.8, 0.2], [0.8, 0.2]])
+        >>> g.run({}, mg.nn.metrics.accuracy(outputs, g.constant([1, 1, -1]), ignore_index=-1)).item()
+        0.5
     """
     g: Graph = outputs.graph  # type: ignore[assignment]
     if outputs.shape is None or labels.shape is None or not -len(outputs.shape) <= axis < len(outputs.shape):
-        raise ShapeError(f"accuracy: there is no axis {axis} of classes in outputs of shape {outputs.shape}")
+        raise ShapeError(
+            f"accuracy: outputs must have a known rank with the classes on axis {axis}, got shape {outputs.shape}"
+        )
     if outputs.shape[axis] == 1:
         raise ShapeError(
-            f"accuracy needs two classes or more, the outputs are {outputs.shape}: a number for a class or its "
-            "opposite is for binary_accuracy, other numbers for mean_absolute_error"
+            f"accuracy needs at least two classes, got outputs of shape {outputs.shape}: use binary_accuracy for one "
+            "score per sample, or mean_absolute_error for other numbers"
         )
     predicted = g.squeeze(g.reduction_arg_maximum(outputs, axis), axis)
     by_number = len(labels.shape) != len(outputs.shape)
     if not by_number:
         if ignore_index is not None:
-            raise GraphError("accuracy: ignore_index is for labels that are integers")
+            raise GraphError(
+                "accuracy: ignore_index needs integer class labels, got labels with the shape of the outputs"
+            )
         expected = g.squeeze(g.reduction_arg_maximum(like(labels, outputs), axis), axis)
     elif not labels.dtype.is_integer:
-        raise ShapeError(f"accuracy: labels {labels.shape} that are not integers must have the shape {outputs.shape}")
+        raise ShapeError(
+            f"accuracy: labels must be integers, or have the shape of outputs {outputs.shape}, got {labels.dtype} of "
+            "shape "
+            f"{labels.shape}"
+        )
     else:
         require_one_shape(labels, predicted)
         expected = class_numbers(labels, outputs.shape[axis], ignore_index)
@@ -67,15 +87,27 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
 
 @checked
 def binary_accuracy(outputs: Tensor, labels: Tensor, *, threshold: float = 0.5, label_threshold: float = 0.5) -> Tensor:
-    """The share of outputs that are above a threshold just where their labels are above theirs.
+    """Fraction of outputs that are on the same side of a threshold as their labels.
 
-    Args: outputs and labels of one shape; threshold, 0.5 for probabilities, 0 for logits; label_threshold, 0.5 for
-    labels 0 and 1, 0 for -1 and 1. An output that is NaN is wrong. Errors: ShapeError.
+    An output that is NaN counts as wrong.
 
-    >>> g = mg.Graph()
-    >>> logits, labels = g.constant([[-3.0], [0.2], [4.0], [5.0]]), g.constant([[0], [1], [1], [0]])
-    >>> g.run({}, mg.nn.metrics.binary_accuracy(logits, labels, threshold=0.0)).item()
-    0.75
+    Args:
+        outputs: Scores, one for each label.
+        labels: Labels, with the shape of outputs.
+        threshold: Threshold of outputs: 0.5 (the default) for probabilities, 0 for logits.
+        label_threshold: Threshold of labels: 0.5 (the default) for labels 0 and 1, 0 for -1 and 1.
+
+    Returns:
+        A tensor of rank 0.
+
+    Raises:
+        ShapeError: If outputs and labels differ in shape.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> logits, labels = g.constant([[-3.0], [0.2], [4.0], [5.0]]), g.constant([[0], [1], [1], [0]])
+        >>> g.run({}, mg.nn.metrics.binary_accuracy(logits, labels, threshold=0.0)).item()
+        0.75
     """
     g: Graph = outputs.graph  # type: ignore[assignment]
     agree = g.logical_xnor(outputs > threshold, like(labels, outputs) > label_threshold)
@@ -88,10 +120,10 @@ METRICS: dict[str, Metric] = {
     "mean_squared_error": mean_squared_error,
     "mean_absolute_error": mean_absolute_error,
 }
-"""The metrics that have a name, by it."""
+"""The metrics that can be selected by name."""
 
 _OF_CLASSES = {losses.cross_entropy, losses.nll, losses.categorical_cross_entropy}
-# The thresholds of outputs and labels.
+# Thresholds of outputs and labels.
 _BINARY: dict[Any, tuple[float, float]] = {
     losses.binary_cross_entropy: (0.5, 0.5),
     losses.log_loss: (0.5, 0.5),
@@ -106,7 +138,7 @@ _OF_NUMBERS = set(losses.LOSSES.values()) - _OF_CLASSES - _BINARY.keys() - _OF_D
 
 
 def _parts(loss: Loss) -> tuple[Any, Mapping[str, Any]]:
-    """The function within functools.partial, and what it binds."""
+    """Return the function inside functools.partial objects, and the arguments they bind."""
     options: dict[str, Any] = {}
     while isinstance(loss, functools.partial):
         options, loss = {**loss.keywords, **options}, loss.func
@@ -114,13 +146,15 @@ def _parts(loss: Loss) -> tuple[Any, Mapping[str, Any]]:
 
 
 def ignored_label(loss: Loss) -> int | None:
-    """The label that a loss, with its options bound by functools.partial, takes for none."""
+    """Return the label that a loss ignores, according to arguments bound by functools.partial, or None."""
     found = _parts(loss)[1].get("ignore_index")
     return None if found is None else int(found)
 
 
 def default_metrics(loss: Loss) -> tuple[str, ...] | None:
-    """What a trainer reports beside a loss unless told: the accuracy of classes; None: the loss does not tell."""
+    """Return the default metrics for a loss: the accuracy for losses of classes, or None if the loss does not determine
+    them.
+    """
     function, _ = _parts(loss)
     if function in _OF_CLASSES or function in _BINARY:
         return ("accuracy",)
@@ -128,7 +162,7 @@ def default_metrics(loss: Loss) -> tuple[str, ...] | None:
 
 
 def names_classes(outputs: Tensor, labels: Tensor) -> bool:
-    """Are labels the numbers of classes, of which the outputs have one number each?"""
+    """Return whether labels are class indices into the last axis of outputs."""
     if outputs.shape is None or labels.shape is None or not labels.dtype.is_integer or not outputs.shape:
         return False
     return len(labels.shape) == len(outputs.shape) - 1 and outputs.shape[-1] > 1
@@ -136,33 +170,43 @@ def names_classes(outputs: Tensor, labels: Tensor) -> bool:
 
 @checked
 def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, Metric]:
-    """Name and function of a metric, as the loss wants it. GraphError that lists the names, or for one that does not
-    fit the loss.
+    """Return the name and the function of a metric, adapted to a loss.
 
-    >>> name, metric = mg.nn.metrics.metric_named("mean_absolute_error")
-    >>> g = mg.Graph()
-    >>> name, g.run({}, metric(g.constant([1.0, 2.0]), g.constant([1.0, 5.0]))).item()
-    ('mean_absolute_error', 1.5)
+    Args:
+        metric: A name in `METRICS`, or a function (outputs, labels), which is returned as it is.
+        loss: Loss that determines thresholds, class axis, and ignored label. Defaults to none.
+
+    Returns:
+        The name and the function.
+
+    Raises:
+        GraphError: If there is no metric of that name, or it does not fit the loss.
+
+    Example:
+        >>> name, metric = mg.nn.metrics.metric_named("mean_absolute_error")
+        >>> g = mg.Graph()
+        >>> name, g.run({}, metric(g.constant([1.0, 2.0]), g.constant([1.0, 5.0]))).item()
+        ('mean_absolute_error', 1.5)
     """
     if callable(metric):
         return getattr(metric, "__name__", "metric"), metric
     if metric not in METRICS:
         raise GraphError(
-            f"there is no metric {shown(metric)}: use one of {', '.join(METRICS)}, or a function (outputs, labels)"
+            f"metric must be a function (outputs, labels) or one of {', '.join(METRICS)}, got {shown(metric)}"
         )
     if loss is None or metric not in ("accuracy", "binary_accuracy"):
         return metric, METRICS[metric]
     function, options = _parts(loss)
     if function in _OF_NUMBERS:
         raise GraphError(
-            f"'{metric}' does not fit the loss {function.__name__}, whose labels are no classes: use "
-            f"'mean_absolute_error', or, where they are, the function mg.nn.metrics.{metric}"
+            f"metric '{metric}' does not fit the loss {function.__name__}, whose labels are not classes: use "
+            f"'mean_absolute_error' or, if they are classes, the function mg.nn.metrics.{metric}"
         )
     if function in _BINARY:
         threshold, label_threshold = _BINARY[function]
         return metric, functools.partial(binary_accuracy, threshold=threshold, label_threshold=label_threshold)
     if function in _OF_CLASSES and metric == "binary_accuracy":
-        raise GraphError(f"'binary_accuracy' does not fit the loss {function.__name__}: use 'accuracy'")
+        raise GraphError(f"metric 'binary_accuracy' does not fit the loss {function.__name__}: use 'accuracy'")
     if function in _OF_CLASSES:
         return metric, functools.partial(
             accuracy, axis=options.get("axis", -1), ignore_index=options.get("ignore_index")

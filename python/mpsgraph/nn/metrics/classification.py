@@ -1,7 +1,6 @@
-"""Metrics of classes that accumulate: all but perplexity are read off one matrix of true and predicted classes.
+"""Accumulated classification metrics; all but Perplexity and TopKAccuracy are computed from one confusion matrix.
 
-Conventions and numbers are scikit-learn's; where a value is a quotient by nothing it is 0, as there with
-zero_division=0.
+Conventions and values are scikit-learn's. A quotient with denominator 0 is 0, as with zero_division=0.
 """
 
 from __future__ import annotations
@@ -19,10 +18,17 @@ Average = Literal["binary", "macro", "micro", "weighted", "none"]
 
 
 class Confusion(Accumulated):
-    """The base: `counts[true, predicted]`, as large as the largest class that came, or as `num_classes`.
+    """Base class of metrics computed from a confusion matrix, counts[true, predicted].
 
-    Args: num_classes, None: as many as come; threshold, of outputs that are one number a sample, 0.5 for probabilities
-    and 0 for logits; ignore_index, labels that do not count.
+    Args:
+        name: Name under which the metric is reported.
+        num_classes: Number of classes. None, the default, means as many as occur.
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+
+    Attributes:
+        counts: int64 (classes, classes). It grows to the largest class seen if num_classes is None.
     """
 
     def __init__(
@@ -43,12 +49,14 @@ class Confusion(Accumulated):
         if not len(true):
             return
         if true.min() < 0:
-            raise OutOfRangeError(f"{self.name}: a label is {true.min()}, class numbers begin with 0")
+            raise OutOfRangeError(f"{self.name}: labels must be class indices of at least 0, got {true.min()}")
         several = np.ndim(outputs) and np.shape(outputs)[-1] > 1 and np.shape(outputs) != np.shape(labels)
         classes = int(max(predicted.max(), true.max())) + 1
         size = max(classes, np.shape(outputs)[-1] if several else 0, len(self.counts))
         if self.num_classes is not None and classes > self.num_classes:
-            raise OutOfRangeError(f"{self.name}: a class is {classes - 1}, there are {self.num_classes}")
+            raise OutOfRangeError(
+                f"{self.name}: class indices must be below num_classes={self.num_classes}, got {classes - 1}"
+            )
         size = self.num_classes or size
         if size > len(self.counts):
             grown = np.zeros((size, size), np.int64)
@@ -57,18 +65,32 @@ class Confusion(Accumulated):
         self.counts += np.bincount(true * size + predicted, minlength=size * size).reshape(size, size)
 
     def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each class: the right ones, how many are of it, how many were taken for it."""
+        """Return, for each class, the numbers of correctly predicted, true, and predicted samples."""
         require_some(self.counts.sum(), self.name)
         return self.counts.diagonal().astype(float), self.counts.sum(axis=1), self.counts.sum(axis=0)
 
 
 class ConfusionMatrix(Confusion):
-    """How many samples of class i were taken for class j, at [i, j]: an int64 array (classes, classes).
+    """Confusion matrix: the number of samples of class i predicted as class j at [i, j].
 
-    >>> matrix = mg.nn.metrics.ConfusionMatrix()
-    >>> matrix.update(np.float32([[2, 1], [3, 0], [0, 3]]), np.int32([0, 1, 1]))
-    >>> matrix.result().tolist()
-    [[1, 0], [1, 1]]
+    The result is an int64 array (classes, classes).
+
+    Args:
+        num_classes: Number of classes. None, the default, means as many as occur.
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "confusion_matrix".
+
+    Raises:
+        OutOfRangeError: If a class index is negative or at least num_classes.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> matrix = mg.nn.metrics.ConfusionMatrix()
+        >>> matrix.update(np.float32([[2, 1], [3, 0], [0, 3]]), np.int32([0, 1, 1]))
+        >>> matrix.result().tolist()
+        [[1, 0], [1, 1]]
     """
 
     def __init__(
@@ -85,12 +107,24 @@ class ConfusionMatrix(Confusion):
 
 
 class Accuracy(Confusion):
-    """The share of samples that were taken for what they are.
+    """Fraction of correctly classified samples.
 
-    >>> accuracy = mg.nn.metrics.Accuracy(threshold=0.0)
-    >>> accuracy.update(np.float32([[-1], [2], [3]]), np.int32([[0], [1], [0]]))
-    >>> round(accuracy.result(), 3)
-    0.667
+    Args:
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "accuracy".
+
+    Raises:
+        GraphError: If there was no update before `result`.
+        OutOfRangeError: If a label is negative.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> accuracy = mg.nn.metrics.Accuracy(threshold=0.0)
+        >>> accuracy.update(np.float32([[-1], [2], [3]]), np.int32([[0], [1], [0]]))
+        >>> round(accuracy.result(), 3)
+        0.667
     """
 
     def __init__(self, threshold: float = 0.5, ignore_index: int | None = None, name: str = "accuracy") -> None:
@@ -102,7 +136,7 @@ class Accuracy(Confusion):
 
 
 class _OfClasses(Confusion):
-    """The base of what each class has a value of, and of which there is an average."""
+    """Base of the metrics that have a value for each class and an average over classes."""
 
     def __init__(
         self,
@@ -113,12 +147,12 @@ class _OfClasses(Confusion):
         name: str | None = None,
     ) -> None:
         if not isinstance(average, str) or average not in ("binary", "macro", "micro", "weighted", "none"):
-            raise GraphError(f"an average is binary, macro, micro, weighted or none, got {shown(average)}")
+            raise GraphError(f"average must be one of binary, macro, micro, weighted, none, got {shown(average)}")
         self.average = average
         super().__init__(name or type(self).__name__.lower(), num_classes, threshold, ignore_index)
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
-        """The value, of counts of one class or of each."""
+        """Return the value from the counts of one class, or of each class."""
         raise NotImplementedError
 
     def result(self) -> Any:
@@ -126,7 +160,9 @@ class _OfClasses(Confusion):
         if self.average == "binary":
             if len(self.counts) > 2:
                 raise GraphError(
-                    f"{self.name}: there are {len(self.counts)} classes: choose average='macro', 'micro' or 'weighted'"
+                    f"{self.name}: average='binary' needs two classes, got {len(self.counts)}: pass average='macro', "
+                    "'micro' or "
+                    "'weighted'"
                 )
             return float(self._of_parts(right[1], true[1], taken[1]))
         if self.average == "micro":
@@ -143,15 +179,28 @@ def _quotient(above: Any, below: Any) -> Any:
 
 
 class Precision(_OfClasses):
-    """Of those taken for a class, the share that is of it.
+    """Precision: the fraction of samples predicted as a class that belong to it.
 
-    Args: average, "binary": of class 1; "macro": the mean of all classes; "micro": of all samples together; "weighted":
-    by their sizes; "none": an array, one for each class.
+    Args:
+        average: "binary" (the default) for class 1 of two; "macro" for the mean over classes; "micro" for all samples
+            together; "weighted" for the mean weighted by class size; "none" for an array with one value per class.
+        num_classes: Number of classes. None, the default, means as many as occur.
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "precision".
 
-    >>> precision = mg.nn.metrics.Precision()
-    >>> precision.update(np.float32([0.9, 0.8, 0.3, 0.6]), np.int32([1, 0, 1, 1]))
-    >>> round(precision.result(), 3)
-    0.667
+    Raises:
+        GraphError: If average is unknown, or "binary" with more than two classes, or there was no update before
+            `result`.
+        OutOfRangeError: If a class index is negative or at least num_classes.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> precision = mg.nn.metrics.Precision()
+        >>> precision.update(np.float32([0.9, 0.8, 0.3, 0.6]), np.int32([1, 0, 1, 1]))
+        >>> round(precision.result(), 3)
+        0.667
     """
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
@@ -159,12 +208,28 @@ class Precision(_OfClasses):
 
 
 class Recall(_OfClasses):
-    """Of those of a class, the share that was taken for it. Args: as Precision's.
+    """Recall: the fraction of the samples of a class that are predicted as it.
 
-    >>> recall = mg.nn.metrics.Recall()
-    >>> recall.update(np.float32([0.9, 0.8, 0.3, 0.6]), np.int32([1, 0, 1, 1]))
-    >>> round(recall.result(), 3)
-    0.667
+    Args:
+        average: "binary" (the default) for class 1 of two; "macro" for the mean over classes; "micro" for all samples
+            together; "weighted" for the mean weighted by class size; "none" for an array with one value per class.
+        num_classes: Number of classes. None, the default, means as many as occur.
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "recall".
+
+    Raises:
+        GraphError: If average is unknown, or "binary" with more than two classes, or there was no update before
+            `result`.
+        OutOfRangeError: If a class index is negative or at least num_classes.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> recall = mg.nn.metrics.Recall()
+        >>> recall.update(np.float32([0.9, 0.8, 0.3, 0.6]), np.int32([1, 0, 1, 1]))
+        >>> round(recall.result(), 3)
+        0.667
     """
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
@@ -172,12 +237,28 @@ class Recall(_OfClasses):
 
 
 class F1(_OfClasses):
-    """The harmonic mean of precision and recall. Args: as Precision's.
+    """F1 score: the harmonic mean of precision and recall.
 
-    >>> f1 = mg.nn.metrics.F1("macro")
-    >>> f1.update(np.float32([[2, 1], [3, 0], [0, 3]]), np.int32([0, 1, 1]))
-    >>> round(f1.result(), 3)
-    0.667
+    Args:
+        average: "binary" (the default) for class 1 of two; "macro" for the mean over classes; "micro" for all samples
+            together; "weighted" for the mean weighted by class size; "none" for an array with one value per class.
+        num_classes: Number of classes. None, the default, means as many as occur.
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "f1".
+
+    Raises:
+        GraphError: If average is unknown, or "binary" with more than two classes, or there was no update before
+            `result`.
+        OutOfRangeError: If a class index is negative or at least num_classes.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> f1 = mg.nn.metrics.F1("macro")
+        >>> f1.update(np.float32([[2, 1], [3, 0], [0, 3]]), np.int32([0, 1, 1]))
+        >>> round(f1.result(), 3)
+        0.667
     """
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
@@ -185,12 +266,28 @@ class F1(_OfClasses):
 
 
 class IoU(_OfClasses):
-    """Intersection over union of what is of a class and what was taken for it: Jaccard's index. Args: as Precision's.
+    """Intersection over union (Jaccard index) of the true and the predicted samples of a class.
 
-    >>> iou = mg.nn.metrics.IoU()
-    >>> iou.update(np.float32([0.9, 0.8, 0.3, 0.6]), np.int32([1, 0, 1, 1]))
-    >>> iou.result()
-    0.5
+    Args:
+        average: "binary" (the default) for class 1 of two; "macro" for the mean over classes; "micro" for all samples
+            together; "weighted" for the mean weighted by class size; "none" for an array with one value per class.
+        num_classes: Number of classes. None, the default, means as many as occur.
+        threshold: Score above which a sample counts as class 1, if outputs has one score per sample: 0.5 (the default)
+            for probabilities, 0 for logits.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "iou".
+
+    Raises:
+        GraphError: If average is unknown, or "binary" with more than two classes, or there was no update before
+            `result`.
+        OutOfRangeError: If a class index is negative or at least num_classes.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> iou = mg.nn.metrics.IoU()
+        >>> iou.update(np.float32([0.9, 0.8, 0.3, 0.6]), np.int32([1, 0, 1, 1]))
+        >>> iou.result()
+        0.5
     """
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
@@ -198,12 +295,23 @@ class IoU(_OfClasses):
 
 
 class MeanIoU(IoU):
-    """The mean of IoU over the classes.
+    """Mean over classes of the intersection over union.
 
-    >>> iou = mg.nn.metrics.MeanIoU()
-    >>> iou.update(np.float32([[2, 1], [3, 0], [0, 3]]), np.int32([0, 1, 1]))
-    >>> iou.result()
-    0.5
+    Args:
+        num_classes: Number of classes. None, the default, means as many as occur.
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "mean_iou".
+
+    Raises:
+        GraphError: If there was no update before `result`.
+        OutOfRangeError: If a class index is negative or at least num_classes.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> iou = mg.nn.metrics.MeanIoU()
+        >>> iou.update(np.float32([[2, 1], [3, 0], [0, 3]]), np.int32([0, 1, 1]))
+        >>> iou.result()
+        0.5
     """
 
     def __init__(self, num_classes: int | None = None, ignore_index: int | None = None, name: str = "mean_iou") -> None:
@@ -211,14 +319,23 @@ class MeanIoU(IoU):
 
 
 class TopKAccuracy(Accumulated):
-    """The share of samples whose class is among the k largest outputs.
+    """Fraction of samples whose class is among the k largest outputs.
 
-    An output that equals the class's counts against it where its number is smaller.
+    An output equal to that of the true class ranks before it if its class index is smaller.
 
-    >>> top = mg.nn.metrics.TopKAccuracy(2)
-    >>> top.update(np.float32([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]]), np.int32([1, 0]))
-    >>> top.result()
-    0.5
+    Args:
+        k: Number of outputs to consider. Defaults to 5.
+        name: Name under which the metric is reported. None, the default, means "top_<k>_accuracy".
+
+    Raises:
+        GraphError: If there was no update before `result`.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> top = mg.nn.metrics.TopKAccuracy(2)
+        >>> top.update(np.float32([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]]), np.int32([1, 0]))
+        >>> top.result()
+        0.5
     """
 
     def __init__(self, k: Size = 5, name: str | None = None) -> None:
@@ -234,7 +351,8 @@ class TopKAccuracy(Accumulated):
             labels = labels.argmax(axis=-1)
         if outputs.shape[:-1] != labels.shape:
             raise ShapeError(
-                f"{self.name}: outputs {outputs.shape} need labels {outputs.shape[:-1]}, got {labels.shape}"
+                f"{self.name}: outputs of shape {outputs.shape} need labels of shape {outputs.shape[:-1]}, got "
+                f"{labels.shape}"
             )
         own = np.take_along_axis(outputs, labels[..., None].astype(np.int64), -1)
         before = np.arange(outputs.shape[-1]) < labels[..., None]
@@ -248,14 +366,22 @@ class TopKAccuracy(Accumulated):
 
 
 class Perplexity(Accumulated):
-    """e to the mean cross entropy of logits (..., classes) and labels (...).
+    """Perplexity: e to the power of the mean cross-entropy of logits (..., classes) and labels (...).
 
-    Args: ignore_index, labels that do not count.
+    Args:
+        ignore_index: Label whose samples are not counted. Defaults to none.
+        name: Name under which the metric is reported. Defaults to "perplexity".
 
-    >>> perplexity = mg.nn.metrics.Perplexity()
-    >>> perplexity.update(np.zeros((2, 3, 4), np.float32), np.zeros((2, 3), np.int32))
-    >>> round(perplexity.result(), 6)
-    4.0
+    Raises:
+        GraphError: If there was no update before `result`.
+        OutOfRangeError: If a label is not a class index.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> perplexity = mg.nn.metrics.Perplexity()
+        >>> perplexity.update(np.zeros((2, 3, 4), np.float32), np.zeros((2, 3), np.int32))
+        >>> round(perplexity.result(), 6)
+        4.0
     """
 
     def __init__(self, ignore_index: int | None = None, name: str = "perplexity") -> None:
@@ -268,7 +394,10 @@ class Perplexity(Accumulated):
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         logits, numbers = np.asarray(outputs, np.float64), np.asarray(labels).astype(np.int64)
         if logits.shape[:-1] != numbers.shape:
-            raise ShapeError(f"{self.name}: logits {logits.shape} need labels {logits.shape[:-1]}, got {numbers.shape}")
+            raise ShapeError(
+                f"{self.name}: logits of shape {logits.shape} need labels of shape {logits.shape[:-1]}, got "
+                f"{numbers.shape}"
+            )
         logits, numbers = logits.reshape(-1, logits.shape[-1]), numbers.ravel()
         if self.ignore_index is not None:
             counted = numbers != self.ignore_index
@@ -276,7 +405,11 @@ class Perplexity(Accumulated):
         if not len(numbers):
             return
         if not 0 <= numbers.min() <= numbers.max() < logits.shape[1]:
-            raise OutOfRangeError(f"{self.name}: labels are from {numbers.min()} to {numbers.max()}")
+            raise OutOfRangeError(
+                f"{self.name}: labels must be class indices from 0 to {logits.shape[1] - 1}, got values from "
+                f"{numbers.min()} to "
+                f"{numbers.max()}"
+            )
         highest = logits.max(axis=1)
         logs = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1))
         self.sum += float((logs - logits[np.arange(len(numbers)), numbers]).sum())

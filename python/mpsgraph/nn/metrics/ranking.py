@@ -1,4 +1,4 @@
-"""Metrics of how scores order the samples of two classes. They keep all scores, so that the values are exact."""
+"""Metrics of how well scores rank the samples of two classes. All scores are kept, so the values are exact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .accumulated import Accumulated, require_some, scores_of
 
 
 class _Scores(Accumulated):
-    """The base: all scores, and which samples are of class 1."""
+    """Base of the ranking metrics: keeps all scores and which samples are of class 1."""
 
     def reset(self) -> None:
         self._scores: list[np.ndarray] = []
@@ -21,12 +21,14 @@ class _Scores(Accumulated):
             outputs = outputs[..., 1].astype(np.float64) - outputs[..., 0]
         scores, true = scores_of(outputs, labels)
         if np.isnan(scores).any():
-            raise GraphError(f"{self.name}: a score is NaN and has no place in an order")
+            raise GraphError(f"{self.name}: outputs must not be NaN, because NaN scores cannot be ranked")
         self._scores.append(scores)
         self._labels.append(true > 0.5)
 
     def _ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """From the highest score down, behind each different score: how many of class 1 and of class 0 lie above."""
+        """Return, for each distinct score from the highest down, the cumulative numbers of samples of class 1 and class
+        0.
+        """
         require_some(self._scores, self.name)
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
         order = np.argsort(-scores, kind="stable")
@@ -36,15 +38,23 @@ class _Scores(Accumulated):
 
 
 class AUC(_Scores):
-    """The area under the receiver's operating curve: how often one of class 1 scores above one of class 0.
+    """Area under the ROC curve: the probability that a sample of class 1 scores above one of class 0.
 
-    Scores are probabilities or logits of class 1, or two numbers a sample, whose difference counts. Result: NaN where
-    one of the classes has no sample. scikit-learn's roc_auc_score.
+    Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
+    is NaN if one of the classes has no samples. scikit-learn's roc_auc_score.
 
-    >>> auc = mg.nn.metrics.AUC()
-    >>> auc.update(np.float32([0.1, 0.4, 0.35, 0.8]), np.int32([0, 0, 1, 1]))
-    >>> auc.result()
-    0.75
+    Args:
+        name: Name under which the metric is reported. Defaults to "auc".
+
+    Raises:
+        GraphError: If an output is NaN, or there was no update before `result`.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> auc = mg.nn.metrics.AUC()
+        >>> auc.update(np.float32([0.1, 0.4, 0.35, 0.8]), np.int32([0, 0, 1, 1]))
+        >>> auc.result()
+        0.75
     """
 
     def __init__(self, name: str = "auc") -> None:
@@ -59,12 +69,23 @@ class AUC(_Scores):
 
 
 class AveragePrecision(_Scores):
-    """The precision at each recall that is reached, weighted by the step to it. scikit-learn's average_precision_score.
+    """Average precision: the precision at each recall reached, weighted by the increase in recall.
 
-    >>> precision = mg.nn.metrics.AveragePrecision()
-    >>> precision.update(np.float32([0.1, 0.4, 0.35, 0.8]), np.int32([0, 0, 1, 1]))
-    >>> round(precision.result(), 4)
-    0.8333
+    Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score.
+    scikit-learn's average_precision_score.
+
+    Args:
+        name: Name under which the metric is reported. Defaults to "average_precision".
+
+    Raises:
+        GraphError: If an output is NaN, or there was no update before `result`.
+        ShapeError: If outputs and labels do not match.
+
+    Example:
+        >>> precision = mg.nn.metrics.AveragePrecision()
+        >>> precision.update(np.float32([0.1, 0.4, 0.35, 0.8]), np.int32([0, 0, 1, 1]))
+        >>> round(precision.result(), 4)
+        0.8333
     """
 
     def __init__(self, name: str = "average_precision") -> None:

@@ -1,4 +1,4 @@
-"""Metrics of numbers that accumulate, in float64."""
+"""Accumulated regression metrics, computed in float64."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from .accumulated import Accumulated, require_some, scores_of
 
 
 class MAE(Accumulated):
-    """The mean absolute error of all numbers.
+    """Mean absolute error over all elements.
 
-    >>> error = mg.nn.metrics.MAE()
-    >>> error.update(np.float32([1, 2]), np.float32([0, 4]))
-    >>> error.result()
-    1.5
+    Args:
+        name: Name under which the metric is reported. Defaults to "mae".
+
+    Raises:
+        GraphError: If there was no update before `result`.
+        ShapeError: If outputs and labels differ in shape.
+
+    Example:
+        >>> error = mg.nn.metrics.MAE()
+        >>> error.update(np.float32([1, 2]), np.float32([0, 4]))
+        >>> error.result()
+        1.5
     """
 
     def __init__(self, name: str = "mae") -> None:
@@ -28,7 +36,7 @@ class MAE(Accumulated):
         self.total += len(true)
 
     def _of(self, errors: np.ndarray) -> np.ndarray:
-        """What is summed up of the errors."""
+        """Return what is summed up, given the errors."""
         return np.asarray(np.abs(errors))
 
     def result(self) -> float:
@@ -37,12 +45,20 @@ class MAE(Accumulated):
 
 
 class RMSE(MAE):
-    """The root of the mean squared error of all numbers.
+    """Root mean squared error over all elements.
 
-    >>> error = mg.nn.metrics.RMSE()
-    >>> error.update(np.float32([1, 2]), np.float32([1, 4]))
-    >>> round(error.result(), 4)
-    1.4142
+    Args:
+        name: Name under which the metric is reported. Defaults to "rmse".
+
+    Raises:
+        GraphError: If there was no update before `result`.
+        ShapeError: If outputs and labels differ in shape.
+
+    Example:
+        >>> error = mg.nn.metrics.RMSE()
+        >>> error.update(np.float32([1, 2]), np.float32([1, 4]))
+        >>> round(error.result(), 4)
+        1.4142
     """
 
     def __init__(self, name: str = "rmse") -> None:
@@ -56,15 +72,24 @@ class RMSE(MAE):
 
 
 class R2(Accumulated):
-    """The coefficient of determination: 1 - the squared errors by the squared distances from the labels' mean.
+    """Coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations of the labels from their
+    mean).
 
-    Of labels that are all the same it is 1 without an error, else 0, as scikit-learn's r2_score. Of several columns it
-    is that of all numbers together.
+    If all labels are equal, the result is 1 if there is no error and 0 otherwise, as in scikit-learn's r2_score.
+    Several columns are treated as one set of numbers.
 
-    >>> r2 = mg.nn.metrics.R2()
-    >>> r2.update(np.float32([2.5, 0.0, 2, 8]), np.float32([3, -0.5, 2, 7]))
-    >>> round(r2.result(), 4)
-    0.9486
+    Args:
+        name: Name under which the metric is reported. Defaults to "r2".
+
+    Raises:
+        GraphError: If there was no update before `result`.
+        ShapeError: If outputs and labels differ in shape.
+
+    Example:
+        >>> r2 = mg.nn.metrics.R2()
+        >>> r2.update(np.float32([2.5, 0.0, 2, 8]), np.float32([3, -0.5, 2, 7]))
+        >>> round(r2.result(), 4)
+        0.9486
     """
 
     def __init__(self, name: str = "r2") -> None:
@@ -79,7 +104,8 @@ class R2(Accumulated):
             return
         self.errors += float(((found - true) ** 2).sum())
         mean, count = float(true.mean()), self.total + len(true)
-        shift = mean - self.mean  # sums of squares about a common mean, without large ones that cancel
+        # Combine sums of squares about a common mean, which avoids cancellation of large numbers.
+        shift = mean - self.mean
         self.spread += float(((true - mean) ** 2).sum()) + shift**2 * self.total * len(true) / count
         self.mean += shift * len(true) / count
         self.total = count

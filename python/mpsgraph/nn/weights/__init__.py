@@ -1,7 +1,7 @@
-"""Weights of other programs: PyTorch's state dictionaries, there and back, and safetensors files.
+"""Weights from other programs: import and export of PyTorch state dicts, and safetensors files.
 
-`forms.py` says what each layer's parameters are in PyTorch, `orders.py` which features are images laid flat, `names.py`
-how names are changed, `pytorch.py` and `files.py` what people call.
+`pytorch_parameters.py` describes the parameters of each layer in PyTorch, `flatten_order.py` finds features that are
+flattened images, `names.py` renames, and `pytorch.py` and `files.py` hold the public functions.
 """
 
 from .files import load_safetensors

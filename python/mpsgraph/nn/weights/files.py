@@ -1,8 +1,7 @@
-"""Safetensors files that others wrote: one, or several with an index, and a model's weights from them.
+"""Reading of safetensors files from other programs, single or sharded with an index, and loading them into a model.
 
-A file is mapped, and its header believed only as far as it can be: every tensor must lie within the data, and be as
-long as its shape and type say. Checkpoints of ours, with their checksums, are `mpsgraph.checkpoint`'s; they are such
-files, too.
+A file is memory-mapped, and its header is validated: every tensor must lie within the data and have the length that its
+shape and dtype require. mpsgraph's own checkpoints, in `mpsgraph.checkpoint`, are safetensors files with checksums.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
-_LONGEST_HEADER = 100_000_000  # bytes: the safetensors library's own limit
+_LONGEST_HEADER = 100_000_000  # In bytes; the limit of the safetensors library.
 _WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 PathLike = str | os.PathLike[str]
 
@@ -46,21 +45,36 @@ def load_safetensors(
     strict: bool = True,
     cast: bool = False,
 ) -> IncompatibleKeys | None:
-    """Gives a model the weights in safetensors files that another program wrote.
+    """Load the weights in safetensors files of another program into a model.
 
-    Args: model, mapping, strict and cast as load_torch's; path, a file, an index of several (*.index.json), or a folder
-    with model.safetensors or its index; layout, "torch" for PyTorch's names and axes, "mpsgraph" for those of
-    state_dict. Result and errors: as load_torch's; CheckpointError for files that are missing, truncated or no
-    safetensors. Source: the format's description, github.com/huggingface/safetensors.
+    Args:
+        model: Model to load into. If it has not been called yet, the weights are loaded at the end of its first call.
+        path: A file, an index of several files (*.index.json), or a folder with model.safetensors or its index.
+        mapping: How to rename the state's names to the model's; see `load_torch`. Defaults to no renaming.
+        layout: "torch" (the default) for PyTorch's names and axes, "mpsgraph" for those of state_dict.
+        strict: Whether all names must match. Defaults to True.
+        cast: Whether to convert floating-point values to the dtype of the variables. Defaults to False.
 
-    >>> import tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
-    >>> mg.checkpoint.save(path, {"dense.weight": np.float32([[3, 4]]), "dense.bias": np.float32([1])})
-    >>> layer = mg.nn.Linear(1)
-    >>> y = layer(mg.Graph().constant([[1.0, 1.0]]))
-    >>> _ = mg.nn.load_safetensors(layer, path, {"dense": ""})
-    >>> y.graph.run({}, y).tolist()
-    [[8.0]]
+    Returns:
+        The missing and the unexpected names, or None if the model has not been called yet.
+
+    Raises:
+        CheckpointError: If a file is missing, truncated, or not a safetensors file.
+        GraphError: If strict and names are missing or unexpected, or layout or mapping is invalid.
+        ShapeError: If shapes differ; nothing has changed then.
+        DTypeError: If element types differ; nothing has changed then.
+
+    Source: the format description, github.com/huggingface/safetensors.
+
+    Example:
+        >>> import tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> mg.checkpoint.save(path, {"dense.weight": np.float32([[3, 4]]), "dense.bias": np.float32([1])})
+        >>> layer = mg.nn.Linear(1)
+        >>> y = layer(mg.Graph().constant([[1.0, 1.0]]))
+        >>> _ = mg.nn.load_safetensors(layer, path, {"dense": ""})
+        >>> y.graph.run({}, y).tolist()
+        [[8.0]]
     """
     if layout not in ("torch", "mpsgraph"):
         raise GraphError(f'load_safetensors: layout must be "torch" or "mpsgraph", got {shown(layout)}')
@@ -70,7 +84,7 @@ def load_safetensors(
 
 
 def read_values(path: PathLike) -> dict[str, Value]:
-    """The tensors in a file, in the files of an index, or in a folder's, by name; mapped, not read."""
+    """Memory-map the tensors in a file, in the files of an index, or in a folder, and return them by name."""
     place = Path(path)
     if place.is_dir():
         place = next((place / name for name in (_INDEX, _WHOLE) if (place / name).is_file()), place / _WHOLE)
@@ -78,21 +92,21 @@ def read_values(path: PathLike) -> dict[str, Value]:
 
 
 def _read_index(path: Path) -> dict[str, Value]:
-    """Each tensor of an index from the file that it names, which stands beside it."""
+    """Read each tensor of an index from the file it names, in the same folder."""
     try:
         where = json.loads(path.read_bytes())["weight_map"]
         plain = isinstance(where, dict) and all(isinstance(file, str) for file in where.values())
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is no index of safetensors files: it has no weight_map ({error})") from error
+        raise CheckpointError(f"{path} is not a safetensors index: it has no valid weight_map ({error})") from error
     if not plain:
-        raise CheckpointError(f"{path} is no index of safetensors files: weight_map must have files by name")
+        raise CheckpointError(f"{path} is not a safetensors index: weight_map must map tensor names to file names")
     if outside := [file for file in where.values() if Path(file).name != file or file in ("", ".", "..")]:
-        raise CheckpointError(f"{path} names {shown(outside[0])}: files must stand beside their index")
+        raise CheckpointError(f"{path} refers to {shown(outside[0])}: files must be in the same folder as the index")
     files = {file: _read_file(path.parent / file) for file in sorted(set(where.values()))}
     if missing := [f"'{name}' in {file}" for name, file in where.items() if name not in files[file]]:
-        raise CheckpointError(f"{path} names tensors that are not there: {', '.join(missing[:10])}")
+        raise CheckpointError(f"{path} lists tensors that are missing from their files: {', '.join(missing[:10])}")
     return {name: files[file][name] for name, file in where.items()}
 
 
@@ -102,7 +116,7 @@ def _read_file(path: Path) -> dict[str, Value]:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > size - 8 or length > _LONGEST_HEADER:
-                raise CheckpointError(f"{path} is truncated or no safetensors file: it has {size} bytes")
+                raise CheckpointError(f"{path} is truncated or not a safetensors file ({size} bytes)")
             header = file.read(length)
         data = np.memmap(path, np.uint8, "r", 8 + length) if size > 8 + length else np.zeros(0, np.uint8)
     except (OSError, ValueError) as error:
@@ -116,18 +130,21 @@ def _read_file(path: Path) -> dict[str, Value]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path} is no safetensors file: its header cannot be read ({error})") from error
+        raise CheckpointError(f"{path} is not a safetensors file: its header cannot be read ({error})") from error
 
 
 def _value(where: str, entry: Mapping[str, Any], data: np.ndarray) -> Value:
     shape, (start, end) = entry["shape"], entry["data_offsets"]
     if entry["dtype"] not in _DTYPES:
-        raise CheckpointError(f"{where} is {shown(entry['dtype'])}, which there is no element type for here")
+        raise CheckpointError(f"{where} has dtype {shown(entry['dtype'])}, which mpsgraph does not support")
     dtype = as_dtype(_DTYPES[entry["dtype"]])
     if not all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) or end > data.size:
-        raise CheckpointError(f"{where} lies outside of the file: it is truncated or altered")
+        raise CheckpointError(f"{where} lies outside the file, which is truncated or corrupt")
     if end - start != math.prod(shape) * dtype.itemsize:
-        raise CheckpointError(f"{where} has {end - start} bytes, not those of {dtype} {tuple(shape)}")
+        raise CheckpointError(
+            f"{where} has {end - start} bytes, but {dtype} of shape {tuple(shape)} needs "
+            f"{math.prod(shape) * dtype.itemsize}"
+        )
     array = data[start:end].view(_in_numpy(dtype)).reshape(shape)
     return Value(array if array.flags.aligned else array.copy(), dtype)
 

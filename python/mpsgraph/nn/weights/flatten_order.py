@@ -1,10 +1,10 @@
-"""Which features of linear maps are images laid flat with their channels last, where PyTorch has them in front.
+"""Detection of features that are flattened channels-last images, which PyTorch flattens with channels first.
 
-A model with channels last that flattens images gives a `Linear` behind it its inputs in another order than PyTorch's
-model would, and one that makes images of features asks a `Linear` before it for another order of outputs. Which ones
-these are, the graph says: images are what convolutions and poolings with channels last take and give, and a reshape
-between them and a matrix lays them flat. Reshapes to anything else make no images: sequences, for one, which PyTorch's
-programs have with features last, too.
+In a channels-last model that flattens images, the inputs of the following `Linear` are ordered differently from those
+of the equivalent PyTorch model; where features become images, the same is true of the outputs of the preceding
+`Linear`. The graph shows which layers these are: images are inputs and outputs of channels-last convolutions and
+poolings, and a reshape between an image and a matrix flattens it. Other reshapes do not produce images, for example
+those that produce sequences, which have features last in PyTorch too.
 """
 
 from __future__ import annotations
@@ -19,31 +19,33 @@ from ..layers import CHANNELS_LAST
 
 Sizes = tuple[int, ...]
 Order = np.ndarray
-"""Which of PyTorch's features each of ours is."""
+"""For each feature, the index of the corresponding PyTorch feature."""
 
 
 @dataclass
 class Orders:
-    """By variable, the order of its features; those that have PyTorch's are not there."""
+    """Feature orders of variables. Variables whose order equals PyTorch's are absent."""
 
     inputs: dict[Tensor, Order] = field(default_factory=dict)
-    """Of the first axis: the rows of a weight, or a vector that images laid flat meet."""
+    """Order along the first axis: the rows of a weight, or of a vector combined with flattened images."""
     outputs: dict[Tensor, Order] = field(default_factory=dict)
-    """Of the last axis: the columns of a weight, and vectors behind it."""
+    """Order along the last axis: the columns of a weight, and the vectors that follow it."""
     images: set[Tensor] = field(default_factory=set)
-    """Variables in the shape of such an image, as a normalization over all of its axes has them."""
+    """Variables shaped like such an image, for example those of a normalization over all of its axes."""
 
 
 class _Walk:
-    """One walk over a graph, in the order in which operations were made."""
+    """A walk over a graph in the order in which its operations were created."""
 
     def __init__(self) -> None:
         self.found = Orders()
-        self.images: set[Tensor] = set()  # channels last
-        self.flat: dict[Tensor, Order] = {}  # images laid flat, also with other features beside them
-        self.origin: dict[Tensor, Tensor] = {}  # what is a variable, or made of one and constants, element by element
-        self.makers: dict[Tensor, tuple[Tensor, ...]] = {}  # the variables that decide the order of a tensor's features
-        self.raised: dict[Tensor, tuple[tuple[Tensor, ...], Sizes]] = {}  # features made images, if somebody takes them
+        self.images: set[Tensor] = set()  # Tensors that are channels-last images.
+        self.flat: dict[Tensor, Order] = {}  # Flattened images, possibly concatenated with other features.
+        # The variable from which a tensor is computed, element-wise with constants.
+        self.origin: dict[Tensor, Tensor] = {}
+        self.makers: dict[Tensor, tuple[Tensor, ...]] = {}  # Variables that determine the feature order of a tensor.
+        # Features reshaped to the shape of images, which are images if a convolution or pooling uses them.
+        self.raised: dict[Tensor, tuple[tuple[Tensor, ...], Sizes]] = {}
 
     def see(self, operation: Operation) -> None:
         if len(operation.outputs) == 0:
@@ -100,7 +102,7 @@ class _Walk:
             self.flat[y] = met[0]
 
     def _see_beside(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
-        """Features behind each other: each keeps its own order."""
+        """Concatenate features, each of which keeps its own order."""
         shapes = [x.shape or () for x in inputs]
         if any(len(shape) != 2 or shape[1] < 0 for shape in shapes) or operation.attributes.get("interleave"):
             return
@@ -130,7 +132,7 @@ class _Walk:
 
 
 def _stays(operation: Operation, x: Tensor, y: Tensor) -> bool:
-    """Is what an operation makes of images still images?"""
+    """Return whether an operation on images produces images."""
     if operation.kind in ("reshape", "transpose", "flatten2d"):
         return False
     if operation.kind in ("expand_dims", "squeeze"):
@@ -139,7 +141,7 @@ def _stays(operation: Operation, x: Tensor, y: Tensor) -> bool:
 
 
 def _laid_flat(sizes: Sizes) -> Order:
-    """Of images (..., channels): the channels stand in front in PyTorch."""
+    """Return the order of flattened images (..., channels), which PyTorch has as (channels, ...)."""
     places = np.arange(_product(sizes)).reshape(sizes[-1], *sizes[:-1])
     return np.moveaxis(places, 0, -1).reshape(-1)
 
@@ -152,12 +154,12 @@ def _product(sizes: Sizes) -> int:
 
 
 def _count(x: Tensor) -> int:
-    """How many elements there are; below 0 where nobody knows."""
+    """Return the number of elements, or -1 if unknown."""
     return _product(tuple(x.shape)) if x.shape is not None and min(x.shape, default=1) >= 0 else -1
 
 
 def orders_in(operations: list[Operation]) -> Orders:
-    """The orders of features that operations of a graph say."""
+    """Return the feature orders implied by the operations of a graph."""
     walk = _Walk()
     for operation in operations:
         walk.see(operation)

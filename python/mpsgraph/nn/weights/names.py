@@ -1,4 +1,4 @@
-"""Names of a state made the model's: by a dictionary of names and parts, by patterns, or by a function."""
+"""Renaming of a state's names to the model's: by a dictionary of names and prefixes, by patterns, or by a function."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from ..._display import shown
 from ...errors import GraphError
 
 Names: TypeAlias = Mapping[str, str | None] | Sequence[tuple[str, str]] | Callable[[str], str | None]
-"""How names are changed: whole names or the parts before a dot; regular expressions and what they become; a function.
-
-None, in a dictionary or of a function, leaves a value out.
+"""How names change: a dictionary of whole names or dotted prefixes, (regular expression, replacement) pairs, or a
+function. None as a new name drops the value.
 """
 
 
 def renamed(where: str, state: Mapping[str, Any], mapping: Names | None) -> dict[str, Any]:
-    """The values by their new names, in their order.
+    """Return the values under their new names, in the original order.
 
-    Errors: GraphError for a pattern that is none, a result that is no name, or two values of one name.
+    Raises:
+        GraphError: If a pattern is not a valid regular expression, a new name is not a string, or two values get the
+            same name.
     """
     if mapping is None:
         return dict(state)
@@ -31,9 +32,9 @@ def renamed(where: str, state: Mapping[str, Any], mapping: Names | None) -> dict
         if new is None:
             continue
         if not isinstance(new, str):
-            raise GraphError(f"{where}: mapping makes {shown(new)} of {shown(name)}: a name or None was expected")
+            raise GraphError(f"{where}: mapping must return a name or None, got {shown(new)} for {shown(name)}")
         if new in found:
-            raise GraphError(f"{where}: mapping makes '{new}' both of '{origin[new]}' and of '{name}'")
+            raise GraphError(f"{where}: mapping gives both '{origin[new]}' and '{name}' the name '{new}'")
         found[new], origin[new] = value, name
     return found
 
@@ -46,21 +47,23 @@ def _function_of(where: str, mapping: Names) -> Callable[[str], str | None]:
     try:
         patterns = [(re.compile(pattern), new) for pattern, new in mapping]
     except (re.error, TypeError, ValueError) as error:
-        raise GraphError(f"{where}: mapping must be pairs of a pattern and what it becomes: {error}") from error
+        raise GraphError(
+            f"{where}: mapping must consist of (regular expression, replacement) pairs: {error}"
+        ) from error
 
     def substituted(name: str) -> str:
         for pattern, new in patterns:
             try:
                 name = pattern.sub(new, name)
             except (re.error, IndexError) as error:
-                raise GraphError(f"{where}: mapping cannot make {shown(new)} of '{name}': {error}") from error
+                raise GraphError(f"{where}: mapping cannot replace by {shown(new)} in '{name}': {error}") from error
         return name
 
     return substituted
 
 
 def _by_parts(name: str, mapping: Mapping[str, str | None]) -> str | None:
-    """The longest entry that is the name or stands before a dot in it decides; "" stands before every name."""
+    """Rename by the longest entry that is the name or a dotted prefix of it; "" is a prefix of every name."""
     part = name
     while True:
         if part in mapping:

@@ -1,7 +1,7 @@
-"""load_torch and to_torch: a model's weights from PyTorch's state dictionary, and as one.
+"""load_torch and to_torch: import and export of a model's weights as a PyTorch state dict.
 
-Both walk over the model's forms. All is compared before anything is changed; conversions move elements and never round,
-unless `cast` asks for another type.
+Both iterate over the model's parameter forms. All values are checked before any is changed. Conversions move elements
+but never round them, unless `cast` asks for another dtype.
 """
 
 from __future__ import annotations
@@ -33,25 +33,39 @@ def load_torch(
     strict: bool = True,
     cast: bool = False,
 ) -> IncompatibleKeys | None:
-    """Gives a model the weights of a PyTorch model of the same layers: `model.load_state_dict` for PyTorch's layouts.
+    """Load the state dict of a PyTorch model with the same layers.
 
-    Axes are turned where channels are last, also the inputs of a Linear behind a Flatten; packed projections of
-    attention are parted, normalizations get their running statistics. What a layer computes with besides, epsilon for
-    one, is the model's own. Args: model, called or not yet: then the weights come at the end of its first call;
-    state_dict, tensors or arrays by PyTorch's names, which are those of our modules as far as layers are concerned:
-    what differs is on the page docs/weights.md; mapping, from the state's names to the model's: a dictionary of names
-    or of parts before a dot, pairs of a regular expression and what it becomes, each in turn, or a function; None for
-    a name leaves the value out; strict, whether all names must match; cast, whether numbers become the variables'
-    floating-point types. Result: the names that are missing and unexpected; None where the model waits. Errors:
-    GraphError with all names that do not match, ShapeError and DTypeError with all that differ, and nothing changed.
+    This is `model.load_state_dict` for PyTorch's layouts: axes are transposed where channels are last, including the
+    inputs of a Linear after a Flatten; packed attention projections are split; normalizations get their running
+    statistics. Settings that are not weights, such as epsilon, remain those of the model.
+
+    Args:
+        model: Model to load into. If it has not been called yet, the weights are loaded at the end of its first call.
+        state_dict: Tensors or arrays by PyTorch's names. Names within a layer are the same here, except for those
+            listed in docs/weights.md.
+        mapping: How to rename the state's names to the model's: a dictionary of names or dotted prefixes, a list of
+            (regular expression, replacement) pairs, applied in order, or a function. A new name of None drops the
+            value. Defaults to no renaming.
+        strict: Whether all names must match. Defaults to True.
+        cast: Whether to convert floating-point values to the dtype of the variables. Defaults to False.
+
+    Returns:
+        The missing and the unexpected names, or None if the model has not been called yet.
+
+    Raises:
+        GraphError: If strict and names are missing or unexpected, or mapping is invalid. Nothing has changed then.
+        ShapeError: If shapes differ; the message lists all of them. Nothing has changed then.
+        DTypeError: If element types differ; the message lists all of them. Nothing has changed then.
+
     Source: torch.nn.Module.load_state_dict.
 
-    >>> model = mg.nn.Sequential(mg.nn.Linear(3), mg.nn.ReLU())
-    >>> y = model(mg.Graph().constant([[1.0, 2.0]]))
-    >>> state = {"fc.weight": np.float32([[1, 0], [0, 1], [1, 1]]), "fc.bias": np.zeros(3, np.float32)}
-    >>> _ = mg.nn.load_torch(model, state, {"fc": "0"})
-    >>> y.graph.run({}, y).tolist()
-    [[1.0, 2.0, 3.0]]
+    Example:
+        >>> model = mg.nn.Sequential(mg.nn.Linear(3), mg.nn.ReLU())
+        >>> y = model(mg.Graph().constant([[1.0, 2.0]]))
+        >>> state = {"fc.weight": np.float32([[1, 0], [0, 1], [1, 1]]), "fc.bias": np.zeros(3, np.float32)}
+        >>> _ = mg.nn.load_torch(model, state, {"fc": "0"})
+        >>> y.graph.run({}, y).tolist()
+        [[1.0, 2.0, 3.0]]
     """
     state = renamed("load_torch", state_dict, mapping)
     return taken(model, state, partial(take_torch_state, strict=strict, cast=cast, where="load_torch"))
@@ -60,7 +74,7 @@ def load_torch(
 def taken(
     model: Module, state: Mapping[str, Any], take: Callable[[Mapping[str, Any], Module], IncompatibleKeys]
 ) -> IncompatibleKeys | None:
-    """A state taken now, or copies of it when the model has been called."""
+    """Load a state now, or, if the model has not been called yet, copies of its values at the end of the first call."""
     if is_built(model):
         return take(state, model)
     wait_for(model, partial(take, copied(state)))
@@ -70,7 +84,7 @@ def taken(
 def take_torch_state(
     state: Mapping[str, Any], model: Module, *, strict: bool, cast: bool, where: str
 ) -> IncompatibleKeys:
-    """The values of a state by PyTorch's names, for a model that has its variables."""
+    """Load a state with PyTorch's names into a model that has its variables."""
     forms = list(forms_of(model, _orders(model), state))
     slots = {name: slot for form in forms for name, slot in form.slots.items()}
     arrays, keys = fitting(where, slots, state, strict=strict, cast=cast, optional=_may_be_missing(forms, state))
@@ -80,11 +94,18 @@ def take_torch_state(
         given = [arrays[name] for name in form.slots if name in arrays]
         if len(given) < len(form.slots):
             if given:
-                raise GraphError(f"{where}: {', '.join(form.slots)} are one parameter here: give all of them or none")
+                raise GraphError(
+                    f"{where}: {', '.join(form.slots)} form one parameter here: the state must contain all of them or "
+                    "none"
+                )
             continue
         for variable, value in zip(form.variables, _read(where, form, given), strict=True):
             if variable in values and not np.array_equal(_bytes(values[variable]), _bytes(value)):
-                raise GraphError(f"{where}: {', '.join(form.slots)} is shared, but has other values in another place")
+                raise GraphError(
+                    f"{where}: {', '.join(form.slots)} shares its variable with another name, but the state has "
+                    "different values "
+                    "for them"
+                )
             values[variable] = value
         if form.keep is not None:
             kept.append((form.keep, given))
@@ -107,32 +128,43 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _may_be_missing(forms: list[Form], state: Mapping[str, Any]) -> set[str]:
-    """Names that PyTorch's programs leave out: counters, and of shared parameters all but one."""
+    """Return names that PyTorch programs may omit: counters, and all but one name of a shared parameter."""
     missing = {name for form in forms if form.optional for name in form.slots}
     given = {form.variables for form in forms if form.variables and all(name in state for name in form.slots)}
     return missing | {name for form in forms if form.variables in given for name in form.slots if name not in state}
 
 
 def _orders(model: Module) -> Orders:
-    """Of the graph that the model's variables are in."""
+    """Return the feature orders of the graph that holds the model's variables."""
     variable = next((v for found in (model.parameters(), model.buffers()) for v in found), None)
     return Orders() if variable is None else orders_in(graph_of(variable).operations)
 
 
 @checked
 def to_torch(model: Module, *, arrays: bool = False) -> dict[str, Any]:
-    """The weights as `torch.nn.Module.load_state_dict` takes them: names, layouts and packing of PyTorch's layers.
+    """Export the weights in the form that `torch.nn.Module.load_state_dict` takes.
 
-    The reverse of load_torch: what comes from there goes back bit for bit. Args: model, which has been called; arrays,
-    whether to give arrays of numpy's, in which bfloat16 is bits in uint16, also where PyTorch is installed. Result:
-    copies by PyTorch's names, as its tensors where it is installed, else as arrays. Batch normalizations have
-    num_batches_tracked as it was loaded, or 0. Errors: GraphError for a model that has no variables yet. Source:
-    torch.nn.Module.state_dict.
+    Names, layouts, and packing are those of PyTorch's layers. This is the inverse of `load_torch`: weights that came
+    from PyTorch are returned bit for bit. Batch normalizations get num_batches_tracked as it was loaded, or 0.
 
-    >>> model = mg.nn.Conv2d(8, 3)
-    >>> _ = model(mg.Graph().placeholder((-1, 28, 28, 1)))
-    >>> {name: array.shape for name, array in mg.nn.to_torch(model, arrays=True).items()}
-    {'weight': (8, 1, 3, 3), 'bias': (8,)}
+    Args:
+        model: Model that has been called.
+        arrays: Whether to return numpy arrays even if PyTorch is installed; bfloat16 is returned as bits in uint16.
+            Defaults to False.
+
+    Returns:
+        Copies by PyTorch's names: PyTorch tensors if PyTorch is installed, otherwise arrays.
+
+    Raises:
+        GraphError: If the model has not been called yet and so has no variables.
+
+    Source: torch.nn.Module.state_dict.
+
+    Example:
+        >>> model = mg.nn.Conv2d(8, 3)
+        >>> _ = model(mg.Graph().placeholder((-1, 28, 28, 1)))
+        >>> {name: array.shape for name, array in mg.nn.to_torch(model, arrays=True).items()}
+        {'weight': (8, 1, 3, 3), 'bias': (8,)}
     """
     if not is_built(model):
         raise GraphError(f"to_torch: {type(model).__name__} has no variables yet: call it with a tensor first")

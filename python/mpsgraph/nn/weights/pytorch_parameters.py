@@ -1,10 +1,12 @@
-"""What the parameters of each layer are in PyTorch: names, shapes, and the way there and back.
+"""Parameters of each layer in PyTorch: names, shapes, and conversions in both directions.
 
-A Form is a group of PyTorch's tensors and the variables that hold the same numbers here, mostly one of each. Where
-PyTorch packs several (attention's in_proj_weight) a form has many variables, where it has more than are needed (a bias
-of zeros) many tensors. A layer that is not named here has the same names and arrays in both.
+A Form is a group of PyTorch tensors and the variables that hold the same numbers here, usually one of each. Where
+PyTorch packs several parameters (attention's in_proj_weight), a form has several variables; where PyTorch has redundant
+ones (an additional bias of zeros), it has several tensors. Layers without a rule here have the same names and arrays in
+both.
 
-Arrays of bfloat16 are bits in uint16 all along: forms move elements; the few that look at numbers say so.
+bfloat16 arrays are handled as bits in uint16. Forms only move elements; the few that inspect numbers convert them
+first.
 """
 
 from __future__ import annotations
@@ -32,30 +34,34 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Form:
-    """Tensors of PyTorch's by name, the variables that they fill, and what makes one of the other."""
+    """PyTorch tensors by name, the variables they fill, and the conversions between them."""
 
     slots: Mapping[str, Slot]
     variables: tuple[Tensor, ...]
     read: Callable[[Arrays], Arrays]
-    """PyTorch's arrays to the variables'. GraphError, without the form's place, where they cannot be said here."""
+    """Convert PyTorch's arrays to the variables'. Raises GraphError, without the names, if they cannot be represented
+    here.
+    """
     write: Callable[[Arrays], Arrays]
     optional: bool = False
-    """May PyTorch's tensors be missing?"""
+    """Whether PyTorch's tensors may be missing."""
     keep: Callable[[Arrays], None] | None = field(default=None, compare=False)
-    """What is to be done with the arrays besides."""
+    """Called with the loaded arrays to store values that are not variables."""
 
     def within(self, path: str) -> Form:
-        """The same with names that begin with a path."""
+        """Return the same form with a path prefixed to its names."""
         return replace(self, slots={f"{path}.{name}" if path else name: slot for name, slot in self.slots.items()})
 
 
 Rule = Callable[[Module, Orders], list[list[Form]]]
-"""Forms of a layer: the first list is PyTorch's own, others may stand in a state instead of it."""
+"""Returns the forms of a layer as alternatives: PyTorch's own first, then others that a state may use instead."""
 
 
 def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: str = "") -> Iterator[Form]:
-    """All forms of a module and what is beneath it, with dotted names; of those that may stand for each other, the ones
-    of which there are most among the names."""
+    """Yield the forms of a module and its descendants with dotted names.
+
+    If a layer has alternatives, the one with most of its names in `names` is used.
+    """
     rule = next((_RULES[cls] for cls in type(module).__mro__ if cls in _RULES), None)
     choices = [] if rule is None else [[form.within(path) for form in forms] for forms in rule(module, orders)]
     chosen = max(choices, key=lambda forms: sum(name in names for f in forms for name in f.slots), default=[])
@@ -70,11 +76,11 @@ def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: 
             yield from forms_of(child, orders, names, f"{path}.{name}" if path else name)
 
 
-# --- kinds of forms --------------------------------------------------------------------------------------------------
+# --- kinds of forms ---------------------------------------------------------------------------------------------------
 
 
 def _form(name: str, variable: Tensor, shape: Sequence[int], read: _Move, write: _Move) -> Form:
-    """One tensor, one variable, and elements that only move."""
+    """Build a form of one tensor and one variable whose elements are only moved."""
     slot = Slot(tuple(shape), variable.dtype)
     return Form({name: slot}, (variable,), lambda a: [read(a[0])], lambda a: [write(a[0])])
 
@@ -87,7 +93,7 @@ def _same(name: str, variable: Tensor) -> Form:
 
 
 def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
-    """A vector, whose features may be those of images: PyTorch's have the channels in front."""
+    """Build the form of a vector whose features may be those of an image, with channels first in PyTorch."""
     size = int(np.prod(variable.shape or ()))
     shape = tuple(variable.shape or ())
     return _form(
@@ -97,19 +103,19 @@ def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
 
 
 def _image(name: str, variable: Tensor) -> Form:
-    """(..., channels), which PyTorch has as (channels, ...)."""
+    """Build the form of a variable (..., channels), which PyTorch has as (channels, ...)."""
     *between, channels = variable.shape or ()
     shape = (channels, *between)
     return _form(name, variable, shape, lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, -1, 0))
 
 
 def _in_our_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
-    """An axis of PyTorch's features in our order."""
+    """Reorder an axis from PyTorch's feature order to that of the model."""
     return array if order is None else array.take(order, axis)
 
 
 def _in_their_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
-    """The way back of _in_our_order."""
+    """Reorder an axis from the model's feature order to PyTorch's; the inverse of _in_our_order."""
     return array if order is None else array.take(np.argsort(order), axis)
 
 
@@ -122,7 +128,7 @@ def _filled(number: float, shape: Sequence[int], dtype: DType) -> np.ndarray:
     return bits_of(full) if dtype == bfloat16 else full.astype(dtype.numpy)
 
 
-# --- layers ----------------------------------------------------------------------------------------------------------
+# --- layers -----------------------------------------------------------------------------------------------------------
 
 
 def _linear(module: Module, orders: Orders) -> list[list[Form]]:
@@ -146,7 +152,10 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
-    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); in transposed ones the two are exchanged."""
+    """Convert between (kernel..., inputs, outputs) and (outputs, inputs, kernel...).
+
+    In transposed convolutions, inputs and outputs are swapped in both.
+    """
     assert isinstance(module, _Convolution)
     own, forms = own_variables(module), []
     if "weight" in own:
@@ -171,7 +180,7 @@ def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
-    """PyTorch's is a Conv2d with as many groups as channels: (channels * multiplier, 1, h, w)."""
+    """Convert to PyTorch's Conv2d with as many groups as channels: (channels * multiplier, 1, h, w)."""
     assert isinstance(module, _Convolution)
     (forms,) = _convolution(module, orders)
     if "weight" not in own_variables(module):
@@ -188,7 +197,7 @@ def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
-    """The vector of padding_index is zeros here whatever the table says, so it must be in PyTorch's."""
+    """Require a zero row at padding_index, because the layer treats it as zeros whatever the table holds."""
     assert isinstance(module, Embedding)
     own, index = own_variables(module), module.padding_index
     if "weight" not in own or index is None:
@@ -198,7 +207,8 @@ def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
     def read(array: np.ndarray) -> np.ndarray:
         if np.any(_numbers(array[index], weight.dtype)):
             raise GraphError(
-                f"the vector of padding_index {index} is not zeros, as it is here: leave padding_index out to use it"
+                f"the row of padding_index {index} must be zeros, as it is in this layer: create the Embedding without "
+                "padding_index to use the row"
             )
         return array
 
@@ -210,7 +220,7 @@ def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _norm(module: Module, orders: Orders) -> list[list[Form]]:
-    """gamma and beta are weight and bias: PyTorch has both or none, but for the bias of LayerNorm."""
+    """Convert gamma and beta, PyTorch's weight and bias. PyTorch has both or neither, except for LayerNorm's bias."""
     own, forms = own_variables(module), []
     known = [found[v] for found in (orders.inputs, orders.outputs) for v in own.values() if v in found]
     order = known[0] if known else None
@@ -232,19 +242,23 @@ def _norm(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _neutral(name: str, like: Tensor, number: float, same_shape: bool) -> Form:
-    """A tensor that PyTorch has and the layer does not: it must hold the number that changes nothing."""
+    """Build the form of a tensor that PyTorch has and the layer lacks: it must hold only the neutral number."""
     shape = tuple(like.shape or ()) if same_shape else (int(np.prod(like.shape or ())),)
 
     def read(arrays: Arrays) -> Arrays:
         if np.any(_numbers(arrays[0], like.dtype) != number):
-            raise GraphError(f"the layer has no {name}, and the state's is not {number:g}: make it with one")
+            raise GraphError(
+                f"the layer has no {name}, so the state's must be {number:g} everywhere: create the layer with "
+                "scale=True and "
+                "center=True"
+            )
         return []
 
     return Form({name: Slot(shape, like.dtype)}, (), read, lambda a: [_filled(number, shape, like.dtype)])
 
 
 def _batches_tracked(module: BatchNorm) -> Form:
-    """How many batches PyTorch had seen: kept and given back, and counted by nobody here."""
+    """Keep PyTorch's count of batches, which is not updated here, for export."""
 
     def keep(arrays: Arrays) -> None:
         module.batches_tracked = int(arrays[0])
@@ -256,7 +270,9 @@ def _batches_tracked(module: BatchNorm) -> Form:
 
 
 def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
-    """Names, shapes and gates are PyTorch's; a layer with Keras's single bias has PyTorch's two in one."""
+    """Combine PyTorch's two biases for layers that have a single one, as in Keras. Names, shapes, and gates are
+    PyTorch's.
+    """
     assert isinstance(module, _Recurrent)
     if module.recurrent_bias or not module.has_bias:
         return [[]]
@@ -265,13 +281,17 @@ def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _one_bias(module: _Recurrent, name: str, bias: Tensor) -> Form:
-    """Both biases are added before the gates, so that their sum says the same; but for GRU's new state."""
+    """Build a form that adds both biases, which is exact except for the candidate of a GRU."""
     slot, apart = slot_of(bias), 2 * module.hidden_size if isinstance(module, GRU) else None
 
     def read(arrays: Arrays) -> Arrays:
         inputs, state = (_numbers(array, bias.dtype) for array in arrays)
         if apart is not None and np.any(state[apart:]):
-            raise GraphError("the reset gate multiplies a bias, which one bias cannot say: set recurrent_bias")
+            raise GraphError(
+                "the GRU's reset gate scales a nonzero recurrent bias, which a layer with one bias cannot represent: "
+                "create the "
+                "layer with recurrent_bias=True"
+            )
         both = inputs + state
         return [bits_of(both) if bias.dtype == bfloat16 else both]
 
@@ -285,10 +305,11 @@ _PACKED = ("query", "key", "value", "output")
 
 
 def _attention(module: Module, orders: Orders) -> list[list[Form]]:
-    """The maps of query, key and value behind each other in in_proj_weight; apart where their inputs differ in size.
+    """Convert the projections of query, key, and value, which PyTorch concatenates in in_proj_weight.
 
-    Four maps by their own names may stand in a state instead, as most other programs have them. So do heads that share
-    keys and values, which PyTorch's layer does not have.
+    They are separate where their inputs differ in size. A state may also use the names of the four separate
+    projections, as most other programs do, and must do so if heads share keys and values, which PyTorch's layer does
+    not support.
     """
     assert isinstance(module, MultiheadAttention)
     maps = {name: own_variables(child) for name, child in module.children() if name in _PACKED}
@@ -313,7 +334,7 @@ def _attention(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _packed(name: str, variables: Sequence[Tensor]) -> Form:
-    """Three matrices, or vectors, behind each other, transposed."""
+    """Build the form of three matrices or vectors that PyTorch stores transposed and concatenated."""
     sizes = [(variable.shape or ())[-1] for variable in variables]
     ends = np.cumsum(sizes)[:-1]
     shape = (sum(sizes), *(variables[0].shape or ())[:-1])
