@@ -1,7 +1,7 @@
-// softmax and log_softmax along an axis, and their gradients from the source.
+// softmax and log_softmax along an axis, and their gradients as functions of the source.
 //
 //   d_softmax = s (g - Σ g s),  d_log_softmax = g - s Σ g,  s = softmax(source)
-// The element-wise activations are fused and not here.
+// Element-wise activations are fused elsewhere.
 
 #include <cmath>
 
@@ -51,7 +51,7 @@ std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
   });
 }
 
-// Inputs of the gradients: incoming, source.
+// Gradients with the inputs incoming gradient and source.
 std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
   return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
     using V = typename decltype(type)::type;
@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
   });
 }
 
-// Inputs: incoming, result.
+// Gradients with the inputs incoming gradient and result.
 std::unique_ptr<Kernel> lower_gradient_of_result(Lowering& lowering) {
   const AxisSplit s = split_of(lowering);
   lowering.may_share(0, 0);

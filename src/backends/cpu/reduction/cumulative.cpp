@@ -1,9 +1,9 @@
-// Running sums, products and extrema: scans along one axis.
+// Cumulative sums, products, minima, and maxima: scans along one axis.
 //
-// Scans are serial along the axis and go over several lanes of it at once, which hides the latency of their chain:
-// neighbouring columns where the axis is not the last one, neighbouring rows, turned tile by tile, where it is. Sums
-// and products of floats are kept in double, those along rows go in vectors (row_scans.h). Halves are scanned as
-// float32, short integers as ones of 32 bits where that says the same.
+// Scans are serial along the axis, and several lanes run at once to hide the latency of their dependency chains:
+// adjacent columns if the axis is not the last one, or adjacent rows, transposed tile by tile, if it is. Sums and
+// products of floats are accumulated in double, and those along rows are vectorized (row_scans.h). Half precision is
+// scanned in float32, and short integers in 32 bits where that gives the same result.
 
 #include <functional>
 #include <limits>
@@ -23,8 +23,8 @@ template <class T>
 using Running =
     std::conditional_t<is_float_type<T>, double, std::conditional_t<is_complex_type<T>, std::complex<double>, T>>;
 
-// What a scan brings: In and Out in memory, State of a lane, start(), value(state), step(state, element, index), and
-// where a row may be cut into pieces append(state, state of what follows).
+// A scan provides: In and Out, the types in memory; State, the state of a lane; start(), value(state), and step(state,
+// element, index); and, if rows may be split into pieces, append(state, state of the next piece).
 template <class T>
 struct RunningSum {
   using In = T;
@@ -47,7 +47,7 @@ struct RunningProduct {
   void append(State& s, const State& next) const { s *= next; }
 };
 
-// The least of all V.
+// The lowest value of type V.
 template <class V>
 constexpr V neutral() {
   using L = std::numeric_limits<V>;
@@ -65,7 +65,7 @@ bool takes_over(V best, V x) {
     return x >= best;
 }
 
-// The largest in the order that is given.
+// The maximum in the given order.
 template <class T>
 struct RunningExtremum {
   using In = T;
@@ -78,7 +78,7 @@ struct RunningExtremum {
   void append(State& s, const State& next) const { s = takes_over(s, next) ? next : s; }
 };
 
-// Of float32, the commonest, without an order to turn numbers by.
+// A faster version for float32, the most common type, which needs no order.
 template <bool maximum>
 struct FloatExtremum {
   using In = float;
@@ -110,9 +110,9 @@ struct ArgExtremum {
 };
 
 constexpr int64_t tile_columns = 64, tile_rows = 8;
-constexpr int64_t short_row_of_scan = 16;  // rows whose chains overlap as they are
+constexpr int64_t short_row_of_scan = 16;  // rows so short that their chains overlap anyway
 
-// Columns of [outer, n, inner], in groups: f(first element, number of columns).
+// Call f(first element, number of columns) for groups of columns of [outer, n, inner].
 template <class F>
 void for_columns(const AxisSplit& s, int64_t bytes, const F& f) {
   const int64_t tiles = (s.inner + tile_columns - 1) / tile_columns;
@@ -125,7 +125,7 @@ void for_columns(const AxisSplit& s, int64_t bytes, const F& f) {
                });
 }
 
-// Rows of [outer, n], in groups: f(first element, number of rows).
+// Call f(first element, number of rows) for groups of rows of [outer, n].
 template <class F>
 void for_rows(const AxisSplit& s, int64_t bytes, const F& f) {
   const int64_t groups = (s.outer + tile_rows - 1) / tile_rows;
@@ -134,7 +134,7 @@ void for_rows(const AxisSplit& s, int64_t bytes, const F& f) {
       f(group * tile_rows * s.n, std::min(tile_rows, s.outer - group * tile_rows));
   });
 }
-// Their elements in pieces, in a scan's order: f(first element of a row, number of elements).
+// Call f(first element, number of elements) for pieces of a row, in scan order.
 template <class F>
 void for_tiles(int64_t n, bool reverse, const F& f) {
   for (int64_t k = 0; k < n; k += tile_columns) {
@@ -142,8 +142,8 @@ void for_tiles(int64_t n, bool reverse, const F& f) {
     f(reverse ? n - k - count : k, count);
   }
 }
-// Rows as lanes side by side, and back, a few rows at a time: where their distance is a large power of two, all of them
-// share the same few lines of the first-level cache.
+// A few rows transposed into adjacent lanes, and back. Few rows at a time avoid conflicts: rows that are a large power
+// of two apart share the same few lines of L1.
 template <class T>
 struct Tile {
   T lanes[tile_columns * tile_rows];
@@ -157,7 +157,8 @@ struct Tile {
   }
 };
 
-// step(state of the lane, i, at) for element i of each of `width` lanes side by side, at its place in memory.
+// Call step(state, i, at) for element i of each of `width` adjacent lanes, with the lane's state and the element's
+// position in memory.
 template <class Width, class State, class Step>
 void walk(Width width, State* state, const AxisSplit& s, bool reverse, const Step& step) {
   for (int64_t k = 0; k < s.n; ++k) {
@@ -166,7 +167,7 @@ void walk(Width width, State* state, const AxisSplit& s, bool reverse, const Ste
     for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l);
   }
 }
-// f(width): a known one, of which vectors are made, for the commonest elements.
+// Call f(width) with a compile-time width for the most common element types, so that the loop is vectorized.
 template <class Element, class F>
 void with_width(int64_t columns, const F& f) {
   if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> || std::is_same_v<Element, uint32_t>)
@@ -176,7 +177,7 @@ void with_width(int64_t columns, const F& f) {
 using TileWidth = std::integral_constant<int64_t, tile_rows>;
 AxisSplit split_of_tile() { return {{tile_columns, tile_rows}, 0}; }
 
-// `index`: of the first element along the axis.
+// Scan adjacent lanes; `index` is the position of the first element along the axis.
 template <class S, class Width>
 [[gnu::noinline]] void scan_lanes(const S& op, typename S::State* state, const AxisSplit& s, bool exclusive,
                                   bool reverse, Width width, int64_t index, const typename S::In* from,
@@ -184,7 +185,7 @@ template <class S, class Width>
   using State = typename S::State;
   if (exclusive)
     walk(width, state, s, reverse, [=](State& state, int64_t i, int64_t at) {
-      const typename S::In element = from[at];  // before its place is written
+      const typename S::In element = from[at];  // read before it is overwritten
       to[at] = op.value(state);
       op.step(state, element, index + i);
     });
@@ -195,7 +196,7 @@ template <class S, class Width>
     });
 }
 
-// At most tile_rows rows of n elements, `distance` apart; `state`: of tile_rows of them.
+// Scan up to tile_rows rows of n elements, `distance` apart, with one state for each of tile_rows rows.
 template <class S>
 void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distance, int64_t count, bool exclusive,
                bool reverse, const typename S::In* x, typename S::Out* y) {
@@ -210,8 +211,8 @@ void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distanc
   });
 }
 
-// A long row as pieces that are scanned side by side, after a first pass has found what each begins with. The pieces
-// depend on the size alone.
+// Scan a long row in pieces that run side by side, after a first pass has computed the initial state of each piece. The
+// partition depends only on the size.
 constexpr int64_t long_row = 1 << 14, pieces = 16;
 static_assert(pieces % tile_rows == 0);
 
@@ -219,7 +220,7 @@ template <class S>
 void scan_long(const S& op, int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
   const int64_t size = n / pieces, rest = n - size * pieces;
-  const int64_t first = reverse ? rest : 0;  // what is left over comes last
+  const int64_t first = reverse ? rest : 0;  // the remainder comes last
   State total[pieces], start[pieces + tile_rows];
   std::fill_n(total, pieces, op.start());
   const auto for_pieces = [&](const auto& f) {
@@ -302,7 +303,7 @@ std::unique_ptr<Kernel> scan_kernel(const S& op, const Lowering& lowering, const
 }
 
 #if defined(__x86_64__)
-// A long row in pieces, whose totals say what each begins with.
+// Scan a long row in pieces; the totals of the pieces determine their initial states.
 template <class T, class Combine>
 void scan_pieces(const RowScan<T>& scan, const Combine& combine, typename RowScan<T>::State before, int64_t n,
                  bool exclusive, bool reverse, const T* x, T* y) {
@@ -346,7 +347,7 @@ std::unique_ptr<Kernel> row_scan_kernel(Lowering& lowering, const AxisSplit& s, 
   });
 }
 
-// Sums and products of rows in vectors; null where they are not to be had.
+// Return the vectorized sums and products of rows, or null if they are not available.
 const RowScans* scans_along(const AxisSplit& s, const Lowering& lowering) {
   if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
   return instruction_set() == "AVX-512" ? &avx512::row_scans : &avx2::row_scans;
@@ -376,7 +377,7 @@ std::unique_ptr<Kernel> row_sums(Lowering&) { return nullptr; }
 std::unique_ptr<Kernel> row_products(Lowering&) { return nullptr; }
 #endif
 
-// Short integers as they are: what an exclusive extremum begins with depends on the type.
+// Short integers are not widened, because the initial value of an exclusive scan depends on the type.
 template <bool maximum>
 std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
@@ -398,7 +399,7 @@ std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   }
 }
 
-// Signed integers as unsigned ones, of which the bits of sums and products are the same.
+// Signed integers are scanned as unsigned ones, whose sums and products have the same bits.
 template <template <class> class S>
 std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();

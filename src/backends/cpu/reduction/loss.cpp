@@ -1,8 +1,9 @@
 // softmax_cross_entropy and its gradient with respect to the source, each in one pass over a unit.
 //
-// With z = x - max x, S = Σ labels:  loss = S log Σ e^z - Σ labels z,  gradient = (softmax(x) S - labels) incoming.
-// A label of 0 counts as 0 also where z is infinite. Sums of losses run in a fixed order, in double. Where labels were
-// made of class numbers, pass fuse hands over these: the same in float32, without a tensor of labels.
+// With z = x - max x and S = Σ labels:  loss = S log Σ e^z - Σ labels z,  gradient = (softmax(x) S - labels) incoming.
+// A label of 0 contributes 0 even if z is infinite. Losses are summed in a fixed order, in double. If the labels were
+// one-hot encodings, the pass 'fuse' passes the class numbers instead, which gives the same result in float32 without a
+// label tensor.
 
 #include <cmath>
 
@@ -12,7 +13,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// What `reduction` does with the losses of all groups.
+// The effect of `reduction` on the losses of all groups.
 struct Losses {
   AxisSplit split;
   bool reduced, mean;
@@ -21,7 +22,7 @@ struct Losses {
         reduced(lowering.attributes().string("reduction") != "none"),
         mean(lowering.attributes().string("reduction") == "mean") {}
   int64_t count() const { return split.outer * split.inner; }
-  // What comes back to group g, from the incoming gradient.
+  // Return the incoming gradient of group g.
   template <class V>
   V incoming(const V* in, int64_t g) const {
     return mean ? *in / static_cast<V>(count()) : in[reduced ? 0 : g];
@@ -35,7 +36,7 @@ struct Losses {
   }
 };
 
-// Of each group the sum of its labels, and of labels times z.
+// For each group, the sum of its labels, and the sum of its labels times z.
 template <class V>
 struct Labelled {
   V sum[SoftmaxUnit::max_groups], dot[SoftmaxUnit::max_groups];
@@ -47,7 +48,7 @@ void store_losses(const SoftmaxUnit& u, const V* sum, const Labelled<V>& labelle
     losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
 }
 
-// label(unit, x, shift, labelled) for each unit.
+// Compute the losses, calling label(unit, x, shift, labelled) for each unit.
 template <class V, class Label>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
@@ -63,7 +64,7 @@ void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x
     }
   max_groups(u, x, shift);
   label(u, x, shift, labelled);
-  // e^z in pieces, since there is no room for all of a long row.
+  // Compute e^z in pieces, because a long row does not fit in the buffer.
   constexpr int64_t room = 2048;
   V z[room];
   std::fill(sum, sum + u.groups, V(0));
@@ -101,7 +102,7 @@ std::unique_ptr<Kernel> lower_cross_entropy(Lowering& lowering) {
   });
 }
 
-// Inputs: incoming, source, labels.
+// Inputs: incoming gradient, source, labels.
 std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
   const Losses l(lowering, lowering.input(1).dims);
   return float_kernel<3>(lowering, 0, [l](auto type) {
@@ -119,9 +120,9 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
   });
 }
 
-// ---- labels by class numbers, one a group, in float32 ----
+// ---- labels as class numbers, one per group, in float32 ----
 
-// The class of a group; -1 for a number that is none.
+// Return the class of a group, or -1 if the number is not a valid class.
 int64_t class_at(const std::byte* numbers, DType dtype, const SoftmaxUnit& u, int64_t g) {
   const int64_t i = integer_at(numbers, dtype, u.first_group + g);
   return i >= 0 && i < u.n ? i : -1;
@@ -146,7 +147,7 @@ std::unique_ptr<Kernel> lower_class_cross_entropy(Lowering& lowering) {
   });
 }
 
-// Inputs: incoming, source, class numbers.
+// Inputs: incoming gradient, source, class numbers.
 std::unique_ptr<Kernel> lower_class_cross_entropy_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), x = lowering.input(1), classes = lowering.input(2);
   const Losses l(lowering, x.dims);

@@ -1,8 +1,8 @@
-// Reductions: sum, extrema with and without NaN, product, and, or; arg maximum and minimum.
+// Reductions: sum, product, minimum and maximum with and without NaN propagation, and, or, argmin, and argmax.
 //
-// Reduced axes stay as 1. Over no elements: sum 0, product 1, maximum -inf (or the lowest integer).
-// Plain extrema skip NaN unless all is NaN; the propagating ones return it. Arg extrema give the first
-// occurrence, and the first NaN if there is one, as numpy does.
+// Reduced axes remain with size 1. Over no elements, a sum is 0, a product 1, and a maximum -inf (or the lowest
+// integer). Plain minima and maxima ignore NaN unless all elements are NaN; the propagating ones return it. argmin and
+// argmax return the first occurrence, and the first NaN if there is one, like numpy.
 
 #include "backends/cpu/reduction/reduction.h"
 
@@ -29,17 +29,17 @@ const RowReductions* row_reductions() {
 
 namespace {
 
-// What sums and products of blocks are kept in.
+// The type in which sums and products of blocks are accumulated.
 template <class T>
 using TotalOf = std::conditional_t<is_complex_type<T>, std::complex<double>,
                                    std::conditional_t<is_float_type<T>, double, uint64_t>>;
 
 template <class T>
 struct Sum {
-  static_assert(!std::is_integral_v<T> || std::is_unsigned_v<T>, "signed integers come as unsigned ones, which wrap");
+  static_assert(!std::is_integral_v<T> || std::is_unsigned_v<T>, "pass signed integers as unsigned ones, which wrap");
   static constexpr Reduction vector_kind = Reduction::sum;
   using Item = T;
-  using Block = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;  // wraps as the result does
+  using Block = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;  // wraps like the result
   using Total = std::conditional_t<std::is_integral_v<T>, T, TotalOf<T>>;
   static Block identity() { return 0; }
   static T empty() { return T(0); }
@@ -83,7 +83,7 @@ struct Extremum {
   using Total = Block;
   static Block identity() {
     if constexpr (is_float_type<T> && !propagate)
-      return std::numeric_limits<Block>::quiet_NaN();  // so that all-NaN stays NaN
+      return std::numeric_limits<Block>::quiet_NaN();  // so that a reduction of only NaN gives NaN
     else
       return infinite<T>(maximum);
   }
@@ -108,7 +108,7 @@ using MaximumPropagateNan = Extremum<T, true, is_float_type<T>>;
 template <class T>
 using MinimumPropagateNan = Extremum<T, false, is_float_type<T>>;
 
-// On bool; on integers bit by bit.
+// Logical on bools, bitwise on integers.
 template <class T, bool all>
 struct Logical {
   using Item = T;
@@ -133,16 +133,17 @@ ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
   return ReducePlan(dims, reduced);
 }
 
-// The loops of an operation, which brings: Item (in memory), Total (what partial results are kept in), Block (what the
-// inner loops keep), identity(), empty(), add(block, item), merge(total, block or total), result(total). One that names
-// a vector_kind has its inner loops over float32 done by the tile functions, in the widest vectors that are there.
+// Loops of an operation Op, which provides: Item (type in memory), Total (type of partial results), Block (accumulator
+// of inner loops), identity(), empty(), add(block, item), merge(total, block or total), and result(total). If Op
+// defines vector_kind, the tile functions run its inner loops over float32 in the widest available vectors.
 template <class Op>
 struct LoopsOf {
   using Item = typename Op::Item;
   using Block = typename Op::Block;
   using Total = typename Op::Total;
   static constexpr bool in_vectors = std::is_same_v<Item, float> && requires { Op::vector_kind; };
-  static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };  // to float32, a tile at a time
+  // to float32, one tile at a time
+  static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };
   static constexpr DType widened_from = std::is_same_v<Item, Half> ? DType::float16 : DType::bfloat16;
   static consteval bool has_rows() {
     if constexpr (has_row_extrema<Item>) return requires { Op::maximum; };
@@ -153,7 +154,7 @@ struct LoopsOf {
     if constexpr (has_number_sums<Item> && requires { Op::vector_kind; }) return Op::vector_kind == Reduction::sum;
     return false;
   }
-  // Are totals what results are, so that columns may be taken together where these are wanted?
+  // Return whether totals are the results themselves, so that columns can be reduced directly in the output.
   static consteval bool totals_are_results() { return is_extremum || (sums_numbers() && std::is_integral_v<Item>); }
   static consteval bool sums_halves() {
     if constexpr (widened) return Op::vector_kind == Reduction::sum;
@@ -225,7 +226,7 @@ struct LoopsOf {
     }
   }
 
-  // False where there are no loops in vectors for these.
+  // Reduce columns with vectorized loops, or return false if there are none.
   static bool columns(const Item* in, int64_t stride, int64_t n, int64_t width, Block* block) {
     if constexpr (sums_numbers())
       if (const RowReductions* rows = row_reductions()) {
@@ -250,7 +251,7 @@ struct LoopsOf {
       const TileFunction widen = cast_function(widened_from, DType::float32);
       const CombineFunction combine = float_functions().combine(Op::vector_kind);
       alignas(64) float wide[turned_elements];
-      const int64_t together = n * stride <= turned_elements ? n : 1;  // with what lies between them
+      const int64_t together = n * stride <= turned_elements ? n : 1;  // including the gaps between rows
       for (int64_t r = 0; r < n; r += together) {
         const void* halves = in + r * stride;
         widen(wide, &halves, (together - 1) * stride + width);
@@ -265,7 +266,7 @@ struct LoopsOf {
     for (int64_t i = 0; i < width; ++i) Op::merge(total[i], block[i]);
   }
 
-  // One block's total is the block.
+  // With a single block, the block is the total.
   static void whole(const std::byte* from, int64_t stride, int64_t n, int64_t width, std::byte* to) {
     if constexpr (in_vectors) {
       float* out = reinterpret_cast<float*>(to);
@@ -285,7 +286,7 @@ struct LoopsOf {
     for (int64_t i = 0; i < n; ++i) Op::merge(totals(memory)[i], totals(more)[i]);
   }
 
-  // The halves are rounded by a tile function.
+  // Half precision is rounded by a tile function.
   static void store(const std::byte* memory, int64_t n, std::byte* to) {
     const Total* total = totals(memory);
     Item* out = reinterpret_cast<Item*>(to);
@@ -351,13 +352,13 @@ std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
                           }));
 }
 
-// The extrema of some columns and where they stand; rows are taken in one after the other, and the first one wins.
+// The extrema of some columns and their positions. Rows are added one by one, and the first occurrence wins.
 template <class T>
 struct ArgExtrema {
   using V = Value<T>;
   static constexpr int64_t tile = 256;
 
-  // Row r of all, of which the first is 0.
+  // Add row r; rows must be added from 0 on.
   void add(const Order<T>& order, const T* row, int64_t width, int32_t r) {
     const Order<T> turn = order;
     if (r == 0) {
@@ -378,7 +379,7 @@ struct ArgExtrema {
   int32_t index[tile];
 };
 
-// Columns side by side.
+// argmin or argmax of adjacent columns.
 template <class T>
 void arg_extremum(const Order<T>& order, const T* in, int32_t* out, const AxisSplit& s) {
   constexpr int64_t tile = ArgExtrema<T>::tile;
@@ -394,7 +395,7 @@ void arg_extremum(const Order<T>& order, const T* in, int32_t* out, const AxisSp
   });
 }
 
-// Rows that lie at a stretch and are short: turned, some at a time.
+// argmin or argmax of short contiguous rows, transposed a few at a time.
 template <class T>
 void arg_extremum_of_short_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
   const int64_t most = std::min(turned_rows(n), ArgExtrema<T>::tile), tiles = (rows + most - 1) / most;
@@ -410,7 +411,7 @@ void arg_extremum_of_short_rows(const Order<T>& order, const T* in, int32_t* out
   });
 }
 
-// Long ones: in lanes that each take every so manieth element, the last of which may be too few.
+// argmin or argmax of long rows, in interleaved lanes; the last elements may not fill all lanes.
 template <class T>
 void arg_extremum_of_long_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
   using V = Value<T>;
@@ -448,7 +449,7 @@ void arg_extremum_of_all(DType dtype, bool opposite, const AxisSplit& s, bool of
     arg_extremum_of_long_rows<T>(order, x, out, s.outer, s.n);
 }
 
-// Of long rows: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
+// argmin or argmax of long rows: finds the extremum with vectors, then its first position. NaN counts as the extremum.
 template <class T, bool maximum>
 std::unique_ptr<Kernel> arg_extremum_of_rows(const RowReductions& extrema, const AxisSplit& s, Slot in, Slot out) {
   return kernel([loops = extrema.of<T>(), s, in, out](Frame& f) {
@@ -467,11 +468,11 @@ std::unique_ptr<Kernel> arg_extremum_of_rows(const RowReductions& extrema, const
 template <bool maximum>
 std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
-  // Unlike bfloat16's, float16's conversion costs more than another pass.
+  // Converting float16 costs more than an additional pass, unlike bfloat16.
   if (in.dtype == DType::float16) return widened_kernel(lowering, in.dtype, DType::float32, lower_arg<maximum>);
   const AxisSplit split(in.dims, lowering.attributes().integer("axis"));
   if (split.n == 0 && out.elements() > 0)
-    throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
+    throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis, got shape ",
                          to_string(in.dims), lowering.operation().where()));
   const bool of_rows = split.inner == 1 && !lowering.reference_only();
   const RowReductions* extrema = row_reductions();

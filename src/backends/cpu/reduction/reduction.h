@@ -1,9 +1,9 @@
-// ReducePlan and the engine of all reductions: sums, extrema, products over any axes.
+// ReducePlan and the engine of all reductions: sums, products, minima, and maxima over any axes.
 //
-// Axes are collapsed to outer kept axes, outer reduced axes and one innermost axis, which is either
-// kept (columns) or reduced (a run). How the work is cut depends on sizes alone, never on the number
-// of threads, and float sums are blocked and totalled in double: results are accurate and repeatable.
-// The engine knows no types: what an operation does to elements of one is a few small loops (ReduceLoops).
+// Axes are collapsed into outer kept axes, outer reduced axes, and one innermost axis, which is either kept (columns)
+// or reduced (a run). The partition of the work depends only on sizes, never on the number of threads, and float sums
+// are computed in blocks with totals in double, so results are accurate and reproducible. The engine does not depend on
+// types: what an operation does to elements is a few small loops (ReduceLoops).
 #pragma once
 
 #include <cstddef>
@@ -17,40 +17,41 @@ namespace mpsgraph::cpu {
 struct ReducePlan {
   ReducePlan(const Dims& dims, const std::vector<bool>& is_reduced);
   bool empty() const { return outputs == 0 || reduced_count == 0; }
-  // Each output is the reduction of a row that lies at a stretch.
+  // Return whether each output is the reduction of one contiguous row.
   bool is_rows() const { return chunks == 1 && run > 1 && reduced.empty() && kept.size() <= 1; }
-  // Of totals, when the reduction is cut into chunks.
+  // Size of the partial totals, if the reduction is split into chunks.
   size_t scratch_bytes(size_t total) const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * total : 0; }
 
-  // Where a row of outputs begins in the source, and how much further a position of the reduced axes but the last run.
+  // Offset in the source of a row of outputs, and of an index over the reduced axes, excluding the innermost run.
   int64_t kept_offset(int64_t row) const;
   int64_t reduced_offset(int64_t index) const;
 
-  static constexpr int64_t tile = most_turned_rows;  // columns that are accumulated together
+  static constexpr int64_t tile = most_turned_rows;  // columns accumulated together
   int64_t outputs = 1, reduced_count = 1;
   Dims kept, kept_strides, reduced, reduced_strides;
   int64_t columns = 1, run = 1, column_tiles = 1, chunks = 1;
 };
 
-// Of one operation and type of items. A total is what partial results are kept in.
+// The loops of one operation on one item type. Totals are partial results.
 struct ReduceLoops {
   static constexpr int64_t most_rows = 64;
-  static constexpr size_t most_bytes = 16;  // of an item, and of a total
+  static constexpr size_t most_bytes = 16;  // per item and per total
 
   size_t item_bytes, total_bytes;
-  void (*empty)(std::byte* out, int64_t n);  // results of no items
+  void (*empty)(std::byte* out, int64_t n);  // results over no items
   void (*begin)(std::byte* totals, int64_t n);
-  // `runs` of n items, all side by side, each run into its total.
+  // Reduce `runs` contiguous runs of n items each, each into its own total.
   void (*run)(const std::byte* in, int64_t n, int64_t runs, std::byte* totals);
-  // At most `most_rows` rows of `width` items, `stride` items apart, each column into its total; width <= plan.tile.
+  // Reduce up to `most_rows` rows of `width` items, `stride` items apart, each column into its own total; width <=
+  // plan.tile.
   void (*rows)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* totals);
-  // The same where these are all of a column's items, straight to the results, which are the same; or null.
+  // The same if these are all items of the columns, writing results directly; null if totals and results differ.
   void (*whole)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* out);
   void (*merge)(std::byte* totals, const std::byte* more, int64_t n);
-  void (*store)(const std::byte* totals, int64_t n, std::byte* out);  // as results
+  void (*store)(const std::byte* totals, int64_t n, std::byte* out);  // converts totals to results
 };
 
-// `scratch`: plan.scratch_bytes(loops.total_bytes).
+// Run a reduction; `scratch` must have plan.scratch_bytes(loops.total_bytes) bytes.
 void reduce(const ReducePlan& plan, const ReduceLoops& loops, const std::byte* in, std::byte* out, std::byte* scratch);
 
 }  // namespace mpsgraph::cpu

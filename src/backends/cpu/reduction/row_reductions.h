@@ -1,5 +1,5 @@
-// What rows and columns of numbers come to, in vectors, once per vector set that compares 64 bits: extrema and where
-// they stand, and sums, of integers as unsigned ones, which wrap.
+// Vectorized minima, maxima, their positions, and sums of rows and columns, compiled for each instruction set with
+// 64-bit comparisons. Integer sums use unsigned types, which wrap.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace mpsgraph::cpu {
 
 template <class T>
 struct RowExtremum {
-  T value;  // of what is a number; -inf or the least integer where nothing is, for minima the other end
+  T value;  // over elements that are not NaN; without any, -inf or the lowest value (for minima, the opposite)
   bool has_nan;
 };
 
@@ -17,9 +17,9 @@ template <class T>
 struct RowExtremaOf {
   RowExtremum<T> (*greatest)(const T* x, int64_t n);
   RowExtremum<T> (*least)(const T* x, int64_t n);
-  int64_t (*first)(const T* x, int64_t n, T value);  // where it stands first; n: nowhere
-  // n rows of `width` numbers, `stride` numbers apart, into the best of each column. NaN takes over what is there where
-  // it propagates, else what is NaN is taken over.
+  int64_t (*first)(const T* x, int64_t n, T value);  // first position of `value`; n if absent
+  // Reduce n rows of `width` numbers, `stride` apart, into the best of each column. NaN replaces other values if it
+  // propagates; otherwise, it is replaced.
   using Columns = void (*)(const T* rows, int64_t stride, int64_t n, int64_t width, bool propagates, T* best);
   Columns greatest_of_columns, least_of_columns;
 };
@@ -78,7 +78,7 @@ extern const RowReductions row_reductions;
 namespace avx512 {
 extern const RowReductions row_reductions;
 }
-// Null on a processor without.
+// Return the vectorized reductions, or null if the processor has none.
 const RowReductions* row_reductions();
 
 }  // namespace mpsgraph::cpu

@@ -1,4 +1,4 @@
-// Extrema of rows, with AVX-512.
+// Reductions of rows and columns with AVX-512.
 #define MPSGRAPH_ISA avx512
 #define MPSGRAPH_VECTOR_BYTES 64
 #include "backends/cpu/reduction/row_reductions.inc"

@@ -1,7 +1,7 @@
-// Running sums and products along a row, and what a row comes to, in vectors, once per vector set.
+// Vectorized cumulative sums and products along a row, and totals of a row, compiled for each instruction set.
 //
-// What is held between elements is double for floats, and the element itself for others. Products only of float32: of
-// double the order of multiplications says what overflows.
+// The state between elements is double for floats, and the element type for others. Products exist only for float32:
+// for double, overflow would depend on the order of multiplication.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace mpsgraph::cpu {
 template <class T>
 struct RowScan {
   using State = std::conditional_t<std::is_same_v<T, float>, double, T>;
-  // y[i] = start and x[0 .. i], exclusive without x[i], reverse from the end on. y may be x.
+  // y[i] = start combined with x[0 .. i], excluding x[i] if `exclusive`, from the end if `reverse`. y may be x.
   void (*running)(State start, const T* x, int64_t n, bool exclusive, bool reverse, T* y);
   State (*total)(const T* x, int64_t n);
 };

@@ -1,5 +1,5 @@
-// Rows that are too short for vectors along them are turned, some thousand elements at a time, so that vectors run
-// across them.
+// Transposition of rows that are too short for vectors along them, a few thousand elements at a time, so that vectors
+// run across the rows instead.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 namespace mpsgraph::cpu {
 
 constexpr int64_t longest_short_row = 64, turned_elements = 4096, most_turned_rows = 512;
-// Shorter than two vectors.
+// Return whether a row is shorter than two vectors.
 inline bool is_short_row(int64_t n, size_t item_bytes) {
   return n * static_cast<int64_t>(item_bytes) <= 128 && n <= longest_short_row;
 }
 inline int64_t turned_rows(int64_t n) { return std::min(most_turned_rows, turned_elements / n); }
 
-// How many elements are turned with as many rows by shuffling vectors of 16 bytes; 1: none.
+// Side of the squares transposed by shuffling 16-byte vectors; 1 if not supported for this type.
 template <class T>
 constexpr int64_t turned_square = !std::is_arithmetic_v<T> ? 1
                                   : sizeof(T) == 4         ? 4
                                   : sizeof(T) == 8         ? 2
                                                            : 1;
 
-// to[i * to_distance + r] = from[r * from_distance + i], i and r below turned_square.
+// to[i * to_distance + r] = from[r * from_distance + i] for i and r below turned_square.
 template <class T>
 inline void turn_square(const T* from, int64_t from_distance, T* to, int64_t to_distance) {
   constexpr int64_t square = turned_square<T>;

@@ -1,10 +1,9 @@
-// The shared core of softmax, log-softmax and softmax cross-entropy along any axis, in float or double.
+// The shared core of softmax, log-softmax, and softmax cross-entropy along any axis, in float or double.
 //
-// The tensor is [outer, n, inner]; softmax runs over n. It is cut into units that stay in the cache:
-// blocks of whole rows when the axis is the last one, else columns side by side. Each unit has "groups",
-// one for each softmax; of few columns several positions of the axis lie side by side as so many more groups, which are
-// combined at the end of each sum. The halves convert whole operands to float first. Rows of floats have loops in the
-// widest vectors there are (softmax_float.h).
+// The tensor is [outer, n, inner], and softmax runs over n. It is divided into units that fit in cache: blocks of whole
+// rows if the axis is the last one, otherwise adjacent columns. The "groups" of a unit are its individual softmaxes.
+// With few columns, several positions along the axis form additional groups, which are combined at the end of each sum.
+// Half precision is first converted to float. Rows of floats use the widest available vectors (softmax_float.h).
 #pragma once
 
 #include <array>
@@ -21,14 +20,15 @@ struct SoftmaxUnit {
   static constexpr int64_t max_groups = 256;
   int64_t first, groups, n;
   int64_t group_stride, item_stride;
-  int64_t first_group;  // the index of its first softmax among all
-  // Few columns: how many there are, whose values stand in the groups over and over, and elements behind the last item.
+  int64_t first_group;  // index of its first softmax in the tensor
+  // With few columns: their number, where groups repeat the columns in order, and the elements after the last full
+  // item.
   int64_t columns = 0, rest = 0;
 
   bool rows() const { return item_stride == 1; }
-  // The element of group g and item i.
+  // Return the position of item i of group g.
   int64_t at(int64_t g, int64_t i) const { return first + g * group_stride + i * item_stride; }
-  // What the groups of each column come to, in all of them.
+  // Combine the groups of each column, and store the result in all of them.
   template <class V, class Combine>
   void combine_columns(V* result, const Combine& combine) const {
     if (columns == 0) return;
@@ -37,7 +37,7 @@ struct SoftmaxUnit {
   }
 };
 
-// f(unit) for all units, in parallel.
+// Call f(unit) for all units in parallel.
 template <class F>
 void for_softmax_units(const AxisSplit& s, const F& f) {
   constexpr int64_t most = SoftmaxUnit::max_groups;
@@ -59,7 +59,7 @@ void for_softmax_units(const AxisSplit& s, const F& f) {
   });
 }
 
-// The same, with few columns together.
+// The same, with few columns combined into wider units.
 template <class F>
 void for_wide_softmax_units(const AxisSplit& s, const F& f) {
   constexpr int64_t few = 16;
@@ -72,7 +72,7 @@ void for_wide_softmax_units(const AxisSplit& s, const F& f) {
   });
 }
 
-// f(group, element) for all elements of a unit, along memory.
+// Call f(group, element) for all elements of a unit, in memory order.
 template <class F>
 void for_elements(const SoftmaxUnit& u, const F& f) {
   if (u.rows()) {
@@ -85,8 +85,8 @@ void for_elements(const SoftmaxUnit& u, const F& f) {
   }
 }
 
-// result[g] = combine over the group of value(g, element), starting from `start`; combine must be associative
-// up to rounding, since a row is taken in 16 interleaved parts.
+// result[g] = combine over value(g, element) of a group, starting from `start`. combine must be associative up to
+// rounding, because a row is reduced in 16 interleaved parts.
 template <class V, class Combine, class Get>
 void reduce_groups(const SoftmaxUnit& u, V start, V* result, const Combine& combine, const Get& value) {
   if (!u.rows()) {
@@ -138,7 +138,7 @@ struct Exponent {
     const void* in = x;
     function(y, &in, n);
   }
-  // y = e^x on all elements of a unit; x and y may be the same.
+  // y = e^x for all elements of a unit; x and y may be the same.
   void on(const SoftmaxUnit& u, const V* x, V* y) const {
     if (u.rows()) return (*this)(x + u.first, y + u.first, u.groups * u.n);
     for (int64_t i = 0; i < u.n; ++i) (*this)(x + u.at(0, i), y + u.at(0, i), u.groups);
@@ -146,14 +146,14 @@ struct Exponent {
   }
 };
 
-// Rows that fill half a vector or more.
+// Return whether the unit consists of float rows that fill at least half a vector.
 template <class V>
 bool in_rows(const SoftmaxUnit& u) {
   return std::is_same_v<V, float> && u.rows() && u.n >= 8;
 }
 
-// y = e^(x - shift) on a unit, with each group's maximum as its shift, and the sum of each group; x and y may be the
-// same.
+// y = e^(x - shift) on a unit, where the shift is the maximum of each group, and the sum of each group; x and y may be
+// the same.
 template <class V>
 void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* shift, V* sum) {
   if constexpr (std::is_same_v<V, float>)
@@ -175,7 +175,7 @@ void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const 
   sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
 }
 
-// Each group of y times its factor.
+// Multiply each group of y by its factor.
 template <class V>
 void scale_groups(const SoftmaxUnit& u, const V* factors, V* y) {
   if constexpr (std::is_same_v<V, float>)
@@ -195,8 +195,8 @@ void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x,
   scale_groups(u, sum, y);
 }
 
-// A kernel for all float types from `run(array of const V* inputs, V* output, V* extra)` for float and double; `extra`
-// elements are memory for it.
+// Build a kernel for all float types from a function `run(array of const V* inputs, V* output, V* extra)` for float and
+// double; `extra` is the number of scratch elements it needs.
 template <size_t inputs, class MakeRun>
 std::unique_ptr<Kernel> float_kernel(Lowering& lowering, int64_t extra, const MakeRun& make_run) {
   std::array<Operand, inputs> in;

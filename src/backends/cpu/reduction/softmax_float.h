@@ -1,4 +1,4 @@
-// Softmax of a row of floats in vectors, once per vector set.
+// Vectorized softmax of a row of floats, compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ struct RowExponents {
   float largest, sum;
 };
 struct SoftmaxRows {
-  // The largest number of a row, and the sum of e^(x - largest), which go to y unless it is null. NaN is no largest
-  // number, and makes the sum one. y may be x here and below.
+  // Return the maximum of a row and the sum of e^(x - maximum). The exponentials are written to y unless it is null.
+  // The maximum ignores NaN, but the sum becomes NaN. y may be x, here and below.
   RowExponents (*exponents)(const float* x, int64_t n, float* y);
   void (*scale)(float factor, int64_t n, float* y);                                      // y *= factor
   void (*shift)(const float* x, float first, float second, int64_t n, float* y);         // y = (x - first) - second

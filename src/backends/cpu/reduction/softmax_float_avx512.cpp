@@ -1,4 +1,4 @@
-// Softmax of rows in vectors of 64 bytes.
+// Softmax of rows in 64-byte vectors.
 #define MPSGRAPH_ISA avx512
 #define MPSGRAPH_VECTOR_BYTES 64
 #include "backends/cpu/reduction/softmax_float.inc"

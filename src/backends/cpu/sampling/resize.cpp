@@ -1,9 +1,9 @@
-// Resizing images and its gradients.
+// Image resizing and its gradients.
 //
-// Along each axis an element of the result is a sum of weighted elements of the input: its taps, one for the nearest
-// element, two for linear interpolation; for gradients the same table transposed. A row of the result is made in two
-// steps: the rows of the input that its leading axes name are blended into one, which is then resized along the last
-// axis. Tables are prepared, unless scale and offset come with the run.
+// Along each axis, an element of the result is a weighted sum of elements of the input, its taps: one for
+// nearest-neighbor, two for linear interpolation. Gradients use the transposed table. A row of the result is computed
+// in two steps: the input rows selected by its leading axes are blended into one, which is then resized along the last
+// axis. Tables are computed in advance, unless scale and offset are run-time inputs.
 #include "core/ops/resize.h"
 
 #include <cmath>
@@ -19,25 +19,25 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Element i of an axis is the sum of weight[t] * input[index[t]] for t from begin[i] to begin[i + 1].
+// Tap table of one axis: element i is the sum of weight[t] * input[index[t]] for t from begin[i] to begin[i + 1].
 struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
-  int64_t each = 0;  // so many taps for every element: 1, of weight 1, or 2; 0: they vary
-  // The same of two taps, as rows of floats want them.
+  int64_t each = 0;  // taps per element: 1 (with weight 1) or 2; 0: varies
+  // The same for two taps per element, in the form that rows of floats use.
   std::vector<int32_t> low, high;
   std::vector<float> u, v;
   PairsOfTaps pairs() const { return {low.data(), high.data(), u.data(), v.data()}; }
 };
 
 struct Axis {
-  int64_t images, result;  // the forward operation's sizes
-  int resized = -1;        // which of the resized axes; -1: none, all of it moves together
+  int64_t images, result;  // sizes in the forward operation
+  int resized = -1;        // index among the resized axes; -1: not resized
 };
 
 struct ResizePlan {
-  std::vector<Axis> axes;  // leading ones, the last resized one behind them
-  int64_t inner = 1;       // what lies within the last resized axis
+  std::vector<Axis> axes;  // leading axes, then the last resized axis
+  int64_t inner = 1;       // elements per position of the last resized axis
   std::vector<ops::Placement> placements;  // of the resized axes
   std::optional<ops::Rounding> nearest;
   bool gradient;
@@ -71,7 +71,7 @@ struct ResizePlan {
   int64_t from(const Axis& axis) const { return gradient ? axis.result : axis.images; }
   int64_t to(const Axis& axis) const { return gradient ? axis.images : axis.result; }
 
-  // Writes the table of an axis into vectors that are large enough, so that nothing is allocated.
+  // Write the table of an axis into vectors that are already large enough, without allocating.
   void fill(const Axis& axis, ops::Placement placement, AxisTaps& forward, AxisTaps& transposed) const {
     const int64_t count = axis.resized < 0 || nearest ? 1 : 2;
     forward.each = count;
@@ -144,7 +144,7 @@ struct Tables final : KernelState {
   }
 };
 
-// What weighted sums of T are made of; integers know the nearest element only.
+// The type of weighted sums of T. Integers only support nearest-neighbor.
 template <class T>
 using Sum = std::conditional_t<is_float_type<T>, Value<T>, Accumulate<T>>;
 
@@ -157,7 +157,7 @@ void add_row(Sum<T>* sum, const T* row, int64_t n, double weight, bool first) {
     for (int64_t i = 0; i < n; ++i) sum[i] += w * static_cast<Sum<T>>(row[i]);
 }
 
-// The blended row along the last axis.
+// Resize the blended row along the last axis.
 template <class T>
 void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
   const auto weight = [&](int64_t t) { return static_cast<Sum<T>>(taps.weight[t]); };
@@ -203,10 +203,10 @@ void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>
 
 const ResizeRows& resize_rows() { return MPSGRAPH_BY_INSTRUCTION_SET(resize_rows); }
 
-// What of the kernel does not depend on the type.
+// The part of the kernel that does not depend on the element type.
 class ResizeTables : public Kernel {
  public:
-  // `sum`: bytes of what sums are kept in.
+  // `sum` is the size in bytes of the type in which sums are accumulated.
   ResizeTables(Lowering& lowering, ResizePlan plan, size_t sum) : plan_(std::move(plan)), tables_(plan_) {
     x_ = lowering.input(0), y_ = lowering.output();
     if (lowering.input_count() > 2) scale_ = lowering.input(2), offset_ = lowering.input(3);
@@ -223,7 +223,7 @@ class ResizeTables : public Kernel {
   std::string description() const override { return cat(plan_.nearest ? "nearest" : "linear", ", ", rows_, " rows"); }
 
  protected:
-  // The prepared ones, or those of this run.
+  // Return the precomputed tables, or those of this run.
   const Tables& tables(Frame& frame) const {
     if (!given()) return tables_;
     auto& own = static_cast<Tables&>(*frame.states[static_cast<size_t>(index)]);
@@ -240,7 +240,7 @@ class ResizeTables : public Kernel {
  private:
   bool given() const { return scale_.slot >= 0; }
 
-  // The tables for the scale and offset of this run.
+  // Compute the tables for the scale and offset of this run.
   void place(Frame& frame, Tables& tables) const {
     const auto number = [&](const Operand& operand, int64_t i) {
       switch (operand.dtype) {
@@ -257,7 +257,7 @@ class ResizeTables : public Kernel {
   }
 };
 
-// The loops over elements of T.
+// The loops over elements of type T.
 template <class T>
 class ResizeKernel final : public ResizeTables {
  public:
@@ -292,8 +292,8 @@ class ResizeKernel final : public ResizeTables {
   }
 
  private:
-  // All combinations of the leading axes' taps for one row, each a row of x with a weight. A single row of weight 1 is
-  // taken where it lies.
+  // Blend one row over all combinations of the leading axes' taps, each a weighted row of x. A single row with weight 1
+  // is used in place.
   const Sum<T>* blend(const Tables& tables, int64_t row, const T* x, Sum<T>* blended) const {
     const size_t leading = plan_.axes.size() - 1;
     int64_t at[max_rank], begin[max_rank], end[max_rank];
@@ -310,7 +310,7 @@ class ResizeKernel final : public ResizeTables {
       std::fill_n(blended, row_, Sum<T>(0));
       return blended;
     }
-    const T* first = nullptr;  // until a second one comes
+    const T* first = nullptr;  // pending until a second row arrives
     double first_weight = 0;
     for (bool begins = true;; begins = false) {
       int64_t from = 0;
@@ -345,16 +345,17 @@ class ResizeKernel final : public ResizeTables {
     add_row<T>(sum, b, row_, v, false);
   }
 
-  // Is the result too large for the caches, and does each of its pixels, or of its rows of elements, begin at a vector?
+  // Return whether to use streaming stores: the result is too large for the caches, and each pixel (or row of elements)
+  // is aligned to a vector.
   bool streaming(const T* y) const {
     const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;
     return static_cast<size_t>(run) * sizeof(T) % cache_line == 0 && at_a_line(y) && y_.bytes() >= streaming_threshold;
   }
 
-  const ResizeRows& loops_ = resize_rows();  // of floats
+  const ResizeRows& loops_ = resize_rows();  // for floats
 };
 
-// Named because clang 22 leaves out the first one's `run`, of those that are made by dispatching.
+// Explicit instantiation, because clang 22 omits `run` of the first type instantiated by the dispatch.
 template class ResizeKernel<uint8_t>;
 
 template <bool gradient>
@@ -363,8 +364,8 @@ std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
   if (const DType wide = wide_float(x.dtype); wide != x.dtype)
     return widened_kernel(lowering, x.dtype, wide, lower_resize<gradient>);
   ResizePlan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
-  const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are moved, not summed
-  // Signed integers as unsigned ones: what is added up with weights of 1 has the same bits.
+  const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are only moved, not summed
+  // Signed integers are passed as unsigned ones: sums with weights of 1 have the same bits.
   return dispatch_order(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     if constexpr (is_half_type<T>)

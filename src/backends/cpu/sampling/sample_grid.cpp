@@ -1,8 +1,9 @@
-// Sampling a source at coordinates, and the gradients by the source and by the coordinates.
+// Sampling of a source at given coordinates, and the gradients with respect to the source and the coordinates.
 //
-// First the coordinates become taps, for all channels at once: up to four elements of the plane with their weights,
-// -1 where the padding shows its constant. Then planes (NCHW) or pixels (NHWC) are walked in parallel. The gradient by
-// the source gives each thread planes or channels of its own, so that equal places add up in one fixed order.
+// Coordinates are first converted to taps, once for all channels: up to four elements of the plane with their weights,
+// or -1 where the padding constant applies. Planes (NCHW) or pixels (NHWC) are then processed in parallel. In the
+// gradient with respect to the source, each thread owns planes or channels, so contributions to the same element are
+// added in a fixed order.
 #include "core/ops/sample_grid.h"
 
 #include <cmath>
@@ -23,12 +24,12 @@ namespace {
 template <class W>
 struct PointTaps {
   int32_t at[4];  // index within a plane: top left, top right, bottom left, bottom right
-  W fx, fy;       // where between them
+  W fx, fy;       // position between them
 };
 
 struct SamplePlan {
-  int64_t batch, channels, height, width, rows, columns;  // the result has rows and columns
-  int64_t channel, pixel;                                 // distances of source elements
+  int64_t batch, channels, height, width, rows, columns;  // rows and columns are those of the result
+  int64_t channel, pixel;                                 // strides of the source
   bool planar, nearest;
   ops::GridAxis x, y;
   ops::PadMode padding;
@@ -49,14 +50,14 @@ struct SamplePlan {
     rounding = *ops::rounding_from_name(a.string("nearest_rounding_mode"));
     constant = a.string("padding_mode") == "constant" ? a.real("constant_value") : 0;
     if (height * width > INT32_MAX)
-      throw UnsupportedError(
-          cat("[sample_grid] planes of ", height, " times ", width, " are larger than 2^31 elements"));
+      throw UnsupportedError(cat("[sample_grid] source planes must have fewer than 2^31 elements, got ", height, " x ",
+                                 width, "; split the source"));
   }
-  int64_t places() const { return rows * columns; }  // of one image
+  int64_t places() const { return rows * columns; }  // sampling points per image
   int64_t image() const { return channels * height * width; }
 
   int64_t shown(double index, int64_t size) const {
-    constexpr double far = 1e9;  // what is beyond, or no number, is equally far outside
+    constexpr double far = 1e9;  // anything beyond, and NaN, counts as outside
     const auto i = static_cast<int64_t>(index > -far ? std::min(index, far) : -far);
     return padding == ops::PadMode::constant && (i < 0 || i >= size) ? -1 : ops::pad_source(padding, i, size).index;
   }
@@ -109,7 +110,7 @@ W tap(const T* source, int32_t at, int64_t pixel, W constant) {
   return at < 0 ? constant : value;
 }
 
-// f(image, first, last): places of an image in pieces, in parallel.
+// Call f(image, first, last) for pieces of an image's sampling points, in parallel.
 template <class F>
 void for_pieces(const SamplePlan& p, int64_t piece, const F& f) {
   const int64_t pieces = (p.places() + piece - 1) / piece;
@@ -190,7 +191,7 @@ void spread_planes(const SamplePlan& p, const T* incoming, const PointTaps<W>* t
   });
 }
 
-// Adds incoming to y, which is cleared first.
+// Add the incoming gradient to y, which is cleared first.
 template <class T, class W>
 void spread(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W* y) {
   if (p.planar) return spread_planes(p, incoming, taps, y);
@@ -217,7 +218,7 @@ void spread(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W*
   });
 }
 
-constexpr int64_t piece = 256;  // places whose sums over the channels are kept together
+constexpr int64_t piece = 256;  // points whose sums over the channels are accumulated together
 
 template <class T, class W>
 void coordinate_gradient(const SamplePlan& p, const T* incoming, const T* source, const PointTaps<W>* taps, T* y) {
@@ -250,7 +251,7 @@ void coordinate_gradient(const SamplePlan& p, const T* incoming, const T* source
   });
 }
 
-// Vectors for it, if there are any: bilinear, paddings that know an edge or a constant.
+// The vectorized loops, if available: bilinear sampling with clamping or constant padding.
 struct InVectors {
   FloatGridSampling sampling;
   FloatGridLoops loops;
@@ -271,9 +272,9 @@ std::optional<InVectors> in_vectors([[maybe_unused]] const Lowering& lowering, c
   return {};
 #endif
 }
-constexpr int64_t vector_piece = 64;  // places, of all channels
+constexpr int64_t vector_piece = 64;  // points, each with all channels
 
-// Memory for all places' taps.
+// Allocate scratch memory for the taps of all points.
 template <class W>
 Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
   return lowering.scratch(static_cast<size_t>(p.batch * p.places()) * sizeof(PointTaps<W>));

@@ -1,8 +1,9 @@
-// Bilinear sampling in float32, once per vector set.
+// Bilinear sampling in float32, compiled for each instruction set.
 //
-// Coordinates become places a block at a time, in vectors of double. With the channels last each place is blended at
-// once, a vector of channels at a time; of planes, a vector of places at a time is gathered from one after another.
-// Paddings that mirror, other types and sums by the source stay with sample_grid.cpp.
+// Coordinates are converted to positions a block at a time, in vectors of double. With channels last, the points are
+// blended one by one, a vector of channels at a time. With channels first, a vector of points is gathered from one
+// plane after another. Mirrored padding, other types, and the gradient with respect to the source are handled by
+// sample_grid.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +12,21 @@ namespace mpsgraph::cpu {
 
 struct FloatGridSampling {
   struct Axis {
-    double gain, start, step;  // as ops::GridAxis
+    double gain, start, step;  // as in ops::GridAxis
     int64_t size;  // of the source
   };
   Axis x, y;
   int64_t columns, places, channels;  // of the result
-  bool clamps;  // what lies outside is the nearest edge; otherwise the constant
+  bool clamps;  // outside, use the nearest edge; otherwise the constant
   float constant;
 };
 
-// For places [first, last) of one image.
+// Loops for points [first, last) of one image.
 struct FloatGridLoops {
   using Sample = void (*)(const FloatGridSampling&, const float* image, const float* coordinates, int64_t first,
                           int64_t last, float* result);
-  Sample pixels, planes;  // result[i] = image at coordinates[i]; planes: all channels of it
-  // result[i] = the sum over all planes of incoming[i] times the derivatives by the coordinates.
+  Sample pixels, planes;  // result[i] = image at coordinates[i]; for `planes`, in all channels
+  // result[i] = sum over all planes of incoming[i] times the derivatives with respect to the coordinates.
   void (*coordinate_gradient_of_planes)(const FloatGridSampling&, const float* incoming, const float* image,
                                         const float* coordinates, int64_t first, int64_t last, float* result);
 };

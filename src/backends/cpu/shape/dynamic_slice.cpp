@@ -1,7 +1,7 @@
-// dynamic_slice and dynamic_slice_update_data: copies from and to a place that the run gives.
+// dynamic_slice and dynamic_slice_update_data: copies from and to a position given at run time.
 //
-// Sizes and strides are known, so the copy is prepared; a run adds the place's offset. Where the updated tensor dies
-// here, as a variable does that is assigned the result, the update alone is written.
+// Sizes and strides are static, so the copy is prepared in advance, and a run only adds the offset. If the updated
+// tensor is not needed afterwards, as with a variable that is assigned the result, only the update is written.
 
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/shape/strided_copy.h"
@@ -10,7 +10,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// The view of a full tensor that starts at what an operand says.
+// The view of a full tensor whose start positions are given by an operand.
 class Window {
  public:
   Window(const Lowering& lowering, const Operand& full, const Dims& sizes, const Operand& starts)
@@ -24,14 +24,14 @@ class Window {
                   lowering.operation().name, "'")),
         where_(lowering.operation().where()) {}
 
-  // The strides of its elements in the full tensor.
+  // Return the strides of the view's elements in the full tensor.
   Dims strides() const {
     Dims strides = steps_;
     for (size_t axis = 0; axis < strides.size(); ++axis) strides[axis] *= apart_[axis];
     return strides;
   }
 
-  // Where its first element lies, in bytes.
+  // Return the byte offset of the view's first element.
   int64_t first_byte(const Frame& f) const {
     const std::byte* starts = f.at<std::byte>(starts_.slot);
     int64_t first = 0;
@@ -46,8 +46,8 @@ class Window {
 
  private:
   [[noreturn]] void outside(size_t axis, int64_t start) const {
-    throw OutOfRangeError(cat(name_, " starts at ", start, " along axis ", axis, " of ", to_string(full_), ": ",
-                              sizes_[axis], " elements from there on do not lie inside", where_));
+    throw OutOfRangeError(cat(name_, " start ", start, " on axis ", axis, " is out of range for shape ",
+                              to_string(full_), ": ", sizes_[axis], " elements must fit", where_));
   }
 
   Dims sizes_, full_, steps_;
@@ -70,7 +70,7 @@ std::unique_ptr<Kernel> lower_dynamic_slice_update_data(Lowering& lowering) {
   const StridedCopy copy(size_of(y.dtype), update.dims, window.strides(), contiguous_strides(update.dims));
   lowering.may_share(0, 0);
   return kernel([=](Frame& f) {
-    const int64_t first = window.first_byte(f);  // before anything is written
+    const int64_t first = window.first_byte(f);  // checked before anything is written
     if (f.pointers[y.slot] != f.pointers[data.slot])
       copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), data.bytes());
     copy.run(f.at<std::byte>(y.slot) + first, f.at<std::byte>(update.slot));

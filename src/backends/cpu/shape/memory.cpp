@@ -1,6 +1,6 @@
-// Kernels that put values into memory: assign, copies, constants.
+// Kernels that store values in memory: assignments, copies, constants.
 //
-// assign writes its value into the variable's memory: input 0 is where, input 1 is what.
+// assign writes input 1, the value, into the memory of input 0, the variable.
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/shape/strided_copy.h"

@@ -1,8 +1,8 @@
 // Padding in every mode, and its gradient.
 //
-// Axes without padding become one with their neighbours. What remains is rows along the last axis, and a row is a list
-// of runs that is the same for all: forwards through the source, backwards, one element over and over, or the constant.
-// The gradient adds the runs back, for each row of the source from all rows that show it, in their order.
+// Adjacent axes without padding are merged. The remaining rows along the last axis all consist of the same list of
+// runs: parts of the source read forward or backward, a repeated element, or the constant. For each row of the source,
+// the gradient adds the runs of all rows that show it, in order.
 
 #include <algorithm>
 #include <array>
@@ -24,16 +24,16 @@ struct PadRun {
   bool negated;
 };
 
-// An axis, or several that became one.
+// An axis, or several merged ones.
 struct PadAxis {
   ops::PadMode mode;
   int64_t left, size, padded;
   bool identity() const { return left == 0 && size == padded; }
-  // The position of the source that a padded one shows, -1 for the constant, and its sign.
+  // Return the source position that a padded position shows (-1 for the constant), and its sign.
   ops::PadSource source(int64_t position) const { return ops::pad_source(mode, position - left, size); }
 };
 
-// The runs of an axis that has `n` elements at each position.
+// Return the runs of an axis with `n` elements per position.
 std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
   std::vector<PadRun> runs;
   const auto append = [&](const PadRun& next) {
@@ -69,10 +69,10 @@ std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
 }
 
 struct PadPlan {
-  std::vector<PadAxis> outer;  // all but the row
+  std::vector<PadAxis> outer;  // all axes except the row
   std::vector<PadRun> runs;
-  int64_t rows = 1, source_rows = 1, row = 1, source_row = 1;  // counts, and elements of a row
-  // For an outer axis with padding and each position of the source: the padded positions that show it, in their order.
+  int64_t rows = 1, source_rows = 1, row = 1, source_row = 1;  // row counts, and elements per row
+  // For each padded outer axis and each position of the source, the padded positions that show it, in order.
   std::vector<std::vector<std::vector<int64_t>>> shown;
 
   PadPlan(const Attributes& attributes, ops::PadMode mode, const Dims& unpadded, const Dims& padded) {
@@ -103,7 +103,7 @@ struct PadPlan {
   }
 };
 
-// Walks over padded rows: where in the source the row begins that each shows, -1 for none, and whether it is negated.
+// Iterates over padded rows: the start of the source row that each shows (-1 for none), and whether it is negated.
 class RowWalk {
  public:
   RowWalk(const PadPlan& plan, int64_t row) : plan_(plan) {
@@ -127,7 +127,7 @@ class RowWalk {
   }
 
  private:
-  // Of all axes but the last, which is the one that moves.
+  // Update the offset of all axes except the last, which is the one that advances.
   void find_base() {
     base_ = 0, negated_ = false;
     for (size_t i = 0; i + 1 < plan_.outer.size(); ++i) {
@@ -148,8 +148,7 @@ class RowWalk {
   bool negated_ = false;
 };
 
-// The negative of an element: bits that are turned over, of integers all and of floats the signs, and a one that is
-// added to integers.
+// Negates an element: flips all bits of integers and adds one, or flips the sign bits of floats.
 template <class T>
 struct Negation {
   T turned{}, added{};
@@ -224,7 +223,7 @@ void add_runs(const PadPlan& plan, const T* incoming, bool row_negated, V* to) {
   }
 }
 
-// `sums` holds a row for each part when the result's type is not what sums are kept in.
+// `sums` holds a row for each part if sums are accumulated in a different type than the result's.
 template <class V, class T>
 void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   const int64_t parts = std::clamp<int64_t>(plan.source_rows / grain_for(plan.row * 8), 1, thread_count());
@@ -236,9 +235,9 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
       else
         to = sums + part * plan.source_row;
       std::fill_n(to, plan.source_row, V(0));
-      // Every combination of padded positions that show this row.
+      // Iterate over all combinations of padded positions that show this row.
       const size_t rank = plan.outer.size();
-      std::array<int64_t, max_rank> own;  // the only position, of an axis without padding
+      std::array<int64_t, max_rank> own;  // the only position on an axis without padding
       std::array<std::span<const int64_t>, max_rank> lists;
       std::array<size_t, max_rank> which{};
       bool some = true;
@@ -270,7 +269,8 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   });
 }
 
-// Short rows with constants around them: all is filled, and what lies within is one copy. Null where rows are long.
+// Short rows with constant padding: fill everything, then copy the interior in a single copy. Return null if rows are
+// long.
 std::unique_ptr<Kernel> short_rows_kernel(const PadPlan& plan, const Attributes& attributes, const Operand& x,
                                           const Operand& y, const ConstantPtr& value) {
   constexpr int64_t short_bytes = 256;

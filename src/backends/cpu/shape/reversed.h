@@ -1,4 +1,4 @@
-// Items in the opposite order, in vectors, once per vector set that shuffles bytes.
+// Reverses the order of items with vectors, compiled for each instruction set with byte shuffles.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace mpsgraph::cpu {
 
-// to[i] is the item of `size` bytes, 1, 2, 4 or 8, at from[n - 1 - i]. They do not overlap.
+// Set to[i] to the item of `size` bytes (1, 2, 4, or 8) at from[n - 1 - i]. The buffers must not overlap.
 using ReverseItems = void (*)(std::byte* to, const std::byte* from, int64_t n, int64_t size);
 
 namespace avx2 {

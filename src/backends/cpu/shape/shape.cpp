@@ -1,7 +1,7 @@
-// Shape operations that move data: transpose, slices, concatenation, broadcasts, tiles. Padding: pad.cpp.
+// Shape operations that move data: transpose, slice, concat, broadcast, tile. Padding is in pad.cpp.
 //
-// Almost all are a StridedCopy between views of their operands; gradients are the copy the other way,
-// or a sum. Views that move nothing (reshape, squeeze, ...) are aliases of the lowering and not here.
+// Almost all of them are a StridedCopy between views of their operands; gradients are a copy in the other direction, or
+// a sum. Operations that move nothing (reshape, squeeze, ...) are aliases in the lowering.
 
 #include "core/ops/shape.h"
 
@@ -17,7 +17,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// A copy between operands, each from a first element on.
+// A copy between operands, each starting at a given element.
 struct Move {
   StridedCopy copy;
   Slot to, from;
@@ -48,7 +48,7 @@ std::unique_ptr<Kernel> lower_transpose(Lowering& lowering) {
   return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
 }
 
-// The view of a full tensor that a slice takes: dims and strides over all its axes, and the first element.
+// The view that a slice takes of a full tensor: dims and strides over all its axes, and the first element.
 struct SliceView {
   Dims dims, strides;
   int64_t first = 0;
@@ -70,7 +70,7 @@ std::unique_ptr<Kernel> lower_slice(Lowering& lowering) {
                        x.slot, 0, view.first * item}});
 }
 
-// Zeros, then one copy into them.
+// Fill with zeros, then copy into the result.
 std::unique_ptr<Kernel> scatter_kernel(const Operand& y, const void* background, Move move) {
   Item16 element;
   std::memcpy(&element, background, size_of(y.dtype));
@@ -103,7 +103,7 @@ std::unique_ptr<Kernel> lower_slice_update_data(Lowering& lowering) {
   });
 }
 
-// Operands side by side along an axis of a whole tensor: each has some bytes of every stretch of it.
+// Operands concatenated along an axis of a whole tensor: each contributes some bytes to every stretch of it.
 struct Stretches {
   struct Part {
     Slot slot;
@@ -120,15 +120,16 @@ struct Stretches {
     parts.push_back({part.slot, own, bytes});
     bytes += own;
   }
-  // Are they copied one after the other, so that each piece of the whole passes the caches once? Long ones pass them
-  // once anyway, very short ones have better loops, and so has a whole that stays in a cache.
+  // Return whether to alternate between operands, so that the whole is written in order. This does not help for long
+  // parts; very short ones have better loops, and a whole that fits in cache does not need it.
   bool alternate() const {
     constexpr int64_t shortest = 64, longest = 2048, cached = 1 << 20;
     return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(), [](const Part& p) {
              return p.bytes >= shortest && p.bytes <= longest;
            });
   }
-  // copy(part, its bytes of a stretch, those of the whole) for all; `past` the caches, if it writes so.
+  // Call copy(part, offset in the part, offset in the whole) for all parts of all stretches. With `past`, copies use
+  // streaming stores and are followed by a fence.
   template <class Copy>
   void run(const Copy& copy, bool past = false) const {
     parallel_for(count, grain_for(2 * bytes), [&](int64_t begin, int64_t end) {
@@ -137,7 +138,7 @@ struct Stretches {
       if (past) streaming_fence();
     });
   }
-  // May a whole of so many bytes be written past the caches?
+  // Return whether the whole is large enough, and its parts aligned, for streaming stores.
   bool in_lines() const {
     return static_cast<size_t>(count * bytes) >= streaming_threshold &&
            std::ranges::all_of(parts, [](const Part& p) { return p.bytes % static_cast<int64_t>(cache_line) == 0; });
@@ -223,7 +224,7 @@ std::unique_ptr<Kernel> lower_broadcast_to(Lowering& lowering) {
   return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
 }
 
-// [m0, d0, m1, d1, ...]: a tiled tensor with its repetitions as axes of their own.
+// [m0, d0, m1, d1, ...]: the shape of a tiled tensor with its repetitions as separate axes.
 Dims repetitions(const Dims& multiplier, const Dims& dims) {
   Dims result;
   for (size_t i = 0; i < dims.size(); ++i) result.insert(result.end(), {multiplier[i], dims[i]});

@@ -1,4 +1,4 @@
-// The engine behind StridedCopy, fill and copy_bytes. Knows bytes and strides, no operations.
+// Implementation of StridedCopy, fill, and copy_bytes, in terms of bytes and strides only.
 
 #include "backends/cpu/shape/strided_copy.h"
 
@@ -21,7 +21,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Walks the outer loops from any starting index; keeps both byte offsets.
+// Iterates over the outer loops from any starting index, maintaining both byte offsets.
 class Odometer {
  public:
   Odometer(const Dims& dims, const Dims& source, const Dims& destination, int64_t start)
@@ -33,7 +33,7 @@ class Odometer {
       this->destination += index_[i] * destination[i];
     }
   }
-  // n steps along the last axis, not beyond its end.
+  // Advance n steps along the last axis, but not beyond its end.
   void skip(int64_t n) {
     const size_t last = dims_.size() - 1;
     source += (n - 1) * source_strides_[last];
@@ -58,11 +58,11 @@ class Odometer {
   int64_t index_[2 * max_rank] = {};
 };
 
-// Items that were made of several elements lie at the alignment of those.
+// Items that combine several elements have only the alignment of those elements.
 template <class Item>
 using Loose [[gnu::aligned(1)]] = Item;
 
-// n times the item, in the widest vectors that are there.
+// Write the item n times, with the widest available vectors.
 template <class Item>
 void repeat_item(std::byte* to, const Item& item, int64_t n) {
   constexpr int64_t few = 64 / sizeof item;
@@ -76,7 +76,7 @@ void repeat_item(std::byte* to, const Item& item, int64_t n) {
   float_functions().repeat(to, pattern, static_cast<size_t>(n) * sizeof item);
 }
 
-// Null on a processor that shuffles no bytes.
+// Return the vectorized reversal, or null if the processor has no byte shuffles.
 ReverseItems reverse_items() {
 #if defined(__x86_64__)
   static const bool wide = instruction_set() == "AVX-512", has = wide || instruction_set() == "AVX2";
@@ -86,11 +86,11 @@ ReverseItems reverse_items() {
 #endif
 }
 
-// y[i] = x[-i], eight or 16 bytes at a time.
+// y[i] = x[-i], 8 or 16 bytes at a time.
 template <class Item>
 void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
-  constexpr int64_t few = std::max<int64_t>(32 / size, 8);  // not worth a call
+  constexpr int64_t few = std::max<int64_t>(32 / size, 8);  // too few for a function call
   if constexpr (size < 16)
     if (const ReverseItems reverse = n < few ? nullptr : reverse_items())
       return reverse(to, from - (n - 1) * size, n, size);
@@ -120,7 +120,7 @@ void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   for (; i < n; ++i) std::memcpy(to + i * size, from - i * size, sizeof(Item));
 }
 
-// n items; the distances that are common have loops of their own, which become vectors.
+// Copy n items. Common strides have specialized loops, which the compiler vectorizes.
 template <class Item>
 void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
@@ -140,7 +140,7 @@ void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t fro
   for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) std::memcpy(to, from, size);
 }
 
-// Runs of so many bytes, evenly spaced; those of common sizes are a few vectors without a call or a loop.
+// Copies of evenly spaced runs. Common run sizes take a few vector moves, without a call or loop.
 constexpr int64_t longest_short_run = 512;
 
 template <int64_t size>
@@ -212,7 +212,7 @@ void transpose_4x4(std::byte* destination, int64_t row, const std::byte* source,
   const auto store = [&](int64_t i, __m128 v) { _mm_storeu_ps(reinterpret_cast<float*>(destination + i * row), v); };
   store(0, a), store(1, b), store(2, c), store(3, d);
 }
-// A square of 16 bytes a side, of bytes 8.
+// Side of a transposed square with rows of 16 bytes (8 for single-byte items).
 template <int64_t size>
 constexpr int64_t transposed_square = size == 1 ? 8 : 16 / size;
 template <int64_t size>
@@ -238,7 +238,8 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     const int64_t bytes = static_cast<int64_t>(item);
     if (dims[i] > 1) axes.push_back({dims[i], destination_strides[i] * bytes, source_strides[i] * bytes});
   }
-  // Writing in the order of the destination's memory; then axes that are one in both views become one.
+  // Order the axes by destination stride, so that memory is written sequentially, and then merge axes that are
+  // contiguous in both views.
   std::stable_sort(axes.begin(), axes.end(),
                    [](const Axis& a, const Axis& b) { return std::abs(a.destination) > std::abs(b.destination); });
   for (size_t i = axes.size(); i-- > 1;) {
@@ -252,12 +253,12 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
   int64_t size = static_cast<int64_t>(item);
   inner_destination_ = inner_source_ = size;
   if (!axes.empty() && axes.back().destination == size && axes.back().source == size) {
-    size *= axes.back().n;  // a contiguous run; short ones move as one item
+    size *= axes.back().n;  // a contiguous run; short ones move as a single item
     axes.pop_back();
     if (axes.empty() || size > 16 || (size & (size - 1)) != 0) mode_ = Mode::bytes, inner_ = size;
     item_ = static_cast<size_t>(size);
-    // Runs that follow one another in the source are read in that order where they go to few places: the caches see
-    // one long read and some writes, not many short reads.
+    // If runs that are consecutive in the source go to only a few places, copy them in source order: one long read and
+    // a few writes are better for the caches than many short reads.
     constexpr int64_t shortest = 64, few = 16;
     const auto next = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
     if (mode_ == Mode::bytes && size >= shortest && next != axes.end() && next->n <= few)
@@ -268,7 +269,7 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     inner_ = run.n, inner_source_ = run.source, inner_destination_ = run.destination;
     const auto row = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
-    // Few streams of the source become one: they are read side by side, so that each row is written once.
+    // Interleave a few source streams: they are read in parallel, so that each row is written once.
     if (row != axes.end() && run.destination == size && run.source != 0 && run.n <= 4 && row->n >= 8 &&
         row->destination == run.n * size) {
       mode_ = Mode::interleave;
@@ -308,10 +309,10 @@ void StridedCopy::run_runs(std::byte* destination, const std::byte* source, bool
 }
 
 void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) const {
-  constexpr int64_t longest = 1 << 16;  // that are not shared between threads
+  constexpr int64_t longest = 1 << 16;  // not divided among threads
   const bool past = !outer_.empty() && inner_ <= longest && streams(destination);
   if (past || (inner_ <= longest_short_run && !outer_.empty())) return run_runs(destination, source, past);
-  // Parts are ranges of bytes, so that one long run is shared between threads as well as many short ones.
+  // Parts are ranges of bytes, so that threads can share one long run as well as many short ones.
   parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);
     for (int64_t offset = begin % inner_; begin < end; offset = 0, at.next()) {
@@ -338,7 +339,7 @@ void StridedCopy::run_items(std::byte* destination, const std::byte* source) con
 
 template <class Item>
 void StridedCopy::run_transpose(std::byte* destination, const std::byte* source) const {
-  // A block of rows reads whole cache lines of the source and writes runs of the destination.
+  // A block of rows reads whole cache lines of the source, and writes runs of the destination.
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
   constexpr int64_t row_block = std::max<int64_t>(64 / size, 8), column_block = 64;
   const int64_t row_blocks = (rows_ + row_block - 1) / row_block;

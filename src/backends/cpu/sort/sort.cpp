@@ -1,8 +1,8 @@
 // sort and arg_sort along an axis.
 //
-// Rows are sorted as keys, in vectors or by radix: several rows at once by a thread each, or a single long one by all
-// threads together. Where the axis is not the last one, lanes are gathered by a transposition first and scattered back
-// afterwards.
+// Rows are sorted as unsigned keys, with vector instructions or by radix: each thread sorts one of several rows, or all
+// threads sort a single long row together. If the axis is not the last one, it is first moved there by a transpose, and
+// back afterwards.
 
 #include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"
@@ -16,9 +16,9 @@ namespace {
 
 struct SortPlan {
   AxisSplit s;
-  bool descending, whole_rows;  // a thread a row, else all threads a row
+  bool descending, whole_rows;  // one thread per row, or all threads on each row
   int64_t rows, parts;
-  StridedCopy gather, scatter;  // [outer, n, inner] to [outer, inner, n] and back
+  StridedCopy gather, scatter;  // [outer, n, inner] to [outer, inner, n], and back
 
   SortPlan(const Operand& x, const Operand& y, const Attributes& attributes)
       : s(x.dims, attributes.integer("axis")), descending(attributes.boolean("descending")), rows(s.outer * s.inner) {
@@ -31,7 +31,7 @@ struct SortPlan {
   bool moves() const { return s.inner > 1 && s.n > 1; }
 };
 
-// What vectors sort: keys that are the elements, or keys with their index behind them.
+// The elements sorted with vectors: plain keys, or keys followed by their index.
 template <class Element>
 using VectorKey = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;
 template <class Element>
@@ -45,7 +45,7 @@ void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& l
   auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
   const auto in_parts = [&](const auto& function) {
     parallel_parts(parts, [&](int64_t part) {
-      const auto f = function;  // in registers: behind a reference, each key that is stored might change it
+      const auto f = function;  // a copy stays in registers; through a reference, every key stored might alias it
       for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
     });
   };
@@ -65,7 +65,8 @@ size_t scratch_bytes(int64_t n, int64_t threads) {
   return by_radix;
 }
 
-// One row of T, in memory of `scratch_bytes`. Element as Indexed<Key> writes the order, as Key the sorted elements.
+// Sort a row of T in `scratch_bytes` of memory. With Indexed<Key> as Element, write the order; with Key, the sorted
+// elements.
 template <class T, class Element, class Out>
 void sort_row(DType dtype, bool descending, std::byte* memory, const std::byte* row, std::byte* result, int64_t n,
               int64_t parts) {
@@ -88,7 +89,7 @@ void sort_row(DType dtype, bool descending, std::byte* memory, const std::byte* 
     sort([=](int64_t i) { return keys.of(from[i], false); }, [=](int64_t at, Element e) { to[at] = keys.back(e); });
 }
 
-// What depends on the type; the kernel does not.
+// The type-dependent functions, so that the kernel itself does not depend on the type.
 struct RowSort {
   decltype(&sort_row<uint8_t, uint8_t, uint8_t>) row;
   size_t (*scratch_bytes)(int64_t n, int64_t threads);
@@ -100,11 +101,11 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering, const RowSort& sort) {
   const Operand x = lowering.input(0), y = lowering.output();
   const SortPlan plan(x, y, lowering.attributes());
   const int64_t n = plan.s.n;
-  const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // of a row
+  const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // per row
   const size_t bytes = sort.scratch_bytes(n, threads);
   const Slot scratch = lowering.scratch(bytes * static_cast<size_t>(plan.whole_rows ? plan.parts : 1));
   const Slot rows_in = plan.moves() ? lowering.scratch(x.bytes()) : x.slot;
-  const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;  // never where it is read from
+  const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;  // never the buffer that is read
   return kernel([=](Frame& f) {
     if (n == 0) return;
     if (plan.moves()) plan.gather.run(f.at<std::byte>(rows_in), f.at<std::byte>(x.slot));
@@ -132,7 +133,7 @@ std::unique_ptr<Kernel> lower_sort(Lowering& lowering) {
                      }));
 }
 
-struct Index {  // a type of its own, because elements may be int32 too
+struct Index {  // a distinct type, because elements may be int32, too
   int32_t value;
   Index& operator=(int32_t v) { return value = v, *this; }
 };

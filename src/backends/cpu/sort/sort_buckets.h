@@ -1,9 +1,9 @@
-// A long row: elements go into buckets by their leading bits, and each bucket is sorted in vectors while a cache holds
-// it.
+// Bucket sort for long rows: elements are distributed into buckets by their leading bits, and each bucket is sorted
+// with vectors while it fits in cache.
 //
-// Quicksort alone reads a long row from memory once for each partition until its parts fit a cache; this reads it three
-// times. Elements are counted by more bits than there are buckets; neighbours share a bucket until it is large enough,
-// so that buckets are of about one size wherever the elements crowd.
+// Quicksort alone reads a long row from memory once per partition, until its parts fit in cache; this algorithm reads
+// it three times. Elements are counted in more bins than there are buckets, and adjacent bins are merged until a bucket
+// is large enough, so buckets have similar sizes even if elements are clustered.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 
 namespace mpsgraph::cpu {
 
-// Element: a key, uint32_t or uint64_t, or an Indexed of at most 64 bits.
+// Element is a key (uint32_t or uint64_t), or an Indexed of at most 64 bits.
 template <class Element>
 class BucketSorter {
  public:
   using Key = decltype(key_of(std::declval<Element>()));
-  using Packed = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;  // what vectors sort
+  using Packed = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;  // the type sorted with vectors
   static constexpr bool with_index = !std::is_same_v<Element, Key>;
-  // From what length on it is faster than quicksort.
+  // Return whether a row is long enough for this to be faster than quicksort.
   static bool takes(int64_t n) {
     return sizeof(Element) == 4 ? n >= 1 << 18 && sorts_words_by_buckets() : n >= 1 << 15;
   }
@@ -40,11 +40,11 @@ class BucketSorter {
         counts_(reinterpret_cast<Counts*>(scratch + 2 * padded(n))),
         bucket_of_(reinterpret_cast<Buckets*>(counts_ + parts)) {}
 
-  // load(i) gives element i; store(position, element) is called once for each in any order.
+  // Sort a row: load(i) returns element i; store(position, element) is called once per element, in any order.
   template <class Load, class Store>
   void run(const Load& load, const Store& store) {
     if (!find_keys(load))
-      return in_parts([&](int64_t, int64_t begin, int64_t end) {  // all are equal
+      return in_parts([&](int64_t, int64_t begin, int64_t end) {  // all keys are equal
         for (int64_t i = begin; i < end; ++i) store(i, element(keys()[i], i));
       });
     count();
@@ -53,11 +53,11 @@ class BucketSorter {
       uint32_t* next = counts_[part].of;
       for (int64_t i = begin; i < end; ++i) elements_[next[bucket_of_->of[bin(keys()[i])]]++] = element(keys()[i], i);
     });
-    const uint32_t* ends = counts_[parts_ - 1].of;  // the last part has filled each bucket up
+    const uint32_t* ends = counts_[parts_ - 1].of;  // the counts of the last part now hold the ends of the buckets
     const auto each = [&](int64_t first, int64_t last, const auto& f) {
       for (int64_t b = first; b < last; ++b) f(b == 0 ? 0 : int64_t{ends[b - 1]}, int64_t{ends[b]});
     };
-    // Large ones by all threads, one after the other; then the others, each by a thread.
+    // Sort large buckets first, each with all threads, and then the others, each on one thread.
     const int64_t large = parts_ == 1 ? n_ : n_ / (8 * parts_);
     each(0, buckets_, [&](int64_t begin, int64_t end) {
       if (end - begin > large) sort_large(begin, end, store);
@@ -71,23 +71,24 @@ class BucketSorter {
   }
 
  private:
-  static constexpr int most_bits = 14;  // of a bin's number
-  static constexpr int64_t most_buckets = 1 << 13;  // more are more lines written to at once than a cache keeps
-  static constexpr int64_t of_bucket = 192;  // elements at least: most buckets are then few enough for one network
+  static constexpr int most_bits = 14;  // of a bin number
+  static constexpr int64_t most_buckets = 1 << 13;  // more would write to more cache lines at once than fit in cache
+  // minimum elements; most buckets are then small enough for a single network
+  static constexpr int64_t of_bucket = 192;
   static constexpr int64_t pieces_of_part = 32;
   struct Range {
     Key low, high;
   };
   struct Counts {
-    uint32_t of[1 << most_bits];  // each bin; then where the next element of each bucket goes
+    uint32_t of[1 << most_bits];  // by bin; later the next position of each bucket
     Range keys;  // of the part
   };
   struct Buckets {
-    uint16_t of[1 << most_bits];  // each bin
+    uint16_t of[1 << most_bits];  // by bin
   };
 
   static size_t padded(int64_t n) { return (static_cast<size_t>(n) * sizeof(Element) + 63) / 64 * 64; }
-  Key* keys() const { return reinterpret_cast<Key*>(spare_); }  // until elements are in their buckets
+  Key* keys() const { return reinterpret_cast<Key*>(spare_); }  // valid until elements are in their buckets
   size_t bin(Key key) const { return static_cast<size_t>(Key(key - low_) >> rest_); }
   static Element element(Key key, int64_t index) {
     if constexpr (with_index)
@@ -96,7 +97,7 @@ class BucketSorter {
       return key;
   }
 
-  // f(part, begin, end) of [0, n).
+  // Call f(part, begin, end) for parts of [0, n).
   template <class F>
   void in_parts(int64_t n, const F& f) const {
     parallel_parts(parts_, [&](int64_t part) { f(part, n * part / parts_, n * (part + 1) / parts_); });
@@ -106,11 +107,11 @@ class BucketSorter {
     in_parts(n_, f);
   }
 
-  // The leading ones of the bits in which keys differ are a bin's number. False when none differ.
+  // Choose the leading bits in which keys differ as the bin number. Return false if no bits differ.
   template <class Load>
   bool find_keys(const Load& load) {
     in_parts([&](int64_t part, int64_t begin, int64_t end) {
-      const Load at = load;  // in registers: behind a reference, each key that is stored might change it
+      const Load at = load;  // a copy stays in registers; through a reference, every key stored might alias it
       Key low = key_of(at(begin)), high = low;
       for (int64_t i = begin; i < end; ++i) {
         const Key key = key_of(at(i));
@@ -147,7 +148,7 @@ class BucketSorter {
     });
   }
 
-  // From bins to buckets, and to where each part's elements of a bucket begin.
+  // Merge bins into buckets, and compute where each part's elements of a bucket begin.
   void make_buckets() {
     const int64_t enough = std::max(of_bucket, n_ / most_buckets);
     bool fresh = true;
@@ -158,7 +159,7 @@ class BucketSorter {
       for (int64_t part = 0; part < parts_; ++part) {
         uint32_t* counts = counts_[part].of;
         const uint32_t more = counts[b];
-        counts[buckets_] = fresh ? more : counts[buckets_] + more;  // a bin that is counted already, or this one
+        counts[buckets_] = fresh ? more : counts[buckets_] + more;  // starts a new bucket, or extends the current one
         in_bucket += more;
       }
       fresh = in_bucket >= enough;
@@ -198,7 +199,7 @@ class BucketSorter {
     for (int64_t i = begin; i < end; ++i) store(i, elements_[i]);
   }
 
-  // Often one value many times, a relu's zeros.
+  // Sort a large bucket, which often holds a single repeated value, such as the zeros of a ReLU.
   template <class Store>
   void sort_large(int64_t begin, int64_t end, const Store& store) const {
     in_parts(end - begin, [&](int64_t part, int64_t first, int64_t last) {
@@ -212,8 +213,8 @@ class BucketSorter {
     });
   }
 
-  // The key's distance from the lowest and the place in the bucket, which is in the order of indices, fit half an
-  // element.
+  // Sort a bucket in half-size elements: the key's distance from the lowest one, followed by the position in the
+  // bucket, whose elements are in index order.
   template <class Store>
   void sort_halved(int64_t begin, int64_t n, Key low, int places, Store store) const {
     auto* keys = reinterpret_cast<uint32_t*>(reinterpret_cast<Packed*>(spare_) + begin);

@@ -1,8 +1,7 @@
-// Sorting keys with AVX-512: partitions by compressing vectors, parts of up to 16 vectors by sorting networks.
+// Sorting of keys with AVX-512: partitions by compressing vectors, and parts of up to 16 vectors by sorting networks.
 //
-// A partition reads from one buffer and writes to the other, smaller keys from the front on and the others from the
-// back. A network sorts the lanes of all vectors against each other, transposes, and merges the sorted vectors
-// bitonically.
+// A partition reads from one buffer and writes to the other, smaller keys from the front and the others from the back.
+// A network sorts the lanes of all vectors against each other, transposes, and merges the sorted vectors bitonically.
 #include "backends/cpu/sort/sort_keys.h"
 
 #include <immintrin.h>
@@ -17,7 +16,7 @@
 namespace mpsgraph::cpu::avx512 {
 namespace {
 
-constexpr int vectors = 16;  // of the smallest part
+constexpr int vectors = 16;  // in the smallest parts
 
 template <class Key>
 struct Lanes;
@@ -39,7 +38,7 @@ struct Lanes<uint32_t> {
   static __m512i permute(__m512i v, __m512i order) { return _mm512_permutexvar_epi32(order, v); }
   static __m512i blend(Mask m, __m512i a, __m512i b) { return _mm512_mask_blend_epi32(m, a, b); }
   static __m512i to_the_end(__m512i v, int n) { return permute(v, _mm512_add_epi32(lane(0), _mm512_set1_epi32(n))); }
-  static __m512i lane(int flip) {  // its number, with these bits flipped
+  static __m512i lane(int flip) {  // lane number with these bits flipped
     return _mm512_setr_epi32(flip, 1 ^ flip, 2 ^ flip, 3 ^ flip, 4 ^ flip, 5 ^ flip, 6 ^ flip, 7 ^ flip, 8 ^ flip,
                              9 ^ flip, 10 ^ flip, 11 ^ flip, 12 ^ flip, 13 ^ flip, 14 ^ flip, 15 ^ flip);
   }
@@ -80,14 +79,14 @@ struct Network {
     a = low;
   }
 
-  // Lanes whose number has this bit hold the greater ones.
+  // Mask of the lanes whose number has this bit set, which hold the larger keys.
   static constexpr typename L::Mask upper(int bit) {
     unsigned mask = 0;
     for (int i = 0; i < lanes; ++i) mask |= (i & bit ? 1u : 0u) << i;
     return static_cast<typename L::Mask>(mask);
   }
 
-  // A bitonic vector becomes a sorted one.
+  // Sort a bitonic vector.
   template <int Bit = lanes / 2>
   static __m512i clean(__m512i v) {
     const __m512i other = L::permute(v, L::lane(Bit));
@@ -100,16 +99,16 @@ struct Network {
 
   static __m512i reversed(__m512i v) { return L::permute(v, L::lane(lanes - 1)); }
 
-  // Two sorted runs of N / 2 vectors each become one.
+  // Merge two sorted runs of N / 2 vectors each.
   template <int N>
   static void merge(__m512i* v) {
 #pragma GCC unroll 16
-    for (int i = 0; i < N / 2; ++i) {  // against the other run backwards: then either half is bitonic
+    for (int i = 0; i < N / 2; ++i) {  // compare with the reversed other run, which makes both halves bitonic
       const __m512i other = reversed(v[N - 1 - i]);
       v[N - 1 - i] = L::greatest(v[i], other);
       v[i] = L::least(v[i], other);
     }
-    // The greater half was taken backwards; a bitonic sequence may be read either way.
+    // The larger half is in reverse order, which does not matter, because a reversed bitonic sequence is still bitonic.
 #pragma GCC unroll 16
     for (int step = N / 4; step > 0; step /= 2)
 #pragma GCC unroll 16
@@ -119,10 +118,10 @@ struct Network {
     for (int i = 0; i < N; ++i) v[i] = clean(v[i]);
   }
 
-  // Sorts one vector: bitonic merges of growing runs of lanes.
+  // Sort one vector by bitonic merges of growing runs of lanes.
   template <int Run = 2>
   static __m512i sort_lanes(__m512i v) {
-    const __m512i other = L::permute(v, L::lane(Run - 1));  // the run backwards
+    const __m512i other = L::permute(v, L::lane(Run - 1));  // the run reversed
     v = L::blend(upper(Run / 2), L::least(v, other), L::greatest(v, other));
     if constexpr (Run > 2) v = clean<Run / 4>(v);
     if constexpr (Run < lanes)
@@ -149,7 +148,7 @@ struct Network {
       const int64_t left = std::clamp<int64_t>(n - int64_t{i} * lanes, 0, lanes);
       return static_cast<typename L::Mask>((uint32_t{1} << left) - 1);
     };
-    for (int i = 0; i < N; ++i) v[i] = L::load(from + i * lanes, mask(i));  // beyond the end: the greatest
+    for (int i = 0; i < N; ++i) v[i] = L::load(from + i * lanes, mask(i));  // pads with the largest key
     sort_vectors<N>(v);
     for (int i = 0; i < N; ++i) L::store(to + i * lanes, v[i], mask(i));
   }
@@ -165,10 +164,11 @@ class QuickSort {
  public:
   explicit QuickSort(Key* home) : home_(home) {}
 
-  // Sorts [begin, end) of `here` into home; `other` may be overwritten there. `depth` partitions may still follow.
+  // Sort [begin, end) of `here` into home; that range of `other` may be overwritten. `depth` limits the remaining
+  // partitions.
   void run(Key* here, Key* other, int64_t begin, int64_t end, int depth) const {
     while (end - begin > vectors * lanes) {
-      if (depth-- == 0) {  // pivots were bad all the time
+      if (depth-- == 0) {  // too many bad pivots
         std::sort(here + begin, here + end);
         return bring_home(here, begin, end);
       }
@@ -180,8 +180,9 @@ class QuickSort {
     small(here + begin, home_ + begin, end - begin);
   }
 
-  // Moves [begin, end) to `other`, smaller keys first; `begin` goes on to where they wait to be sorted, the result is
-  // where the others begin. When no key is smaller than the pivot, those that equal it are in their place at once.
+  // Move [begin, end) to `other`, smaller keys first. `begin` is set to the start of the smaller keys that still have
+  // to be sorted, and the start of the others is returned. If no key is smaller than the pivot, the keys equal to it
+  // are already in their final place.
   int64_t split(Key* here, Key* other, int64_t& begin, int64_t end) const {
     const Key pivot = middle(here, begin, end);
     const int64_t cut = partition<false>(here, other, begin, end, pivot);
@@ -207,7 +208,7 @@ class QuickSort {
     Network<Key>::template sort<vectors>(from, to, n);
   }
 
-  // The middle one of some keys, evenly spread; of more where a bad one costs more.
+  // Return the median of some evenly spaced keys, of more of them if a bad pivot would cost more.
   static Key middle(const Key* keys, int64_t begin, int64_t end) {
     if (end - begin > 1 << 16) return middle_of<vectors>(keys, begin, end);
     return end - begin > 1 << 12 ? middle_of<4>(keys, begin, end) : middle_of<1>(keys, begin, end);
@@ -235,8 +236,8 @@ class QuickSort {
       L::store(to + high, L::compress(above, v), first(upper));
       low += lower;
     };
-    // With two vectors of room left, whole vectors can be stored on both sides: what is beyond their keys lies where
-    // later ones will be.
+    // With room for two more vectors, whole vectors can be stored on both sides, because the lanes beyond their keys
+    // will be overwritten by later ones.
     const auto take_whole = [&](__m512i v) {
       const typename L::Mask below = equal_too ? L::not_above(v, against) : L::below(v, against);
       const int lower = std::popcount(static_cast<unsigned>(below));
@@ -267,7 +268,7 @@ template <class Key>
 void sort_keys(Key* keys, Key* spare, int64_t n, int threads) {
   const QuickSort<Key> sorter(keys);
   const int depth = sorter.depth_for(n);
-  // A range a thread; each split takes the longest in two.
+  // One range per thread; each split divides the longest range in two.
   struct Range {
     Key *here, *other;
     int64_t begin, end;
@@ -283,11 +284,11 @@ void sort_keys(Key* keys, Key* spare, int64_t n, int threads) {
     if (longest->end - longest->begin <= vectors * Lanes<Key>::count) break;
     const int64_t cut = sorter.split(longest->here, longest->other, longest->begin, longest->end);
     std::swap(longest->here, longest->other);
-    if (cut == longest->begin) continue;  // the rest of it
+    if (cut == longest->begin) continue;  // retry with the rest of the range
     ranges[count++] = {longest->here, longest->other, cut, longest->end};
     longest->end = cut;
   }
-  // The longest ones first, each to the thread that has least so far.
+  // Assign the longest ranges first, each to the thread with the least work so far.
   std::sort(ranges, ranges + count, [](const Range& a, const Range& b) { return a.end - a.begin > b.end - b.begin; });
   int owner[most];
   int64_t load[most] = {};

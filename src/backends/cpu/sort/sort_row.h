@@ -1,8 +1,8 @@
-// Sorting one row: elements as unsigned keys, a radix sort over them, and the best k of them.
+// Sorting of a single row: conversion of elements to unsigned keys, a radix sort of these, and selection of the best k.
 //
-// Keys order as the elements do, with NaN above every number; the keys of a descending order are inverted, which keeps
-// the sort stable. Where indices are wanted, key and index are packed together, so that equal elements stay in their
-// order in any sort.
+// Keys are ordered like the elements, with NaN above every number. Descending order inverts the keys, which keeps the
+// sort stable. If indices are needed, each key is packed with its index, so that equal elements stay in order with any
+// sorting algorithm.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ using KeyOfSize =
     std::conditional_t<bytes == 1, uint8_t,
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
-// Elements of T as keys and back; signed integers come as unsigned ones (dispatch_ordered_bits). Zeros of both signs
-// are equal elements, but only their keys can give the sign back: `one_zero` makes them equal keys, for orders; without
-// it they keep their sign, for values.
+// Converts elements of T to keys and back; signed integers are passed as unsigned ones (dispatch_ordered_bits).
+// Positive and negative zero are equal, but their keys are needed to restore the sign. With `one_zero`, they become
+// equal keys, for sorting indices; without it, they keep their sign, for sorting values.
 template <class T>
 struct Keys {
   using Key = KeyOfSize<sizeof(T)>;
   static constexpr Key sign = Key(Key(1) << (8 * sizeof(T) - 1));
-  Key turned;  // the bits of a key that are turned over: all when descending, and the sign of signed integers
+  Key turned;  // bits to invert: all if descending, and the sign of signed integers
 
   Keys(DType dtype, bool descending)
       : turned(Key((descending ? Key(~Key(0)) : Key(0)) ^ (is_integer(dtype) && is_signed(dtype) ? sign : Key(0)))) {}
@@ -49,13 +49,13 @@ struct Keys {
   }
 };
 
-// What has an order, bools with it, integers and bools as the unsigned ones of their size.
+// Dispatch all ordered types including bool, with integers and bools as unsigned integers of the same size.
 template <class F>
 decltype(auto) dispatch_ordered_bits(const Lowering& lowering, DType dtype, const F& f) {
   return dispatch_order(lowering, dtype == DType::boolean ? DType::uint8 : dtype, f);
 }
 
-// A key with the index of its element; smaller keys first, then smaller indices.
+// A key with the index of its element, ordered by key and then by index.
 template <class Key>
 struct Indexed {
   uint64_t packed;
@@ -87,8 +87,8 @@ Key key_of(const Indexed<Key>& element) {
   return element.key();
 }
 
-// Few elements: each goes where as many stand before it as are below it, without branches, which no processor could
-// foresee. Of equal keys the first comes first.
+// Sort a few elements without unpredictable branches: each goes to the position given by the number of elements below
+// it. Equal keys stay in order.
 constexpr int64_t few_elements = 16;
 template <class Element, class Load, class Store>
 void sort_few(int64_t n, const Load& load, const Store& store) {
@@ -96,7 +96,7 @@ void sort_few(int64_t n, const Load& load, const Store& store) {
   for (int64_t i = 0; i < n; ++i) all[i] = load(i);
   const auto is_less = [&](int64_t i, int64_t j) {
     if constexpr (std::is_same_v<Element, Indexed<uint64_t>>)
-      return all[i].key() < all[j].key();  // they come in the order of their indices
+      return all[i].key() < all[j].key();  // elements arrive in index order
     else
       return all[i] < all[j];
   };
@@ -108,7 +108,7 @@ void sort_few(int64_t n, const Load& load, const Store& store) {
   }
 }
 
-// Least significant digit first, in as few passes as buckets in the first-level cache allow.
+// Radix sort, least significant digit first, in as few passes as buckets that fit in L1 allow.
 template <class Element>
 class RowSorter {
  public:
@@ -118,7 +118,7 @@ class RowSorter {
   static constexpr int64_t buckets = int64_t{1} << digit_bits;
   using Counts = std::array<uint32_t, buckets>;
 
-  // Two buffers of n elements, and counts for each part (one when a single thread sorts the row).
+  // Return the bytes for two buffers of n elements, and counts for each part (one if a single thread sorts the row).
   static size_t scratch_bytes(int64_t n, int64_t parts) {
     return 2 * padded(n) + static_cast<size_t>(parts) * passes * sizeof(Counts);
   }
@@ -130,7 +130,7 @@ class RowSorter {
         b_(reinterpret_cast<Element*>(scratch + padded(n))),
         counts_(reinterpret_cast<Counts*>(scratch + 2 * padded(n))) {}
 
-  // load(i) gives element i; store(position, element) is called once for each in any order.
+  // Sort a row: load(i) returns element i; store(position, element) is called once per element, in any order.
   template <class Load, class Store>
   void run(const Load& load, const Store& store) {
     if (n_ <= small) return sort_small(load, store);
@@ -195,7 +195,7 @@ class RowSorter {
     });
   }
 
-  // Do the elements differ in this digit?
+  // Return whether elements differ in this digit.
   bool spread(int pass) {
     for (int64_t bucket = 0; bucket < buckets; ++bucket) {
       int64_t total = 0;
@@ -205,7 +205,7 @@ class RowSorter {
     return false;
   }
 
-  // From counts to where each part's elements of a bucket begin.
+  // Convert counts to the positions where each part's elements of a bucket begin.
   void begin_buckets(int pass) {
     uint32_t begin = 0;
     for (int64_t bucket = 0; bucket < buckets; ++bucket)
@@ -231,8 +231,8 @@ class RowSorter {
   Counts* counts_;
 };
 
-// The k smallest of n elements, in order: candidates below the worst of the best so far are gathered, and thinned out
-// whenever their buffer is full.
+// Selects the k smallest of n elements, in order. Candidates below the worst of the current best k are collected, and
+// reduced to the best k whenever the buffer is full.
 template <class Element>
 class BestOfRow {
  public:
@@ -240,7 +240,7 @@ class BestOfRow {
 
   BestOfRow(Element* best, int64_t n, int64_t k) : best_(best), k_(k), room_(capacity(n, k)) {}
 
-  // Since the first thinning out elements that are not below the worst are not wanted.
+  // After the first reduction, elements that are not below the worst are rejected.
   bool has_worst() const { return has_worst_; }
   const Element& worst() const { return worst_; }
 
@@ -255,7 +255,7 @@ class BestOfRow {
     best_[count_++] = e;
   }
 
-  // After it the best stand in order.
+  // Sort the best k.
   void finish() {
     if (count_ <= few) return finish_few();
 #if defined(__x86_64__)
@@ -270,7 +270,7 @@ class BestOfRow {
  private:
   static constexpr int64_t few = 16, smallest_sort = 128;
 
-  // Each goes where as many stand before it as are below it: without branches, which no processor could foresee.
+  // Each element goes to the position given by the number of elements below it, which avoids unpredictable branches.
   void finish_few() {
     Element in_order[few];
     for (int64_t i = 0; i < count_; ++i) {

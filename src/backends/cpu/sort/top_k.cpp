@@ -1,8 +1,8 @@
-// top_k and bottom_k: the k largest or smallest elements along an axis in order, and where they stood.
+// top_k and bottom_k: the k largest or smallest elements along an axis, in order, and their positions.
 //
-// Rows are looked at as floats, in vectors; those of another type are converted first. Where a conversion rounds,
-// elements whose floats are equal may differ, and all of them are taken for as good: it never changes which of two is
-// better. What is found that way is put in order by its keys.
+// Rows are searched as floats, with vectors; other types are converted first. If the conversion rounds, different
+// elements may become equal floats, and all of them remain candidates; rounding never swaps the order of two elements.
+// The candidates are then sorted by their keys.
 
 #include <limits>
 
@@ -14,38 +14,38 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t enough = 32;  // elements of a row for a bound to spare more than it costs
+constexpr int64_t enough = 32;  // minimum row length for which a bound pays off
 
 const BestFloats& best_floats(bool top) {
   return top ? MPSGRAPH_BY_INSTRUCTION_SET(greatest_floats) : MPSGRAPH_BY_INSTRUCTION_SET(smallest_floats);
 }
 
-// Has every element of the type a float of its own?
+// Return whether every element of the type has its own float value.
 bool are_floats(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::float32; }
 
-// Adds all of x[0, n) that may be among the best k. element(i): what `best` knows of element i. `exact`: equal floats
-// are equal elements.
+// Add all elements of x[0, n) that may be among the best k. element(i) returns element i as `best` stores it. `exact`
+// means that equal floats are equal elements.
 template <class Element, class Load>
 void find_best(const BestFloats& floats, bool top, bool exact, const float* x, int64_t n, int64_t k,
                const Load& element, BestOfRow<Element>& best) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool bounded = k <= BestFloats::most && n >= std::max(enough, 4 * k);
   float limit = bounded ? floats.bound(x, n, k) : infinity;
-  int64_t i = 0, missing = k;  // of what is as good as the bound
-  if (!bounded || (!top && limit == infinity)) {  // of the smallest NaN may be one
+  int64_t i = 0, missing = k;  // elements as good as the bound still to find
+  if (!bounded || (!top && limit == infinity)) {  // NaN may be among the smallest
     while (i < n && !best.has_worst()) best.add(element(i++));
     missing = 0;
   }
   while (i < n) {
     if (best.has_worst()) limit = x[best.worst().index()];
     const bool no_number = limit != limit;
-    if (no_number && top) break;  // nothing is better than NaN,
-    if (no_number) limit = infinity;  // and any number better than a smallest that is NaN
+    if (no_number && top) break;  // nothing is better than NaN
+    if (no_number) limit = infinity;  // any number is better than NaN among the smallest
     const bool as_good = missing > 0 || no_number || !exact;
     int32_t found[BestFloats::room];
     const int64_t count = floats.find(x, i, n, limit, as_good, missing > 0 ? missing : BestFloats::room, found);
     for (int64_t j = 0; j < count; ++j) {
-      // Of equal ones the first, so that those behind k others are not wanted, often zeros.
+      // Of equal elements, the first ones win, so any that follow k others, often zeros, are skipped.
       if (exact && j >= missing && missing > 0 && x[found[j]] == limit) continue;
       best.add(element(found[j]));
     }

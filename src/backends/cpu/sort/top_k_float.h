@@ -1,4 +1,4 @@
-// What a search for the best k of a row of floats looks at elements with, in vectors, once per vector set.
+// Vectorized search for the best k of a row of floats, compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,16 @@
 namespace mpsgraph::cpu {
 
 struct BestFloats {
-  static constexpr int64_t most = 64;   // that a bound is known of
-  static constexpr int64_t room = 128;  // for what is found at once
+  static constexpr int64_t most = 64;   // maximum k for a bound
+  static constexpr int64_t room = 128;  // maximum found per call
 
-  // A number that k of x[0, n) are at least as good as, k <= most; the worst one where none is known. NaN does not
-  // count. The beginning of a long row is enough.
+  // Return a number such that at least k elements of x[0, n) are as good or better, k <= most; the worst possible
+  // number if none is known. NaN is ignored. For a long row, the beginning is enough.
   float (*bound)(const float* x, int64_t n, int64_t k);
-  // Writes to `found`, of `room`, where in x[i, n) better elements than the limit stand, until there are `enough` or
-  // room may be short, and moves i on to what it has not looked at; returns how many. `as_good`: elements as good as
-  // the limit too. NaN is better than any number for the greatest, and worse for the smallest. The limit is a number.
+  // Find elements of x[i, n) that are better than the limit (or as good, with `as_good`), write their positions to
+  // `found`, which has `room` entries, and return their number. The search stops when there are `enough` or `room`
+  // might run out, with i set to where it should resume. NaN is better than any number when looking for the largest,
+  // and worse when looking for the smallest. The limit must be a number.
   int64_t (*find)(const float* x, int64_t& i, int64_t n, float limit, bool as_good, int64_t enough, int32_t* found);
 };
 
