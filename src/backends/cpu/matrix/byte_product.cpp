@@ -70,7 +70,7 @@ class ByteProduct final : public Kernel {
     const ConstantWeights constant = lowering.constant(1);
     if (constant)
       packed_ = prepacked(
-          constant, cat("panels of bytes: ", p_.k, " ", p_.n, " ", flip_), bytes,
+          constant, cat("8-bit panels: ", p_.k, " ", p_.n, " ", flip_), bytes,
           [&](const std::byte* elements, std::byte* to) { pack_all(reinterpret_cast<const uint8_t*>(elements), to); });
     else
       panels_slot_ = lowering.scratch(bytes);

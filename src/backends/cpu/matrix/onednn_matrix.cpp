@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& 
             for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];  // preserves NaN
         });
       },
-      "rows times a vector");
+      "matrix-vector product");
 }
 
 // GEMV with a row vector on the left, bound by reading the matrix. Each thread takes columns. If there are few columns,
@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
           to[i] = relu && total < 0 ? 0 : total;  // preserves NaN
         }
       },
-      "a row times a matrix");
+      "vector-matrix product");
 }
 
 // Packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place: rows 4 KB

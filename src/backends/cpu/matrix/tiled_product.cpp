@@ -65,7 +65,7 @@ class TiledProduct final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("in tiles, ",
+    return cat("tiled matmul, ",
                in_place_ ? "read in place, "
                : packed_ ? "packed once, "
                          : "packed, ",

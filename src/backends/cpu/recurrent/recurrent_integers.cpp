@@ -87,7 +87,7 @@ class QuantizedLstmSequence final : public Kernel {
     const size_t bytes = static_cast<size_t>(job_.directions * blocks_ * block_roles * panel_bytes());
     if (const ConstantWeights constant = lowering.constant(1)) {
       const std::string layout =
-          cat("panels of an lstm's bytes: ", job_.directions, " ", job_.hidden, " ", flip_, " ", to_string(places));
+          cat("panels of 8-bit LSTM weights: ", job_.directions, " ", job_.hidden, " ", flip_, " ", to_string(places));
       packed_ = prepacked(constant, layout, bytes, [&](const std::byte* elements, std::byte* to) {
         pack_all(reinterpret_cast<const uint8_t*>(elements), to);
       });
