@@ -1,15 +1,16 @@
-// absorb: scales and shifts along the channels are folded into the constant weights of the operation before them.
+// absorb: folds scales and shifts along the channels into the constant weights of the preceding operation.
 //
 //   %c = convolution2d(%x, %w)
 //   %s = multiplication(%c, %gamma)   ->   %c = convolution2d(%x, %w·gamma)
 //   %y = addition(%s, %beta)               %y = addition(%c, %beta)
-// So batch normalization by constants costs nothing, however it is written: normalization has been expanded to such
-// steps. All convolutions, transposed ones and matrix products; weights, scales and shifts must be constants of one
-// value a channel, and no value between may have another use. Scales are multiplied in double precision; results round
-// differently in the last places. Where a scale or shift is not finite, nothing changes.
+// Batch normalization by constants therefore costs nothing, however it is written, since normalization has already been
+// expanded to such steps. The pass handles all convolutions, transposed convolutions, and matmuls. Weights, scales, and
+// shifts must be constants with one value per channel, and no intermediate value may have another use. Scales are
+// multiplied in double precision; results can differ in the last digits. If a scale or shift is not finite, nothing
+// changes.
 //
-// Under autocast what is linear gives halves, which are scaled and shifted in float32 and become halves again. Both
-// casts go with the steps between them:
+// Under autocast, the linear operation returns half precision, which is cast to float32, scaled and shifted, and cast
+// back. Both casts are removed with the steps between them:
 //   %c = convolution2d(%x, %w) : bfloat16
 //   %f = cast(%c)
 //   %s = multiplication(%f, %gamma)   ->   %c = convolution2d(%x, %w·gamma) : bfloat16
@@ -28,15 +29,15 @@
 namespace mpsgraph::compiler {
 namespace {
 
-using Values = std::vector<double>;  // by channel
+using Values = std::vector<double>;  // one per channel
 
-// Something linear in its source, whose weights are a constant: its result's channels, and their axis.
+// An operation that is linear in its source and has constant weights: the channels of its result and their axis.
 struct Linear {
   const Operation* root;
-  int from_end;  // the axis of the result's channels, 1 for the last
+  int from_end;  // the result's channel axis, counted from the end; 1 is the last
   int64_t channels;
-  Dims along;  // a shape that broadcasts one number a channel over the weights
-  std::vector<int64_t> place;  // of a channel in it; empty: its own number
+  Dims along;  // shape that broadcasts one number per channel over the weights
+  std::vector<int64_t> place;  // position of each channel in that shape; empty: its own number
 
   static std::optional<Linear> of(const Operation& operation) {
     static constexpr std::string_view forward[] = {"convolution2d", "convolution3d", "depthwise_convolution2d",
@@ -68,7 +69,7 @@ struct Linear {
     const auto out = static_cast<size_t>(back ? c.weights_in : c.weights_out), in = static_cast<size_t>(c.weights_in);
     result.along[out] = result.channels = weights[out];
     if (!c.depthwise || in == out) return result;
-    // Each input channel has outputs of its own, beside each other in the result.
+    // Depthwise: each input channel has separate output channels, which are adjacent in the result.
     result.along[in] = weights[in];
     result.channels *= weights[in];
     for (int64_t channel = 0; channel < result.channels; ++channel) {
@@ -79,7 +80,7 @@ struct Linear {
   }
 };
 
-// A constant's value for each channel; nothing when it varies along another axis.
+// A constant's value for each channel; nullopt if it varies along another axis.
 std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear) {
   const ConstantPtr* data = constant_of(tensor);
   if (!data) return {};
@@ -95,17 +96,17 @@ std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear)
   return values;
 }
 
-// scale · x + shift, as far as it has been read from the operations behind the root.
+// scale · x + shift, accumulated from the operations that follow the root.
 struct Chain {
   Linear linear;
   Values scale, shift;
   bool scales = false;
   std::vector<const Operation*> members;
-  ConstantPtr weights;  // with the scale, if there is one
+  ConstantPtr weights;  // scaled weights, if there is a scale
 
   explicit Chain(Linear l) : linear(std::move(l)), scale(linear.channels, 1), shift(linear.channels, 0) {}
 
-  // Takes one more operation in; false when it is of another kind.
+  // Absorbs one more operation. Returns false if it is of another kind.
   bool take(const Operation& user, const Tensor* value) {
     if (user.is("negative")) {
       multiply(Values(linear.channels, -1));
@@ -151,7 +152,7 @@ struct Chain {
   }
 };
 
-// Numbers as a constant of a dtype, each rounded once more where that is not single or double precision.
+// Numbers as a constant of a dtype; for dtypes other than float32 and float64 they are rounded once more.
 ConstantPtr rounded(const Values& values, DType dtype, const Dims& dims) {
   if (dtype == DType::float64) return ConstantData::copy(dtype, dims, values.data());
   const std::vector<float> narrow(values.begin(), values.end());
@@ -179,7 +180,8 @@ class Absorber {
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
     if (const auto member = members_.find(&operation); member != members_.end()) {
       Tensor* result = r.now(member->second);
-      const DType dtype = operation.output()->dtype();  // another one between two casts, where nobody looks any more
+      // another dtype between two casts, where the value has no more users
+      const DType dtype = operation.output()->dtype();
       return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
     }
     const auto found = chains_.find(&operation);
@@ -217,13 +219,13 @@ class Absorber {
         chain.members.push_back(widens);
         chain.members.push_back(narrows);
       }
-      if (chain.scales && !(chain.weights = scaled_weights(chain))) continue;  // nobody computes constants
+      if (chain.scales && !(chain.weights = scaled_weights(chain))) continue;  // no evaluator is registered
       for (const Operation* member : chain.members) members_[member] = operation->output();
       chains_.emplace(operation.get(), std::move(chain));
     }
   }
 
-  // The cast that is the only use of a value, from halves to float32 or back.
+  // The cast, between half precision and float32, that is the only use of a value.
   const Operation* only_cast(const Tensor* value) const {
     const Operation* user = users_.only(value);
     if (!user || !user->is("cast") || user->parent != value->operation->parent) return nullptr;
@@ -234,7 +236,7 @@ class Absorber {
 
   Users users_;
   std::unordered_map<const Operation*, Chain> chains_;  // by root
-  std::unordered_map<const Operation*, const Tensor*> members_;  // the root's result
+  std::unordered_map<const Operation*, const Tensor*> members_;  // member -> the root's result
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// channels_last: channels first becomes channels last around convolutions and maxima of many channels.
+// channels_last: converts channels-first convolutions and wide max pooling, and the operations around them, to channels
+// last.
 //
 //   %c = convolution2d(%x, %w) {data_layout="NCHW"}        %t = transpose(%x) {permutation=[0,2,3,1]}
 //   %a = addition(%c, %b)               (%b: [1,C,1,1])    %c = convolution2d(%t, %w) {data_layout="NHWC"}
@@ -7,13 +8,14 @@
 //   %m = mean(%p) {axes=[2,3]}                             %p = max_pooling2d(%r) {data_layout="NHWC"}
 //                                                          %n = mean(%p) {axes=[1,2]}
 //                                                          %m = transpose(%n) {permutation=[0,3,1,2]}
-// Our kernels want the channels side by side, and a library's blocks would be made and unmade around each of its own.
-// What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
-// normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
-// who fetches it. What comes from channels last by a transposition is followed like a convolution. Constant weights are
-// transposed, too. In blocks of control flow as well; only where there is a convolution or such maxima to do it for.
-// A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two, is an image of one row
-// throughout, [N,1,L,C]. Volumes, [N,C,D,H,W], become [N,D,H,W,C] in the same way.
+// Our kernels vectorize over channels, so they need them adjacent, and a library would convert to and from its blocked
+// layout around each of its kernels. Operations after a convolution follow its layout if they can tell where the
+// channels are: element-wise operations, sums and normalizations, pooling, padding, resizing, and concatenation. All
+// other users, and fetched results, get the original layout by a transpose. A tensor that was transposed from channels
+// last is treated like a convolution's result. Constant weights are transposed too. The pass also covers blocks of
+// control flow; it only acts if there is a convolution or wide max pooling to benefit.
+// A signal [N,C,L] that is expanded to or squeezed from [N,C,1,L], where a 1-D convolution is computed as a 2-D one, is
+// treated as an image of one row throughout, [N,1,L,C]. Volumes [N,C,D,H,W] become [N,D,H,W,C] in the same way.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -29,14 +31,14 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The place of an image's, a volume's or a signal's axis, with the channels last.
+// The position, with channels last, of an axis of an image, volume, or signal.
 int64_t place_of(int64_t axis, int rank) {
   axis = ops::wrap_axis(axis, rank);
   if (rank == 3) return std::array<int64_t, 3>{0, 3, 2}[static_cast<size_t>(axis)];
   return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
 }
 
-// Permutations of images and volumes.
+// Permutations of images and volumes between channels first and channels last.
 Ints to_last(size_t rank) {
   Ints permutation{0};
   for (size_t axis = 2; axis < rank; ++axis) permutation.push_back(static_cast<int64_t>(axis));
@@ -79,8 +81,8 @@ bool is_image_convolution(const Operation& operation) {
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
 }
 
-// Volumes of so few channels that a library's kernels, which take them as they are, are ahead: forward a little, and
-// threefold for the gradient of weights, but not for that of the volume.
+// Volumes of so few channels that a library's channels-first kernels are faster: slightly in the forward pass, three
+// times for the weights gradient, but not for the data gradient.
 bool is_thin(const Operation& operation) {
   constexpr int64_t few = 2;
   const bool of_weights = operation.is("convolution3d_weights_gradient");
@@ -93,20 +95,20 @@ bool is_image_pooling(const Operation& operation) {
                                    "max_pooling2d_at_maxima"});
 }
 
-// Whose windows run over channels and voxels.
+// Pooling whose windows extend over channels and voxels.
 bool is_volume_pooling(const Operation& operation) {
   return has_rank(operation.output(), 5, 5) &&
          one_of(operation.kind(), {"max_pooling4d", "avg_pooling4d", "max_pooling4d_gradient", "avg_pooling4d_gradient",
                                    "max_pooling4d_at_maxima"});
 }
 
-// Over rows and columns; without a layout all axes are resized.
+// Resizing over rows and columns; without a layout, all axes are resized.
 bool is_image_resize(const Operation& operation) {
   return operation.definition->family == "resize" && operation.attributes.string("layout") == "NCHW";
 }
 
-// Maxima that are worth two transpositions of their own: vectors run over channels, of which they need a vector's.
-// Means of windows are not.
+// Max pooling that is worth two transposes of its own: its kernels vectorize over channels and need at least a vector
+// of them. Average pooling is not worth it.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
   if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
@@ -116,14 +118,14 @@ bool is_wide_pooling(const Operation& operation) {
          operation.output()->type.shape.dims()[1] >= enough;
 }
 
-// To integers or back, in steps that are the same for all channels.
+// Quantization or dequantization with the same scale for all channels.
 bool rounds_alike(const Operation& operation) {
   return one_of(operation.kind(), {"quantize", "dequantize"}) &&
          std::all_of(operation.inputs.begin() + 1, operation.inputs.end(),
                      [](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == 0; });
 }
 
-// Paddings, say: none along a signal's one row.
+// Reorders per-axis attributes, such as paddings, to channels last, with 0 for the single row of a signal.
 Ints turned(const Ints& of_axes) {
   const size_t rank = of_axes.size();
   Ints result(std::max<size_t>(rank, 4), 0);
@@ -132,7 +134,7 @@ Ints turned(const Ints& of_axes) {
   return result;
 }
 
-// Between signals and images of one row.
+// Conversions between signals and images of one row.
 bool is_along_rows(const Operation& operation) {
   if (!one_of(operation.kind(), {"expand_dims", "squeeze"}) || operation.inputs.size() != 1) return false;
   const Tensor* image = operation.is("squeeze") ? operation.input(0) : operation.output();
@@ -140,7 +142,7 @@ bool is_along_rows(const Operation& operation) {
   return is_image(image) && axes.size() == 1 && ops::wrap_axis(axes[0], 4) == 2;
 }
 
-// What is behind it has the channels last already: one who follows reads that.
+// Whether the operation transposes channels last back to channels first; its operand can then be used directly.
 bool is_back_to_second(const Operation& operation) {
   return operation.is("transpose") && is_image_or_volume(operation.output()) &&
          operation.attributes.integers("permutation") == to_second(operation.output()->shape().dims().size());
@@ -175,14 +177,14 @@ class ChannelsLast {
   }
 
  private:
-  // A convolution's weights and their gradient keep their layout.
+  // The weights of a convolution and their gradient keep their layout.
   static bool turns(const Operation& operation, size_t result) {
     return may_turn(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
   }
 
   bool follows(const Tensor* tensor) const { return may_turn(tensor) && known(tensor, tensor->type.shape.rank()); }
 
-  // What stands for a tensor with its channels last, where it was made in this block or one around it; else null.
+  // The channels-last version of a tensor, if it was created in this block or an enclosing one; otherwise null.
   Tensor* known(const Tensor* tensor, int rank) const {
     for (const Block* block = block_; block; block = block->parent)
       if (const auto found = turned_.find({tensor, rank, block}); found != turned_.end()) return found->second;
@@ -190,7 +192,7 @@ class ChannelsLast {
   }
   Tensor* turn(const Tensor* tensor, int rank, Tensor* last) { return turned_[{tensor, rank, block_}] = last; }
 
-  // The operation on transposed operands; null when it stays.
+  // Creates the operation on channels-last operands; null if it keeps its layout.
   const Operation* follow(Rewriter& r, const Operation& operation) {
     if (is_image_convolution(operation)) return convolution(r, operation);
     if (is_wide_pooling(operation)) return with_layout(r, operation);
@@ -247,8 +249,8 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // Constant weights from OIHW to HWIO, and with a depth, also quantized ones, unless in groups with scales of their
-  // own; null for all others.
+  // Constant weights converted from OIHW to HWIO, also with depth and also quantized, unless they are quantized in
+  // groups with separate scales; otherwise null.
   static Tensor* turned_weights(Rewriter& r, const Operation& maker) {
     if (maker.is("dequantize")) {
       if (maker.attributes.boolean("grouped")) return nullptr;
@@ -271,7 +273,7 @@ class ChannelsLast {
     return turned ? r.constant(maker, turned) : nullptr;
   }
 
-  // Weights over one axis get another one of length 1.
+  // The constant behind the weights. Weights over one spatial axis get another one of length 1.
   static ConstantPtr constant_behind(Rewriter& r, const Operation& maker) {
     if (const ConstantPtr* value = constant_of(r.now(maker.output()))) return *value;
     if (!maker.is("expand_dims") || !maker.output()->type.shape.known()) return nullptr;
@@ -285,7 +287,7 @@ class ChannelsLast {
     return pooling(r, operation, attributes);
   }
 
-  // Windows begin with the channels, which go behind the voxels.
+  // Volume pooling: windows start with the channel axis, which moves behind the spatial axes.
   const Operation* with_windows(Rewriter& r, const Operation& operation) {
     Attributes attributes = operation.attributes;
     for (const char* name : {"kernel", "strides", "dilations", "padding"}) {
@@ -296,7 +298,7 @@ class ChannelsLast {
     return pooling(r, operation, attributes);
   }
 
-  // An operand that is no image or volume states the result's shape.
+  // An operand that is not an image or volume holds the shape of the result.
   const Operation* pooling(Rewriter& r, const Operation& operation, const Attributes& attributes) {
     std::vector<Tensor*> inputs;
     for (const Tensor* in : operation.inputs)
@@ -305,7 +307,7 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // A gradient's second operand states its own shape; sizes, scales and offsets are of rows and columns.
+  // The second operand of a resize gradient holds a full shape; sizes, scales, and offsets cover rows and columns only.
   const Operation* resize(Rewriter& r, const Operation& operation) {
     Attributes attributes = operation.attributes;
     attributes.set("layout", std::string("NHWC"));
@@ -353,19 +355,20 @@ class ChannelsLast {
     return with(r, operation, std::move(attributes));
   }
 
-  // A tensor with its channels last; one of fewer axes as it is broadcast to an image, or a signal.
+  // A tensor with its channels last. A tensor with fewer axes is converted as it would broadcast to an image or signal.
   Tensor* image(Rewriter& r, const Tensor* tensor, int rank) {
     if (Tensor* last = known(tensor, rank)) return last;
     Tensor* now = r.now(tensor);
     Dims dims = tensor->type.shape.dims();
     const auto missing = static_cast<size_t>(rank) - dims.size();
-    if (element_count(dims) == 1 && missing > 0) return now;  // as it is broadcast to anything
-    if (missing == 0 && rounds_alike(*tensor->operation)) {  // a kernel on integers wants nothing in between
+    if (element_count(dims) == 1 && missing > 0) return now;  // a single element broadcasts in any layout
+    // integer kernels must not have a transpose between them and the rounding
+    if (missing == 0 && rounds_alike(*tensor->operation)) {
       const Operation* made = with(r, *tensor->operation, tensor->operation->attributes);
       return turn(tensor, rank, made->output());
     }
     dims.insert(dims.begin(), missing, 1);
-    if (rank == 3) dims.insert(dims.begin() + 2, 1);  // the one row
+    if (rank == 3) dims.insert(dims.begin() + 2, 1);  // the single row of a signal
     if (const ConstantPtr* value = constant_of(now))
       if (const ConstantPtr constant = turned_constant(*value, dims))
         return turn(tensor, rank, r.constant(*tensor->operation, constant));
@@ -374,18 +377,18 @@ class ChannelsLast {
     return turn(tensor, rank, b.transpose(now, to_last(dims.size())));
   }
 
-  // At once, because passes before fold look for constants.
+  // Computed immediately, because passes that run before fold look for constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
     return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(dims.size())}});
   }
 
-  const Block* block_ = nullptr;  // of the operation at hand
-  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // by tensor, rank and block
+  const Block* block_ = nullptr;  // block of the current operation
+  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // by tensor, rank, and block
 };
 
-// A depthwise convolution alone between two transpositions is made as it was: kernels run along rows, too, and turning
-// an image twice takes longer than its few taps. Not where windows skip pixels of a row or taps lie apart, for which
-// kernels along rows have no loops.
+// Reverts a depthwise convolution that ended up alone between two transposes: there are kernels that vectorize along
+// rows too, and two transposes of an image take longer than its few taps. Convolutions with strided windows or dilated
+// taps are not reverted, because kernels along rows do not support these.
 class LoneDepthwise {
  public:
   explicit LoneDepthwise(const Program& program) : users_(program) {}
@@ -408,7 +411,8 @@ class LoneDepthwise {
   }
 
  private:
-  // With channels last, in float32, one filter for each channel, whose taps and windows are neighbours.
+  // Whether the operation is a channels-last float32 convolution with one filter per channel and adjacent taps and
+  // windows.
   static bool is_depthwise(const Operation& operation) {
     if (!one_of(operation.kind(), {"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||
         operation.attributes.string("data_layout") != "NHWC" || operation.output()->dtype() != DType::float32)

@@ -1,9 +1,9 @@
-// Choosing branches by fed flags: a program whose `if`s depend on nothing but bools of one element that are fed becomes
-// the rest of an empty one, which is specialised when the flags' values are there, once for each combination.
+// Choosing branches by fed flags. If all `if`s of a program depend only on fed scalar bools, the program becomes the
+// Rest of an empty one, which is specialized once the values of the flags are known, once per combination.
 //
 //   %flag = placeholder; %y = if(%flag) {a} {b}     ->     flag true: %y = a;  flag false: %y = b
-// So an `if` on a flag such as `is_training` costs nothing: fusing, fusion and the memory plan see straight code.
-// Each flag doubles the number of programs that there may be, so a program with many of them stays as it is.
+// An `if` on a flag such as `is_training` therefore costs nothing, and fusion and memory planning see straight-line
+// code. Each flag doubles the number of possible programs, so a program with many flags is left unchanged.
 #include <numeric>
 #include <optional>
 #include <set>
@@ -17,9 +17,9 @@ namespace {
 
 constexpr size_t max_flags = 3;
 
-using Flags = std::set<size_t>;  // numbers of feeds
+using Flags = std::set<size_t>;  // indices of feeds
 
-// The flags that predicates depend on.
+// Finds the flags that predicates depend on.
 class FlagFinder {
  public:
   explicit FlagFinder(const std::vector<Tensor*>& feeds) {
@@ -38,7 +38,7 @@ class FlagFinder {
   }
 
  private:
-  // None when it depends on anything else.
+  // nullopt if the tensor depends on anything else.
   const std::optional<Flags>& of(const Tensor& tensor) {
     if (const auto found = known_.find(&tensor); found != known_.end()) return found->second;
     std::optional<Flags> flags = find(tensor);

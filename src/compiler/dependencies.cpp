@@ -1,4 +1,4 @@
-// One walk in order, with what each variable was last used for.
+// Builds the dependencies in one walk in program order, tracking the last uses of each variable.
 #include "compiler/dependencies.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ void for_each_operand(const Operation& operation, const std::function<void(Tenso
 
 Dependencies::Dependencies(const Block& block) : before_(block.operations.size()) {
   State state;
-  std::unordered_map<const Tensor*, const Tensor*> variable_of;  // value that is a variable's memory -> the variable
+  // read value that aliases the variable's memory -> the variable
+  std::unordered_map<const Tensor*, const Tensor*> variable_of;
   for (int i = 0; i < static_cast<int>(block.operations.size()); i++) {
     const Operation& operation = *block.operations[i];
     std::vector<int>& mine = before_[i];
@@ -55,8 +56,8 @@ std::vector<std::vector<int>> Dependencies::users() const {
   return users;
 }
 
-// A read comes after the assign before it; an assign after whatever uses the value that it replaces, and after the
-// checks that may end the run before it.
+// A read depends on the assign before it. An assign depends on all users of the value that it replaces, and on the
+// checks before it, which may end the run.
 void Dependencies::add_state(const Operation& operation, int i, State& state) {
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) add_state(*inner, i, state);

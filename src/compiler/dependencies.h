@@ -1,9 +1,9 @@
-// What must run before what, in one block: for passes that reorder operations.
+// Dependencies between the operations of one block, for passes that reorder operations.
 //
-// A program's meaning is its order (docs/decisions/0003-execution-order-is-creation-order.md). Of that order these
-// dependencies keep what a result can show: values before their users, control dependencies, the reads and assigns of
-// each variable and the uses of what was read, checks before assigns, calls, which may have effects on one another, and
-// what is printed.
+// A program's semantics is its order (docs/decisions/0003-execution-order-is-creation-order.md). These dependencies
+// retain the part of the order that results can depend on: values before their users, control dependencies, the reads
+// and assigns of each variable and the uses of read values, checks before assigns, calls (which may affect each other),
+// and prints.
 #pragma once
 
 #include <functional>
@@ -15,28 +15,29 @@
 
 namespace mpsgraph::compiler {
 
-// Same bytes, another shape.
+// Whether the result has the same bytes as the operand, with another shape.
 bool is_alias(const Operation& operation);
 
-// The tensors that an operation needs: its operands and what its blocks use, their own values included.
+// Visits the tensors that an operation needs: its operands, and all tensors used in its blocks, including those defined
+// there.
 void for_each_operand(const Operation& operation, const std::function<void(Tensor*)>& visit);
 
-// By position in the block. Operations only ever depend on earlier ones.
+// The dependencies of a block's operations, by position in the block. Operations only depend on earlier ones.
 class Dependencies {
  public:
   explicit Dependencies(const Block& block);
 
-  // Of an operation in the block itself; -1 for others.
+  // The position of an operation of this block; -1 for other operations.
   int position(const Operation* operation) const;
-  // Sorted, each once.
+  // Positions that operation i depends on, sorted and without duplicates.
   const std::vector<int>& before(int i) const { return before_[static_cast<size_t>(i)]; }
-  std::vector<std::vector<int>> users() const;  // the same the other way round
+  std::vector<std::vector<int>> users() const;  // the inverse relation
 
  private:
   using Positions = std::vector<int>;
   struct State {
     std::unordered_map<const Tensor*, int> last_assign;  // variable -> position
-    std::unordered_map<const Tensor*, Positions> using_value;  // variable -> who uses its present value
+    std::unordered_map<const Tensor*, Positions> using_value;  // variable -> positions that use its current value
     Positions checks;
     int last_call = -1, last_print = -1;
   };

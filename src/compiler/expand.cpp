@@ -1,9 +1,9 @@
-// expand: composites and conveniences become the operations that every backend has kernels for.
+// expand: replaces composites and convenience operations by operations that every backend has kernels for.
 //
 //   %m = mean(%x) {axes=[0]}    ->  %s = reduction_sum(%x) {axes=[0]};  %m = division(%s, %count)
-//   %e = expand_dims(%x)        ->  %e = reshape(%x, %shape);  likewise squeeze, flatten2d
+//   %e = expand_dims(%x)        ->  %e = reshape(%x, %shape); also squeeze and flatten2d
 //   %s = stack(%a, %b)          ->  %s = concat(%a', %b') of reshaped operands
-// An operation with a decomposition stays only if the program lists it among its native composites.
+// An operation with a decomposition is kept only if the program lists it among its native composites.
 #include <algorithm>
 #include <unordered_map>
 
@@ -43,7 +43,7 @@ const std::unordered_map<std::string_view, Expansion> expansions = {
     {"shape_of", as_constant_shape}, {"stack", as_concat},
 };
 
-// Another name for the same computation; null when there is none.
+// Another name for the same computation; empty if there is none.
 std::string_view synonym(const Operation& op) {
   if (op.is("reverse_square_root")) return "reciprocal_square_root";
   if (op.is("conjugate") && !is_complex(op.input(0)->dtype())) return "identity";
@@ -68,7 +68,7 @@ Operands expanded(Rewriter& r, const Operation& op) {
 
 void expand(Program& program) {
   const auto wanted = [&](const Operation& op) { return expands(op, program); };
-  while (any_operation(program, wanted)) {  // decompositions may use composites
+  while (any_operation(program, wanted)) {  // decompositions may contain composites
     rewrite(program, [&](Rewriter& r, const Operation& op) {
       return wanted(op) ? Rewriter::Replacement(expanded(r, op)) : std::nullopt;
     });

@@ -1,18 +1,20 @@
-// Programs that are lowered outside of the library.
+// Programs for exporters, which lower them outside the library.
 #include "compiler/expanded.h"
 
 namespace mpsgraph::compiler {
 namespace {
 
-// What keeps a program from being one: the first operation that waits for values.
+// Throws the error for a program that cannot be exported, naming the first operation that depends on run-time values.
 [[noreturn]] void refuse_rest(const Rest& rest) {
   for (const auto& operation : rest.graph->root().operations) {
     if (operation->is("placeholder") || operation->is("variable") || operation->is("constant")) continue;
-    throw UnsupportedError(cat("[", operation->kind(), "] '", operation->name,
-                               "' needs values of the run to know its shape or its attributes", operation->where(),
-                               ": here all sizes must follow from those of the feeds"));
+    throw UnsupportedError(cat("[", operation->kind(), "] the shape or the attributes of '", operation->name,
+                               "' depend on values that are only known at run time; here all sizes must follow from ",
+                               "the shapes of the feeds", operation->where()));
   }
-  throw UnsupportedError("shapes depend on values of the run: here all sizes must follow from those of the feeds");
+  throw UnsupportedError(
+      "shapes depend on values that are only known at run time; here all sizes must follow from the shapes of the "
+      "feeds");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Programs for those who lower them outside of the library: known shapes, no composites, no device's own operations.
+// Programs for exporters that lower them outside the library: static shapes, no composites, no device-specific
+// operations.
 #pragma once
 
 #include <utility>
@@ -8,8 +9,8 @@
 
 namespace mpsgraph::compiler {
 
-// What targets and target operations need, specialised, pruned, and through the passes that every backend counts on.
-// Throws as specialize(), and UnsupportedError where a shape depends on values.
+// The part of the graph that the targets and target operations need, specialized, pruned, and run through the passes
+// that every backend relies on. Throws the errors of specialize(), and UnsupportedError if a shape depends on values.
 MPSGRAPH_API Program expanded(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                               const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 

@@ -1,12 +1,13 @@
-// Pass finite, for programs that are compiled with check_finite: each operation that gives floats is checked, and the
-// first one that makes a NaN or an infinity ends the run with its name and the line that made it.
+// Pass finite, for programs compiled with check_finite: checks every operation that returns floats. The first one that
+// produces a NaN or an infinity ends the run with its name and the source line where it was built.
 //
 //   %y = division(%a, %b)   ->   %y = division(%a, %b)
 //                                check_indices(not(finite(%y) or not finite(%a, %b))) {message="[division] 'y' ..."}
-// To make a NaN is to give one though no operand holds one; to make an infinity, to give one though all operands are
-// finite. So minus infinity in a mask is nobody's fault, and what becomes a NaN of it is. Operations are still those
-// that people built: composites have not been expanded, and nothing has been fused. Reads of variables that the run
-// has assigned before become what was assigned, so that checks behind an assign need not wait for it.
+// An operation produces a NaN if its result has one and no operand does; it produces an infinity if its result has one
+// and all operands are finite. So -infinity in a mask is not an error, but a NaN computed from it is. The checked
+// operations are those that the user built: composites have not been expanded, and nothing has been fused. Reads of
+// variables after an assign in the same run are replaced by the assigned value, so that checks after an assign need not
+// wait for it.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,7 +20,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-enum class Asked : uint8_t { finite, number };  // no NaN and no infinity; no NaN
+enum class Asked : uint8_t { finite, number };  // finite: no NaN and no infinity; number: no NaN
 
 bool holds(const ConstantData& value, Asked asked) {
   const int64_t count = value.is_splat() ? 1 : value.elements();
@@ -56,7 +57,8 @@ class Finite {
   }
 
  private:
-  // Control flow only hands on what its blocks make; what a loop has kept was checked when it was made.
+  // Control flow only passes on values that its blocks produce, and values saved by a loop were checked when they were
+  // produced.
   bool is_to_blame(const Operation& operation) const {
     return operation.blocks.empty() && !operation.is("constant") && !operation.is("variable") &&
            !operation.is("undefined") && !operation.kind().starts_with("history_") &&
@@ -71,7 +73,7 @@ class Finite {
       }
   }
 
-  // A bool of rank 0; null for what is known to hold.
+  // Returns a scalar bool for whether the condition holds; null if it is known to hold.
   Tensor* holds(Graph& graph, Tensor* tensor, Asked asked) {
     if (!is_of_interest(*tensor)) return nullptr;
     for (const Block* block = &graph.current_block(); block; block = block->parent)
@@ -96,7 +98,8 @@ class Finite {
     return all;
   }
 
-  // Bool: it has not made what it should not have. Null when it gives nothing of interest.
+  // Returns a scalar bool for whether the operation did not introduce a NaN or an infinity; null if it has no float
+  // results.
   Tensor* blameless(Graph& graph, const Operation& operation, const std::vector<Tensor*>& results, Asked asked) {
     Builder b(graph);
     Tensor* after = all_hold(graph, results, asked);
@@ -113,14 +116,14 @@ class Finite {
     const bool fed = operation.is("placeholder"), read = operation.is("read");
     check_condition(graph, Builder(graph).binary("logical_and", finite, number), "finite",
                     cat("[", operation.kind(), "] '", read ? operation.input(0)->operation->name : operation.name, "' ",
-                        fed    ? "is fed with"
+                        fed    ? "was fed"
                         : read ? "holds"
-                               : "makes",
-                        " a NaN or an infinity, the first of this run"));
+                               : "produced",
+                        " a NaN or an infinity, the first in this run"));
   }
 
-  std::vector<const Operation*> computed_;  // feeds that programs before have checked
-  std::map<const Tensor*, Tensor*> assigned_;  // by variable, at the top
+  std::vector<const Operation*> computed_;  // feeds that earlier programs have already checked
+  std::map<const Tensor*, Tensor*> assigned_;  // by variable, in the root block
   std::map<std::tuple<const Tensor*, const Block*, Asked>, Tensor*> known_;
 };
 

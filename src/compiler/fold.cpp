@@ -1,12 +1,12 @@
-// fold: operations whose operands are constants become constants.
+// fold: replaces operations on constants by constants.
 //
 //   %c = constant() {value=float32[] 0x40000000} : float32[]
 //   %d = square_root(%c) : float32[]      ->      %d = constant() {value=float32[] 0x3fb504f3} : float32[]
-// Values come from the backend's kernels, through the registered evaluator: the compiler computes
-// nothing itself. Large results stay operations, unless they are smaller than what they are made from.
+// Values are computed by the backend's kernels, through the registered evaluator; the compiler computes nothing itself.
+// Operations with large results are kept, unless the result is smaller than the operands.
 //
-// What is computed of constants is remembered as long as somebody holds it, so that programs for several sizes have one
-// turned or scaled weight, and kernels pack it once.
+// A folded constant is cached as long as it is in use, so that programs for several sizes share one transposed or
+// scaled weight, and kernels pack it only once.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -32,7 +32,7 @@ ConstantPtr integers_as(const TensorType& type, const Ints& values) {
 
 const ConstantPtr& value_of(const Tensor* tensor) { return tensor->operation->attributes.data("value"); }
 
-// The operation on these constants, alone in a graph.
+// Evaluates the operation on these constants, in a graph of its own.
 std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<ConstantPtr>& values,
                                   std::vector<TensorType> types) {
   Evaluator evaluate_one = evaluator.load();
@@ -44,7 +44,7 @@ std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<Con
       *scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
 }
 
-// Splat constants, of any size, need one evaluation.
+// Splat constants of any size need only one evaluation.
 ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>& values) {
   const TensorType& type = source.output()->type;
   std::vector<ConstantPtr> elements;
@@ -79,7 +79,8 @@ class Remembered {
  private:
   struct Made {
     std::string kind;
-    std::vector<std::weak_ptr<const ConstantData>> operands;  // an address may be another one's when this has gone
+    // weak, because another object may get the address once an operand is gone
+    std::vector<std::weak_ptr<const ConstantData>> operands;
     Attributes attributes;
     std::weak_ptr<const ConstantData> result;
 
@@ -97,7 +98,7 @@ class Remembered {
 };
 
 Remembered& remembered() {
-  static Remembered* const one = new Remembered;  // outlives whatever is destroyed at exit
+  static Remembered* const one = new Remembered;  // never destroyed, so that it outlives everything destroyed at exit
   return *one;
 }
 
@@ -141,7 +142,7 @@ ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
 
 Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.inputs.empty() || !source.blocks.empty() || is_effect(source) || source.outputs.empty()) return {};
-  // Kernels do not know what becomes of indices outside, before pass indices has said it in operations.
+  // Kernels do not handle out_of_range; pass indices must first express it by operations.
   if (source.attributes.has("out_of_range") && !ops::takes_any(source.attributes)) return {};
   std::vector<ConstantPtr> values;
   int64_t operand_elements = 0, result_elements = 0;
@@ -163,7 +164,8 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
-  // What is computed from empty tensors is folded here, of any size: not every device has tensors without elements.
+  // Results computed from empty tensors are folded whatever their size, because not every device supports empty
+  // tensors.
   const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
   const bool large = result_elements > std::max(max_result_elements, operand_elements);
   if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};

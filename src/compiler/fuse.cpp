@@ -1,14 +1,14 @@
-// Pass fuse: convolution and matrix multiplication absorb the operations that follow as their epilogue.
+// Pass fuse: convolution and matmul absorb the following operations as an epilogue.
 //
 //   %c = convolution2d(%x, %w)
 //   %b = addition(%c, %bias)        ->   %r = fused_convolution2d(%x, %w, %bias) {has_bias, activation="relu"}
 //   %r = relu(%b)
 //
-// A bias runs along the channels or columns, a residual has the result's shape; each value between
-// must have no other use. A product takes in transposes of its operands. The gradient of relu is first
-// made to look at relu's result instead of its source, which has the same sign, so that the source need
-// not exist. float32 and the halves only: what the fused kernels compute in. Backends whose kernels have
-// no epilogue get the rest of the pass: that gradient, products with sparse tensors, softmax and its losses.
+// A bias runs along the channels or columns, and a residual has the result's shape; intermediate values must have no
+// other use. A matmul also absorbs transposes of its operands. First, the gradient of relu is rewritten to use relu's
+// result instead of its source, which has the same sign, so that the source need not be kept. Only float32 and half
+// precision are fused, the dtypes that fused kernels support. Backends whose kernels have no epilogue run only the rest
+// of the pass: that relu gradient, sparse products, softmax, and its losses.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -20,7 +20,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// A root of the pattern and the last operation that it takes in.
+// A convolution or matmul, and the last operation of the epilogue that it absorbs.
 struct Fusion {
   const Operation* root = nullptr;
   const Tensor* bias = nullptr;
@@ -39,7 +39,7 @@ bool is_transpose_of_matrices(const Operation& operation) {
   return true;
 }
 
-// Does `bias` hold one value for each index of `axis`, counted from the end, of a result with that many channels?
+// Whether `bias` holds one value per channel of the result, along the axis `from_end` from the end.
 bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
   const Shape& shape = bias.type.shape;
   const int64_t channels = result[result.rank() - from_end];
@@ -75,7 +75,7 @@ class Fuser {
   }
 
  private:
-  // The bias as a vector.
+  // The bias reshaped to a vector.
   static Tensor* flat(Rewriter& rewriter, const Tensor* bias) {
     Tensor* value = rewriter.now(bias);
     if (value->type.shape.rank() == 1) return value;
@@ -101,7 +101,8 @@ class Fuser {
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
-      // Another block may run another number of times; the sum of two roots is absorbed by one of them.
+      // A user in another block may run a different number of times. If a sum has two roots as operands, only one
+      // absorbs it.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;
@@ -111,9 +112,9 @@ class Fuser {
       if (!user->is("addition") || user->output()->type != type) break;
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
-      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end))
-        fusion.bias = other;
-      else if (channels_from_end == 1 && !fusion.residual && other->type == type)  // else oneDNN's plain loops take it
+      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
+      // with channels second, oneDNN would use slow reference loops
+      else if (channels_from_end == 1 && !fusion.residual && other->type == type)
         fusion.residual = other;
       else
         break;
@@ -129,7 +130,7 @@ class Fuser {
   std::unordered_map<const Operation*, Fusion> by_tail_;
 };
 
-// relu_gradient(g, s) becomes relu_gradient(g, relu(s)) where that exists before it.
+// Rewrites relu_gradient(g, s) to relu_gradient(g, relu(s)) if that relu is computed before it.
 void look_at_results(Program& program) {
   std::unordered_map<const Tensor*, const Operation*> relu_of;
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {

@@ -1,16 +1,17 @@
-// Pass fuse_elementwise: maximal regions of element-wise operations of one shape become one operation each.
+// Pass fuse_elementwise: merges maximal regions of element-wise operations of one shape into one fused kernel each.
 //
 //   %a = multiplication(%x, %c)          %r = fused_elementwise(%x, %c) {
 //   %b = erf(%a)                   ->      ... the same operations over arguments ...
 //   %s = reduction_sum(%b)                 yield %s
 //
-// A region may end in reductions of its values, and what reads the same tensor of its shape belongs to it, too, if it
-// can run at the same time. Regions must not form cycles with what lies between them, so each operation gets a level:
-// it rises along every edge that leaves an element-wise operation without joining its consumer to it. Operations of one
-// level that are connected can be merged, because a path that leaves the region never comes back to that level.
+// A region may end in reductions of its values. Operations that read the same tensor of the region's shape also join it
+// if they can run at the same time. Fusing must not create cycles through operations between regions. Each operation
+// therefore gets a level, which increases along every edge that leaves an element-wise operation without merging its
+// consumer into it. Connected operations of the same level can be merged, because a path that leaves the region never
+// returns to that level.
 //
-// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of
-// four that another region would have to write.
+// A cast from half precision to float32 is duplicated into each region that uses it: the region then reads two bytes
+// per element, instead of four bytes that another region would have to write first.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -26,11 +27,11 @@
 namespace mpsgraph::compiler {
 namespace {
 
-constexpr int max_operations = 96;  // bounds registers and the size of one kernel
+constexpr int max_operations = 96;  // limits register use and the size of a kernel
 constexpr int max_inputs = 48;
-constexpr int most_siblings = 16;  // that are looked at
+constexpr int most_siblings = 16;  // number of candidates considered
 
-// One block's operations, their levels and regions, by position in the block.
+// The levels and regions of one block's operations, by position in the block.
 class BlockPlan {
  public:
   explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
@@ -42,18 +43,19 @@ class BlockPlan {
     }
     stays_.assign(n, false);
     place_all();
-    // Regions that were full have moved their users to later levels, which what starts a region shall follow.
+    // Full regions pushed their users to later levels. Operations that start a region should follow these users, so
+    // place everything again.
     for (int i = 0; i < n; i++) stays_[i] = joins_[i] && region_[find(i)].refused;
     place_all();
   }
 
-  // Region of an operation: the position of its representative, or -1.
+  // The region of an operation: the position of its representative, or -1.
   int region_of(const Operation* operation) const {
     const int i = dependencies_.position(operation);
     return joins_[i] ? find(i) : -1;
   }
 
-  // A valid order in which regions are contiguous.
+  // A valid order in which each region is contiguous.
   std::vector<int> schedule() const {
     const int n = static_cast<int>(block_.operations.size());
     std::vector<int> node(n), last(n, -1), waiting(n, 0);
@@ -65,7 +67,8 @@ class BlockPlan {
       for (int d : dependencies_.before(i))
         if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
     }
-    using Entry = std::pair<int, int>;  // original position of the last member first: order stays close to the user's
+    // ordered by the original position of the last member, to stay close to the user's order
+    using Entry = std::pair<int, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     for (int i = 0; i < n; i++)
       if (node[i] == i && waiting[i] == 0) ready.push({last[i], i});
@@ -78,7 +81,7 @@ class BlockPlan {
         if (--waiting[user] == 0) ready.push({last[user], user});
     }
     if (static_cast<int>(order.size()) != n)
-      throw GraphError("fuse_elementwise made a cycle; please report this with the program");
+      throw GraphError("fuse_elementwise created a cycle; please report this together with the program");
     return order;
   }
 
@@ -86,8 +89,8 @@ class BlockPlan {
   struct Region {
     int operations = 0;
     int inputs = 0;  // an upper bound
-    std::vector<bool> reduced;  // of its reductions; empty when it has none
-    bool refused = false;  // somebody who would have joined
+    std::vector<bool> reduced;  // reduced axes of its reductions; empty if there are none
+    bool refused = false;  // whether the region was too full for another operation
   };
 
   void place_all() {
@@ -107,7 +110,7 @@ class BlockPlan {
     return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
   }
 
-  // Element-wise operations of the same shape whose value operation i takes: it may join them.
+  // Element-wise operations of the same shape that compute operands of operation i, so that it may join their regions.
   std::vector<int> producers(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;
@@ -128,7 +131,8 @@ class BlockPlan {
     return level;
   }
 
-  // Can it and all that it would be merged with move to a later level, because nothing uses any of that before?
+  // Whether operation i, and everything that would be merged with it, can move to a later level because nothing uses
+  // these values earlier.
   bool moves_freely(int i, int level) const {
     std::vector<int> moving{i};
     for (size_t next = 0; next < moving.size(); next++)
@@ -144,10 +148,10 @@ class BlockPlan {
     });
   }
 
-  // What starts a region goes to the level of its users, to be merged with them: `momentum * beta` is ready at once,
-  // but belongs to the update that needs the gradient.
+  // Moves operations that start a region to the level of their users, to be merged with them: `momentum * beta` could
+  // run at once, but belongs to the update that needs the gradient.
   void sink(int i) {
-    if (block_.operations[i]->is("assign") && users_[i].empty()) {  // it only ends the life of a value
+    if (block_.operations[i]->is("assign") && users_[i].empty()) {  // an assign only ends the lifetime of a value
       wanted_[i] = *std::max_element(level_.begin(), level_.end());
       return;
     }
@@ -170,7 +174,7 @@ class BlockPlan {
     for (int d : producers(i)) {
       if (level_[d] != level) continue;
       if (!merge(i, d)) {
-        level_[i] = level + 1;  // full: a region of its own, after the others
+        level_[i] = level + 1;  // the region is full: start a new one after it
         region_[find(d)].refused = true;
         separate(i, operation);
         return;
@@ -180,15 +184,15 @@ class BlockPlan {
       if (level_[other] == level) merge(i, other);
   }
 
-  // Earlier operations of the same shape that read a tensor of that shape which operation i reads, too: the nearest of
-  // them, as these have met those before.
+  // Earlier operations of the same shape that read the same tensor of that shape as operation i. Only the nearest ones
+  // are considered, since these have already been merged with those before them.
   std::vector<int> siblings(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;
     for (const Tensor* in : block_.operations[i]->inputs) {
       const int source = dependencies_.position(in->operation);
       if (source < 0 || in->type.shape.dims() != space(i)) continue;
-      const std::vector<int>& users = users_[source];  // in order
+      const std::vector<int>& users = users_[source];  // sorted
       auto user = std::lower_bound(users.begin(), users.end(), i);
       for (int seen = 0; user != users.begin() && seen < most_siblings; seen++) {
         const int other = *--user;
@@ -200,7 +204,7 @@ class BlockPlan {
     return found;
   }
 
-  // Undoes the joins of an operation that was just placed: it was the newest member everywhere.
+  // Undoes the merges of an operation that was just placed. It is the newest member of its region, so this is simple.
   void separate(int i, const Operation& operation) {
     const int root = find(i);
     if (root == i && region_[i].operations == 1) return;
@@ -216,7 +220,7 @@ class BlockPlan {
     Region &x = region_[a], &y = region_[b];
     if (x.operations + y.operations > max_operations || x.inputs + y.inputs > max_inputs) return false;
     if (!x.reduced.empty() && !y.reduced.empty() && x.reduced != y.reduced) return false;
-    // The older one stays the representative, so that the newest can be taken out again.
+    // The older region keeps its representative, so that the newest operation can be removed again.
     const int keep = std::min(a, b), gone = std::max(a, b);
     region_[keep].operations += region_[gone].operations;
     region_[keep].inputs += region_[gone].inputs;
@@ -240,7 +244,7 @@ class BlockPlan {
 
 using RegionOperations = std::vector<const Operation*>;
 
-// Regions of a block and of the blocks within it, after sorting their operations so that regions are contiguous.
+// Finds the regions of a block and of all blocks within it, and sorts the operations so that regions are contiguous.
 void plan_block(Block& block, std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>>& regions) {
   for (auto& operation : block.operations)
     for (auto& inner : operation->blocks) plan_block(*inner, regions);
@@ -266,7 +270,7 @@ void plan_block(Block& block, std::unordered_map<const Operation*, std::shared_p
   }
 }
 
-// A constant whose elements are all alike reaches a region as one element.
+// A constant with equal elements is passed to a region as a scalar.
 Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
   if (!value->operation->is("constant") || value->type.shape.rank() == 0) return value;
   const ConstantPtr& data = value->operation->attributes.data("value");
@@ -285,22 +289,22 @@ struct ElementwiseFuser {
 
   void emit(Rewriter& rewriter, const RegionOperations& operations) {
     Graph& graph = rewriter.graph();
-    std::unordered_map<const Tensor*, int> inside;  // uses within the region
+    std::unordered_map<const Tensor*, int> inside;  // number of uses within the region
     std::unordered_map<const Operation*, bool> member;
     for (const Operation* operation : operations) {
       member[operation] = true;
       for (const Tensor* in : operation->inputs) inside[in]++;
     }
-    // Operands first, because a block under construction takes all new operations.
+    // Operands first, because a block under construction receives all new operations.
     std::vector<Tensor*> operands;
     std::unordered_map<const Tensor*, size_t> operand_of;
-    std::unordered_map<const Operation*, std::vector<int>> operand_places;  // -1: a value of the region
+    std::unordered_map<const Operation*, std::vector<int>> operand_places;  // -1: a value of the region itself
     for (const Operation* operation : operations)
       for (const Tensor* in : operation->inputs) {
         int place = -1;
         if (!member.count(in->operation)) {
           Tensor* value = rewriter.now(in);
-          // Memoised by the source tensor; the same splat may serve users of several shapes.
+          // Cached by source tensor; the same splat constant may serve users of several shapes.
           const auto [found, fresh] = operand_of.try_emplace(in, operands.size());
           if (fresh) operands.push_back(as_scalar(rewriter, value, *operation));
           place = static_cast<int>(found->second);
@@ -342,7 +346,7 @@ bool joins_regions(const Operation& operation) {
   return (operation.definition->elementwise && !is_alias(operation)) || can_end_region(operation);
 }
 
-// Casts of halves to float32 that several operations look at, those of regions each at their own.
+// Duplicates casts from half precision to float32 that have several users, so that each region gets its own cast.
 void split_casts(Program& program) {
   const Users users(program);
   const auto is_shared = [&](const Tensor* value) {

@@ -1,14 +1,14 @@
-// Part of pass fuse: rotary embeddings are one operation, and so are their gradients.
+// Part of pass fuse: turns rotary embeddings and their gradients into single operations.
 //
 //   %h = concat(negative(%x[..., n/2:]), %x[..., :n/2])
 //   %y = addition(multiplication(%x, %c), multiplication(%h, %s))       ->   %y = rotary_embedding(%x, %c, %s)
 //
 //   %z = multiplication(%g, %s)                                              %d = rotary_embedding(%g, %c, %s)
-//   %a = slice_gradient(negative(%z[..., :n/2])), put behind            ->        {inverse=true}
-//   %b = slice_gradient(%z[..., n/2:]), put in front
+//   %a = slice_gradient(negative(%z[..., :n/2])), written to the end    ->        {inverse=true}
+//   %b = slice_gradient(%z[..., n/2:]), written to the start
 //   %d = %a + %b + multiplication(%g, %c), in any order; %a + %b may be a concat
-// A transposition of %x, or of %d where nothing else needs that, goes along, as long as rows stay rows: halves have
-// been cut before they were transposed then. float32 only.
+// A transpose of %x, or of %d if %d has no other use, is absorbed too as long as it keeps rows intact; in the graph,
+// the rows are split in two before they are transposed. float32 only.
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +26,7 @@ Ints unchanged(const Tensor* x) {
   return permutation;
 }
 
-// A tensor as another one with its axes in a different order, but for the last.
+// A tensor seen as another one with permuted axes, except for the last axis.
 struct View {
   const Tensor* source;
   Ints permutation;
@@ -44,7 +44,7 @@ struct View {
 
 enum class Half { none, first, second };
 
-// Which half of the last of `dims` a slice takes, and all of the others.
+// Which half of the last axis a slice takes, provided that it takes all other axes whole.
 Half half_of(const Attributes& slice, const Dims& dims) {
   Half half = Half::none;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -59,13 +59,13 @@ Half half_of(const Attributes& slice, const Dims& dims) {
   return half;
 }
 
-// Does a split, or a concat, go along the last axis?
+// Whether a split or concat is along the last axis.
 bool cuts_rows(const Operation& operation) {
   const int rank = operation.output()->shape().rank();
   return ops::wrap_axis(operation.attributes.integer("axis"), rank) == rank - 1;
 }
 
-// What `half` is such a half of, if it is one.
+// The tensor of which `half` is the given half; nullopt if it is not a half.
 std::optional<View> halved(const Tensor* half, Half which) {
   View view = View::of(half);
   const Operation& cut = *view.source->operation;
@@ -86,7 +86,7 @@ struct Rotation {
   bool inverse;
 };
 
-// Are these numbers for whole rows of x, alike for all along some other axes?
+// Whether `numbers` can be the angles for x: they cover whole rows and are broadcast along other axes.
 bool are_angles(const Tensor* numbers, const Tensor* x) {
   const Shape &shape = numbers->shape(), &full = x->shape();
   if (!shape.ranked() || shape.rank() == 0 || shape.rank() > full.rank()) return false;
@@ -96,7 +96,7 @@ bool are_angles(const Tensor* numbers, const Tensor* x) {
   return true;
 }
 
-// The factors of a product, either way round: try_with(first, second) until it gives something.
+// Calls try_with(first, second) with the factors of a product in both orders until it returns a result.
 template <class F>
 std::optional<Rotation> for_factors(const Tensor* product, const F& try_with) {
   const Operation& operation = *product->operation;
@@ -106,7 +106,7 @@ std::optional<Rotation> for_factors(const Tensor* product, const F& try_with) {
   return std::nullopt;
 }
 
-// x cosine + turned sine.
+// Matches x cosine + turned sine.
 std::optional<Rotation> forward(const Tensor* straight, const Tensor* turned) {
   return for_factors(turned, [&](const Tensor* joined, const Tensor* sine) -> std::optional<Rotation> {
     const Operation& concat = *joined->operation;
@@ -123,7 +123,7 @@ std::optional<Rotation> forward(const Tensor* straight, const Tensor* turned) {
   });
 }
 
-// What is written behind or in front of zeros: the other half of `z`, which it comes from.
+// Matches a half of `z` written to the other half of a zero tensor; returns z.
 std::optional<View> moved(const Tensor* x, Half to) {
   const Operation& operation = *x->operation;
   if (!operation.is("slice_gradient") || !x->shape().ranked()) return std::nullopt;
@@ -132,7 +132,7 @@ std::optional<View> moved(const Tensor* x, Half to) {
   return half ? halved(half, to == Half::second ? Half::first : Half::second) : std::nullopt;
 }
 
-// g cosine + what turning z = g sine back gives.
+// Matches g cosine plus the inverse rotation of z = g sine.
 std::optional<Rotation> inverse(const Tensor* straight, const std::optional<View>& z) {
   if (!z || z->permutation != unchanged(z->source)) return std::nullopt;
   return for_factors(z->source, [&](const Tensor* g, const Tensor* sine) {
@@ -143,7 +143,7 @@ std::optional<Rotation> inverse(const Tensor* straight, const std::optional<View
   });
 }
 
-// z, which slices were taken of, or a split.
+// The tensor z whose halves were swapped, by slices or by a split.
 std::optional<View> turned_back(const Tensor* behind, const Tensor* in_front) {
   const auto z = moved(behind, Half::second);
   return z && z == moved(in_front, Half::first) ? z : std::nullopt;
@@ -189,7 +189,7 @@ class RotaryFuser {
     return std::nullopt;
   }
 
-  // The terms of a sum, up to four.
+  // Collects the terms of a sum, up to four.
   void collect(const Operation& sum, std::vector<const Tensor*>& terms) const {
     for (const Tensor* term : sum.inputs) {
       const bool inner = term->operation->is("addition") && users_.only(term) && terms.size() < 3;
@@ -202,7 +202,7 @@ class RotaryFuser {
 
   static Rewriter::Replacement emit(Rewriter& r, const Operation& operation, const Rotation& rotation,
                                     const Ints& angle_permutation) {
-    const View before = View::of(rotation.x.source);  // halves of a split lie behind its transposition
+    const View before = View::of(rotation.x.source);  // the halves of a split come after the transpose
     Ints permutation;
     for (const int64_t axis : rotation.x.permutation) permutation.push_back(before.permutation[axis]);
     return std::vector<Tensor*>{

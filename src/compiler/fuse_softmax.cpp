@@ -1,4 +1,4 @@
-// Part of pass fuse: softmax is computed once, and labels that are class numbers are not written out.
+// Part of pass fuse: computes each softmax once, and never materializes one-hot labels.
 //
 //   %s = softmax(%x)                                       %s = softmax(%x)
 //   %d = softmax_gradient(%g, %x)                     ->   %d = softmax_gradient_of_result(%g, %s)
@@ -6,8 +6,8 @@
 //   %h = one_hot(%i)
 //   %l = softmax_cross_entropy(%x, %h)                ->   %l = class_cross_entropy(%x, %i)
 //   %d = softmax_cross_entropy_gradient(%u, %x, %h)   ->   %d = class_cross_entropy_gradient(%u, %x, %i)
-// float32 only: of halves the result has been rounded already. Comes behind pass indices, which has put the check of
-// class numbers in front.
+// float32 only, because a half-precision result has already been rounded. Runs after pass indices, which has inserted
+// the range check of the class indices.
 #include <cstring>
 #include <unordered_map>
 
@@ -30,7 +30,8 @@ bool is_float_element(const Operation& operation, std::string_view attribute, fl
   return value == wanted;
 }
 
-// The class numbers whose labels stand along the loss's axis, 1 for the class and 0 for others; null for other labels.
+// The class indices if the labels are one-hot along the loss's axis, with 1 for the class and 0 otherwise; null for
+// other labels.
 const Tensor* classes_of(const Operation& loss, const Tensor* source, const Tensor* labels) {
   const Operation& one_hot = *labels->operation;
   if (!one_hot.is("one_hot") || source->type.dtype != DType::float32 || source->type.shape.elements() == 0)

@@ -1,15 +1,16 @@
-// Pass indices: what an operation's out_of_range says of its indices becomes an operation of its own.
+// Pass indices: expresses the attribute out_of_range by separate operations.
 //
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
-// So kernels know one meaning. Starts of dynamic slices, counted from the front, are checked in the same way. What
-// select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none.
-// An index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that
-// all lie inside. A check ends the run, so checks are moved to the front of a program that has effects, with what they
-// need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
-// and in loops, whose next iteration checks what it will. What is printed before a check goes to the front with it.
+// Kernels then only need the default behavior. Starts of dynamic slices, counted from the front, are checked in the
+// same way. For select(equal(%l, c), k, %l), %l is checked except for the value c: these are labels with one value that
+// means "none". An index tensor is checked once per length, and not at all if its dtype, its value, or a clamp of the
+// starts shows that all indices are in range. A check ends the run, so checks, and whatever they need, are moved to the
+// front of a program that has effects: a run that fails then leaves variables unchanged. This is impossible for indices
+// computed from values that the run assigns, and in loops, where each iteration checks its own indices. Prints before a
+// check move to the front with it.
 //   check(%c) {message="m"}  ->  check_indices(cast(not(%c))) {lengths=[1], message="[check] m"}
-// A condition is checked as an index that is 0 where it holds and 1, which lies outside, where it does not.
+// A condition is checked as an index that is 0 if it holds, and 1, which is out of range, if it does not.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -41,7 +42,7 @@ bool is_unsigned(DType dtype) {
   return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
 }
 
-// The largest number of an integer type, as far as int64 counts.
+// The largest value of an integer dtype, clamped to that of int64.
 int64_t largest(DType dtype) {
   const auto bits = static_cast<int>(8 * size_of(dtype)) - !is_unsigned(dtype);
   return bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
@@ -95,7 +96,7 @@ class Indices {
     return r.graph().add("clamp", {indices, constant(Ints(last.size(), 0)), constant(last)});
   }
 
-  // Indices from which a sentinel (a number that means "none") was removed, and that number.
+  // Index labels with one sentinel value (a number that means "none"): returns the original indices and the sentinel.
   static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
     const Operation& select = *indices->operation;
     if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
@@ -111,7 +112,7 @@ class Indices {
   using Wanted = std::pair<Ints, Ints>;
   using Checked = std::map<std::pair<const Tensor*, const Block*>, std::vector<Wanted>>;
 
-  // Not when the same was checked before, in this block or around it.
+  // Returns false if the same check was already made in this block or an enclosing one.
   static bool first_time(Checked& checked, const Tensor& indices, const Operation& operation, const Wanted& wanted) {
     for (const Block* block = operation.parent; block; block = block->owner ? block->owner->parent : nullptr)
       if (const auto found = checked.find({&indices, block}); found != checked.end())
@@ -130,7 +131,7 @@ class Indices {
                       {"ignored", ignored}});
   }
 
-  // Are starts what a clamp by constants gives that lie inside?
+  // Whether starts are the result of a clamp by constants that keeps them in range.
   static bool held_inside(const Tensor& starts, const Ints& lengths) {
     const Operation& clamp = *starts.operation;
     if (!clamp.is("clamp")) return false;
@@ -142,7 +143,8 @@ class Indices {
     return true;
   }
 
-  // The starts that a window may have are as many as an axis has elements that it does not reach over.
+  // Checks the starts of a window. The number of valid starts along an axis is the number of elements that the window
+  // does not extend over.
   void check_window(Rewriter& r, const Operation& operation) {
     const Dims& source = operation.input(0)->shape().dims();
     const Dims& sizes = (operation.inputs.size() == 3 ? operation.input(1) : operation.output())->shape().dims();
@@ -153,7 +155,7 @@ class Indices {
       axes.push_back(static_cast<int64_t>(axis));
       lengths.push_back(sizes[axis] == 0 ? 1 : source[axis] - std::abs(reach));
       least[axis] = std::max<int64_t>(-reach, 0);
-      taken[axis] = sizes[axis] > 0;  // of nothing, any start will do
+      taken[axis] = sizes[axis] > 0;  // any start is valid for an empty window
     }
     const Tensor* starts = operation.inputs.back();
     const bool forward = std::ranges::all_of(strides, [](int64_t stride) { return stride > 0; });
@@ -189,8 +191,8 @@ bool changes(const Operation& operation) {
   return (is_effect(operation) && !checks(operation) && !prints(operation)) || operation.is("call");
 }
 
-// Checks, and what they need, move to the front: also before what computes assigned values, which a backend may
-// write where it goes.
+// Moves checks and what they need to the front, also in front of the computation of assigned values, because a backend
+// may write these directly to the variable.
 void move_up(Block& root) {
   auto& all = root.operations;
   const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };

@@ -1,4 +1,4 @@
-// The steps of optimize_for_inference: copies of the graph, each with something more settled, until nothing changes.
+// The steps of optimize_for_inference. Each makes a copy of the graph in which more is resolved, until nothing changes.
 //
 //   %w = variable() {value=...}                                     %w = constant() {value=...}
 //   %mean = variable() {value=...}                                  %mean = constant() {value=...}
@@ -12,8 +12,8 @@
 //     %n = subtraction(%y, read(%mean))
 //     yield %n
 //   }
-// (the output is %z, now %n, and %training is known to be false; reads are printed where they are used.) Which
-// branches are taken is settled before looking for assigned variables; lookups.cpp and absorb.cpp come after.
+// (Here the output is %z, now %n, %training is known to be false, and reads are shown where they are used.) Branches
+// are chosen before looking for assigned variables; lookups.cpp and absorb.cpp come afterwards.
 #include "compiler/inference.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ bool are_constants_from(size_t first, const Rewriter& r, const Operation& operat
                      [&](const Tensor* input) { return r.seen(input)->operation->is("constant"); });
 }
 
-// As rewrite(), but what only an effect keeps alive goes: here outputs alone decide what is needed.
+// Like rewrite(), but also drops operations that only have effects: here only the outputs determine what is needed.
 void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   std::vector<const Operation*> roots;
   for (const auto* tensors : {&program.feeds, &program.targets, &program.variables})
@@ -49,23 +49,23 @@ void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   program.graph = rewriter.take_graph();
 }
 
-// The part of the user's graph that outputs depend on, with given placeholders as constants.
+// The part of the user's graph that the outputs depend on, with known placeholders replaced by constants.
 Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
                     const KnownValues& known) {
   std::vector<const Operation*> roots;
   for (const auto* tensors : {&inputs, &outputs})
     for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
   Program program;
-  Rewriter rewriter(graph, needed_by(graph, roots),
-                    [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
-                      if (!operation.is("placeholder")) return {};
-                      const auto found = known.find(operation.output());
-                      if (found != known.end()) return std::vector<Tensor*>{r.constant(operation, found->second)};
-                      if (std::find(inputs.begin(), inputs.end(), operation.output()) != inputs.end()) return {};
-                      throw GraphError(cat("[optimize_for_inference] the outputs need the placeholder '",
-                                           operation.name, "', which is no input", operation.where(),
-                                           ": give its value, as known={\"", operation.name, "\": ...}"));
-                    });
+  Rewriter rewriter(
+      graph, needed_by(graph, roots), [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+        if (!operation.is("placeholder")) return {};
+        const auto found = known.find(operation.output());
+        if (found != known.end()) return std::vector<Tensor*>{r.constant(operation, found->second)};
+        if (std::find(inputs.begin(), inputs.end(), operation.output()) != inputs.end()) return {};
+        throw GraphError(cat("[optimize_for_inference] the outputs depend on the placeholder '", operation.name,
+                             "', which is not an input: add it to the inputs, or pass its value as ", "known={\"",
+                             operation.name, "\": ...}", operation.where()));
+      });
   rewriter.copy_operations(graph.root());
   for (const Tensor* input : inputs)
     if (!known.count(input)) program.feeds.push_back(rewriter.now(input));
@@ -79,7 +79,8 @@ Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, cons
   return program;
 }
 
-// x · (cast(u >= rate) / (1 - rate)) with random u: dropout, and its x. (Graph.dropout writes it so.)
+// Matches dropout as Graph.dropout writes it, x · (cast(u >= rate) / (1 - rate)) with random u, and returns x;
+// otherwise null.
 Tensor* source_of_dropout(const Operation& operation) {
   if (!operation.is("multiplication")) return nullptr;
   const auto made_by = [](const Tensor* tensor, std::string_view kind) {
@@ -98,7 +99,7 @@ Tensor* source_of_dropout(const Operation& operation) {
   return fits ? operation.input(0) : nullptr;
 }
 
-// One copy with what can be settled by looking at an operation and its operands.
+// Makes one copy of the graph, resolving whatever can be determined from an operation and its operands.
 class Settle {
  public:
   Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
@@ -129,7 +130,7 @@ class Settle {
     return changed(r.now(taken.results));
   }
 
-  // Of a constant, such as the gates of a recurrent layer's weights: as slices, each of which can be computed.
+  // Splits a constant, such as the gates of a recurrent layer's weights, into slices, each of which can be folded.
   Rewriter::Replacement parts(Rewriter& r, const Operation& operation, Tensor* whole) {
     const Dims& dims = whole->type.shape.dims();
     const auto rank = static_cast<int64_t>(dims.size()), axis = (operation.attributes.integer("axis") + rank) % rank;
@@ -145,16 +146,16 @@ class Settle {
     return changed(std::move(slices));
   }
 
-  // What can be computed now: all but the dequantization of weights.
+  // Whether an operation can be folded now. The dequantization of weights is kept.
   static bool is_to_be_folded(const Operation& operation) {
     const bool pure = !is_effect(operation) && operation.blocks.empty() && operation.outputs.size() == 1;
     if (!pure || operation.is("read") || operation.is("random")) return false;
-    // int32 is what biases are in
+    // int32 operands are biases, which are dequantized
     return !operation.kind().starts_with("dequantize") || operation.input(0)->dtype() == DType::int32;
   }
 
   Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
-    // What is made of a weight in one way is one constant, however many operations make it.
+    // Equal operations on the same weight share one constant.
     const auto [first, last] = made_.equal_range(inputs[0]);
     for (auto made = first; made != last; ++made) {
       const Made& one = made->second;
@@ -192,19 +193,19 @@ class Settle {
     Tensor* constant;
   };
 
-  std::unordered_multimap<const Tensor*, Made> made_;  // in this copy, by the first operand
+  std::unordered_multimap<const Tensor*, Made> made_;  // in this copy, by first operand
   bool changed_ = false;
 };
 
 void settle(Program& program) {
-  for (bool again = true; again;) {  // each change removes an operation, or expands one
+  for (bool again = true; again;) {  // each change removes or expands an operation, so the loop ends
     Settle round;
     rewrite_needed(program, std::ref(round));
     again = round.any_change();
   }
 }
 
-// Variables that no assign is left for become constants; the others begin with their present values.
+// Replaces variables without remaining assigns by constants; all others start with their current values.
 void freeze(Program& program, const KnownValues& known) {
   std::unordered_set<const Tensor*> assigned;
   any_operation(program, [&](const Operation& operation) {
@@ -237,7 +238,7 @@ void freeze(Program& program, const KnownValues& known) {
   });
 }
 
-// Variables that nothing reads any more are no longer part of it.
+// Removes variables that are no longer read.
 void drop_unused_variables(Program& program) {
   std::vector<const Operation*> roots;
   for (const Tensor* target : program.targets) roots.push_back(target->operation);
@@ -252,8 +253,9 @@ void drop_unused_variables(Program& program) {
   rewrite_needed(program, [](Rewriter&, const Operation&) { return std::nullopt; });
 }
 
-// Weights of convolutions in the order in which devices read them, channels last: so a package holds them, and what a
-// device makes of them belongs to constants of the package. Channels-first files have them the other way round.
+// Converts convolution weights to channels last, the order in which devices read them, so that a package stores them
+// this way and data that devices derive from them belongs to the package's constants. Channels-first files have the
+// other order.
 void turn_weights(Program& program) {
   const Block* root = &program.graph->root();
   const auto has_channels_first = [&](const Operation& operation) {
@@ -283,7 +285,7 @@ void turn_weights(Program& program) {
 Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& inputs,
                                const std::vector<Tensor*>& outputs, const KnownValues& known) {
   Program program = needed_part(graph, inputs, outputs, known);
-  settle(program);  // which branches are taken, before asking what is assigned
+  settle(program);  // choose branches before looking for assigns
   drop_unused_variables(program);
   freeze(program, known);
   settle(program);

@@ -1,11 +1,11 @@
-// project_lookups: what is looked up in a constant table and multiplied by constant weights is looked up in their
+// project_lookups: a lookup in a constant table followed by a matmul with constant weights becomes a lookup in their
 // product.
 //
 //   %e = gather(%table, %i) {axis=0}                 %e = gather(%table·%w, %i) {axis=0}
 //   %y = matrix_multiplication(%e, %w)         ->    %y = %e
-// Likewise the input weights of a recurrent layer behind an embedding, which then takes the gates' inputs as they are:
-// a character's step reads one row of the table where it read all of these weights. Operations between may move rows,
-// but not their elements. Only where the new table is no larger than what it replaces.
+// The same is done for the input weights of a recurrent layer after an embedding, which then takes the projected gate
+// inputs: a step then reads one row of the table instead of all input weights. Operations in between may move rows but
+// must not change their elements. Only applied if the new table is no larger than what it replaces.
 #include <algorithm>
 
 #include "compiler/inference.h"
@@ -16,11 +16,11 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Rows of a constant table, and the operations from there to a product that leave each row in one piece.
+// A lookup of rows in a constant table, and the operations between it and a matmul, which keep each row intact.
 struct Lookup {
   const Operation* gather;
   ConstantPtr table;  // [rows, width]
-  std::vector<const Operation*> between;  // in order
+  std::vector<const Operation*> between;  // in program order
 
   static std::optional<Lookup> behind(const Tensor* source) {
     Lookup result{};
@@ -43,7 +43,7 @@ struct Lookup {
     return {};
   }
 
-  // The same rows of another table.
+  // The same lookup in another table.
   Tensor* of(Rewriter& r, const ConstantPtr& projected) const {
     Tensor* value =
         r.create(*gather, "gather", {r.constant(*gather->input(0)->operation, projected), r.now(gather->input(1))},
@@ -82,7 +82,7 @@ struct Lookup {
   }
 };
 
-// table · weights, or table · weightsᵀ, if that is no more to keep.
+// The product of the table with the weights, or with their transpose; null if it would take more memory.
 ConstantPtr projected(const Lookup& lookup, const Tensor* weights, bool transposed) {
   const ConstantPtr* value = constant_of(weights);
   if (!value || (*value)->dims().size() != 2) return nullptr;
@@ -102,7 +102,7 @@ Rewriter::Replacement of_product(Rewriter& r, const Operation& operation) {
 }
 
 Rewriter::Replacement of_recurrent_layer(Rewriter& r, const Operation& operation) {
-  constexpr size_t source = 0, input_weight = 2;  // of all three
+  constexpr size_t source = 0, input_weight = 2;  // operand positions, the same for all three layers
   const auto lookup = Lookup::behind(operation.input(source));
   if (!lookup) return {};
   const ConstantPtr table = projected(*lookup, operation.input(input_weight), true);

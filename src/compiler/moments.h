@@ -1,4 +1,4 @@
-// Normalizations by the mean and variance of their own source, which pass normalize puts together with these.
+// Normalizations by the mean and variance of their own source, which pass normalize fuses with these.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ struct Moments {
   const Operation *mean, *variance;
 };
 
-// Of a normalization; nothing where it takes other numbers, or moments around another mean.
+// The moments of a normalization; nullopt if it uses other statistics, or a variance around another mean.
 inline std::optional<Moments> own_moments(const Operation& normalization) {
   const Tensor* x = normalization.input(0);
   const Operation &mean = *normalization.input(1)->operation, &variance = *normalization.input(2)->operation;

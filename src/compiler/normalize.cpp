@@ -1,4 +1,5 @@
-// Pass normalize: batch normalization becomes one operation for each pass over memory, with what surrounds it.
+// Pass normalize: batch normalization becomes one operation per pass over memory, together with the operations around
+// it.
 //
 //   %m = mean(%x)                                  ->  %m, %v = fused_batch_moments(%x)
 //   %v = variance(%x, %m)
@@ -8,14 +9,15 @@
 //   %h = relu_gradient(%g, %y)                     ->  %dgamma, %dbeta, %h = fused_batch_normalization_sums(%g, ...)
 //   %dgamma, %dbeta = the sums over %h
 //   %dx = normalization_gradient(%h, %x, ...)      ->  %dx = fused_batch_normalization_gradient(%h, ...)
-// It looks for the composites, and so comes before expand. Where no residual is added, %h is not made: both gradients
-// find relu's mask by normalizing %x again. Axes are all but one, the last or the second.
+// The pass matches composites, so it runs before expand. If no residual is added, %h is not materialized: both gradient
+// operations recompute relu's mask by normalizing %x again. The reduction is over all axes but one, which is the last
+// or the second.
 //
-// Under autocast %x comes from bfloat16 by a cast to float32, and what is made of it goes back by another. Then the
-// casts are absorbed, and data are bfloat16 in memory; statistics, sums and all arithmetic stay float32:
+// Under autocast, %x is cast from bfloat16 to float32, and the result is cast back. These casts are absorbed: data is
+// bfloat16 in memory, while statistics, sums, and all arithmetic stay float32:
 //   %w = cast(%x); %m = mean(%w); ...; %n = normalization(%w, ...); %b = cast(%n); %y = relu(%b)
 //
-// Layer normalization is put together in normalize_layers.cpp.
+// Layer normalization is fused in normalize_layers.cpp.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -32,7 +34,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The axis of the channels when all others are reduced; nothing where that is neither the last nor the second.
+// The channel axis if all other axes are reduced; nullopt if it is neither the last nor the second.
 std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* source) {
   const Shape& shape = source->type.shape;
   const int rank = shape.rank();
@@ -45,7 +47,7 @@ std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* so
   return axis;
 }
 
-// One number for each index of the channels' axis, in that order?
+// Whether the parameter holds one number per index of the channel axis, in that order.
 bool is_by_channel(const Tensor* parameter, const Tensor* source, int64_t axis) {
   const Shape &shape = parameter->type.shape, &full = source->type.shape;
   const int own = static_cast<int>(axis) - (full.rank() - shape.rank());
@@ -60,13 +62,13 @@ bool is_cast(const Operation& operation, DType from, DType to) {
   return operation.is("cast") && operation.input(0)->dtype() == from && operation.output()->dtype() == to;
 }
 
-// What a value is in memory: bfloat16 where it was cast from that.
+// The form in which a value is stored in memory: the bfloat16 tensor if the value was cast from one.
 const Tensor* stored(const Tensor* value) {
   const Operation& cast = *value->operation;
   return is_cast(cast, DType::bfloat16, DType::float32) ? cast.input(0) : value;
 }
 
-// A normalization by its source's own moments, and the last operation that it takes in.
+// A normalization by its source's own moments, and the last operation that it absorbs.
 struct Forward {
   const Operation* root;
   const Tensor* source;
@@ -76,15 +78,17 @@ struct Forward {
   const Operation* tail = nullptr;
 };
 
-// The gradients of one: for the source, gamma and beta, and the relu whose mask the incoming gradient passes first.
+// The gradients of a normalization (for the source, gamma, and beta), and the relu whose mask is applied to the
+// incoming gradient first.
 struct Backward {
   const Operation *root, *for_gamma, *for_beta;
-  const Tensor *gradient, *source;  // incoming, behind relu
+  const Tensor *gradient, *source;  // incoming gradient, after the relu's mask
   int64_t axis;
   const Operation* tail;  // root, or the cast of its result
-  const Operation* relu = nullptr;  // relu_gradient; null: none that could be taken in
-  const Operation* normalized = nullptr;  // the normalization whose result is the mask; null: relu's result is
-  const Operation* sum = nullptr;  // the addition in front, taken in where the mask is given
+  const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
+  // the normalization from which the mask is recomputed; null: the mask is relu's result
+  const Operation* normalized = nullptr;
+  const Operation* sum = nullptr;  // the addition before the relu_gradient, absorbed if the mask is given
 };
 
 class Normalizer {
@@ -103,7 +107,7 @@ class Normalizer {
  private:
   using Tensors = std::vector<Tensor*>;
 
-  // ---- what is there
+  // ---- matching
 
   void find(const Block& block) {
     for (const auto& operation : block.operations) {
@@ -148,14 +152,14 @@ class Normalizer {
     forward_.emplace(fusion.tail, fusion);
   }
 
-  // The cast to bfloat16 that alone looks at what is made of a source that was bfloat16; null: it is float32.
+  // The cast to bfloat16 that is the only use of a result computed from a bfloat16 source; null if there is none.
   const Operation* cast_back(const Tensor* source, const Operation& made) const {
     const Operation* user = stored(source) == source ? nullptr : users_.only(made.output());
     if (!user || user->parent != made.parent || !is_cast(*user, DType::float32, DType::bfloat16)) return nullptr;
     return user;
   }
 
-  // Mean and variance are made together, which can be done for one pair of them.
+  // Mean and variance are computed together, so each may only be part of one pair.
   bool one_pair(const Operation& mean, const Operation& variance) {
     const auto pair = std::make_pair(&mean, &variance);
     for (const Operation* one : {&mean, &variance})
@@ -191,13 +195,13 @@ class Normalizer {
     if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
   }
 
-  // The sums are made in place of the first of their parts, where their operands must be there.
+  // The sums are computed in place of their first part, so all operands must be available there.
   static const Operation& first_part(const Backward& fusion) {
     const Operation* first = fusion.for_gamma->id < fusion.for_beta->id ? fusion.for_gamma : fusion.for_beta;
     return mask_is_given(fusion) ? *fusion.relu : *first;
   }
 
-  // What lies in another order may have been turned for a later part; then it is turned earlier.
+  // An operand created later may only be a transpose or reshape made for a later part; it is then created earlier.
   static bool is_turned(const Operation& operation) { return operation.is("transpose") || operation.is("reshape"); }
   static bool can_be_made_before(const Operation& place, const Tensor* operand) {
     const Operation& made = *operand->operation;
@@ -214,7 +218,8 @@ class Normalizer {
     return r.now(operand);
   }
 
-  // Is it that sum over the same axes, of the operands that it shares with the gradient for the source?
+  // Whether the operation is the sum of this kind over the same axes and with the same operands as the source's
+  // gradient.
   bool is_sum(const Operation& operation, std::string_view kind, const Operation& root, size_t shared) const {
     if (!operation.is(kind) || operation.parent != root.parent || sums_.contains(&operation)) return false;
     for (size_t i = 0; i < shared; ++i)
@@ -239,7 +244,7 @@ class Normalizer {
       fusion.normalized = n;
       return;
     }
-    // The sums are made in place of the relu's gradient.
+    // The sums are computed in place of the relu's gradient.
     for (const Tensor* operand : std::initializer_list<const Tensor*>{x, root.input(2), root.input(3)})
       if (!can_be_made_before(relu, operand)) return;
     fusion.relu = &relu;
@@ -249,7 +254,8 @@ class Normalizer {
       fusion.sum = &sum;
   }
 
-  // The normalization that relu is of, if nothing is added in between and the gradient is its own; else null.
+  // The normalization whose result relu is applied to, if nothing is added in between and the gradient belongs to it;
+  // otherwise null.
   const Operation* taken_in_by(const Operation& relu, const Operation& gradient) const {
     if (!relu.is("relu")) return nullptr;
     const Operation& before = *relu.input(0)->operation;
@@ -264,7 +270,7 @@ class Normalizer {
     return same ? &n : nullptr;
   }
 
-  // ---- what is made of it
+  // ---- rewriting
 
   Rewriter::Replacement moments(Rewriter& r, const Operation& operation,
                                 const std::pair<const Operation*, const Operation*>& pair) {
@@ -286,7 +292,7 @@ class Normalizer {
     return Tensors{r.create(*fusion.tail, "fused_batch_normalization", inputs, attributes)->output()};
   }
 
-  // epsilon, gamma and, to compute the normalization again, beta.
+  // Attributes of the gradient operations: epsilon, gamma, and beta, which is needed to recompute the normalization.
   static Attributes parameters(const Backward& fusion) {
     return {{"axis", fusion.axis},
             {"epsilon", fusion.root->attributes.real("epsilon")},
@@ -301,7 +307,7 @@ class Normalizer {
       operands.push_back(fusion.normalized->input(3 + gamma));
   }
 
-  // The incoming gradient, before a relu whose mask is computed.
+  // The incoming gradient, before the relu if its mask is recomputed.
   static const Tensor* incoming(const Backward& fusion) {
     return fusion.normalized ? fusion.relu->input(0) : fusion.gradient;
   }
@@ -344,12 +350,12 @@ class Normalizer {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;  // by either
+  std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;  // by either operation
   std::unordered_map<const Operation*, Forward> forward_;  // by tail
-  std::unordered_set<const Operation*> taken_;  // additions and relus in them
+  std::unordered_set<const Operation*> taken_;  // additions and relus that are absorbed
   std::unordered_map<const Tensor*, const Operation*> normalized_;  // result of a normalization -> its tail
   std::unordered_map<const Operation*, Backward> backward_;  // by tail
-  std::unordered_map<const Operation*, const Backward*> sums_;  // by what is made together with the sums
+  std::unordered_map<const Operation*, const Backward*> sums_;  // by the operations computed together with the sums
   std::unordered_map<const Operation*, Operation*> made_;  // moments by mean, sums by root
 };
 

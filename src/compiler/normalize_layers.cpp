@@ -6,9 +6,9 @@
 //   %dgamma, %dbeta = the sums over %g          ->  %dx, %dgamma, %dbeta = fused_layer_normalization_gradient(%g, ...)
 //   %h = normalization_gradient(%g, %x, ...)
 //   %dx = addition(%h, %r)
-// Axes are the last ones, with at least one in front. A row is read from memory once, forward and backward; what looks
-// at mean or variance before the normalization has them computed on their own. As with batches, casts from and to
-// halves are absorbed.
+// The normalized axes are the last ones, with at least one axis before them. Each row is read from memory once in the
+// forward and once in the backward pass. Users of the mean or variance before the normalization get separately computed
+// ones. As for batch normalization, casts to and from half precision are absorbed.
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -24,9 +24,10 @@
 namespace mpsgraph::compiler {
 namespace {
 
-constexpr int64_t longest_row = 1 << 16;  // of longer ones the kernels' memory would not be small any more
+constexpr int64_t longest_row = 1 << 16;  // longer rows would make the kernels' scratch memory large
 
-// Where the last axes begin, when a reduction of a source takes these and no other; axes of size 1 may stand anywhere.
+// The first of the trailing axes if a reduction covers exactly these; axes of size 1 may be anywhere. nullopt
+// otherwise.
 std::optional<int64_t> first_axis(const Operation& reduction, const Tensor* source) {
   const Shape& shape = source->type.shape;
   const std::vector<bool> reduced = reduced_axes(reduction);
@@ -35,11 +36,11 @@ std::optional<int64_t> first_axis(const Operation& reduction, const Tensor* sour
     elements *= shape[static_cast<int>(--first)];
   for (int64_t axis = 0; axis < first; ++axis)
     if (reduced[axis] && shape[static_cast<int>(axis)] != 1) return std::nullopt;
-  while (first < shape.rank() && !reduced[first]) ++first;  // of size 1, in front of those that are reduced
+  while (first < shape.rank() && !reduced[first]) ++first;  // axes of size 1 before the reduced ones
   return first > 0 && first < shape.rank() && elements <= longest_row ? std::optional(first) : std::nullopt;
 }
 
-// Does a sum for gamma or beta run over exactly the axes in front of `axis`?
+// Whether a sum for gamma or beta reduces exactly the axes before `axis`.
 bool sums_in_front(const Operation& sum, const Tensor* source, int64_t axis) {
   const Shape& shape = source->type.shape;
   const std::vector<bool> reduced = reduced_axes(sum);
@@ -48,7 +49,7 @@ bool sums_in_front(const Operation& sum, const Tensor* source, int64_t axis) {
   return true;
 }
 
-// One number for each element of a row, in that order?
+// Whether the parameter holds one number per element of a row, in that order.
 bool is_by_element(const Tensor* parameter, const Tensor* source, int64_t axis) {
   const Shape &shape = parameter->type.shape, &full = source->type.shape;
   const int lead = full.rank() - shape.rank();
@@ -64,7 +65,7 @@ bool has_float_rows(const TensorType& type) {
   return computed && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
 }
 
-// What a float32 value is in memory: halves where it was cast from them.
+// The form in which a float32 value is stored in memory: the half-precision tensor if it was cast from one.
 const Tensor* kept_as(const Tensor* value) {
   const Operation& cast = *value->operation;
   return cast.is("cast") && value->dtype() == DType::float32 && is_half(cast.input(0)->dtype()) ? cast.input(0) : value;
@@ -78,10 +79,10 @@ struct LayerForward {
 };
 
 struct LayerBackward {
-  const Operation *root, *for_gamma, *for_beta;  // the latter two: null where nobody wants them
+  const Operation *root, *for_gamma, *for_beta;  // for_gamma and for_beta are null if not needed
   const Tensor *gradient, *source;
   int64_t axis;
-  const Operation* tail;  // root, the cast of its result, or what adds the residual
+  const Operation* tail;  // root, the cast of its result, or the addition of the residual
   const Tensor* residual = nullptr;
 };
 
@@ -108,7 +109,7 @@ class LayerNormalizer {
     }
   }
 
-  // The cast to its source's halves that alone looks at a result; null: there is none.
+  // The cast to the source's half-precision dtype that is the only use of a result; null if there is none.
   const Operation* cast_back(const Tensor* source, const Operation& made) const {
     const Operation* user = kept_as(source) == source ? nullptr : users_.only(made.output());
     const bool is_cast =
@@ -149,7 +150,8 @@ class LayerNormalizer {
       if (part) backward_[part] = parts_.back().get();
   }
 
-  // The sum for gamma or beta of what the gradient for the source is made of, and behind that; null: there is none.
+  // The sum for gamma or beta with the same operands as the source's gradient, computed after it; null if there is
+  // none.
   const Operation* sum_of(std::string_view kind, const Operation& root, size_t shared, int64_t axis) const {
     for (const Operation* user : users_.of(root.input(0))) {
       if (!user || !user->is(kind) || user->parent != root.parent || backward_.contains(user)) continue;
@@ -162,7 +164,7 @@ class LayerNormalizer {
     return nullptr;
   }
 
-  // An addition behind it, of what is there before the sums.
+  // Absorbs an addition after the gradient, if the added tensor is available before the sums.
   void take_residual(LayerBackward& fusion) const {
     const Operation* sum = users_.only(fusion.tail->output());
     if (!sum || !sum->is("addition") || sum->parent != fusion.root->parent || backward_.contains(sum)) return;
@@ -181,7 +183,7 @@ class LayerNormalizer {
     Attributes attributes = root.attributes;
     attributes.set("axis", fusion.axis);
     Operation* made = r.create(*fusion.tail, "fused_layer_normalization", inputs, attributes);
-    for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));  // for what comes now
+    for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));  // for operations that follow
     return Tensors{made->output(0)};
   }
 

@@ -1,4 +1,4 @@
-// The formulas, a function a family.
+// Cost formulas, one function per family of operations.
 #include "compiler/operation_cost.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ double bytes_of(const Tensor* tensor) {
 }
 bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
-// The kinds that kernels are made from: transposed ones are expanded into these.
+// The kinds with kernels; transposed convolutions are expanded to these.
 bool is_convolution(std::string_view kind) {
   if (kind == "fused_convolution2d" || kind == "quantized_convolution2d") return true;
   for (std::string_view end : {"_data_gradient", "_weights_gradient"})
@@ -31,7 +31,7 @@ bool is_convolution(std::string_view kind) {
   return false;
 }
 
-// Products of all groups, batches and positions, of the taps that see the source.
+// Multiply-adds of all groups, batch elements, and positions, counting only filter taps that see the source.
 double convolution_flops(const Operation& operation) {
   const std::string_view kind = operation.kind();
   const Tensor *source = operation.input(0), *weights = operation.input(1), *result = operation.output();
@@ -67,15 +67,15 @@ double product_flops(const Operation& operation) {
   return (complex ? 8 : 2) * elements_of(operation.output()) * static_cast<double>(inner);
 }
 
-// softmax(q kᵀ) v, without the softmax.
+// Flops of softmax(q kᵀ) v, without those of the softmax.
 double attention_flops(const Operation& operation) {
   const Dims &key = dims_of(operation.input(1)), &query = dims_of(operation.input(0));
   const auto size = static_cast<double>(query.back()), keys = static_cast<double>(key[key.size() - 2]);
   return 2 * elements_of(operation.output()) * keys + 2 * elements_of(operation.input(0)) / size * keys * size;
 }
 
-// A product of each step's state with the recurrent weights, and of its inputs with theirs where it has them; as much
-// again in the gradient.
+// Flops of the matmuls of each step's state with the recurrent weights, and of its input with the input weights if
+// given. The gradient operation has the same number of flops.
 double recurrent_flops(const Operation& operation) {
   const bool gradient = operation.is("recurrent_sequence_gradient");
   const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // directions, gates * hidden, hidden
@@ -89,7 +89,7 @@ double recurrent_flops(const Operation& operation) {
   return 2 * static_cast<double>(gates[0] * gates[1]) * products;
 }
 
-// 5 n log2 n for n complex points, half of it where one side is real.
+// 5 n log2 n for n complex points, half of it if one side is real.
 double fourier_flops(const Operation& operation) {
   const Tensor *source = operation.input(0), *result = operation.output();
   const Tensor* full = elements_of(source) > elements_of(result) ? source : result;
@@ -105,7 +105,7 @@ double sum_of_inputs(const Operation& operation) {
   return sum;
 }
 
-// One an element that is computed or reduced.
+// One flop per computed or reduced element.
 double region_flops(const Block& block) {
   double flops = 0;
   for (const auto& inner : block.operations) flops += cost_of(*inner).flops;
@@ -121,7 +121,8 @@ double flops_of(const Operation& operation) {
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
   if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))
     return recurrent_flops(operation);
-  if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));  // a difference, its product, sums
+  // a difference, its product, and sums
+  if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));
   if (family == "fourier_transform") return fourier_flops(operation);
   if (family == "reduction" || family == "pooling" || family == "cumulative" || is_reduction(operation))
     return sum_of_inputs(operation);
@@ -129,7 +130,7 @@ double flops_of(const Operation& operation) {
   return 0;
 }
 
-// Those whose result tells what they read: all of an operand is not needed.
+// Operations whose result determines how much they read, because they do not need all of an operand.
 bool moves_elements(const Operation& operation) {
   const std::string_view family = operation.definition->family;
   return family == "shape" || family == "gather" || family == "memory";

@@ -1,9 +1,9 @@
-// What an operation has to do at least, from its types and attributes alone: arithmetic, and bytes between memory and
-// processor. It is what profiles compare times with; nothing is decided by it.
+// The minimum cost of an operation, from its types and attributes alone: arithmetic operations, and bytes moved between
+// memory and processor. Profiles compare times with it; no compiler decision depends on it.
 //
-// A multiplication and an addition are two operations, also where a kernel fuses them. Taps of windows that only see
-// padding are not counted, because a good kernel does not compute them. Each operand is read once and each result
-// written once; what moves elements reads only those that it moves.
+// A multiplication and an addition count as two operations, even if a kernel fuses them. Window taps that only see
+// padding are not counted, because a good kernel skips them. Each operand is read once and each result written once;
+// operations that move elements only read those that they move.
 #pragma once
 
 #include "mpsgraph/core/graph.h"
@@ -15,7 +15,7 @@ struct OperationCost {
   double bytes_read = 0, bytes_written = 0;
 };
 
-// Of control flow and calls nothing: what runs within them has costs of its own.
+// Control flow and calls cost nothing themselves: the operations within them have their own costs.
 OperationCost cost_of(const Operation& operation);
 
 }  // namespace mpsgraph::compiler

@@ -1,4 +1,4 @@
-// Finding the parts, and what passes between them.
+// Splits a program into parts, and determines which values pass between them.
 #include "compiler/parts.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ class Cutter {
   }
 
  private:
-  // Runs of operations, each of them a part; the last is a program, which gives what no other part does.
+  // Divides the operations into runs, each of which becomes a part. The last run is a program, which also returns
+  // targets that no other part computes.
   void divide() {
     runs_.emplace_back();
     for (const auto& operation : whole_.graph->root().operations) {
@@ -50,7 +51,8 @@ class Cutter {
     }
   }
 
-  // The value of each target: of its own part, or of the last where it is given, or a target twice.
+  // Assigns a value to each target: that of the part that computes it, or one of the last part for feeds, constants,
+  // variables, and repeated targets.
   void choose_targets() {
     std::unordered_set<const Tensor*> taken;
     for (const Tensor* target : whole_.targets) {
@@ -82,7 +84,7 @@ class Cutter {
     parts_.parts.push_back(std::move(part));
   }
 
-  // What operations of other parts use of this one, and what of it is a target.
+  // Results of this run that later runs use or that are targets.
   std::vector<const Tensor*> passed_on(size_t run) const {
     std::unordered_set<const Tensor*> used;
     for (size_t later = run + 1; later < runs_.size(); ++later)
@@ -166,10 +168,10 @@ class Cutter {
   bool (*const alone_)(const Operation&);
   Parts parts_;
   std::vector<std::vector<const Operation*>> runs_;
-  std::unordered_map<const Operation*, size_t> home_;  // the run that computes it
+  std::unordered_map<const Operation*, size_t> home_;  // the run that computes each operation
   std::unordered_map<const Tensor*, size_t> numbers_;
   std::unordered_map<size_t, std::unordered_set<const Tensor*>> imported_;
-  std::vector<std::pair<const Tensor*, size_t>> copied_;  // targets that the last part gives once more
+  std::vector<std::pair<const Tensor*, size_t>> copied_;  // targets that the last part copies
 };
 
 }  // namespace

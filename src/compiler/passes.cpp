@@ -1,4 +1,4 @@
-// The pipeline: which passes there are, in which order they run, and who may watch.
+// The pipeline: the passes, their order, and the observers they call.
 #include "compiler/passes.h"
 
 #include <algorithm>
@@ -9,31 +9,31 @@ namespace mpsgraph::compiler {
 
 namespace {
 
-constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that observers get
+constexpr int64_t max_shown_elements = 1024;  // limit for constants in the text passed to observers
 
 }  // namespace
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
-      {"prune", "drops what neither results nor effects need", prune, OptionalPass::prune},
-      {"finite", "where it is asked for: checks that name what makes a NaN or an infinity", finite, {}},
-      {"channels_last", "images with their channels second have them last around convolutions", channels_last,
+      {"prune", "removes operations that neither results nor effects need", prune, OptionalPass::prune},
+      {"finite", "with check_finite: adds checks that name the operation producing a NaN or an infinity", finite, {}},
+      {"channels_last", "converts channels-first images around convolutions to channels last", channels_last,
        OptionalPass::channels_last},
-      {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
+      {"quantize", "turns dequantize, convolution or matmul, and quantize into one integer operation", quantize,
        OptionalPass::quantize},
-      {"widen", "what sums halves, or takes several steps, computes in float32 and is rounded once", widen, {}},
-      {"normalize", "batch and layer normalizations take along what surrounds them, their sums are made together",
-       normalize, OptionalPass::normalize},
-      {"indices", "indices that must lie inside of their axes are clipped, or checked before all effects", indices, {}},
-      {"expand", "composites become the operations that backends have kernels for", expand, {}},
-      {"fold", "operations on constants become constants", fold, OptionalPass::fold},
-      {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify,
+      {"widen", "computes half-precision sums and multi-step operations in float32, rounding once", widen, {}},
+      {"normalize", "fuses batch and layer normalizations with the operations around them, and their sums", normalize,
+       OptionalPass::normalize},
+      {"indices", "clips out-of-range indices, or checks them before all effects", indices, {}},
+      {"expand", "replaces composites by operations that backends have kernels for", expand, {}},
+      {"fold", "replaces operations on constants by constants", fold, OptionalPass::fold},
+      {"simplify", "applies algebra, merges duplicates, forwards variable reads, resolves branches", simplify,
        OptionalPass::simplify},
-      {"absorb", "constant scales and shifts along channels go into constant weights", absorb, OptionalPass::absorb},
-      {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, OptionalPass::fuse},
-      {"fuse_elementwise", "element-wise regions become one operation each", fuse_elementwise,
+      {"absorb", "folds constant scales and shifts along channels into constant weights", absorb, OptionalPass::absorb},
+      {"fuse", "fuses bias, residual and activation into convolutions and matmuls", fuse, OptionalPass::fuse},
+      {"fuse_elementwise", "merges regions of element-wise operations into one kernel each", fuse_elementwise,
        OptionalPass::fuse_elementwise},
-      {"schedule", "what gives back more memory than it takes runs as soon as it can", schedule,
+      {"schedule", "runs operations that free more memory than they allocate as early as possible", schedule,
        OptionalPass::schedule},
   };
   return passes;
@@ -45,14 +45,14 @@ const Pass& pass_named(std::string_view name) {
     if (pass.name == name) return pass;
     names += cat(names.empty() ? "" : ", ", pass.name);
   }
-  throw GraphError(cat("there is no pass \"", name, "\"; the passes are ", names));
+  throw GraphError(cat("unknown pass \"", name, "\"; the passes are ", names));
 }
 
 void run_passes(Program& program, const Target& target, const Options& options) {
   program.target = target;
   for (const std::string& name : options.disabled_passes) {
     if (!pass_named(name).optional)
-      throw GraphError(cat("pass \"", name, "\" cannot be disabled: backends count on it"));
+      throw GraphError(cat("pass \"", name, "\" cannot be disabled, because backends rely on it"));
   }
   auto observe = [&](std::string_view pass) {
     if (!options.observe) return;

@@ -1,11 +1,10 @@
 // Program: the part of a graph that one executable needs, with concrete types.
 //
-// Specialisation copies the operations that targets and target operations depend on into a graph of
-// its own, with the feeds' types in place of the placeholders', infers all types again and folds
-// what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a
-// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables
-// keep their order and number in every pass; every operation with an effect that is in a Program runs, in program
-// order.
+// Specialization copies the operations that the targets and target operations depend on into a new graph, replaces the
+// placeholders' types by those of the feeds, infers all types again, and folds the computations of shapes. Passes then
+// rewrite that graph, and a backend lowers it. No type in a Program has an unknown dimension; if one depends on
+// run-time values, the program ends before it and has a Rest. Every pass keeps the order and number of feeds and
+// variables. Every operation with an effect that is in a Program runs, in program order.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +20,29 @@
 
 namespace mpsgraph::compiler {
 
-// What remains of a graph from the first operation on whose shape, or attribute that a tensor gives, depends on values
-// that only a run knows. The program before it computes these values and all else that the rest needs; then the rest
-// is specialised like any graph. Since operations run in creation order, cutting there changes no result.
+// The remainder of a graph, starting at the first operation whose shape, or an attribute given as a tensor, depends on
+// values that are only known at run time. The program before it computes these values and everything else that the rest
+// needs; then the rest is specialized like any graph. Operations run in creation order, so cutting there changes no
+// result.
 struct Rest {
   struct Source {
-    bool is_feed;  // of the program before, else one of its targets
+    bool is_feed;  // a feed of the preceding program, or else one of its targets
     size_t index;
-    bool is_given = is_feed;  // by the caller, not computed by any program before
+    bool is_given = is_feed;  // given by the caller, not computed by a preceding program
   };
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`
-  std::vector<Source> sources;  // where each of them comes from
-  std::vector<size_t> deciding;  // the feeds whose values must be known
-  std::vector<size_t> early;  // the caller's numbers of the targets that the program before computes
-  std::vector<Tensor*> targets;  // the others
-  std::vector<size_t> late;  // and their numbers
+  std::vector<Source> sources;  // the source of each feed
+  std::vector<size_t> deciding;  // the feeds whose values must be known to specialize the rest
+  std::vector<size_t> early;  // indices, among the caller's targets, of those that the preceding program computes
+  std::vector<Tensor*> targets;  // the remaining targets
+  std::vector<size_t> late;  // indices of the remaining targets
   std::vector<Operation*> target_operations;
   std::vector<Tensor*> variables;  // of `graph`
-  std::vector<Tensor*> source_variables;  // the user's variable for each of them
+  std::vector<Tensor*> source_variables;  // the user's variable for each entry of `variables`
 };
 
-// The passes that some backends want and others do without, in the order of the pipeline.
+// Passes that a backend can choose to run, in pipeline order.
 enum class OptionalPass : uint8_t {
   prune,
   channels_last,
@@ -56,11 +56,11 @@ enum class OptionalPass : uint8_t {
   schedule
 };
 
-// What a backend asks of the compiler.
+// A backend's requirements for compiled programs.
 struct Target {
-  std::vector<OptionalPass> passes;  // those that make its programs better
-  bool (*keeps)(const Operation&) = nullptr;  // does it run this composite itself? all others are expanded
-  bool fuses_epilogues = false;  // do its products and convolutions take bias, residual and activation along?
+  std::vector<OptionalPass> passes;  // the optional passes to run
+  bool (*keeps)(const Operation&) = nullptr;  // whether the backend runs this composite itself; all others are expanded
+  bool fuses_epilogues = false;  // whether its matmuls and convolutions support bias, residual, and activation
 };
 
 struct Program {
@@ -69,41 +69,43 @@ struct Program {
   std::vector<Tensor*> targets;  // in the caller's order
   std::vector<Operation*> target_operations;
   std::vector<Tensor*> variables;  // variable tensors of `graph`
-  std::vector<Tensor*> source_variables;  // the user's variable for each of them
-  // When there is one, the targets are the early ones among the caller's, then what the rest needs.
+  std::vector<Tensor*> source_variables;  // the user's variable for each entry of `variables`
+  // If there is a rest, the targets are the caller's early ones followed by the values that the rest needs.
   std::shared_ptr<const Rest> rest;
-  Callables callables;  // those that it calls
-  std::vector<bool> computed;  // which of the feeds programs before it have computed; empty: none
-  Target target;  // whom run_passes() prepares it for
+  Callables callables;  // the callables that it calls
+  std::vector<bool> computed;  // whether each feed was computed by a preceding program; empty: none was
+  Target target;  // the target for which run_passes() prepares the program
 };
 
-// The types of the caller's targets, in the caller's order; of those that the rest computes only what is known by now.
+// The types of the caller's targets, in the caller's order. For targets computed by the rest, only what is known by
+// now.
 std::vector<TensorType> target_types(const Program& program);
 
-// `feeds` pairs each placeholder with the type that is fed. Throws ShapeError when a fed type does
-// not match its placeholder, GraphError for a placeholder that is needed and not fed, and
-// UnsupportedError for a shape that depends on values made within a block of control flow. A variable
-// that is a target is read after everything else.
+// Specializes a graph for `feeds`, which pairs each placeholder with the type that is fed. A variable that is a target
+// is read after everything else. Throws ShapeError if a fed type does not match its placeholder, GraphError for a
+// placeholder that is needed but not fed, and UnsupportedError for a shape that depends on values computed within a
+// block of control flow.
 MPSGRAPH_API Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                                 const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
-// The rest of a program, once its feeds' types and the values of the deciding ones (in their order) are known.
+// Specializes the rest of a program, given its feeds' types and the values of the deciding feeds, in order.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
 
-// All of a program as a rest that fed flags decide: bools of one element that its `if`s depend on and on nothing else.
-// Null, and the program as it was, when there are none, or many.
+// Turns a whole program into a rest that depends on fed flags: scalar bools that alone determine its `if`s. Returns
+// null, and leaves the program unchanged, if there are no such flags or too many.
 std::shared_ptr<const Rest> rest_of_flags(Program& program);
 
 struct Pass {
   std::string_view name;
-  std::string_view summary;  // one line, for people
+  std::string_view summary;  // one-line description
   void (*run)(Program&);
-  std::optional<OptionalPass> optional;  // none: every backend counts on it, and nobody can disable it
+  std::optional<OptionalPass> optional;  // nullopt: every backend relies on the pass, so it cannot be disabled
 };
 const std::vector<Pass>& all_passes();  // the pipeline, in order
-const Pass& pass_named(std::string_view name);  // GraphError that lists the names
+const Pass& pass_named(std::string_view name);  // throws GraphError that lists the names
 
-// Those passes that every backend needs, and of the others those that the target wants and the options do not disable.
+// Runs the passes that every backend needs, and the optional passes that the target wants and the options do not
+// disable.
 void run_passes(Program& program, const Target& target, const Options& options);
 
 }  // namespace mpsgraph::compiler

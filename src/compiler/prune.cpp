@@ -1,11 +1,11 @@
-// prune: operations that neither a result nor an effect needs go, and of control flow the results that nothing needs.
+// prune: removes operations that neither a result nor an effect needs, and results of control flow that nothing needs.
 //
-//   %a = exponent(%x)            (gone: nothing uses it)
+//   %a = exponent(%x)            (removed: nothing uses it)
 //   %b = negative(%x)      ->    %b = negative(%x)
-// A derivative makes branches and recurrent layers give, and loops carry around, what it needs of them. A program
-// without the derivative has no use for that: a value that goes around a loop only for its own sake goes, and what
-// computes it in the body. Of an `if` whose predicate is known the branch that is not taken goes, first of all, so that
-// later passes find what is in the other one beside what was around it.
+// Differentiation makes branches and recurrent layers return, and loops carry, the values that it needs. A program
+// without the derivative does not need them: a carried value that is only used to compute itself is removed, along with
+// its computation in the body. First of all, if the predicate of an `if` is known, the branch not taken is removed, so
+// that later passes see the other branch next to the surrounding operations.
 #include <unordered_set>
 
 #include "compiler/passes.h"
@@ -15,8 +15,9 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Which tensors are needed, result by result, where rewrite.h's liveness counts whole operations. What stands for one
-// value of a loop is needed together: the operand that begins it, arguments and results of blocks, the loop's result.
+// Determines which tensors are needed, per result, whereas the liveness of rewrite.h counts whole operations.
+// Everything that represents one carried value of a loop is needed together: the initial operand, the arguments and
+// results of blocks, and the loop's result.
 class Needs {
  public:
   explicit Needs(const Program& program) {
@@ -38,7 +39,7 @@ class Needs {
     if (needed_.insert(tensor).second) pending_.push_back(tensor);
   }
 
-  // The operation runs: for its results, its effect, or what has one in its blocks.
+  // Marks an operation as running, because of its results, its effect, or an effect in its blocks.
   void run(const Operation& operation) {
     if (!running_.insert(&operation).second) return;
     const size_t count = operation.is("for") ? 3 : operation.is("while") ? 0 : operation.inputs.size();
@@ -143,7 +144,8 @@ bool trains(const Operation& operation) {
   return operation.attributes.has("training") && operation.attributes.boolean("training");
 }
 
-// The training state is the last result of a recurrent layer, and asks for the cells of an lstm, the second, too.
+// Removes the training state, the last result of a recurrent layer. For an lstm, its second result, the cells, exists
+// only with it too.
 void drop_training_state(Operation& layer, const Needs& needed) {
   const size_t last = layer.outputs.size() - 1;
   if (needed(layer.output(last))) return;
@@ -163,7 +165,7 @@ void drop_results(Block& block, const Needs& needed) {
   }
 }
 
-// What a predicate is made of is folded on the way.
+// Folds the computation of predicates along the way.
 Rewriter::Replacement decided(Rewriter& r, const Operation& source) {
   const bool makes_flag =
       source.blocks.empty() && source.outputs.size() == 1 && source.output()->dtype() == DType::boolean;

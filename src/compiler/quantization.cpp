@@ -1,4 +1,4 @@
-// Finds the places and inserts the operations.
+// Inserts quantization into a graph: finds the tensors to quantize and adds the operations.
 //
 //   %c = convolution2d(%x, %w)                     %quantize = quantize(%x, %sx) : int8
 //   %b = convolution2d(%x, %v)                     %dequantize = dequantize(%quantize, %sx)
@@ -10,10 +10,10 @@
 //                                                  %quantize_2 = quantize(%h, %sh) {dtype=uint8}
 //                                                  %y = convolution2d(dequantize(%quantize_2, %sh),
 //                                                                     dequantize(%iu, %su) {axis=3})
-// (%w, %v, %u are constants of floats, %iw, %iv, %iu of int8, all %s of float32, by channel for weights; the other
-// scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of
-// two results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes
-// integer arithmetic of this.
+// (%w, %v, %u are float constants, %iw, %iv, %iu are int8 constants, and all %s are float32 scales, per channel for
+// weights. The other scales, the zero points, which are 0 here, and the dtypes are given by the caller. Each dequantize
+// is a separate operation.) If two results are added, one is not quantized, so that a kernel can accumulate into it.
+// The pass in quantize.cpp turns the result into integer arithmetic.
 #include "mpsgraph/compiler/quantization.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Output channels' axis of the constant weights; -1 when the operation is none that becomes an integer one.
+// The output-channel axis of the constant weights; -1 if the operation cannot become an integer one.
 int outputs_axis(const Operation& operation) {
   const bool convolution = operation.is("convolution2d");
   if (!convolution && !operation.is("matrix_multiplication")) return -1;
@@ -47,7 +47,7 @@ int outputs_axis(const Operation& operation) {
   return weights.type.shape[in] % 4 == 0 && weights.type.shape[in] > 0 ? out : -1;
 }
 
-// The result of such an operation, with a bias perhaps: what a residual is added to in one kernel.
+// Whether the tensor is the result of such an operation, possibly with a bias, to which a kernel can add a residual.
 bool is_sum_of_products(const Tensor* tensor, const Users& users) {
   const Operation* maker = tensor->operation;
   if (users.of(tensor).size() != 1) return false;
@@ -60,7 +60,7 @@ bool is_sum_of_products(const Tensor* tensor, const Users& users) {
   return outputs_axis(*maker) >= 0;
 }
 
-// Does integer arithmetic go on behind this value? Else a residual had better stay as exact as it is.
+// Whether integer arithmetic continues after this sum. If not, a residual is better left unquantized.
 bool becomes_bytes(const Tensor* sum, const Users& users) {
   const Operation* user = users.only(sum);
   const Tensor* value = user && user->is("relu") ? user->output() : sum;
@@ -88,7 +88,7 @@ Program as_program(const Graph& graph, const std::vector<Tensor*>& inputs, const
   return program;
 }
 
-// Through integers and back.
+// Quantizes and dequantizes a value.
 Tensor* rounded(Graph& graph, Tensor* value, const Quantized& how) {
   Builder b(graph);
   std::vector<Tensor*> steps{b.scalar(DType::float32, how.scale)};
@@ -99,7 +99,7 @@ Tensor* rounded(Graph& graph, Tensor* value, const Quantized& how) {
   return graph.add("dequantize", operands, {{"dtype", DType::float32}});
 }
 
-// Symmetric: steps of largest / 127, so that -128 is not used.
+// Quantizes weights symmetrically in steps of largest / 127, so -128 is not used.
 Tensor* rounded_weights(Graph& graph, const Operation& constant, int axis, bool per_channel) {
   const ConstantPtr& value = constant.attributes.data("value");
   const Dims& dims = value->dims();
@@ -130,13 +130,13 @@ Tensor* rounded_weights(Graph& graph, const Operation& constant, int axis, bool 
 std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<Tensor*>& outputs) {
   Program copy = as_program(graph, {}, outputs, [](Rewriter&, const Operation&) { return std::nullopt; });
   const Users users(copy);
-  std::unordered_set<std::string> names;  // of operations with one result
+  std::unordered_set<std::string> names;  // names of operations with one result
   any_operation(copy, [&](const Operation& operation) {
     const auto add = [&](const Tensor* tensor) {
       const bool constant = tensor->operation->is("constant");
       if (!constant && tensor->operation->outputs.size() == 1) names.insert(tensor->operation->name);
     };
-    if (operation.parent->owner) return false;  // within blocks all stays as it is
+    if (operation.parent->owner) return false;  // operations within blocks are left unchanged
     if (outputs_axis(operation) >= 0) add(operation.input(0));
     if (!operation.is("addition") || !becomes_bytes(operation.output(), users)) return false;
     for (int i : {0, 1}) {

@@ -1,4 +1,4 @@
-// quantize: a convolution or product of dequantized integers, with its epilogue, becomes one on the integers.
+// quantize: turns a convolution or matmul of dequantized integers, with its epilogue, into an integer operation.
 //
 //   %x = dequantize(%q, %sx)
 //   %w = dequantize(%i, %sw) {axis=3}          (%i and all scales are constants)
@@ -7,10 +7,10 @@
 //   %a = addition(%b, dequantize(%r, %sr))
 //   %h = relu(%a)
 //   %y = quantize(%h, %sy)
-// Sums of products of integers are exact, and are scaled once. Bias, residual, relu and the last quantize may be
-// missing; without the last the result is float32. It comes before expand, which would make formulas of the scales.
-// Kernels want channels last, one group, input channels by fours, weights without a zero point. A product becomes a
-// convolution of 1x1 over rows.
+// Sums of integer products are exact, and are scaled once. Bias, residual, relu, and the last quantize are optional;
+// without the last quantize, the result is float32. The pass runs before expand, which would turn the scales into
+// formulas. Kernels require channels last, one group, a multiple of four input channels, and weights without a zero
+// point. A matmul becomes a 1x1 convolution over rows.
 #include <cmath>
 #include <unordered_map>
 
@@ -25,12 +25,12 @@ namespace {
 
 bool is_byte(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
 
-// Scale and zero point that are one constant each for all of a tensor.
+// A scale and a zero point, each a single constant for a whole tensor.
 struct Steps {
   double scale = 1;
   int64_t zero_point = 0;
 
-  // Of a dequantize or quantize.
+  // The scale and zero point of a dequantize or quantize operation.
   static std::optional<Steps> of(const Operation& operation) {
     Steps steps;
     for (size_t i = 1; i < operation.inputs.size(); ++i) {
@@ -45,7 +45,7 @@ struct Steps {
   }
 };
 
-// A tensor of bytes by steps that are the same for all of it.
+// A tensor of 8-bit integers with one scale and zero point.
 struct Bytes {
   const Tensor* tensor;
   Steps steps;
@@ -58,7 +58,7 @@ struct Bytes {
   }
 };
 
-// Quantized int8 weights: one scale, or one for each output channel.
+// Quantized int8 weights, with one scale or one per output channel.
 struct Weights {
   ConstantPtr value, scale;
 
@@ -87,11 +87,11 @@ struct QuantizedFusion {
   ConstantPtr bias;
   std::optional<Bytes> residual;
   bool relu = false;
-  std::optional<Steps> result;  // none: float32
+  std::optional<Steps> result;  // nullopt: float32
   const Operation* tail;
 };
 
-// One number for each output channel from a constant that varies along the last axis only.
+// The bias with one number per output channel, from a constant that varies along the last axis only; otherwise null.
 ConstantPtr bias_of(const Tensor* tensor, int64_t outputs) {
   const ConstantPtr* value = constant_of(tensor);
   if (!value || (*value)->dtype() != DType::float32) return nullptr;
@@ -174,7 +174,7 @@ class Quantizer {
     }
   }
 
-  // Operands that fit; nothing when a kernel could not run it.
+  // The operands of an integer operation; nullopt if no kernel supports them.
   static std::optional<QuantizedFusion> operands(const Operation& root) {
     const auto source = Bytes::behind(root.input(0));
     if (!source || root.output()->type.shape.elements() == 0) return {};
@@ -221,7 +221,7 @@ class Quantizer {
       if (user->parent != root.parent || !take(*user)) break;
       fusion->tail = user;
     }
-    if (fusion->residual && !fusion->result) {  // bytes are added to bytes only
+    if (fusion->residual && !fusion->result) {  // a residual is only added if the result is quantized too
       fusion->residual.reset();
       fusion->relu = false;
       fusion->tail = before_residual;

@@ -1,7 +1,7 @@
-// Which reductions can end a fused element-wise kernel, and how they lie in memory.
+// Which reductions can end a fused element-wise kernel, and their memory layout.
 //
-// A region is walked in row-major order; a reduction of its values is cheap when it takes everything,
-// whole rows, or whole columns.
+// A region is traversed in row-major order. A reduction of its values is cheap if it reduces everything, whole rows, or
+// whole columns.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,8 @@ inline std::vector<bool> reduced_axes(const Operation& reduction) {
   return reduced;
 }
 
-// all: everything goes; rows: [kept, reduced]; columns: [reduced, kept]; nothing for what interleaves.
+// all: everything is reduced; rows: [kept, reduced]; columns: [reduced, kept]; nullopt if kept and reduced axes
+// interleave further.
 inline std::optional<ReductionShape> reduction_shape(const Dims& dims, const std::vector<bool>& reduced) {
   std::vector<bool> runs;
   for (size_t i = 0; i < dims.size(); i++)
@@ -38,8 +39,8 @@ inline std::optional<ReductionShape> reduction_shape(const Dims& dims, const std
   return std::nullopt;
 }
 
-// float32 only: partial results are kept in it. Few enough columns that partial sums stay in the cache, and enough rows
-// that threads have work.
+// Whether a reduction can end a region. Only float32, in which partial results are kept; with few enough columns for
+// partial sums to stay in cache, and enough rows to keep threads busy.
 inline bool can_end_region(const Operation& reduction) {
   if (!is_reduction(reduction) || reduction.output()->type.dtype != DType::float32) return false;
   const Dims& dims = reduction.input(0)->type.shape.dims();

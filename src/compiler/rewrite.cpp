@@ -1,6 +1,6 @@
-// Copying graphs with replacements, and what of a program is needed.
+// Copies graphs with replacements, and computes which operations of a program are needed.
 //
-// Every step costs in proportion to its operation: rewriting is linear in the graph.
+// Each step takes time proportional to its operation, so rewriting is linear in the size of the graph.
 #include "compiler/rewrite.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ Tensor* Rewriter::now(const Tensor* source) {
 Tensor* Rewriter::substitute(const Tensor* source) const {
   const auto& results = tensors_[source->operation->id];
   if (results.empty())
-    throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is made"));
+    throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is defined"));
   return results[source->index];
 }
 
@@ -78,7 +78,7 @@ Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs
                                free_name(source.name), std::move(types), std::move(blocks));
   copy->location = source.location;
   for (const Operation* before : source.control_dependencies) {
-    // What was replaced by older tensors needs no edge any more: effects keep their order anyway.
+    // Operations that were replaced by older tensors need no edge any more, because effects keep their order anyway.
     if (operations_[before->id]) copy->control_dependencies.push_back(operations_[before->id]);
   }
   stand_for(source, copy);
@@ -115,7 +115,7 @@ void Rewriter::copy_operations(const Block& source) {
     visited_ = operation.get();
     if (!untouched_) graph_->set_location(operation->location);
     Replacement replacement = visit_(*this, *operation);
-    if (!replacement && untouched_ && operation->blocks.empty()) {  // within blocks there may be something to replace
+    if (!replacement && untouched_ && operation->blocks.empty()) {  // blocks may contain something to replace
       left_.push_back(operation.get());
       continue;
     }
@@ -127,14 +127,14 @@ void Rewriter::copy_operations(const Block& source) {
     for (size_t i = 0; i < operation->outputs.size(); ++i) {
       const Tensor* before = operation->output(i);
       if (i >= replacement->size() || (before->type.shape.known() && (*replacement)[i]->type != before->type)) {
-        throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' of type ", before->type,
-                             " was rewritten to ",
+        throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' must be rewritten to type ",
+                             before->type, ", got ",
                              i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));
       }
     }
     if (operation->outputs.empty() && !operations_[operation->id]) {
-      throw GraphError(
-          cat("[", operation->kind(), "] '", operation->name, "' was rewritten without an operation to stand for it"));
+      throw GraphError(cat("[", operation->kind(), "] '", operation->name,
+                           "' has no results and was rewritten without a replacement operation"));
     }
     tensors_[operation->id] = std::move(*replacement);
   }
@@ -166,7 +166,7 @@ bool any_within(const Block& block, const std::function<bool(const Operation&)>&
   return false;
 }
 
-// Which operations of a block are wanted or hold one that is, by number; does any?
+// Finds the operations of a block, by number, that are wanted or contain one that is. Returns whether there are any.
 bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vector<bool>& found) {
   bool any = false;
   for (const auto& operation : block.operations) {
@@ -179,11 +179,11 @@ bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vect
 }
 
 bool has_effect(const Operation& operation) { return is_effect(operation); }
-// What belongs to a block of control flow, though no result needs it.
+// Operations that belong to a block of control flow although no result needs them.
 bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
 
-// Marks what is reached from the operations on the stack, and what of a reached block is `within`. With `effects`,
-// control dependencies count only where they lead to effects: order alone keeps the rest.
+// Marks everything reachable from the operations on the stack, and within reached blocks the operations in `within`.
+// With `effects`, control dependencies are followed only to effects; for others, their order alone suffices.
 void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>& within,
            const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {

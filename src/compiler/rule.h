@@ -1,4 +1,4 @@
-// Rule: what looks at one operation of a program, and makes what replaces it.
+// Rule: inspects one operation of a program, and creates its replacement.
 #pragma once
 
 #include <string_view>
@@ -12,11 +12,11 @@
 
 namespace mpsgraph::compiler {
 
-// Thrown where a rule begins to make something while the graph is still untouched.
+// Thrown when a rule starts to create operations while the graph is still untouched, to report that it applies.
 struct Applies {};
 
-// One operation that a rule looks at: its operands in the new graph, and ways to make what replaces it. While nothing
-// has been copied the operands are the source's own, to be looked at only.
+// The operation that a rule inspects: its operands in the new graph, and helpers to create its replacement. While
+// nothing has been copied, the operands are those of the source, for inspection only.
 class Site {
  public:
   Rewriter& rewriter;
@@ -37,7 +37,7 @@ class Site {
   Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
     return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
   }
-  // x with the operation's shape.
+  // x broadcast to the operation's shape.
   Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b().ints(dims())}); }
   Tensor* filled(double value) const {
     return made().constant(source, ConstantData::splat(type().dtype, dims(), value));
@@ -50,14 +50,14 @@ class Site {
   }
 };
 
-using Rule = Tensor* (*)(Site&);  // null when it does not apply
+using Rule = Tensor* (*)(Site&);  // returns null if it does not apply
 
-// The operand of `x` when x is made by an operation of that kind.
+// The operand of the operation that computes `x` if it is of this kind; otherwise null.
 inline Tensor* operand_of(const Tensor* x, std::string_view kind) {
   return x->operation->is(kind) ? x->operation->input(0) : nullptr;
 }
 
-// With axes that count from the front.
+// The permutation with axes counted from the front.
 inline Ints permutation_of(const Operation& transpose) {
   Ints permutation = transpose.attributes.integers("permutation");
   const int rank = static_cast<int>(permutation.size());

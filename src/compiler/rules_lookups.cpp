@@ -1,17 +1,17 @@
-// Rows that are looked up in a table and multiplied by weights, as in a recurrent layer behind an embedding, forwards
-// and backwards. A batch of text has thousands of words, but few different ones: a table that has fewer rows than are
-// looked up in it is multiplied instead of these.
+// Rules for rows that are looked up in a table and multiplied by weights, as in a recurrent layer after an embedding,
+// forward and backward. A batch of text has thousands of words but few distinct ones: if a table has fewer rows than
+// are looked up in it, the table is multiplied instead.
 //
 //   %e = gather(%table, %i)                      %p = matrix_multiplication(%table, %w)
 //   %y = matrix_multiplication(%e, %w)      ->   %y = gather(%p, %i)
-// and with what comes back, %d, added up by rows of the table first:
+// Backward, the incoming gradient %d is summed by rows of the table first:
 //   %s = gather_gradient(%d, %i)
 //   %dw = transpose(%e) · %d                ->   %dw = transpose(%used) · %s
 //   %dt = gather_gradient(%d · %wt, %i)     ->   %dt = %s · %wt
-// %used is the table with zeros for rows that nothing looks up: what these hold must not reach a gradient, be it NaN.
-// Likewise these rows of %dt are zeros, be a weight infinite.
-// All indices must lie inside of the table. (A row of zeros for one that does not would be NaN times an infinite
-// weight.)
+// %used is the table with zeros in rows that are not looked up, so that their values, such as NaN, cannot reach a
+// gradient. For the same reason, these rows of %dt are set to zero in case a weight is infinite.
+// All indices must be in range, because an out-of-range index selects a row of zeros, which would give NaN with an
+// infinite weight.
 #include "compiler/rules_lookups.h"
 
 #include <algorithm>
@@ -24,19 +24,19 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Multiplications saved for each element that is moved. Fewer take no longer than moving it does.
+// Minimum number of multiplications saved per moved element; with fewer, moving takes as long as multiplying.
 constexpr int64_t worth_moving = 32;
 
 bool picks_rows(const Attributes& a) { return a.integer("axis") == 0 && a.integer("batch_dimensions") == 0; }
 
-// gather of rows of a matrix, with known shapes.
+// Whether x is a gather of matrix rows with known shapes.
 bool looks_up(const Tensor* x) {
   const Operation& gather = *x->operation;
   return gather.is("gather") && gather.input(0)->shape().rank() == 2 && gather.input(0)->shape().known() &&
          gather.input(1)->shape().known() && picks_rows(gather.attributes);
 }
 
-// Do all rows, of more than one element, stay in one piece?
+// Whether all rows, of more than one element, are kept intact.
 bool keeps_rows(const Shape& before, const Shape& after) {
   if (!before.known() || !after.known() || before.rank() < 2 || after.rank() < 1) return false;
   const int64_t width = before[before.rank() - 1];
@@ -52,7 +52,7 @@ std::optional<Ints> permutation_of_rows(const Operation& transpose) {
   return permutation;
 }
 
-// Is every index known to be a row of the table?
+// Whether every index is known to be a valid row of the table.
 bool lie_inside(const Tensor* indices, int64_t rows) {
   for (;;) {
     const Operation& from = *indices->operation;
@@ -74,7 +74,7 @@ bool lie_inside(const Tensor* indices, int64_t rows) {
   });
 }
 
-// Are `rows` of a table so few that each of `picks` rows, multiplied by itself, would cost more than to move it?
+// Whether the table has so few rows that multiplying each of the `picks` looked-up rows would cost more than moving it.
 bool few(int64_t rows, int64_t picks, int64_t multiplications) {
   return rows < picks && (picks - rows) * multiplications >= worth_moving * picks;
 }
@@ -82,13 +82,13 @@ bool few(int64_t rows, int64_t picks, int64_t multiplications) {
 bool is_exact(DType dtype) { return dtype == DType::float32 || dtype == DType::float64; }
 bool is_matrix(const Tensor* x) { return x->shape().rank() == 2 && x->shape().known(); }
 
-// What comes back to each row of a table of `rows`.
+// The incoming gradients summed by row of a table with `rows` rows.
 Tensor* by_rows(Site& s, Tensor* incoming, Tensor* indices, int64_t rows) {
   const int64_t width = incoming->shape()[incoming->shape().rank() - 1];
   return s.b().graph().add("gather_gradient", {incoming, indices, s.b().ints({rows, width})}, {{"axis", int64_t{0}}});
 }
 
-// x, of as many rows as the table, with zeros for those that no index looks up.
+// x, with as many rows as the table, and zeros in rows that no index selects.
 Tensor* of_used_rows(Site& s, Tensor* x, Tensor* indices) {
   const TensorType one{x->dtype(), Shape{indices->shape().elements(), 1}};
   Tensor* count = by_rows(s, s.b().filled(one, 1), indices, x->shape()[0]);
@@ -146,7 +146,7 @@ Tensor* bias_of_lookup(Site& s) {
     const Operation& gather = *s.in[i]->operation;
     Tensor* table = gather.input(0);
     const int64_t rows = table->shape()[0], width = table->shape()[1];
-    // A sum of a product is part of it; others would be one pass over memory more.
+    // An addition after a matmul is fused with it; after anything else it would be an additional pass over memory.
     if (!table->operation->is("matrix_multiplication") || rows >= gather.input(1)->shape().elements()) continue;
     const Shape& shape = bias->shape();
     if (shape.rank() < 1 || shape.elements() != width || shape[shape.rank() - 1] != width) continue;

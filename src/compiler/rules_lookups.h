@@ -1,18 +1,19 @@
-// Rules of simplify for rows that are looked up in a table, and for what comes back to them.
+// Rules of simplify for rows looked up in a table, and for their gradients.
 #pragma once
 
 #include "compiler/rule.h"
 
 namespace mpsgraph::compiler {
 
-// What moves whole rows moves their indices instead.
-Tensor* moved_lookup(Site&);  // of a transpose or a reshape
-Tensor* moved_gradient(Site&);  // of a gather_gradient
+// Operations that move whole rows move the indices instead.
+Tensor* moved_lookup(Site&);  // for transpose and reshape
+Tensor* moved_gradient(Site&);  // for gather_gradient
 
-// Fewer rows are multiplied where a table has fewer than are looked up in it.
-Tensor* product_of_lookup(Site&);  // of a matrix_multiplication: by weights
-Tensor* bias_of_lookup(Site&);  // of an addition
-Tensor* weights_gradient_of_lookup(Site&);  // of a matrix_multiplication: the table's rows by what comes back to them
-Tensor* gradient_of_product(Site&);  // of a gather_gradient
+// If a table has fewer rows than are looked up in it, the table's rows are multiplied instead.
+Tensor* product_of_lookup(Site&);  // for matrix_multiplication: the looked-up rows times weights
+Tensor* bias_of_lookup(Site&);  // for addition
+// for matrix_multiplication: the looked-up rows times their incoming gradients
+Tensor* weights_gradient_of_lookup(Site&);
+Tensor* gradient_of_product(Site&);  // for gather_gradient
 
 }  // namespace mpsgraph::compiler

@@ -1,4 +1,4 @@
-// Pass schedule: an operation that gives back more memory than it takes runs as soon as it can.
+// Pass schedule: runs an operation as early as possible if it frees more memory than it allocates.
 //
 //   %d = convolution2d_weights_gradient(%g, %x)        %d = convolution2d_weights_gradient(%g, %x)
 //   %h = convolution2d_data_gradient(%g, %w)           %h = convolution2d_data_gradient(%g, %w)
@@ -6,11 +6,12 @@
 //   %u = fused_elementwise(%w, %rate, %d) { ... }               %update = assign(%v, %u)
 //   %update = assign(%v, %u)                           ... the gradients of all layers before
 //
-// So a gradient's memory serves the next one, where all of them were alive until the end, and the update finds it in
-// the cache. Only large values count: many small updates stay together, where a backend makes one kernel of them.
-// A call without results hands something to others, who can work on it meanwhile: it runs as soon as its operands are
-// there. One without operands waits for others: it stands behind all that needs none of these, and right behind it the
-// updates that need no later one.
+// The memory of a gradient can then be reused for the next one, where before all gradients were alive until the end,
+// and the update finds the gradient in cache. Only large values count: many small updates stay together, because a
+// backend merges them into one kernel. A call without results passes values to another thread or process, which can
+// work on them meanwhile, so it runs as soon as its operands are available. A call without operands waits for others:
+// it runs after everything that does not depend on such calls, directly followed by the updates that need no later
+// call.
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -23,14 +24,15 @@
 namespace mpsgraph::compiler {
 namespace {
 
-constexpr int64_t worthwhile = int64_t{256} << 10;  // bytes: below, another kernel costs more than the memory is worth
+// bytes; below this, another kernel launch costs more than the memory is worth
+constexpr int64_t worthwhile = int64_t{256} << 10;
 constexpr int64_t negligible = 1024;
 
 int64_t bytes_of(const TensorType& type) {
   return type.history ? 0 : type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
 }
 
-// The order of the root block's operations.
+// Computes the order of the root block's operations.
 class Schedule {
  public:
   explicit Schedule(const Program& program)
@@ -71,13 +73,13 @@ class Schedule {
   }
 
  private:
-  // What holds a value and its aliases.
+  // The memory that holds a value and its aliases.
   struct Memory {
-    int64_t bytes;  // 0 where nothing is given back: variables, constants, feeds, targets
-    int left = 0;  // operations to run that use it
-    int64_t sum = 0;  // of their positions, which names the last one
+    int64_t bytes;  // 0 if it is not freed: variables, constants, feeds, targets
+    int left = 0;  // operations that use it and have not run yet
+    int64_t sum = 0;  // sum of their positions, which identifies the last one
   };
-  // Operations that must run before, without early ones.
+  // Operations that must run before this one, not counting early ones.
   struct Waiting {
     int count = 0;
     int64_t sum = 0;
@@ -125,7 +127,7 @@ class Schedule {
     }
   }
 
-  // An early operation keeps its place, or moves before its first user.
+  // Runs an operation after everything it needs. An early operation keeps its place, or moves before its first user.
   void run_with_needs(int i) {
     std::vector<int> needs, look{i};
     while (!look.empty()) {
@@ -149,17 +151,17 @@ class Schedule {
       if (--memory.left == 1 && memory.bytes >= worthwhile) found.push_back(static_cast<int>(memory.sum));
     }
     for (int user : users_[i]) {
-      if (early_[i]) break;  // nobody waits for it
+      if (early_[i]) break;  // early operations are not counted
       Waiting& waiting = waiting_[user];
       waiting.sum -= i;
       if (--waiting.count == 0) found.push_back(user);
       if (waiting.count == 1 && operation(user).is("assign")) found.push_back(static_cast<int>(waiting.sum));
     }
-    candidates_.insert(candidates_.begin(), found.begin(), found.end());  // an assign stands behind its value
+    candidates_.insert(candidates_.begin(), found.begin(), found.end());  // an assign directly follows its value
   }
 
   bool should_run_now(int i) const {
-    if (is_alias(operation(i))) return true;  // it costs nothing, and what is worthwhile may need it
+    if (is_alias(operation(i))) return true;  // aliases are free, and a worthwhile operation may need them
     if (hasty_[i]) return true;
     int64_t gain = 0;
     for (int m : touched_[i])
@@ -170,7 +172,7 @@ class Schedule {
     return gain >= worthwhile;
   }
 
-  // Is a value assigned, and nothing else, as soon as it is there? Then it takes no memory of its own.
+  // Whether a value's only use is an assign that can run immediately; it then needs no memory of its own.
   bool goes_into_variable(const Tensor& value) const {
     const Memory& memory = memories_[memory_.at(&value)];
     if (memory.left != 1) return false;
@@ -182,16 +184,19 @@ class Schedule {
   const Dependencies dependencies_;
   const std::vector<std::vector<int>> users_;
   std::unordered_map<const Operation*, int> place_;
-  std::vector<std::vector<int>> readers_;  // of an operation's results; users are also those who must wait for it
-  std::unordered_map<const Tensor*, int> memory_;  // of a value: into memories_
+  // operations that read its results; users_ also includes those that must run after it
+  std::vector<std::vector<int>> readers_;
+  std::unordered_map<const Tensor*, int> memory_;  // value -> index into memories_
   std::vector<Memory> memories_;
   std::vector<std::vector<int>> touched_;  // by operation, each memory once
-  std::vector<bool> early_;  // values that a run has from its start, and small ones made of these: rates, corrections
-  std::vector<bool> hasty_;  // hand over, or are cheap and lead to nothing else
-  std::vector<int> late_;  // of calls that wait for others, cheap operations and assigns behind: the last such call
+  // values available when a run starts, and small ones computed from these: rates, corrections
+  std::vector<bool> early_;
+  std::vector<bool> hasty_;  // calls without results, and cheap operations that lead to nothing else
+  // for calls that wait for others, and the cheap operations and assigns after them: the last such call
+  std::vector<int> late_;
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;
-  std::deque<int> candidates_;  // which may have become worthwhile
+  std::deque<int> candidates_;  // operations that may have become worthwhile
   std::vector<int> order_;
 };
 

@@ -1,9 +1,11 @@
-// simplify: algebra, merged duplicates, forwarded variable reads and decided branches, until nothing changes.
+// simplify: algebra, merged duplicates, forwarded variable reads, and resolved branches, repeated until nothing
+// changes.
 //
 //   %a = addition(%x, %zero)                     %a: %x
 //   %b = exponent(%x); %c = exponent(%x)   ->    %c: %b
 //   assign(%v, %y); %r = read(%v)                %r: %y
-// Each round rebuilds the program once. Rounds are bounded; what the last one leaves is valid, only less simple.
+// Each round rebuilds the program once. The number of rounds is limited; the result of the last one is valid, just not
+// fully simplified.
 #include <functional>
 #include <unordered_map>
 
@@ -50,7 +52,7 @@ bool same_operation(const Operation& a, const Operation& b) {
   return (a.inputs == b.inputs || swapped) && a.attributes == b.attributes;
 }
 
-// Everything but placeholders, variables, and what changes a variable or sees its changes.
+// Whether an operation is pure: not a placeholder or variable, and not affected by or affecting a variable.
 bool is_pure(const Operation& op) {
   static constexpr std::string_view others[] = {"placeholder", "variable", "argument", "undefined", "read"};
   for (std::string_view kind : others) {
@@ -82,7 +84,7 @@ class Round {
  private:
   struct Value {
     const Tensor* source;
-    const Block* block;  // where this is known: there and in blocks within
+    const Block* block;  // the value is known in this block and in blocks within it
   };
 
   Rewriter::Replacement changed(Rewriter::Replacement replacement) {
@@ -90,8 +92,8 @@ class Round {
     return replacement;
   }
 
-  // While nothing has been copied operations are compared as they stand in the source, later as they stand in the
-  // new graph, where those that could be merged have the same operands.
+  // While nothing has been copied, operations are compared in the source graph; afterwards in the new graph, where
+  // operations whose operands were merged have equal operands.
   Rewriter::Replacement merged(Rewriter& r, const Operation& source) {
     if (r.is_untouched()) {
       const Operation* same = same_as(source, source.parent);
@@ -116,7 +118,7 @@ class Round {
     return nullptr;
   }
 
-  // What was compared in the source so far, in the new graph.
+  // Replaces the source operations collected for comparison by their copies in the new graph.
   void begin_anew(Rewriter& r) {
     std::unordered_multimap<size_t, const Operation*> copies;
     for (const auto& [hash, source] : made_) {
@@ -140,7 +142,7 @@ class Round {
     return {};
   }
 
-  // Around blocks that stay, what they assign is not known: they may run never, once or many times.
+  // Forgets the values of variables assigned in blocks that are kept, because these may run any number of times.
   Rewriter::Replacement control_flow(Rewriter& r, const Operation& source) {
     if (auto taken = taken_branch(r, source)) return changed(std::move(taken));
     forget_assigned(source);
@@ -157,8 +159,8 @@ class Round {
   }
 
   bool changed_ = false, of_source_ = true;
-  std::unordered_multimap<size_t, const Operation*> made_;  // operations of the source, or of the new graph
-  std::unordered_map<const Tensor*, Value> values_;         // of variables, where known: tensors of the source
+  std::unordered_multimap<size_t, const Operation*> made_;  // operations of the source or, later, of the new graph
+  std::unordered_map<const Tensor*, Value> values_;         // known values of variables, as tensors of the source
 };
 
 }  // namespace

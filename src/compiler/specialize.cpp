@@ -1,18 +1,18 @@
-// Specialisation: the part of a user's graph that one executable needs, with the fed types.
+// Specialization: the part of a user's graph that one executable needs, with the fed types.
 //
 //   %x = placeholder() {type=float32[-1,2]}             %x = placeholder() {type=float32[3,2]}
 //   %s = sin(%x) : float32[-1,2]                  ->    %constant = constant() {value=int32[2] [0x00000003,0x00000002]}
 //   %n = shape_of(%x) : int32[2]                        %y = reshape(%x, %constant) : float32[3,2]
 //   %y = reshape(%x, %n) : float32[-1,2]
-// (the target is %y, fed is float32[3,2])
+// (The target is %y, and float32[3,2] is fed.)
 //
-// One walk in creation order: each needed operation is copied and its types inferred again from what is known now.
-// Shape arithmetic is folded on the way, so that everything that a shape depends on is a constant in the result. At an
-// operation that needs values which only a run knows, the graph is cut: what comes before it becomes the program, the
-// rest waits (Rest), to be specialised when a run has the values. Values that decide no shape never cut: they stay
-// data. Of a slice whose range comes in tensors, how much it takes decides, where it begins does not. Were %n above
-// fed, the program would be the placeholders, and the rest the reshape. Errors name the placeholder or the operation,
-// and where it was built.
+// In one walk in creation order, each needed operation is copied, and its types are inferred again from what is now
+// known. Shape arithmetic is folded along the way, so that everything a shape depends on is a constant in the result.
+// At an operation that needs values only known at run time, the graph is cut: the operations before it become the
+// program, and the remainder (Rest) is specialized when a run has computed the values. Values that determine no shape
+// never cause a cut; they stay data. For a slice whose range is given by tensors, the number of elements determines the
+// shape, but not where the slice begins. If %n above were fed, the program would consist of the placeholders, and the
+// rest of the reshape. Errors name the placeholder or the operation, and where it was built.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,13 +26,13 @@
 namespace mpsgraph::compiler {
 namespace {
 
-constexpr int64_t max_folded_elements = 64;  // shapes and indices into them
+constexpr int64_t max_folded_elements = 64;  // enough for shapes and indices into them
 
-// Thrown where an operation needs the values of tensors of the source, to stop there.
+// Thrown to stop specialization at an operation that needs the values of tensors of the source.
 struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
-  std::optional<ops::SlicePlaces> places = {};  // of a slice, in the program: its count decides instead
+  std::optional<ops::SlicePlaces> places = {};  // for a slice, in the program: the number of elements decides instead
 };
 
 class Specializer {
@@ -47,7 +47,7 @@ class Specializer {
     for (const auto& [placeholder, type] : feeds) feed(placeholder, type);
   }
 
-  // A feed whose value is known now.
+  // Replaces a feed by its now known value.
   void decide(const Tensor& placeholder, ConstantPtr value) {
     rewriter_.stand_for(placeholder, rewriter_.graph().add("constant", {}, {{"value", std::move(value)}}));
   }
@@ -77,16 +77,16 @@ class Specializer {
       if (&operation->graph() != &source_)
         throw GraphError(cat(role, " '", operation->name, "' belongs to another graph"));
       if (operation->parent != &source_.root()) {
-        throw GraphError(cat(role, " '", operation->name, "' lies within a block", operation->where(),
-                             ": return its value from the block and use the control-flow operation's result"));
+        throw GraphError(cat(role, " '", operation->name, "' is defined in a block of control flow: return its value ",
+                             "from the block and use the result of the control-flow operation", operation->where()));
       }
       result.push_back(operation);
     };
     for (const Tensor* target : targets_) {
       add(target->operation, "target");
       if (target->type.history) {
-        throw GraphError(cat("target '", target->name(), "' is the ", target->type,
-                             " that a loop keeps for its derivative, and no tensor", target->operation->where()));
+        throw GraphError(cat("target '", target->name(), "' must be a tensor, got the ", target->type,
+                             " that a loop keeps for its derivative", target->operation->where()));
       }
     }
     for (const Operation* operation : target_operations_) add(operation, "target operation");
@@ -98,18 +98,18 @@ class Specializer {
     if (&placeholder->graph() != &source_)
       throw GraphError(cat("feed '", placeholder->name(), "' belongs to another graph"));
     if (!operation.is("placeholder")) {
-      throw GraphError(cat("feed '", placeholder->name(), "' is the result of ", operation.kind(),
-                           ": only placeholders can be fed"));
+      throw GraphError(
+          cat("only placeholders can be fed, got feed '", placeholder->name(), "', a result of ", operation.kind()));
     }
     if (rewriter_.has(operation)) throw GraphError(cat("placeholder '", operation.name, "' is fed twice"));
     const TensorType& declared = placeholder->type;
     if (type.dtype != declared.dtype) {
-      throw DTypeError(cat("[placeholder] '", operation.name, "' is declared ", declared, " and fed ", type,
+      throw DTypeError(cat("[placeholder] the feed for '", operation.name, "' must be ", declared, ", got ", type,
                            ": convert the array to ", declared.dtype, " first", operation.where()));
     }
     if (!type.shape.known() || !compatible(type.shape, declared.shape)) {
-      throw ShapeError(
-          cat("[placeholder] '", operation.name, "' is declared ", declared, " and fed ", type, operation.where()));
+      throw ShapeError(cat("[placeholder] the feed for '", operation.name, "' must be ", declared, ", got ", type,
+                           operation.where()));
     }
     Graph& graph = rewriter_.graph();
     Operation* copy =
@@ -119,11 +119,12 @@ class Specializer {
     program_.feeds.push_back(copy->output());
   }
 
-  // Copies with types inferred anew, and gives the results; control flow and shape arithmetic apart.
+  // Copies an operation with its types inferred again, and returns its results. Handles control flow and shape
+  // arithmetic separately.
   Rewriter::Replacement visit(const Operation& op) {
     if (op.is("placeholder")) {
-      throw GraphError(cat("placeholder '", op.name, "' ", op.output()->type, " is needed and not fed", op.where(),
-                           ": add it to the feeds"));
+      throw GraphError(cat("placeholder '", op.name, "' ", op.output()->type, " is needed but not fed: add it to the ",
+                           "feeds", op.where()));
     }
     std::vector<Tensor*> inputs = rewriter_.now(op.inputs);
     Attributes attributes = op.attributes;
@@ -141,10 +142,10 @@ class Specializer {
       for (size_t i = 0; i < op.blocks.size(); ++i)
         blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
     } catch (DataDependent& data_dependent) {
-      data_dependent.operation = &op;  // all of it waits
+      data_dependent.operation = &op;  // the control-flow operation as a whole waits
       throw;
     } catch (const ShapeError&) {
-      // A branch that makes no sense for what was fed may be the one that is not taken.
+      // A branch that is invalid for the fed types may be one that is not taken.
       if (!op.is("if") || op.parent != &source_.root() || inputs[0]->operation->is("constant")) throw;
       throw DataDependent{&op, {op.inputs[0]}};
     }
@@ -172,7 +173,8 @@ class Specializer {
     return results;
   }
 
-  // The branch of an `if` that stands for all of it: its predicate is known, and nothing but its results are wanted.
+  // The branch that can replace an `if`, because its predicate is known and only its results are needed; otherwise
+  // null.
   static const Block* taken_branch(const Operation& op, const std::vector<Tensor*>& inputs) {
     if (!op.is("if") || op.outputs.empty()) return nullptr;
     const std::optional<Ints> predicate = constant_value(inputs[0]);
@@ -189,7 +191,7 @@ class Specializer {
     return is_effect(op) || std::ranges::any_of(op.blocks, inner);
   }
 
-  // The constant value of shape arithmetic whose operands are known.
+  // The constant value of shape arithmetic on known operands; otherwise null.
   Tensor* known(const Operation& op, const Operation& copy) {
     if (copy.outputs.size() != 1 || op.is("constant")) return nullptr;
     const TensorType& type = copy.output()->type;
@@ -202,7 +204,8 @@ class Specializer {
     return std::ranges::any_of(copy.inputs, [&](const Tensor* input) { return of_shapes_.contains(input); });
   }
 
-  // Sizes that are scaled in floating point on their way, as by a factor of a resize: what a run would compute.
+  // Sizes computed in floating point, such as by the scale factor of a resize. The value is the one a run would
+  // compute.
   Tensor* known_numbers(const Operation& op, const Operation& copy) {
     if (!copy.definition->elementwise && !is_shape_arithmetic(op.kind())) return nullptr;
     if (!has_input_of_shapes(copy) || is_effect(op) || !copy.control_dependencies.empty()) return nullptr;
@@ -224,21 +227,22 @@ class Specializer {
     return values ? rewriter_.constant(op, integer_constant(type, *values)) : nullptr;
   }
 
-  // The types that a block's arguments start with.
+  // The initial types of a block's arguments.
   static std::vector<TensorType> argument_types(const Operation& op, size_t block, const std::vector<Tensor*>& inputs,
                                                 const std::vector<std::unique_ptr<Block>>& done) {
     std::vector<TensorType> types;
     for (const Tensor* argument : op.blocks[block]->arguments) types.push_back(argument->type);
     if (op.is("while")) {
       const std::vector<Tensor*>& from = block == 0 ? inputs : done[0]->results;
-      for (size_t i = block; i < from.size(); ++i) types[i - block] = from[i]->type;  // results follow the condition
+      // the results follow the condition
+      for (size_t i = block; i < from.size(); ++i) types[i - block] = from[i]->type;
     } else if (op.is("for")) {
       for (size_t i = 3; i < inputs.size(); ++i) types[i - 2] = inputs[i]->type;
     }
     return types;
   }
 
-  // What values that begin at zero are is known from what becomes of them.
+  // Determines the types of carried values that start at zero from the values that replace them.
   static void settle_from_zero(const Operation& op, const std::vector<std::unique_ptr<Block>>& blocks) {
     const std::vector<Tensor*>& next = blocks.back()->results;
     const auto count = static_cast<size_t>(op.attributes.integer("from_zero"));
@@ -252,7 +256,7 @@ class Specializer {
     }
   }
 
-  // What a branch that is not taken gives has the type of what the other one gives.
+  // Gives an undefined result of one branch the type of the other branch's result.
   static void settle_undefined(Block& then, Block& otherwise) {
     auto settle = [](Tensor* nothing, const Tensor* other) {
       if (!nothing->operation->is("undefined")) return;
@@ -271,13 +275,13 @@ class Specializer {
     const std::vector<Tensor*>& next = blocks.back()->results;
     for (size_t i = 0; i < next.size() && i + skip < inputs.size(); ++i) {
       if (next[i]->type == inputs[i + skip]->type) continue;
-      throw UnsupportedError(cat("[", op.kind(), "] value ", i, " of '", op.name, "' is ", inputs[i + skip]->type,
-                                 " at first and ", next[i]->type,
-                                 " after an iteration: shapes must not change in a loop", op.where()));
+      throw UnsupportedError(cat("[", op.kind(), "] shapes must not change in a loop, but value ", i, " of '", op.name,
+                                 "' is ", inputs[i + skip]->type, " at first and ", next[i]->type,
+                                 " after an iteration", op.where()));
     }
   }
 
-  // x where i - j <= lower and j - i <= upper; a negative bound keeps its whole side.
+  // Keeps x where i - j <= lower and j - i <= upper; a negative bound keeps its whole side.
   Tensor* band_of_data(const std::vector<Tensor*>& inputs) {
     Builder b(rewriter_.graph());
     const Dims& dims = inputs[0]->shape().dims();
@@ -298,8 +302,8 @@ class Specializer {
     return b.select(keep, inputs[0], b.scalar_like(inputs[0], 0));
   }
 
-  // Stops at a slice whose starts and ends only a run knows, to go on when it is known how much it takes. Strides that
-  // are not known, and slices within blocks, wait for all values.
+  // Stops at a slice whose starts and ends are only known at run time, to continue once its number of elements is
+  // known. Slices with unknown strides, and slices within blocks, wait for all values.
   void wait_for_count(const Operation& op, const std::vector<Tensor*>& inputs) {
     const size_t first = static_cast<size_t>(op.definition->min_inputs);
     const std::optional<Ints> strides = constant_value(inputs[first + 2]);
@@ -317,7 +321,7 @@ class Specializer {
     throw data_dependent;
   }
 
-  // The slice, or the update of one, that a rest has once its count is known.
+  // The slice or slice update used in the rest, once the number of elements is known.
   static Tensor* windowed(Rewriter& later, const Operation& op, Tensor* begin, Tensor* count, const Ints& strides) {
     Ints squeezed;
     for (size_t axis = 0; axis < strides.size(); ++axis)
@@ -348,12 +352,12 @@ class Specializer {
     }
     if (!data_dependent.deciding.empty() && reachable) throw data_dependent;
     throw UnsupportedError(cat("[", op.kind(), "] the shape of '", op.output()->name(), "', ", op.output()->type,
-                               ", depends on values that are computed within a block of control flow; compute them "
-                               "outside of it, or from shapes",
+                               ", depends on values computed within a block of control flow; compute them outside of "
+                               "the block, or from shapes",
                                op.where()));
   }
 
-  // Ends the program before an operation; it and what follows becomes the rest.
+  // Ends the program before an operation; this operation and the following ones become the rest.
   void cut(const DataDependent& data_dependent) {
     auto rest = std::make_shared<Rest>();
     std::vector<bool> remains(needed_.size());
@@ -391,9 +395,10 @@ class Specializer {
       } else if (value->operation->is("constant")) {
         later.stand_for(*tensor, later.graph().add("constant", {}, value->operation->attributes));
       } else if (value->type.history) {
-        throw UnsupportedError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' stands behind '",
-                                   data_dependent.operation->name, "', whose shape depends on values, ",
-                                   "and the loop before it: ask for the derivative first", operation.where()));
+        throw UnsupportedError(cat("[", operation.kind(), "] the derivative of '", operation.name,
+                                   "' was built after '", data_dependent.operation->name,
+                                   "', whose shape depends on values; build the ", "derivative before that operation",
+                                   operation.where()));
       } else {
         feeds[tensor] = rest->feeds.size();
         later.stand_for(*tensor, feed_of(value));
@@ -434,7 +439,7 @@ class Specializer {
     program_.rest = std::move(rest);
   }
 
-  // What lies in the blocks of operations that remain, remains.
+  // Operations in the blocks of remaining operations remain too.
   void mark_blocks(const Block& block, std::vector<bool>& remains) const {
     for (const auto& operation : block.operations) {
       if (!remains[operation->id]) continue;
@@ -445,7 +450,7 @@ class Specializer {
     }
   }
 
-  // A value of the program as a feed of its rest.
+  // The source of a program value that becomes a feed of the rest.
   Rest::Source source_of(Tensor* value) {
     const auto fed = std::find(program_.feeds.begin(), program_.feeds.end(), value);
     if (fed != program_.feeds.end()) return {true, static_cast<size_t>(fed - program_.feeds.begin())};
@@ -459,11 +464,11 @@ class Specializer {
   const std::vector<bool> needed_;
   Program program_;
   Rewriter rewriter_;
-  std::unordered_set<const Tensor*> imported_;  // into the rest
-  std::unordered_set<const Tensor*> of_shapes_;  // constants of the program that come from shapes
+  std::unordered_set<const Tensor*> imported_;  // tensors imported into the rest
+  std::unordered_set<const Tensor*> of_shapes_;  // constants of the program that were computed from shapes
 };
 
-// The user's variable for each of a rest's.
+// Maps a rest's variables to the user's variables.
 void name_sources(const Rest& rest, std::vector<Tensor*>& variables) {
   for (Tensor*& variable : variables) {
     const auto own = std::find(rest.variables.begin(), rest.variables.end(), variable);

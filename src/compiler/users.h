@@ -1,4 +1,4 @@
-// Who uses a value: for passes that fuse operations and must know that nothing else uses the values between them.
+// The users of each value, for passes that fuse operations and must know that intermediate values have no other use.
 #pragma once
 
 #include <unordered_map>
@@ -14,13 +14,13 @@ class Users {
     collect(program.graph->root());
     for (const Tensor* target : program.targets) users_[target].push_back(nullptr);
   }
-  // Operations in order, each as often as it has the value as an operand; null for a target or a block's result.
+  // Operations in order, each as often as the value is one of its operands; null for a target or a block's result.
   const std::vector<const Operation*>& of(const Tensor* value) const {
     static const std::vector<const Operation*> nobody;
     const auto found = users_.find(value);
     return found == users_.end() ? nobody : found->second;
   }
-  // The one use of a value, by an operation; null when there are more, or others.
+  // The operation that is the only use of a value; null if there are several uses or it is not an operation.
   const Operation* only(const Tensor* value) const {
     const auto& all = of(value);
     return all.size() == 1 ? all[0] : nullptr;

@@ -1,13 +1,13 @@
-// Pass widen: what sums halves, or takes several steps, computes in float32 and is rounded once.
+// Pass widen: half-precision sums, and operations of several steps, compute in float32 and round once.
 //
 //   %m = mean(%x) : bfloat16                     %w = cast(%x) : float32
 //   %v = variance(%x, %m) : bfloat16        ->   %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
 //   %n = normalization(%x, %m, %v) : bfloat16    %n = cast(%c) : bfloat16
-// Which operations these are stands in core/wide.cpp. The float32 form of a statistic, which is small, is what
-// arithmetic behind it takes, too, so that between a sum and its square root, or between a mean and the differences
-// from it, nothing is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise
-// operation of halves for a sum alone is computed in float32: a sum of squares is no sum of rounded squares.
-// Comparisons and roundings see the halves that the program names.
+// core/wide.cpp lists these operations. Statistics are small, so arithmetic on them uses their float32 form too:
+// nothing is rounded between a sum and its square root, or between a mean and the differences from it. %m and %v are
+// only rounded for other users. An element-wise operation used only by a sum is computed in float32 as well, since a
+// sum of squares is not the sum of rounded squares. Comparisons and rounding operations see the half-precision values
+// that the program names.
 #include <algorithm>
 #include <unordered_map>
 
@@ -25,7 +25,7 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
   return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
 }
 
-// Arithmetic on a statistic.
+// Whether an operation is arithmetic that continues in float32 on a statistic.
 bool goes_on(const Operation& operation) {
   static constexpr std::string_view kinds[] = {"addition",
                                                "subtraction",
@@ -66,7 +66,7 @@ bool widens(const Operation& operation) {
   return operation.is("cast") && is_half(operation.input(0)->dtype()) && operation.output()->dtype() == DType::float32;
 }
 
-// The gradient of a mean, and the like: few numbers in float32, spread over many halves.
+// Matches gradients of means and the like: a few float32 numbers broadcast to many half-precision elements.
 bool spreads(const Operation& operation) {
   if (!operation.is("cast") || !is_half(operation.output()->dtype())) return false;
   const Tensor* before = operation.input(0);
@@ -94,7 +94,8 @@ class Widener {
  private:
   using Tensors = std::vector<Tensor*>;
 
-  // The form in float32 that a value was rounded from, and how many numbers it is made of, however often each is there.
+  // The float32 form from which a value was rounded, and its number of elements, not counting repetitions by a
+  // broadcast.
   struct Statistic {
     Tensor* value;
     int64_t size;
@@ -114,7 +115,7 @@ class Widener {
     return most;
   }
 
-  // What is there of it in float32, made once for all that look at it.
+  // The float32 form of a tensor, created once for all users.
   Tensor* wide(Rewriter& r, const Tensor* source) {
     Tensor* now = r.now(source);
     if (const auto found = statistics_.find(now); found != statistics_.end()) return found->second.value;
@@ -125,7 +126,7 @@ class Widener {
     return made.emplace_back(Builder(r.graph()).cast(now, DType::float32));
   }
 
-  // Operands in float32. An element-wise operation that only this one looks at is made again.
+  // The operands in float32. An element-wise operation that is used only here is repeated in float32.
   Tensors operands(Rewriter& r, const Operation& operation, bool of_sum) {
     Tensors result;
     for (const Tensor* input : operation.inputs) {
@@ -147,7 +148,8 @@ class Widener {
     return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
   }
 
-  // A result of `size` numbers is a statistic of operands of more; one that has no other user keeps its type.
+  // Records the float32 form of a result. A result smaller than its operands is a statistic; another result is recorded
+  // only if it has a single user.
   Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, int64_t size, bool is_statistic) {
     if (is_statistic)
       statistics_[now] = {value, size};
@@ -170,7 +172,7 @@ class Widener {
     return results;
   }
 
-  // Of statistics, and of no more numbers than these, it is a statistic again.
+  // The result of arithmetic on statistics is again a statistic if no other operand is larger.
   Rewriter::Replacement further(Rewriter& r, const Operation& operation) {
     const int64_t size = largest_statistic(r, operation);
     bool is_small = true;
@@ -192,7 +194,7 @@ class Widener {
     return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
   }
 
-  // The cast stays for its other users; arithmetic takes what was broadcast.
+  // The cast stays for its other users; arithmetic uses the float32 tensor that was broadcast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};
@@ -200,7 +202,7 @@ class Widener {
   }
 
   Users users_;
-  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // all by what stands in the new program
+  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // keyed by tensors of the new program
   std::unordered_map<const Tensor*, Tensor*> single_;
   std::unordered_map<const Tensor*, Tensors> casts_;
 };

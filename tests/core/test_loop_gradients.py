@@ -188,5 +188,5 @@ def test_a_shape_that_values_decide_between_a_loop_and_its_derivative(first: boo
         found = g.run(feeds, [before, long])
         assert found[long].shape == (int(g.run(feeds, y).numpy().sum()),)
         return
-    with pytest.raises(mg.UnsupportedError, match=r"\[for\].*ask for the derivative first"):
+    with pytest.raises(mg.UnsupportedError, match=r"\[for\].*build the derivative before that operation"):
         g.run(feeds, [long, after])

@@ -294,12 +294,12 @@ def test_the_first_operation_that_is_not_finite_is_named():
             return y.graph.logarithm(y - 1e6, name="the_culprit")  # of a negative number
 
     trainer = mg.Trainer(nn.Sequential(Broken(1)), "mse", mg.optim.SGD(0.1), check_finite=True)
-    with pytest.raises(mg.CheckError, match=r"'the_culprit' makes a NaN.*test_structures\.py"):
+    with pytest.raises(mg.CheckError, match=r"'the_culprit' produced a NaN.*test_structures\.py"):
         trainer.train_step(X, Y)
     assert trainer.step == 0 and all(np.isfinite(w).all() for w in trainer.weights().values())
     good = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.1), seed=3, check_finite=True)
     assert float(good.train_step(X, Y)) == float(mse().train_step(X, Y))
-    with pytest.raises(mg.CheckError, match="'inputs' is fed with a NaN"):
+    with pytest.raises(mg.CheckError, match="'inputs' was fed a NaN"):
         good.train_step(np.full_like(X, np.nan), Y)
 
 
