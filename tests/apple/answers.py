@@ -1,9 +1,9 @@
-"""What answers of the self-test's probes mean: by behaviour.md, by the backend's code, and otherwise.
+"""Rules that interpret the answers of the self-test's probes.
 
-A probe may have several rules. Each stands for a row of behaviour.md or, without one, for what the code goes by.
-`needed` is what an answer looks like on a Mac of which the row is true, so that our detour is needed there;
-`not_needed` is the answer of one that does what the selector says. Any other answer is one that nobody foresaw.
-tools/from_report.py reads a report by these rules.
+A probe may have several rules. Each rule belongs to a row of behaviour.md or, without a row, to an assumption of the
+code. `needed` matches the answer of a Mac for which the row is true, so that our workaround is needed. `not_needed`
+matches the answer of a Mac where the selector works as documented. Any other answer is unexpected.
+tools/from_report.py evaluates a report with these rules.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-ENDED = "the process ended"  # what stands for an answer then
+ENDED = "the process ended"  # Recorded as the answer if a probe aborts.
 DIES = rf"^(refused|{ENDED})"
 AS_THE_TABLE, BETTER, WORSE, UNFORESEEN, NOT_ASKED = "as the table", "better", "worse", "unforeseen", "not asked"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Of the answers of one probe."""
+    """How to interpret the answers of one probe."""
 
     probe: str
-    row: str  # the first cell in behaviour.md; empty: what the code makes of it, which no row tells
-    needed: str  # regular expressions, searched for
+    row: str  # First cell of the row in behaviour.md; empty for an assumption of the code.
+    needed: str  # Regular expression, searched for in the answer.
     not_needed: str = ""
-    counted_on: bool = False  # the code needs `needed`; anything else is a defect on this Mac
-    from_macos: float = 0.0  # the row is true from this system on
-    until_macos: float = 99.0  # and before this one
+    counted_on: bool = False  # The code relies on `needed`; any other answer means wrong results on this Mac.
+    from_macos: float = 0.0  # First macOS version for which the row is true.
+    until_macos: float = 99.0  # First version for which it no longer is.
 
     def judge(self, answer: str, macos: float) -> str:
-        """One of the words above."""
+        """Return the verdict on an answer: AS_THE_TABLE, BETTER, WORSE, UNFORESEEN, or NOT_ASKED."""
         if answer.startswith("not asked"):
             return NOT_ASKED
         holds = self.from_macos <= macos < self.until_macos
@@ -153,7 +153,7 @@ RULES = [
         "first: 0, last: 0, of float16: 0, 0$",
     ),
     Rule("order_of_equal_numbers", "sorts with equal elements", "^0 of", counted_on=True),
-    # No row: what the code makes of them.
+    # Rules without a row: assumptions of the code.
     Rule(
         "adam_by_powers",
         "",
