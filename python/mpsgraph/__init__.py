@@ -1,8 +1,9 @@
-"""mpsgraph: Apple's MPSGraph model of training, on any machine.
+"""Train neural networks with Apple's MPSGraph programming model, on any machine.
 
-A symbolic graph with placeholders, variables and control dependencies; gradients derived by the graph; executables
-compiled once per input type; command buffers, semaphores and shared events. Everything public is a name of this module.
-Importing it loads numpy and the compiled core; nn, optim, data, Trainer and what they need come at their first use.
+The package provides a symbolic graph with placeholders, variables, and control dependencies; gradients derived by the
+graph; executables compiled once per input type; command buffers, semaphores, and shared events. All public names are
+attributes of this module. Importing it loads only numpy and the compiled core; nn, optim, data, Trainer, and their
+dependencies are imported on first use.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ __version__ = library_version()
 
 if TYPE_CHECKING:
     from . import coreml, custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
-    from . import jax as jax  # in no list of names: `from mpsgraph import *` needs neither JAX nor PyTorch
+    from . import jax as jax  # Not in __all__, so that `from mpsgraph import *` requires neither JAX nor PyTorch.
     from . import torch as torch
     from .custom import CustomOperation, TensorType, custom_operation, load_custom_operations, python_operation
     from .model import Model
@@ -122,7 +123,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Modules and classes that are imported when they are first used."""
+    """Import a module or class of the package on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module 'mpsgraph' has no attribute '{name}'")
     module = import_module(f"mpsgraph.{_LAZY[name]}")

@@ -1,4 +1,4 @@
-"""`python -m mpsgraph` is the `mpsgraph` command."""
+"""Entry point of `python -m mpsgraph`, which is the `mpsgraph` command."""
 
 import sys
 

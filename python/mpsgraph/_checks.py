@@ -1,10 +1,10 @@
-"""What callers give, held against what a signature says: one check at the door of every public function.
+"""Checks the arguments of public functions against their annotations.
 
-`checked` stands around a function, or around the public methods of a class. The annotations are the contract: an
-argument that is none of the types that its parameter names is refused with a typed error of one line that says where,
-what was expected, what came and what to do. Bounds of numbers belong to the annotation too: `Size`, `Share` and the
-others below; a string in it is the advice to give. A call costs some hundred nanoseconds more, so what runs in every
-step is not wrapped but sees to itself.
+`checked` wraps a function, or the public methods of a class. The annotations are the contract: an argument that has
+none of the annotated types is rejected with a typed one-line error that says where it happened, what was expected, what
+was received, and how to fix it. Bounds of numbers are part of the annotation as well (`Size`, `Share`, and the other
+aliases below), and a string in an annotation is used as advice. A check costs some hundred nanoseconds per call, so
+functions that run in every training step check their arguments themselves.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ Check: TypeAlias = Callable[[Any], bool]
 
 
 class Bounds:
-    """Between which numbers an annotated one must lie; NaN lies nowhere, and infinity only where it is an end."""
+    """Range of an annotated number. NaN is never in range, and infinity only where it is a bound."""
 
     def __init__(self, words: str, fits: Check) -> None:
         self.words, self.fits = words, fits
 
 
 class Named:
-    """What an annotated type is called in messages."""
+    """Name of an annotated type in messages."""
 
     def __init__(self, words: str) -> None:
         self.words = words
 
 
-Size: TypeAlias = Annotated[int, Bounds("of at least 1 and of 64 bits", lambda v: 1 <= v < 2**63)]
-Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1 and of 64 bits", lambda v: 1 <= v < 2**63)]
-Count: TypeAlias = Annotated[int, Bounds("of at least 0 and of 64 bits", lambda v: 0 <= v < 2**63)]
+Size: TypeAlias = Annotated[int, Bounds("of at least 1 (64-bit)", lambda v: 1 <= v < 2**63)]
+Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1 (64-bit)", lambda v: 1 <= v < 2**63)]
+Count: TypeAlias = Annotated[int, Bounds("of at least 0 (64-bit)", lambda v: 0 <= v < 2**63)]
 Finite: TypeAlias = Annotated[float, Bounds("that is finite", math.isfinite)]
 Positive: TypeAlias = Annotated[float, Bounds("above 0", lambda v: 0 < v < math.inf)]
 NotNegative: TypeAlias = Annotated[float, Bounds("of at least 0", lambda v: 0 <= v < math.inf)]
 Share: TypeAlias = Annotated[float, Bounds("from 0 to 1", lambda v: 0 <= v <= 1)]
-BelowOne: TypeAlias = Annotated[float, Bounds("from 0 up to but not including 1", lambda v: 0 <= v < 1)]
+BelowOne: TypeAlias = Annotated[float, Bounds("from 0 (inclusive) to 1 (exclusive)", lambda v: 0 <= v < 1)]
 
 
 _BOUNDS: dict[str, Bounds] = {}
@@ -83,14 +83,14 @@ for _names, _alias in (
     ("max_length output_size batch_size", Size),
 ):
     _BOUNDS |= dict.fromkeys(_names.split(), get_args(_alias)[1])
-"""What numbers of these names may be wherever layers, losses and data take them: a name means the same everywhere."""
+"""Bounds of arguments of layers, losses, and data, by name: a name means the same everywhere."""
 
 
 def checked(subject: T) -> T:
-    """The function whose arguments are checked, or the class whose constructor's and public methods' are.
+    """Add argument checks to a function, or to the constructor and public methods of a class.
 
-    Errors: DTypeError where a tensor, an array or a dtype was expected; ShapeError where sizes, axes and other ints of
-    operations, layers and data were; else GraphError.
+    A rejected argument raises DTypeError where a tensor, an array, or a dtype was expected; ShapeError where sizes,
+    axes, or other ints of operations, layers, or data were expected; and GraphError otherwise.
     """
     if isinstance(subject, type):
         check_methods(subject)
@@ -99,14 +99,14 @@ def checked(subject: T) -> T:
 
 
 def check_methods(cls: type) -> None:
-    """Puts the check around the constructor and the public methods that the class itself defines."""
+    """Add argument checks to the constructor and the public methods that the class itself defines."""
     for name, value in list(vars(cls).items()):
         if isinstance(value, FunctionType) and (name in ("__init__", "__call__") or not name.startswith("_")):
             setattr(cls, name, _guarded(value))
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The check around one function. What it compares with is worked out at the first call."""
+    """Wrap a function with a check of its arguments, which is prepared on the first call."""
     contract: Contract | None = None
 
     @functools.wraps(function)
@@ -134,10 +134,10 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Parameter:
-    """One parameter: its name, the types that its annotation needs no further look for, and what else it accepts.
+    """A parameter: its name, the types that need no further check, and what else its annotation accepts.
 
-    Taking annotations apart takes longer than most first calls, so it waits until a value comes, when `usual` is still
-    empty; what values of other types need waits for one of these.
+    Analyzing an annotation takes longer than most first calls, so it is postponed until a value arrives while `usual`
+    is still empty. The check for values of other types is built when the first of these arrives.
     """
 
     def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:
@@ -150,12 +150,12 @@ class Parameter:
 
     @property
     def hint(self) -> Any:
-        """The annotation as an object, with the bounds that the name implies."""
+        """The annotation as an object, with the bounds that the parameter's name implies."""
         hint = resolved(self._annotation, self._function)
         return hint if self._bounds is None else _with_bounds(hint, self._bounds)
 
     def accepts(self, value: Any) -> bool:
-        """Is a value what the annotation names? Asked where its type is none of `usual`."""
+        """Return whether `value` matches the annotation. Called for types that are not in `usual`."""
         if not self._seen:
             text = self._annotation if self._bounds is None and isinstance(self._annotation, str) else ""
             self.usual = _plain_types(text) or self._looked_up(_usual_types_of)
@@ -172,16 +172,18 @@ class Parameter:
     def _looked_up(self, what: Any) -> Any:
         try:
             return what(self.hint)
-        except TypeError:  # an annotation with something that has no hash
+        except TypeError:  # The annotation contains an unhashable object.
             return what.__wrapped__(self.hint)
 
 
 class Contract:
-    """What the signature of a function says about its arguments.
+    """The arguments that a function's signature accepts.
 
-    Attributes: positional, how many may come by place; looked_at, which of these are not taken as they come: places
-    and parameters; named, by name those that are not taken as they come; rest, the parameter that takes all further
-    ones, where it is not everything.
+    Attributes:
+        positional: Number of arguments that may be passed by position.
+        looked_at: The (position, parameter) pairs of those that are checked.
+        named: The parameters that are checked, by name.
+        rest: The parameter of *args, unless it accepts anything.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -205,13 +207,15 @@ class Contract:
             self.positional += by_place
 
     def refuse(self, parameter: Parameter, value: Any, args: tuple[Any, ...]) -> NoReturn:
-        """Raises the error for an argument."""
+        """Raise the error for a rejected argument."""
         where, words = self._where(args), expected(parameter.hint)
         came = f"{where} {parameter.name} must be {words}, got {shown(value)}"
         raise error_class(parameter.hint, self.function.__module__)(came + _advice(parameter.hint, value))
 
     def _where(self, args: tuple[Any, ...]) -> str:
-        """`[softmax]` for an operation, `Linear:` for a constructor, `Trainer.fit:` for a method, `hinge:` else."""
+        """Return the prefix of a message: `[softmax]` for an operation, `Linear:` for a constructor, `Trainer.fit:` for
+        a method, `hinge:` for a function.
+        """
         name = self.function.__name__
         if self.function.__module__.startswith("mpsgraph.ops."):
             return f"[{name}]"
@@ -222,7 +226,7 @@ class Contract:
 
 
 def refuse(where: str, hint: Any, value: Any) -> NoReturn:
-    """Raises the error that `checked` would, for code that looks at its arguments itself."""
+    """Raise the same error as `checked` would, for functions that check their arguments themselves."""
     raise error_class(hint)(f"{where} must be {expected(hint)}, got {shown(value)}{_advice(hint, value)}")
 
 
@@ -236,8 +240,11 @@ _DTYPES = (
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Names, kinds and annotations of a function's parameters; from its code where it has some, for building an
-    `inspect.Signature` takes longer than most first calls."""
+    """Yield the name, kind, and annotation of each parameter of a function.
+
+    They are read from the code object if there is one, because building an `inspect.Signature` takes longer than most
+    first calls.
+    """
     if not isinstance(function, FunctionType) or hasattr(function, "__signature__"):
         for name, parameter in inspect.signature(function).parameters.items():
             yield name, parameter.kind, parameter.annotation
@@ -251,11 +258,11 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
         yield name, kind, annotations.get(name, _EMPTY)
 
 
-_RESOLVED: dict[tuple[str, str], Any] = {}  # by module and text: most annotations stand in many places
+_RESOLVED: dict[tuple[str, str], Any] = {}  # By module and text, because most annotations occur in many places.
 
 
 def resolved(annotation: Any, function: Callable[..., Any]) -> Any:
-    """The annotation as an object. What is imported for type checkers only is found among the package's names."""
+    """Return an annotation as an object. Names imported only for type checkers are looked up in the package."""
     if annotation is inspect.Parameter.empty:
         return Any
     if not isinstance(annotation, str):
@@ -279,7 +286,8 @@ class _Names(Mapping[str, Any]):
     }
 
     def __getitem__(self, name: str) -> Any:
-        module = sys.modules.get(f"mpsgraph.{self._homes[name]}")  # KeyError: the function's own globals are asked
+        # A KeyError makes eval look in the function's globals.
+        module = sys.modules.get(f"mpsgraph.{self._homes[name]}")
         if module is None:
             raise KeyError(name)
         return getattr(module, name)
@@ -292,7 +300,7 @@ class _Names(Mapping[str, Any]):
 
 
 def _alternatives(hint: Any) -> list[Any]:
-    """The members of a union, unions within it taken apart; else the annotation itself."""
+    """Return the members of a union, with nested unions flattened, or a list of the annotation itself."""
     if get_origin(hint) in (Union, UnionType):
         return [inner for part in get_args(hint) for inner in _alternatives(part)]
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Union, UnionType):
@@ -302,7 +310,7 @@ def _alternatives(hint: Any) -> list[Any]:
 
 
 def _with_bounds(hint: Any, bounds: Bounds) -> Any:
-    """The annotation with bounds for the numbers among its alternatives."""
+    """Return the annotation with bounds added to the numbers among its alternatives."""
 
     def bounded(part: Any) -> Any:
         numbers = part in (int, float) or (get_origin(part) is Sequence and get_args(part)[0] in (int, float))
@@ -313,12 +321,13 @@ def _with_bounds(hint: Any, bounds: Bounds) -> Any:
 
 @functools.cache
 def _check_of(hint: Any) -> Check | None:
-    """A function that says whether a value is what an annotation names; None when that is everything."""
+    """Return a function that checks whether a value matches the annotation, or None if every value does."""
     if {DType, str} <= set(_alternatives(hint)):
         optional = NoneType in _alternatives(hint)
         return lambda value: _is_dtype(value) or (optional and value is None)
     origins: tuple[Any, ...] = _CONTAINERS
-    parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in origins)  # those that come most
+    # The most frequent ones first.
+    parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in origins)
     checks = [check for part in parts if (check := _check_of_one(part)) is not None]
     if len(checks) < len(parts):
         return None
@@ -355,7 +364,8 @@ def _check_of_one(hint: Any) -> Check | None:
     if base is np.ndarray:
         return lambda value: isinstance(value, (np.ndarray, NDArray))
     if _is_callable(hint):
-        return lambda value: callable(value) and not isinstance(value, type)  # a class stands where one of it should
+        # Reject a class where an instance is expected.
+        return lambda value: callable(value) and not isinstance(value, type)
     if base in _CONTAINERS or base in (list, tuple, dict, set):
         return _container(base, inner)
     if issubclass(base, os.PathLike):
@@ -364,7 +374,7 @@ def _check_of_one(hint: Any) -> Check | None:
 
 
 def _is_callable(hint: Any) -> bool:
-    """Does an annotation name functions: Callable, or a protocol as Initialiser is?"""
+    """Return whether the annotation is for functions: Callable, or a protocol such as Initialiser."""
     base = get_origin(hint) or hint
     return base is Callable or (getattr(base, "_is_protocol", False) and base not in _CONTAINERS)
 
@@ -382,7 +392,7 @@ def _is_dtype(value: Any) -> bool:
 
 
 def is_int(value: Any) -> bool:
-    """An integer that is no bool: Python's, numpy's, or what stands for an index."""
+    """Return whether `value` is an integer but not a bool: a Python or numpy int, or an object with __index__."""
     if isinstance(value, (bool, np.bool_, Tensor)):
         return False
     try:
@@ -393,7 +403,7 @@ def is_int(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """A real number that is no bool: Python's or numpy's, an array of rank 0 included."""
+    """Return whether `value` is a real number but not a bool: a Python or numpy number, or an array of rank 0."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -410,7 +420,7 @@ _CONTAINERS = (Sequence, Iterable, Collection, Mapping)
 
 
 def _bounded(base: Any, bounds: Bounds) -> Check:
-    """A number, or each of some, within bounds."""
+    """Return a check for a number, or a sequence of numbers, within bounds."""
     check = _check_of(base)
 
     def within(value: Any) -> bool:
@@ -422,13 +432,15 @@ def _bounded(base: Any, bounds: Bounds) -> Check:
 
 
 def _container(base: type, inner: tuple[Any, ...]) -> Check:
-    """Of lists, tuples and arrays the items count, too; what can be iterated only once is taken at its word."""
+    """Return a check for a container. Items of lists, tuples, and arrays are checked; one-shot iterators are not
+    consumed.
+    """
     if issubclass(base, Mapping):
         key, item = [_check_of(part) or _anything for part in inner] or [_anything] * 2
         return lambda value: isinstance(value, Mapping) and all(key(k) and item(v) for k, v in value.items())
     fixed = base is tuple and bool(inner) and inner[-1] is not Ellipsis
     checks = [_check_of(part) for part in inner if part is not Ellipsis]
-    loose = base is Iterable and checks in ([], [None])  # data of any kind
+    loose = base is Iterable and checks in ([], [None])  # Any kind of data.
     usual = frozenset(_usual_types(inner[0])) if inner and not fixed else frozenset[type]()
 
     def fits(value: Any) -> bool:
@@ -464,20 +476,21 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "Axes": (int, NoneType),
     "DTypeLike": (DType,),
 }
-"""Names that mean the same in the annotations of every module, and the types that need no further look for them."""
-_WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}  # those that ints in a list or a tuple fit, too
+"""Names with the same meaning in the annotations of every module, and the types that need no further check for them."""
+# Annotations that a list or tuple of ints matches as well.
+_WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}
 
 
 @functools.cache
 def _plain_types(annotation: str) -> frozenset[type] | None:
-    """What `_usual_types_of` would say of an annotation of such names only; None for any other."""
+    """Return the result of `_usual_types_of` for an annotation of names in _PLAIN only; None for any other."""
     names = set(annotation.split(" | "))
     return frozenset(kind for name in names for kind in _PLAIN[name]) if names <= _PLAIN.keys() else None
 
 
 @functools.cache
 def _usual_types_of(hint: Any) -> frozenset[type]:
-    """The types whose values need no further look; most annotations stand in many places."""
+    """Return the types whose values need no further check. Cached, because most annotations occur in many places."""
     return frozenset(_usual_types(hint))
 
 
@@ -525,10 +538,10 @@ _MANY = {
 
 
 def expected(hint: Any) -> str:
-    """What an annotation names, in words: "an int or ints", "a tensor or None"."""
+    """Describe an annotation in words: "an int or ints", "a tensor or None"."""
     parts = _alternatives(hint)
     if DType in parts:
-        words = ["an element type such as 'float32'"] + (["None"] if NoneType in parts or None in parts else [])
+        words = ["a dtype such as 'float32'"] + (["None"] if NoneType in parts or None in parts else [])
         return " or ".join(words)
     if Tensor in parts and np.generic in parts:
         parts = [Tensor, float] + [part for part in parts if part in (None, NoneType)]
@@ -568,12 +581,12 @@ def _words(hint: Any) -> str:
         if base is tuple and inner[-1] is not Ellipsis:
             return f"a tuple of {len(inner)}"
         one = expected(items[0])
-        return _MANY.get(one, f"a sequence of which each is {one}")
+        return _MANY.get(one, f"a sequence in which each item is {one}")
     return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
 
 
 def error_class(hint: Any, module: str = "mpsgraph.ops.") -> type[Error]:
-    """Which error is for what is not what an annotation of a function in that module names."""
+    """Return the class of the error for a value that does not match an annotation in `module`."""
     names = {_core_of(part) for part in _alternatives(hint)}
     if DType in names or (Tensor in names and names & {float, np.generic}):
         return DTypeError
@@ -583,7 +596,7 @@ def error_class(hint: Any, module: str = "mpsgraph.ops.") -> type[Error]:
 
 
 def _core_of(hint: Any) -> Any:
-    """The type in the middle: int of Sequence[int] and of a bounded int."""
+    """Return the innermost type: int for Sequence[int] and for a bounded int."""
     while get_origin(hint) is not None:
         inner = get_args(hint)
         if get_origin(hint) is np.ndarray:
@@ -599,14 +612,14 @@ def _core_of(hint: Any) -> Any:
 
 
 def _advice(hint: Any, value: Any) -> str:
-    """What to do, where that is plain."""
+    """Return advice on how to fix a rejected argument, or an empty string if there is none."""
     names = {_core_of(part) for part in _alternatives(hint)}
     for part in _alternatives(hint):
         for own in get_args(part)[1:] if get_origin(part) is Annotated else ():
             if isinstance(own, str) and not isinstance(value, (int, float)):
                 return f": {own}"
     if Tensor in names and isinstance(value, (np.ndarray, NDArray, list, tuple)):
-        return ": make a tensor of it with g.constant(array)"
+        return ": convert it to a tensor with g.constant(array)"
     if np.ndarray in names and isinstance(value, (list, tuple)):
         return ": convert it with np.asarray(..., dtype)"
     if isinstance(value, Tensor) and Tensor not in names:
@@ -614,7 +627,7 @@ def _advice(hint: Any, value: Any) -> str:
     if DType in names and isinstance(value, str):
         return f": there are {', '.join(_DTYPES)}"
     if isinstance(value, type) and any(_is_callable(part) for part in _alternatives(hint)):
-        return f": give one of it, {value.__name__}(...)"
+        return f": pass an instance, {value.__name__}(...)"
     if isinstance(value, str) and names & {int, float} and str not in names:
-        return ": write the number without quotes"
+        return ": pass the number without quotes"
     return ""

@@ -1,6 +1,7 @@
-"""What the classes that C++ defines say of themselves: docstrings with examples, where all others are written.
+"""Docstrings, with examples, of the classes that are defined in C++.
 
-The bindings have a sentence for each; it comes first here, too. Nothing else of these classes is changed.
+The bindings have a one-sentence docstring for each class, which this file replaces. Everything else about these classes
+stays as the bindings define it.
 """
 
 from __future__ import annotations
@@ -18,50 +19,60 @@ def _explain(name: str, text: str) -> None:
 
 _explain(
     "Tensor",
-    """One result of an operation: a symbol without a value.
+    """A symbolic result of an operation, which has a value only during a run.
 
-    Python's operators, comparisons and numpy's basic indexing add operations to its graph; so do the graph's methods,
-    which it reaches by `graph`. There is no value to ask for until a run: `bool(x)` and `float(x)` are errors.
+    Python's operators and comparisons, numpy's basic indexing, and the methods of the graph (available as `x.graph`)
+    add operations to the graph. `bool(x)` and `float(x)` are errors, because the value is not known while the graph is
+    built.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1, 3), name="x")
-    >>> y = (2.0 * x + 1.0)[:, 0]
-    >>> y.shape, y.dtype, y.graph is g
-    ((-1,), float32, True)
-    >>> g.run({x: np.ones((2, 3), np.float32)}, y).tolist()
-    [3.0, 3.0]
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 3), name="x")
+        >>> y = (2.0 * x + 1.0)[:, 0]
+        >>> y.shape, y.dtype, y.graph is g
+        ((-1,), float32, True)
+        >>> g.run({x: np.ones((2, 3), np.float32)}, y).tolist()
+        [3.0, 3.0]
     """,
 )
 
 _explain(
     "Operation",
-    """One step of a graph.
+    """An operation of a graph.
 
-    It has a kind, input tensors, attributes and output tensors, and remembers the line that built it. A run computes
-    target operations as well as target tensors: assigns are such.
+    An operation has a kind, input tensors, attributes, and output tensors, and stores the line that built it. A run
+    computes target operations, such as assignments, as well as target tensors.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0, 2.0], name="v")
-    >>> update = g.assign(v, v * 2.0)
-    >>> update.kind, [tensor.name for tensor in update.inputs][0]
-    ('assign', 'v')
-    >>> _ = g.run({}, [], [update])
-    >>> g.variable_value(v).tolist()
-    [2.0, 4.0]
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0, 2.0], name="v")
+        >>> update = g.assign(v, v * 2.0)
+        >>> update.kind, [tensor.name for tensor in update.inputs][0]
+        ('assign', 'v')
+        >>> _ = g.run({}, [], [update])
+        >>> g.variable_value(v).tolist()
+        [2.0, 4.0]
     """,
 )
 
 _explain(
     "DType",
-    """The type of a tensor's elements, e.g. mpsgraph.float32.
+    """The element type of a tensor, for example mpsgraph.float32.
 
-    Whatever takes one takes its name and numpy's dtype, too. All of them: bool_, int8 to int64, uint8 to uint64,
-    float16, bfloat16, float32, float64, complex64 and complex128.
+    Functions that take a DType also accept its name and a numpy dtype. The element types are bool_, int8 to int64,
+    uint8 to uint64, float16, bfloat16, float32, float64, complex64, and complex128.
 
-    >>> mg.float32 == mg.DType("float32") == mg.DType(np.float32)
-    True
-    >>> mg.bfloat16.itemsize, mg.bfloat16.is_float, mg.complex64.is_complex
-    (2, True, True)
+    Args:
+        dtype: A name, a numpy dtype, or another DType.
+
+    Raises:
+        DTypeError: If dtype is not an element type.
+
+    Example:
+        >>> mg.float32 == mg.DType("float32") == mg.DType(np.float32)
+        True
+        >>> mg.bfloat16.itemsize, mg.bfloat16.is_float, mg.complex64.is_complex
+        (2, True, True)
     """,
 )
 
@@ -69,16 +80,25 @@ _explain(
 
 _explain(
     "NDArray",
-    """Memory with an element type, a shape and strides, shared with numpy and DLPack.
+    """An array: memory with an element type, a shape, and strides, shared with numpy and DLPack.
 
-    Runs give such arrays and take them, as they take numpy's.
+    Runs return NDArrays and accept them as feeds, next to numpy arrays.
 
-    >>> g = mg.Graph()
-    >>> result = g.run({}, g.constant([[1.0, 2.0]]) * 2.0)
-    >>> result.shape, result.dtype, result.tolist()
-    ((1, 2), float32, [[2.0, 4.0]])
-    >>> result.numpy().sum().item(), np.from_dlpack(result).shape  # views of the same memory
-    (6.0, (1, 2))
+    Args:
+        shape: Sizes of the axes. The elements are zero.
+        dtype: Element type. Defaults to float32.
+
+    Raises:
+        ShapeError: If a size is negative or not an int.
+        DTypeError: If dtype is not an element type.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> result = g.run({}, g.constant([[1.0, 2.0]]) * 2.0)
+        >>> result.shape, result.dtype, result.tolist()
+        ((1, 2), float32, [[2.0, 4.0]])
+        >>> result.numpy().sum().item(), np.from_dlpack(result).shape  # views of the same memory
+        (6.0, (1, 2))
     """,
 )
 
@@ -86,123 +106,170 @@ _explain(
 
 _explain(
     "Device",
-    """A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there.
+    """A backend: Device("cpu"), and on a Mac Device("metal"), which is the default there.
 
-    Device metal has been verified over a mock of Apple's frameworks, by compiling for macOS and against Apple's
+    Device metal has been tested against a mock of Apple's frameworks, and compiled for macOS and against Apple's
     interfaces; it has not yet run on Apple hardware (docs/metal.md).
 
-    >>> "cpu" in mg.Device.names()
-    True
-    >>> mg.Device("cpu").name
-    'cpu'
+    Args:
+        name: Name of the device, one of Device.names().
+
+    Raises:
+        DeviceError: If this build has no such device.
+
+    Example:
+        >>> "cpu" in mg.Device.names()
+        True
+        >>> mg.Device("cpu").name
+        'cpu'
     """,
 )
 
 _explain(
     "DeviceGraph",
-    """A graph on one device: its variables' values and its executables.
+    """A graph on one device, with its own values of the variables and its own executables.
 
-    `graph.on(device)` gives it. Each device has values of its own.
+    `graph.on(device)` returns it.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> y = x + 1.0
-    >>> here = g.on("cpu")
-    >>> here.run({x: np.float32([1, 2])}, [y])[0].tolist()
-    [2.0, 3.0]
-    >>> here.cache.compiles
-    1
+    Args:
+        graph: The graph.
+        device: The device or its name. None, the default, means the default device.
+
+    Raises:
+        DeviceError: If this build has no such device.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> y = x + 1.0
+        >>> here = g.on("cpu")
+        >>> here.run({x: np.float32([1, 2])}, [y])[0].tolist()
+        [2.0, 3.0]
+        >>> here.cache.compiles
+        1
     """,
 )
 
 _explain(
     "Executable",
-    """Targets and target operations, compiled for one device and one type of each feed.
+    """Targets and target operations compiled for one device and for one type of each feed.
 
-    A run takes arrays in the order of `feeds` and gives those of `targets`; nothing is looked up.
+    A run takes arrays in the order of `feeds` and returns arrays in the order of `targets`, without any lookup.
+    `Graph.compile` returns executables.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> executable = g.compile({x: (2,)}, [x * 3.0])
-    >>> executable.run([np.float32([1, 2])])[0].tolist()
-    [3.0, 6.0]
-    >>> executable.feed_types
-    [(float32, (2,))]
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> executable = g.compile({x: (2,)}, [x * 3.0])
+        >>> executable.run([np.float32([1, 2])])[0].tolist()
+        [3.0, 6.0]
+        >>> executable.feed_types
+        [(float32, (2,))]
     """,
 )
 
 _explain(
     "Execution",
-    """A run that has been started; `results` waits for it.
+    """A run that has been started; `results` waits for it to finish.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((2,), name="x")
-    >>> y = x * 3.0
-    >>> started = g.run_async({x: np.float32([1, 2])}, y)
-    >>> started.results.tolist(), started.done
-    ([3.0, 6.0], True)
+    `Graph.run_async` and `Executable.run_async` return executions.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,), name="x")
+        >>> y = x * 3.0
+        >>> started = g.run_async({x: np.float32([1, 2])}, y)
+        >>> started.results.tolist(), started.done
+        ([3.0, 6.0], True)
     """,
 )
 
 _explain(
     "ExecutionDescriptor",
-    """What shall happen around a run.
+    """Options of an asynchronous run: handlers, events to wait for and to signal, and whether the call waits.
 
-    Handlers, events that it waits for and signals, and whether the call waits. Source: MPSGraphExecutionDescriptor.
+    Handlers are called with (results, error), where error is None after success.
 
-    >>> g, seen = mg.Graph(), []
-    >>> x = g.placeholder((2,), name="x")
-    >>> executable = g.compile({x: (2,)}, [x + 1.0])
-    >>> def done(results, error):
-    ...     seen.append(results[0].tolist())
-    >>> how = mg.ExecutionDescriptor(completed_handler=done)
-    >>> _ = executable.run_async([np.float32([1, 2])], descriptor=how).wait()
-    >>> seen
-    [[2.0, 3.0]]
+    Args:
+        wait_until_completed: Whether the call returns only when the run has completed. Defaults to False.
+        scheduled_handler: Function that is called when the run has been scheduled. Defaults to None.
+        completed_handler: Function that is called when the run has completed. Defaults to None.
+
+    Source: MPSGraphExecutionDescriptor.
+
+    Example:
+        >>> g, seen = mg.Graph(), []
+        >>> x = g.placeholder((2,), name="x")
+        >>> executable = g.compile({x: (2,)}, [x + 1.0])
+        >>> def done(results, error):
+        ...     seen.append(results[0].tolist())
+        >>> how = mg.ExecutionDescriptor(completed_handler=done)
+        >>> _ = executable.run_async([np.float32([1, 2])], descriptor=how).wait()
+        >>> seen
+        [[2.0, 3.0]]
     """,
 )
 
 _explain(
     "CompilationDescriptor",
-    """How to compile.
+    """Options of a compilation: passes to skip, reference kernels, observation, and callables.
 
-    Passes that shall not run, plain kernels for reference, and executables that `Graph.call` calls by name; `observe`
-    sees the program behind each pass. Source: MPSGraphCompilationDescriptor.
+    Args:
+        disabled_passes: Names of optional passes to skip. Defaults to none.
+        reference_kernels: Whether to use the plain kernels that serve as a reference. Defaults to False.
+        observe: Function that is called as observe(pass_name, text) with the program after each pass. Defaults to None.
+        callables: Executables of other graphs, or ends of an Exchange, by the symbol that Graph.call uses. Defaults to
+            none.
+        check_finite: Whether runs end with a CheckError at the first operation that produces NaN or an infinity.
+            Defaults to False.
 
-    >>> g, passes = mg.Graph(), []
-    >>> x = g.placeholder((2,), name="x")
-    >>> how = mg.CompilationDescriptor(disabled_passes=["fuse_elementwise"], observe=lambda name, text: passes.append(name))
-    >>> _ = g.compile({x: (2,)}, [x + 1.0], options=how)
-    >>> "fold" in passes, "fuse_elementwise" in passes
-    (True, False)
+    Source: MPSGraphCompilationDescriptor.
+
+    Example:
+        >>> g, passes = mg.Graph(), []
+        >>> x = g.placeholder((2,), name="x")
+        >>> options = mg.CompilationDescriptor(
+        ...     disabled_passes=["fuse_elementwise"], observe=lambda name, text: passes.append(name)
+        ... )
+        >>> _ = g.compile({x: (2,)}, [x + 1.0], options=options)
+        >>> "fold" in passes, "fuse_elementwise" in passes
+        (True, False)
     """,
 )
 
 _explain(
     "SerializedExecutable",
-    """An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.
+    """An executable read from a file that Executable.serialize() wrote; on device metal, an MPSGraphPackage.
 
-    Errors: PackageError for what is missing or damaged; UnsupportedError on a device without such a form.
+    Args:
+        path: Path of the package.
+        device: The device or its name. None, the default, means the default device.
 
-    >>> try:
-    ...     mg.SerializedExecutable("net.mpsgraphpackage", "cpu")
-    ... except mg.Error as error:
-    ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
-    True
+    Raises:
+        PackageError: If the package is missing or damaged.
+        UnsupportedError: If the device has no serialized form.
+
+    Example:
+        >>> try:
+        ...     mg.SerializedExecutable("net.mpsgraphpackage", "cpu")
+        ... except mg.Error as error:
+        ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
+        True
     """,
 )
 
 _explain(
     "CacheStatistics",
-    """What an executable cache holds and has done.
+    """Contents and counters of an executable cache.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> y = x + 1.0
-    >>> for n in (1, 2, 1):
-    ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
-    >>> g.on().cache.compiles, g.on().cache.hits
-    (2, 1)
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> y = x + 1.0
+        >>> for n in (1, 2, 1):
+        ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
+        >>> g.on().cache.compiles, g.on().cache.hits
+        (2, 1)
     """,
 )
 
@@ -210,65 +277,83 @@ _explain(
 
 _explain(
     "CommandQueue",
-    """Runs command buffers in order, beside other queues.
+    """A queue that runs command buffers in order, concurrently with other queues.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((2,), name="x")
-    >>> executable = g.compile({x: (2,)}, [x + 1.0])
-    >>> queue = mg.CommandQueue()
-    >>> buffer = queue.command_buffer()
-    >>> (result,) = executable.encode(buffer, [np.float32([1, 2])])
-    >>> buffer.commit()
-    >>> buffer.wait_until_completed()
-    >>> result.tolist()
-    [2.0, 3.0]
+    Args:
+        device: The device or its name. None, the default, means the default device.
+
+    Raises:
+        DeviceError: If this build has no such device.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,), name="x")
+        >>> executable = g.compile({x: (2,)}, [x + 1.0])
+        >>> queue = mg.CommandQueue()
+        >>> buffer = queue.command_buffer()
+        >>> (result,) = executable.encode(buffer, [np.float32([1, 2])])
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> result.tolist()
+        [2.0, 3.0]
     """,
 )
 
 _explain(
     "CommandBuffer",
-    """Work, waits and signals, committed once.
+    """A sequence of runs, waits, and signals that is committed to its queue once.
 
-    >>> order = []
-    >>> buffer = mg.CommandQueue().command_buffer()
-    >>> buffer.add_completed_handler(lambda buffer: order.append(buffer.status))
-    >>> buffer.commit()
-    >>> buffer.wait_until_completed()
-    >>> order, buffer.done
-    (['completed'], True)
+    `CommandQueue.command_buffer` returns command buffers.
+
+    Example:
+        >>> order = []
+        >>> buffer = mg.CommandQueue().command_buffer()
+        >>> buffer.add_completed_handler(lambda buffer: order.append(buffer.status))
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> order, buffer.done
+        (['completed'], True)
     """,
 )
 
 _explain(
     "SharedEvent",
-    """A number that only grows, by which queues and the host order their work.
+    """A monotonically increasing number that queues and the host use to order their work.
+
+    Args:
+        timeout: Number of seconds after which waits time out by default; None for no limit. Defaults to 60.
 
     Source: MTLSharedEvent.
 
-    >>> event = mg.SharedEvent()
-    >>> buffer = mg.CommandQueue().command_buffer()
-    >>> buffer.encode_wait_for_event(event, 1)
-    >>> buffer.commit()
-    >>> buffer.done
-    False
-    >>> event.signal(1)
-    >>> buffer.wait_until_completed()
-    >>> event.signaled_value
-    1
+    Example:
+        >>> event = mg.SharedEvent()
+        >>> buffer = mg.CommandQueue().command_buffer()
+        >>> buffer.encode_wait_for_event(event, 1)
+        >>> buffer.commit()
+        >>> buffer.done
+        False
+        >>> event.signal(1)
+        >>> buffer.wait_until_completed()
+        >>> event.signaled_value
+        1
     """,
 )
 
 _explain(
     "Semaphore",
-    """A counter that limits how many steps are in flight.
+    """A counter that limits the number of steps in flight.
 
-    >>> semaphore = mg.Semaphore(2)
-    >>> semaphore.wait()
-    >>> semaphore.value
-    1
-    >>> semaphore.signal()
-    >>> semaphore.value
-    2
+    Args:
+        value: Initial value of the counter.
+
+    Example:
+        >>> semaphore = mg.Semaphore(2)
+        >>> semaphore.wait()
+        >>> semaphore.value
+        1
+        >>> semaphore.signal()
+        >>> semaphore.value
+        2
     """,
 )
 
@@ -276,52 +361,66 @@ _explain(
 
 _explain(
     "ImageNode",
-    """A place for a batch of images: an input, or what a filter makes. Source: MPSNNImageNode.
+    """A node for a batch of images: an input of the graph, or the result of a filter.
 
-    Args: handle, its name among the graph's inputs.
+    Args:
+        handle: Name among the inputs of the graph. Defaults to None.
 
-    >>> nn = mg.nngraph
-    >>> image = nn.ImageNode("images")
-    >>> nn.NNGraph(None, nn.NeuronReLUNode(image).result_image)(np.float32([[[[-1, 2]]]])).numpy().ravel().tolist()
-    [0.0, 2.0]
+    Source: MPSNNImageNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> image = nn.ImageNode("images")
+        >>> nn.NNGraph(None, nn.NeuronReLUNode(image).result_image)(np.float32([[[[-1, 2]]]])).numpy().ravel().tolist()
+        [0.0, 2.0]
     """,
 )
 
 _explain(
     "StateNode",
-    """What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch.
+    """A node for state that a filter passes to its gradient filter (its result_state), or that is fed with each batch.
 
-    Args: handle, its name among the graph's source states. Source: MPSNNStateNode.
+    Args:
+        handle: Name among the source states of the graph. Defaults to None.
 
-    >>> nn = mg.nngraph
-    >>> dropout = nn.DropoutNode(nn.ImageNode("x"))
-    >>> isinstance(dropout.result_state, nn.StateNode)
-    True
+    Source: MPSNNStateNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> dropout = nn.DropoutNode(nn.ImageNode("x"))
+        >>> isinstance(dropout.result_state, nn.StateNode)
+        True
     """,
 )
 
 _explain(
     "FilterNode",
-    """A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.
+    """A filter of images, or the gradient filter of one: the base class of all filter nodes.
 
-    All nodes are such; none is made by itself.
+    Filters are created through the derived classes.
 
-    >>> nn = mg.nngraph
-    >>> relu = nn.NeuronReLUNode(nn.ImageNode("x"))
-    >>> slope = relu.gradient_filter(nn.ImageNode("gradient"))
-    >>> isinstance(relu, nn.FilterNode), slope.is_gradient, slope.forward.kind
-    (True, True, 'neuron_relu')
+    Source: MPSNNFilterNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> relu = nn.NeuronReLUNode(nn.ImageNode("x"))
+        >>> slope = relu.gradient_filter(nn.ImageNode("gradient"))
+        >>> isinstance(relu, nn.FilterNode), slope.is_gradient, slope.forward.kind
+        (True, True, 'neuron_relu')
     """,
 )
 
 _explain(
     "RNNMatrixTrainingState",
-    """What a step of a forward sequence leaves for its gradient.
+    """The values that one step of a forward sequence keeps for its gradient.
 
-    `RNNMatrixTrainingLayer.encode_forward_sequence` gives one for each step. Source: MPSRNNMatrixTrainingState.
+    `RNNMatrixTrainingLayer.encode_forward_sequence` returns one for each step.
 
-    >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
-    'Counted from 0.'
+    Source: MPSRNNMatrixTrainingState.
+
+    Example:
+        >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
+        'Counted from 0.'
     """,
 )
 
@@ -330,69 +429,79 @@ _explain(
 
 def _explain_error(name: str, text: str, *lines: str) -> None:
     example = [">>> try:", *(f"...     {line}" for line in lines), f"... except mg.{name} as error:"]
-    _explain(name, "\n    ".join([f"{text}\n", *example, "...     print(type(error).__name__)", f"{name}", ""]))
+    example += ["...     print(type(error).__name__)", name]
+    _explain(name, f"{text}\n\n    Example:\n" + "".join(f"        {line}\n" for line in example) + "    ")
 
 
 _explain(
     "Error",
-    """Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
+    """Base class of the errors that mpsgraph raises. Each is also a subclass of the matching built-in exception.
 
-    >>> try:
-    ...     mg.Graph().constant([1.0]) + mg.Graph().constant([1.0])
-    ... except mg.Error as error:
-    ...     print(type(error).__name__, isinstance(error, ValueError))
-    GraphError True
+    Example:
+        >>> try:
+        ...     mg.Graph().constant([1.0]) + mg.Graph().constant([1.0])
+        ... except mg.Error as error:
+        ...     print(type(error).__name__, isinstance(error, ValueError))
+        GraphError True
     """,
 )
 _explain_error(
     "ShapeError",
-    "Ranks, dimensions, sizes, axes that do not fit.",
+    "Raised when ranks, sizes, or axes do not match or are out of range.",
     "g = mg.Graph()",
     "g.constant([1.0, 2.0]) + g.constant([1.0, 2.0, 3.0])",
 )
 _explain_error(
     "OutOfRangeError",
-    "Indices, class numbers, lengths outside of what they count.",
+    "Raised when an index, a class number, or a length is out of range.",
     "x, labels = np.ones((1, 2), np.float32), np.int32([7])",
     "mg.Trainer(mg.nn.Linear(3)).train_step(x, labels).wait()",
 )
 _explain_error(
     "CheckError",
-    "A check of a run that did not hold, or with check_finite a number that is none.",
+    "Raised when a check fails during a run, or with check_finite when an operation produces NaN or an infinity.",
     "g = mg.Graph()",
     "g.run({}, g.check(g.constant([1.0, -1.0]) > 0, 'must be positive', on=g.constant(1.0)))",
 )
 _explain_error(
     "DTypeError",
-    "Element types that do not match or are not supported there.",
+    "Raised when element types do not match or are not supported.",
     "g = mg.Graph()",
     'g.constant([1.0]) + g.constant([1], dtype="int32")',
 )
 _explain_error(
     "GraphError",
-    "Structure: foreign tensors, feeds, names, attributes, text that does not parse.",
+    "Raised for invalid graphs and arguments: foreign tensors, feeds, names, attributes, or text that does not parse.",
     'mg.parse("no graph")',
 )
 _explain_error(
     "UnsupportedError",
-    "Valid, but this device cannot do it.",
+    "Raised when a device does not support an operation that is otherwise valid.",
     "g = mg.Graph()",
     "x = g.placeholder((2,))",
     'g.compile({x: (2,)}, [x + 1.0], device="cpu").serialize("net.mpsgraphpackage")',
 )
-_explain_error("DeviceError", "The run itself: memory, queues, command buffers, fork.", 'mg.Device("no such device")')
+_explain_error(
+    "DeviceError", "Raised when a run fails: memory, queues, command buffers, or fork.", 'mg.Device("no such device")'
+)
 _explain_error(
     "TimeoutError",
-    "An event or a command buffer that did not come in time.",
+    "Raised when an event or a command buffer does not complete in time.",
     "mg.SharedEvent().wait(1, timeout=0.01)",
 )
-_explain_error("CheckpointError", "A damaged or foreign checkpoint.", 'mg.checkpoint.load("no such file")')
 _explain_error(
-    "PackageError", "A damaged or foreign package, or one that cannot be written.", 'mg.load("no such folder")'
+    "CheckpointError",
+    "Raised when a checkpoint is damaged or is not a checkpoint.",
+    'mg.checkpoint.load("no such file")',
+)
+_explain_error(
+    "PackageError",
+    "Raised when a package is damaged, is not a package, or cannot be written.",
+    'mg.load("no such folder")',
 )
 
 
 def install() -> None:
-    """Gives the classes their docstrings."""
+    """Set the docstrings of the classes."""
     for name, text in _TEXTS.items():
         getattr(_core, name).__doc__ = text

@@ -1,8 +1,8 @@
-"""How errors show what a user gave, one line, short, whatever it was; and how objects show what they were made with.
+"""How errors show arguments, and how objects show the arguments they were created with.
 
-Arrays by dtype, shape and their first numbers, lists by their first items and length, strings by their beginning,
-modules by their class. Every message that quotes a value, here and in the compiled core, quotes it by `shown`. Classes
-whose representation is the call that made them derive from `ShowsArguments`.
+`shown` turns any value into one short line: arrays become their dtype, shape, and first elements; lists their first
+items and length; strings their beginning; and modules their class. Every message that quotes a value, in Python and in
+the compiled core, uses it. Classes whose repr is the call that created them derive from `ShowsArguments`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 FEW, LONGEST = 3, 60
-"""How many items of a list, and how many characters of anything, are shown."""
+"""The number of items of a list, and the number of characters of anything, that are shown."""
 
 
 def shown(value: Any, depth: int = 0) -> str:
-    """A value in one line of at most about 100 characters, for an error.
+    """Return a value as one line of at most about 100 characters, for an error message.
 
-    >>> from mpsgraph._display import shown
-    >>> shown(np.arange(1000, dtype=np.int32))
-    'ndarray([0, 1, 2, ...], int32 (1000,))'
-    >>> shown(list(range(9))), shown("x" * 99)[-5:], shown(mg.nn.Linear(2))
-    ('[0, 1, 2, ...] of length 9', "x...'", '<Linear>')
+    Example:
+        >>> from mpsgraph._display import shown
+        >>> shown(np.arange(1000, dtype=np.int32))
+        'ndarray([0, 1, 2, ...], int32 (1000,))'
+        >>> shown(list(range(9))), shown("x" * 99)[-5:], shown(mg.nn.Linear(2))
+        ('[0, 1, 2, ...] of length 9', "x...'", '<Linear>')
     """
     try:
         return _shown(value, depth)
-    except Exception:  # a repr of somebody else's that fails must not hide what we have to say
+    except Exception:  # The repr of a third-party object must not hide the actual error.
         return f"<{type(value).__name__}>"
 
 
@@ -40,7 +41,7 @@ def _shown(value: Any, depth: int) -> str:
         return f"the module {value.__name__}"
     if isinstance(value, FunctionType):
         return f"the function {value.__name__}"
-    if hasattr(value, "named_modules") and not isinstance(value, type):  # ours, and PyTorch's
+    if hasattr(value, "named_modules") and not isinstance(value, type):  # Modules of this package and of PyTorch.
         return f"<{type(value).__name__}>"
     if type(value).__name__ in ("ndarray", "NDArray"):
         return _array(value)
@@ -54,7 +55,7 @@ def _shown(value: Any, depth: int) -> str:
 
 
 def _array(array: Any) -> str:
-    """dtype and shape, and the first numbers of what has numbers."""
+    """Return the dtype and shape of an array, and its first elements if they are numbers."""
     kind, described = type(array).__name__, f"{array.dtype} {tuple(array.shape)}"
     if array.ndim == 0 or array.dtype == object or "'" in str(array.dtype):
         return f"{kind}({_cut(str(array))}, {described})" if array.dtype != object else f"{kind}({described})"
@@ -74,7 +75,7 @@ def _items(values: Iterable[Any], count: int, opening: str, closing: str, depth:
 
 
 def _joined(items: Iterable[str], count: int, opening: str, closing: str) -> str:
-    """The first of them, as long as they are short, and how many there are."""
+    """Join the first items as long as they are short, followed by the number of items."""
     first: list[str] = []
     length = 0
     for item in islice(items, FEW):
@@ -97,14 +98,14 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of a constructor, as they came."""
+    """The arguments passed to a constructor."""
 
     positional: tuple[Any, ...]
     named: dict[str, Any]
 
 
 class _ConstructorSignature:
-    """Descriptor that shows the parameters of __init__ as a class's signature, in place of those of __new__."""
+    """Descriptor that presents the parameters of __init__ as the signature of a class, instead of those of __new__."""
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
         if instance is not None:
@@ -115,10 +116,13 @@ class _ConstructorSignature:
 
 
 class ShowsArguments:
-    """Its representation shows the arguments that are no defaults; numbers, strings and flags as they are by now.
+    """Base class whose repr shows the constructor's arguments that differ from their defaults.
 
-    >>> mg.optim.Adam(1e-3, beta1=0.8), mg.nn.Linear(10, bias=False), mg.nn.Dropout(0.5)
-    (Adam(learning_rate=0.001, beta1=0.8), Linear(10, bias=False), Dropout())
+    Numbers, strings, and flags are shown with their current values.
+
+    Example:
+        >>> mg.optim.Adam(1e-3, beta1=0.8), mg.nn.Linear(10, bias=False), mg.nn.Dropout(0.5)
+        (Adam(learning_rate=0.001, beta1=0.8), Linear(10, bias=False), Dropout())
     """
 
     __signature__ = _ConstructorSignature()
@@ -135,15 +139,17 @@ class ShowsArguments:
 
 
 def arguments_of(made: ShowsArguments) -> Iterator[str]:
-    """Those that have no default by their place, then those that are no defaults by name; parts are left out."""
+    """Yield arguments without a default by position, then those that differ from their default by name, skipping
+    submodules.
+    """
     given = made._arguments
     if given is None:
         return
-    # Of a class, Python 3.11.2 gives the signature of __new__.
+    # For a class, Python 3.11.2 returns the signature of __new__.
     signature = inspect.signature(made.__init__)  # type: ignore[misc]
     try:
         bound = signature.bind(*given.positional, **given.named)
-    except TypeError:  # of a subclass that takes them otherwise
+    except TypeError:  # A subclass passes arguments that do not match.
         return
     named = False
     for name, value in bound.arguments.items():
@@ -162,7 +168,7 @@ def arguments_of(made: ShowsArguments) -> Iterator[str]:
 
 
 def _holds_parts(value: Any) -> bool:
-    """Is it a module or does it hold some? They are shown as parts."""
+    """Return whether the value is a module or contains modules, which are shown as submodules."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
     return any(hasattr(item, "named_modules") for item in items)
 
@@ -172,7 +178,7 @@ def _same(value: Any, default: Any) -> bool:
         return True
     try:
         return type(value) is type(default) and bool(value == default)
-    except Exception:  # somebody else's equality, or a tensor's, which has no truth
+    except Exception:  # A third-party __eq__ failed, or the value is a tensor, which has no truth value.
         return False
 
 

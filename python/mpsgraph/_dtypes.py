@@ -1,6 +1,6 @@
-"""Python values as constant data, and what numpy's element types are called here.
+"""Conversion of Python values to constants, and of numpy dtypes to DTypes.
 
-bfloat16 has no type in numpy itself: its arrays are ml_dtypes' where that is installed, else uint16 bits.
+numpy has no bfloat16: such arrays have the dtype of ml_dtypes if it is installed, otherwise uint16 with the same bits.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
-    """A DType from a DType, a name, or what numpy takes for a dtype. DTypeError for anything else."""
+    """Return a DType for a DType, a name, or a numpy dtype. Raise DTypeError for anything else."""
     return dtype if isinstance(dtype, DType) else DType(dtype)
 
 
 def dtype_of(array: Any) -> DType:
-    """The element type of an array of numpy's or ours."""
+    """Return the DType of a numpy array or an NDArray."""
     return as_dtype(array.dtype)
 
 
 def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | None) -> ConstantData:
-    """The data of a constant or of a variable's first value.
+    """Return the data of a constant, or of the initial value of a variable.
 
-    An array keeps its own dtype unless another is asked for; Python's numbers and lists become float32, int32, bool or
-    complex64.
-    With a shape, `value` is the one number that fills it. Data stay what they are.
+    An array keeps its dtype unless another is requested; Python numbers and lists become float32, int32, bool, or
+    complex64. With a shape, `value` is the number that fills it. ConstantData is returned unchanged.
     """
     if isinstance(value, ConstantData):
         return value
@@ -42,7 +41,9 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
         filled = wanted or dtype_of_number(value)
         number = value.item() if isinstance(value, np.generic) else value
         if (filled.is_float or filled.is_complex) and not fits(number, filled):
-            raise DTypeError(f"the number {shown(number)} does not fit into {filled}: ask for mg.{dtype_for(number)}")
+            raise DTypeError(
+                f"the number {shown(number)} cannot be represented in {filled}: pass dtype=mg.{dtype_for(number)}"
+            )
     if shape is not None:
         return ConstantData.splat(value, list(shape), wanted or dtype_of_number(value))
     if isinstance(value, (np.ndarray, np.generic)):
@@ -51,7 +52,7 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
 
 
 def dtype_of_number(value: Any) -> DType:
-    """What a number is when nothing else says it: float32, int32, bool or complex64; a numpy scalar keeps its type."""
+    """Return the default dtype of a number: float32, int32, bool, or complex64; a numpy scalar keeps its dtype."""
     if isinstance(value, (np.ndarray, np.generic)):
         return dtype_of(value)
     if isinstance(value, bool):
@@ -60,14 +61,14 @@ def dtype_of_number(value: Any) -> DType:
         return int32 if isinstance(value, int) else float32
     if isinstance(value, complex):
         return complex64
-    raise ShapeError(f"a shape is filled with one number, not with {shown(value)}")
+    raise ShapeError(f"value must be a single number if a shape is given, got {shown(value)}")
 
 
 def fits(number: bool | int | float | complex, dtype: DType) -> bool:
-    """May a Python number stand for a scalar of this dtype?
+    """Return whether a Python number can be a scalar of this dtype.
 
-    Bools may for bool, integers in range for integers, real numbers that do not become infinite for floats and complex
-    dtypes, complex numbers for the latter.
+    A bool fits bool; an int fits integer dtypes whose range includes it; a real number fits floating-point and complex
+    dtypes in which it does not become infinite; a complex number fits complex dtypes.
     """
     if isinstance(number, bool):
         return dtype == bool_
@@ -84,7 +85,7 @@ def fits(number: bool | int | float | complex, dtype: DType) -> bool:
 
 
 def dtype_for(number: bool | int | float | complex) -> str:
-    """What people call the narrowest usual dtype that the number fits into, for advice."""
+    """Return the name of the narrowest common dtype that can represent the number, for advice in messages."""
     if isinstance(number, bool):
         return "bool_"
     candidates = {int: ["int32", "int64", "float64"], float: ["float32", "float64"]}
@@ -93,7 +94,9 @@ def dtype_for(number: bool | int | float | complex) -> str:
 
 
 def _first_infinite(digits: int, exponent: int) -> int:
-    """The smallest number that rounds to infinity: half a unit above the largest of `digits` binary digits."""
+    """Return the smallest number that rounds to infinity: half a unit above the largest number of `digits` binary
+    digits.
+    """
     return ((1 << digits + 1) - 1) << exponent - digits - 1
 
 
@@ -108,14 +111,18 @@ _FIRST_INFINITE = {
 
 
 def _converted(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """The array in a dtype that was asked for; what would lose the kind of its numbers is refused."""
+    """Return the array converted to a requested dtype. Raise DTypeError if the conversion would lose the kind of
+    number.
+    """
     if array.dtype == dtype.numpy:
         return array
     if not (dtype.is_float and array.dtype.kind in "fiu") and not np.can_cast(array.dtype, dtype.numpy, "same_kind"):
-        raise DTypeError(f"{array.dtype} values do not become {dtype} silently: convert them with astype first")
+        raise DTypeError(
+            f"{array.dtype} values are not converted to {dtype} implicitly: convert them with astype first"
+        )
     if dtype.is_integer and array.size and not (fits(int(array.min()), dtype) and fits(int(array.max()), dtype)):
         raise DTypeError(
-            f"values from {array.min()} to {array.max()} do not fit into {dtype}: convert them with astype"
+            f"values from {array.min()} to {array.max()} are out of range for {dtype}: convert them with astype first"
         )
     if dtype == bfloat16 and dtype.numpy == np.uint16:
         return array if array.dtype == np.uint16 else _bfloat16_bits(array.astype(np.float32))
@@ -123,7 +130,7 @@ def _converted(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _bfloat16_bits(values: np.ndarray) -> np.ndarray:
-    """The upper halves of float32, rounded to the nearest even; a NaN stays one."""
+    """Return the upper 16 bits of float32 values, rounded to nearest even; NaN stays NaN."""
     bits = np.ascontiguousarray(values).view(np.uint32)
     rounded = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
     return np.where(np.isnan(values), bits >> 16 | 0x40, rounded).astype(np.uint16)

@@ -1,7 +1,8 @@
-"""Imports the compiled module, after helping the system's loader to oneDNN where it does not find it.
+"""Imports the compiled module, after loading oneDNN if the system's loader does not find it.
 
-`_core` needs libmpsgraph, which needs libdnnl of the distribution onednn-cpu-gomp. Their relative places are built in
-for the usual installations; where packages lie in separate directories, libdnnl is loaded here by its full path first.
+`_core` depends on libmpsgraph, which depends on libdnnl from the distribution onednn-cpu-gomp. Their relative paths are
+built in for the usual installations; if packages are installed in separate directories, libdnnl is loaded here by its
+full path first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ DISTRIBUTION = "onednn-cpu-gomp"
 
 
 def load() -> None:
-    """Makes mpsgraph._core importable. ImportError that says what is missing."""
+    """Import mpsgraph._core. Raise ImportError with the missing dependency if that fails."""
     with _sleeping_threads():
         try:
             importlib.import_module("mpsgraph._core")
@@ -30,10 +31,10 @@ def load() -> None:
 
 @contextmanager
 def _sleeping_threads() -> Iterator[None]:
-    """Says how GNU OpenMP's threads wait, which it reads when it is loaded; the environment is as before afterwards.
+    """Set how GNU OpenMP's threads wait while the library is loaded, which is when it reads the setting.
 
-    By default they spin for milliseconds after each loop. Here only oneDNN's convolutions use them, and kernels that
-    run next, on a pool of their own, need the processors.
+    By default they spin for milliseconds after each loop. Only oneDNN's convolutions use these threads here, and the
+    kernels that run next need the processors for their own thread pool. The environment is restored afterwards.
     """
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
         yield
@@ -53,8 +54,8 @@ def _preload(error: ImportError) -> None:
     except PackageNotFoundError:
         found = []
     if not found:
-        raise ImportError(f"{error}. mpsgraph needs oneDNN: pip install {DISTRIBUTION}") from error
+        raise ImportError(f"{error}. mpsgraph requires oneDNN: pip install {DISTRIBUTION}") from error
     try:
         ctypes.CDLL(str(found[0]), mode=ctypes.RTLD_GLOBAL)
     except OSError as cause:
-        raise ImportError(f"{found[0]} cannot be loaded: {cause}") from cause
+        raise ImportError(f"failed to load {found[0]}, which mpsgraph requires: {cause}") from cause

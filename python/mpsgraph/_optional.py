@@ -1,4 +1,4 @@
-"""Packages that only some features need, imported when they are used."""
+"""Import of optional dependencies, when a feature first needs them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """The module; ImportError says what it is for and how to install it."""
+    """Return the module. Raise ImportError with the feature that needs it and the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = {"sklearn": "scikit-learn", "PIL": "pillow"}.get(module.split(".")[0], module.split(".")[0])
-        raise ImportError(f"{purpose} needs {package}: pip install mpsgraph[{extra}]") from error
+        raise ImportError(f"{purpose} requires {package}: pip install mpsgraph[{extra}]") from error

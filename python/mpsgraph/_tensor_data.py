@@ -1,4 +1,4 @@
-"""tensor_data: what a graph reads and writes, over memory of something else. MPSGraphTensorData's constructors."""
+"""tensor_data: arrays for feeds and results over existing memory, the counterpart of MPSGraphTensorData."""
 
 from __future__ import annotations
 
@@ -25,41 +25,58 @@ def tensor_data(
     row_bytes: int | None = None,
     rank: int | None = None,
 ) -> NDArray:
-    """An array for feeds and results, over the memory of a buffer, of a batch of images, of a matrix or of a vector.
+    """Create an array for feeds and results over the memory of a buffer, a batch of images, a matrix, or a vector.
 
-    Four forms:
-        tensor_data(buffer, shape, dtype): elements from the begin of a buffer's bytes on. A buffer is an NDArray or a
-        C-contiguous numpy array, whatever its dtype, or what has Python's buffer protocol. row_bytes: from one row,
-        along the last axis, to the next; dense when None.
-        tensor_data(image_batch): [images, height, width, channels]. Of float formats the same memory; unorm8 and
-        unorm16 become float32 from 0 to 1, in a copy, which is counted.
-        tensor_data(matrix, rank=None), tensor_data(vector, rank=None): of their own shapes. With a rank, from 1 to 16,
-        axes of size 1 come first, or the first axes are joined.
-        tensor_data(array): an NDArray of an array's memory.
-    The memory is shared and kept alive. `run` and `encode` take batches of images, matrices and vectors by themselves,
-    too, as feeds and as results; `encode` also batches that earlier work on its queue has yet to write. Rows that stand
-    apart are copied when they are fed, and refused as results.
-    Errors: ShapeError for sizes that do not lie within the buffer, and for rows that a rank cannot join; DTypeError;
-    GraphError for arguments of another form; DeviceError for a batch that is not written yet. Source:
-    MPSGraphTensorData initWithMTLBuffer:shape:dataType:, initWithMTLBuffer:shape:dataType:rowBytes:,
-    initWithMPSImageBatch:, initWithMPSMatrix:rank:, initWithMPSVector:rank:, initWithMPSNDArray:.
+    The memory is shared and kept alive. There are four forms:
 
-    >>> buffer = bytearray(np.arange(6, dtype=np.float32))
-    >>> mg.tensor_data(buffer, (2, 2), "float32", row_bytes=12).tolist()
-    [[0.0, 1.0], [3.0, 4.0]]
-    >>> mg.tensor_data(mg.nngraph.ImageBatch(np.full((1, 1, 1, 2), 255, np.uint8))).tolist()
-    [[[[1.0, 1.0]]]]
-    >>> mg.tensor_data(mg.nngraph.Vector(np.zeros(4, np.float32)), rank=2).shape
-    (1, 4)
+    - tensor_data(buffer, shape, dtype): elements from the start of a buffer, which is an NDArray or a C-contiguous
+      numpy array of any dtype, or any object with Python's buffer protocol. - tensor_data(image_batch): an array of
+      shape [images, height, width, channels]. For floating-point formats, it shares the memory; unorm8 and unorm16 are
+      converted to float32 from 0 to 1 in a copy, which is counted. - tensor_data(matrix, rank=None) and
+      tensor_data(vector, rank=None): an array with the shape of the matrix or vector. With a rank, axes of size 1 are
+      prepended, or the first axes are joined. - tensor_data(array): an NDArray over the memory of an array.
+
+    `run` and `encode` also accept batches of images, matrices, and vectors directly, as feeds and as results; `encode`
+    even accepts batches that earlier work on the queue has not written yet. Matrices with padding between rows are
+    copied when they are fed, and rejected as results.
+
+    Args:
+        source: A buffer, a batch of images, a matrix, a vector, or an array.
+        shape: Shape of the array, for a buffer. Defaults to None.
+        dtype: Element type of the array, for a buffer. Defaults to None.
+        row_bytes: For a buffer, the number of bytes from one row along the last axis to the next. None, the default,
+            means that rows are dense.
+        rank: For a matrix or a vector, the rank of the array, from 1 to 16. Defaults to None.
+
+    Returns:
+        An NDArray that shares the memory of source.
+
+    Raises:
+        ShapeError: If the array does not fit in the buffer, or rows cannot be joined to the given rank.
+        DTypeError: If dtype is not supported.
+        GraphError: If the arguments do not match one of the forms.
+        DeviceError: If a batch of images has not been written yet.
+
+    Source: MPSGraphTensorData initWithMTLBuffer:shape:dataType:, initWithMTLBuffer:shape:dataType:rowBytes:,
+    initWithMPSImageBatch:, initWithMPSMatrix:rank:, initWithMPSVector:rank:, and initWithMPSNDArray:.
+
+    Example:
+        >>> buffer = bytearray(np.arange(6, dtype=np.float32))
+        >>> mg.tensor_data(buffer, (2, 2), "float32", row_bytes=12).tolist()
+        [[0.0, 1.0], [3.0, 4.0]]
+        >>> mg.tensor_data(mg.nngraph.ImageBatch(np.full((1, 1, 1, 2), 255, np.uint8))).tolist()
+        [[[[1.0, 1.0]]]]
+        >>> mg.tensor_data(mg.nngraph.Vector(np.zeros(4, np.float32)), rank=2).shape
+        (1, 4)
     """
     if shape is not None or dtype is not None:
         if shape is None or dtype is None or rank is not None:
-            raise GraphError("tensor_data over a buffer needs a shape and a dtype, and takes no rank")
+            raise GraphError("tensor_data: a buffer requires both shape and dtype, and does not take rank")
         return _over_buffer(source, tuple(shape), as_dtype(dtype), row_bytes)
     if row_bytes is not None:
-        raise GraphError("tensor_data: row_bytes goes with a buffer, a shape and a dtype")
+        raise GraphError("tensor_data: row_bytes requires a buffer with shape and dtype")
     if rank is not None and not isinstance(source, (_core.Matrix, _core.Vector)):
-        raise GraphError(f"tensor_data: a rank goes with a Matrix or a Vector, not with {shown(source)}")
+        raise GraphError(f"tensor_data: rank requires a Matrix or a Vector, got {shown(source)}")
     stands_for = getattr(source, "_tensor_data", None)
     array = _core.asarray(source, copy=False) if stands_for is None else stands_for(None, False)
     return array if rank is None else _of_rank(array, rank)
@@ -68,17 +85,21 @@ def tensor_data(
 def _over_buffer(buffer: Any, shape: tuple[int, ...], dtype: _core.DType, row_bytes: int | None) -> NDArray:
     size = dtype.itemsize
     if any(not isinstance(n, (int, np.integer)) or n < 0 for n in shape):
-        raise ShapeError(f"tensor_data: a shape is sizes from 0, got {shown(shape)}")
+        raise ShapeError(f"tensor_data: shape must be a sequence of ints of at least 0, got {shown(shape)}")
     row = shape[-1] * size if shape else size
     if row_bytes is None:
         row_bytes = row
     elif not shape or row_bytes < row or row_bytes % size:
-        raise ShapeError(f"tensor_data: row_bytes is a multiple of {size} from the row's {row} on, got {row_bytes}")
+        raise ShapeError(
+            f"tensor_data: row_bytes must be a multiple of {size} and at least {row} (one row), got {row_bytes}"
+        )
     memory = _bytes_of(buffer)
     rows = math.prod(shape[:-1])
     needed = (rows - 1) * row_bytes + row if rows and row else 0
     if needed > memory.size:
-        raise ShapeError(f"tensor_data: {shape} of {dtype.name} takes {needed} bytes, the buffer has {memory.size}")
+        raise ShapeError(
+            f"tensor_data: {dtype.name} elements of shape {shape} need {needed} bytes, but the buffer has {memory.size}"
+        )
     strides, step = [size] * len(shape), row_bytes
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis], step = step, step * shape[axis]
@@ -86,21 +107,25 @@ def _over_buffer(buffer: Any, shape: tuple[int, ...], dtype: _core.DType, row_by
 
 
 def _bytes_of(buffer: Any) -> np.ndarray:
-    """All bytes of a buffer."""
+    """Return the bytes of a buffer as a uint8 array."""
     try:
         view = memoryview(buffer.numpy() if isinstance(buffer, NDArray) else buffer)  # type: ignore[arg-type]
         return np.frombuffer(view.cast("B"), np.uint8)
     except (TypeError, ValueError, BufferError) as error:
-        raise ShapeError(f"tensor_data: {shown(buffer)} is no buffer of contiguous bytes: {error}") from error
+        raise ShapeError(
+            f"tensor_data: source must be a buffer of contiguous bytes, got {shown(buffer)}: {error}"
+        ) from error
 
 
 def _of_rank(array: NDArray, rank: int) -> NDArray:
     if not isinstance(rank, (int, np.integer)) or not 1 <= rank <= 16:
-        raise ShapeError(f"tensor_data: a rank is from 1 to 16, got {shown(rank)}")
+        raise ShapeError(f"tensor_data: rank must be an int from 1 to 16, got {shown(rank)}")
     view = array.numpy()
-    joined = view.ndim - rank + 1  # the first axes, as one; those of size 1 when it is less than one
+    joined = view.ndim - rank + 1  # The number of leading axes to join; less than 1 if axes of size 1 are prepended.
     shape = (1,) * (1 - joined) + view.shape if joined < 1 else (-1, *view.shape[joined:])
     shaped = view.reshape(shape)
     if view.size and not np.may_share_memory(shaped, view):
-        raise ShapeError(f"tensor_data: rows that stand apart cannot be joined to rank {rank}; take dense ones")
+        raise ShapeError(
+            f"tensor_data: rank={rank} would join rows that have padding between them: use a matrix with dense rows"
+        )
     return _core.asarray(shaped, array.dtype, copy=False)

@@ -1,9 +1,11 @@
-"""The `mpsgraph` command: demos, the self-test, profiles of scripts, scripts in several processes, and paths.
+"""The `mpsgraph` command: demos, the self-test, profiles of scripts, distributed training, and paths for build systems.
 
-mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
-[--json FILE] [--quick | --all] [--only PART] [--draw FILE]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE]
-script.py ...; mpsgraph launch -n N [--threads T] [--hosts A,B] [--unbound] script.py ...; python -m mpsgraph
---cmake-dir or --include-dir prints a path for build systems.
+Usage:
+    mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]
+    mpsgraph selftest [--device NAME] [--json FILE] [--quick | --all] [--only PART] [--draw FILE]
+    mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...
+    mpsgraph launch -n N [--threads T] [--hosts A,B] [--unbound] script.py ...
+    python -m mpsgraph --cmake-dir | --include-dir
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _SELFTEST_PARTS = ("operations", "gradients", "nodes", "runtime", "digits", "spe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command. Result: the process's exit status; errors of the package are printed as one line."""
+    """Run the command and return the exit status of the process, printing errors of the package as one line."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.cmake_dir:
@@ -60,11 +62,11 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
-    """Runs a script as `python script.py ...` does, then prints the table, also when the script failed."""
+    """Run a script as `python script.py ...` does, then print the table of kernels, even if the script failed."""
     from . import profiler
 
     if not options.script.is_file():
-        print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
+        print(f"mpsgraph: script not found: {options.script}", file=sys.stderr)
         return 1
     sys.argv = [str(options.script), *options.arguments]
     sys.path.insert(0, str(options.script.parent.resolve()))
@@ -89,7 +91,7 @@ def _launch(options: argparse.Namespace) -> int:
     from .distributed.launch import launch
 
     if not options.script.is_file():
-        print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
+        print(f"mpsgraph: script not found: {options.script}", file=sys.stderr)
         return 1
     try:
         shared = options.processes, options.threads, options.hosts
@@ -102,59 +104,84 @@ def _launch(options: argparse.Namespace) -> int:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"at least 1, got {text}")
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return number
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mpsgraph", description="Apple's MPSGraph model of training, on any machine.")
+    parser = argparse.ArgumentParser(
+        prog="mpsgraph", description="Train neural networks with Apple's MPSGraph programming model, on any machine."
+    )
     parser.add_argument("--version", action="version", version=f"mpsgraph {__version__}")
-    parser.add_argument("--cmake-dir", action="store_true", help="print the directory of the CMake package")
-    parser.add_argument("--include-dir", action="store_true", help="print the directory of the C++ headers")
+    parser.add_argument("--cmake-dir", action="store_true", help="print the directory of the CMake package and exit")
+    parser.add_argument("--include-dir", action="store_true", help="print the directory of the C++ headers and exit")
     commands = parser.add_subparsers(dest="command")
     demos = commands.add_parser("demo", help="run a complete example").add_subparsers(dest="demo", required=True)
-    digits = demos.add_parser("digits", help="train Apple's digit classifier and draw what it sees")
+    digits = demos.add_parser("digits", help="train Apple's digit classifier and draw its predictions")
     digits.add_argument(
-        "--data", type=Path, metavar="DIR", help="MNIST's four IDX files instead of the built-in digits"
+        "--data", type=Path, metavar="DIR", help="directory with MNIST's four IDX files (default: built-in digits)"
     )
-    digits.add_argument("--iterations", type=int, default=300, metavar="N", help="training steps (default 300)")
-    digits.add_argument("--seed", type=int, default=0, metavar="S", help="of weights, dropout and order (default 0)")
+    digits.add_argument(
+        "--iterations", type=int, default=300, metavar="N", help="number of training steps (default: 300)"
+    )
+    digits.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="seed of the weights, dropout, and order of the data (default: 0)",
+    )
     digits.add_argument(
         "--output",
         type=Path,
         default=Path("demo-output"),
         metavar="DIR",
-        help="for model and picture (default ./demo-output)",
+        help="directory for the model and the picture (default: ./demo-output)",
     )
     _add_selftest(commands)
-    profile = commands.add_parser("profile", help="run a script and say which kernels took the time")
-    profile.add_argument("--by", choices=("kernel", "kind"), default="kind", help="rows of the table (default kind)")
-    profile.add_argument("--top", type=int, default=20, metavar="N", help="rows (default 20)")
-    profile.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline for ui.perfetto.dev")
-    profile.add_argument("script", type=Path, help="and its arguments behind it")
+    profile = commands.add_parser("profile", help="run a script and report the time spent in each kernel")
+    profile.add_argument(
+        "--by", choices=("kernel", "kind"), default="kind", help="what a row of the table stands for (default: kind)"
+    )
+    profile.add_argument("--top", type=int, default=20, metavar="N", help="number of rows (default: 20)")
+    profile.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline to open in ui.perfetto.dev")
+    profile.add_argument("script", type=Path, help="script to run, followed by its arguments")
     profile.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     start = commands.add_parser("launch", help="run a script in several processes that train together (MPI)")
-    start.add_argument("-n", "--processes", type=_positive, required=True, metavar="N", help="how many")
-    start.add_argument("--threads", type=_positive, metavar="T", help="of each (default: the processors shared out)")
-    start.add_argument("--hosts", metavar="A,B", help="machines to share them out among (default: this one)")
+    start.add_argument("-n", "--processes", type=_positive, required=True, metavar="N", help="number of processes")
     start.add_argument(
-        "--unbound", action="store_true", help="let the system move them from processor to processor, as where other "
-        "programs run beside them; otherwise each has its own",
-    )  # fmt: skip
-    start.add_argument("script", type=Path, help="and its arguments behind it")
+        "--threads",
+        type=_positive,
+        metavar="T",
+        help="threads of each process (default: an equal share of the processors)",
+    )
+    start.add_argument("--hosts", metavar="A,B", help="hosts to distribute the processes over (default: this host)")
+    start.add_argument(
+        "--unbound",
+        action="store_true",
+        help="let the system move processes between processors, for hosts that run other programs as well "
+        "(default: each process is bound to its own processors)",
+    )
+    start.add_argument("script", type=Path, help="script to run, followed by its arguments")
     start.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     return parser
 
 
 def _add_selftest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    test = commands.add_parser("selftest", help="test the package on this machine, and write a report for an issue")
-    test.add_argument("--device", metavar="NAME", help='"metal" or "cpu" (default: the default device)')
-    test.add_argument("--json", type=Path, metavar="FILE", help="write the whole report, and a picture of it beside it")
+    test = commands.add_parser(
+        "selftest", help="test the package on this machine and write a report to attach to an issue"
+    )
+    test.add_argument("--device", metavar="NAME", help='device to test, "metal" or "cpu" (default: the default device)')
+    test.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the full report, and a picture of it next to the file"
+    )
     amount = test.add_mutually_exclusive_group()
-    amount.add_argument("--quick", action="store_true", help="one case an operation and shorter runs: about a minute")
-    amount.add_argument("--all", action="store_true", help="however long it takes; otherwise about ten minutes")
-    test.add_argument("--only", action="append", choices=_SELFTEST_PARTS, help="this part; may be repeated")
-    test.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of a report that is there, no more")
+    amount.add_argument(
+        "--quick", action="store_true", help="test one case per operation and shorten the runs: about a minute"
+    )
+    amount.add_argument("--all", action="store_true", help="test everything, without the limit of about ten minutes")
+    test.add_argument("--only", action="append", choices=_SELFTEST_PARTS, help="test only this part; may be repeated")
+    test.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of an existing report and exit")
 
 
 if __name__ == "__main__":

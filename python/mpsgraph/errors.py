@@ -1,6 +1,6 @@
-"""The errors that mpsgraph raises. Each also belongs to the built-in class that Python users would expect.
+"""The errors that mpsgraph raises. Each is also a subclass of the matching built-in exception.
 
-They are made by the compiled core, which raises most of them; type checkers see the classes that stand here.
+The compiled core, which raises most of them, defines the classes; the definitions below are for type checkers.
 """
 
 from __future__ import annotations
@@ -11,37 +11,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
 
     class Error(Exception):
-        """Every error that mpsgraph raises on purpose."""
+        """Base class of the errors that mpsgraph raises."""
 
     class ShapeError(Error, ValueError):
-        """Ranks, dimensions, sizes, axes that do not fit."""
+        """Raised when ranks, sizes, or axes do not match or are out of range."""
 
     class OutOfRangeError(Error, IndexError):
-        """Indices, class numbers, lengths outside of what they count."""
+        """Raised when an index, a class number, or a length is out of range."""
 
     class CheckError(Error, AssertionError):
-        """A check of a run that did not hold: Graph.check, or that all numbers are finite."""
+        """Raised when a check fails during a run: Graph.check, or check_finite."""
 
     class DTypeError(Error, TypeError):
-        """Element types that do not match or are not supported there."""
+        """Raised when element types do not match or are not supported."""
 
     class GraphError(Error, ValueError):
-        """Structure: foreign tensors, feeds, names, attributes, text that does not parse."""
+        """Raised for invalid graphs and arguments: foreign tensors, feeds, names, attributes, or text that does not
+        parse.
+        """
 
     class UnsupportedError(Error, NotImplementedError):
-        """Valid, but this device cannot do it."""
+        """Raised when a device does not support an operation that is otherwise valid."""
 
     class DeviceError(Error, RuntimeError):
-        """The run itself: memory, queues, command buffers, fork."""
+        """Raised when a run fails: memory, queues, command buffers, or fork."""
 
     class TimeoutError(DeviceError, builtins.TimeoutError):
-        """An event or a command buffer that did not come in time."""
+        """Raised when an event or a command buffer does not complete in time."""
 
     class CheckpointError(Error, ValueError):
-        """A damaged or foreign checkpoint."""
+        """Raised when a checkpoint is damaged or is not a checkpoint."""
 
     class PackageError(Error, ValueError):
-        """A damaged or foreign package, or one that cannot be written."""
+        """Raised when a package is damaged, is not a package, or cannot be written."""
 
 else:
     from ._core import (

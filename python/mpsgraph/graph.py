@@ -1,7 +1,8 @@
-"""Graph: operations by name, derivatives, text, and running: from feeds to targets on a device.
+"""The graph: operations by name, gradients, a textual form, and runs on a device from feeds to targets.
 
-The operations are the families of mpsgraph.ops; the rest is here. A graph is built by one thread; once built it may run
-from many. What a run needs is compiled at its first use for these types of feeds and kept in a bounded cache.
+The operations are inherited from the classes in mpsgraph.ops; everything else is defined here. A graph is built by one
+thread; once built, several threads may run it. Targets are compiled on their first run with given types of feeds, and
+executables are kept in a bounded cache.
 """
 
 from __future__ import annotations
@@ -122,14 +123,19 @@ class Graph(
 ):
     """A graph of operations that is built once and run often.
 
-    Args: seed, of random tensors without a state of their own and of `generator`; text, a printed graph to begin with,
-    or a package's contents.
+    Args:
+        seed: Seed of `generator` and of random tensors without an explicit state. Defaults to 0.
+        text: A printed graph, or the contents of a package, to start from. Defaults to None.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1, 2), name="x")
-    >>> y = g.reduction_sum(x * x, axes=1)
-    >>> g.run({x: np.array([[3, 4]], np.float32)}, y).tolist()
-    [[25.0]]
+    Raises:
+        GraphError: If text is not a valid graph.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 2), name="x")
+        >>> y = g.reduction_sum(x * x, axes=1)
+        >>> g.run({x: np.array([[3, 4]], np.float32)}, y).tolist()
+        [[25.0]]
     """
 
     @checked
@@ -141,15 +147,15 @@ class Graph(
         self.seed = seed
         self._trainable: list[Tensor] = [] if text is None else [v for v in self.variables if v.dtype.is_float]
         self._random_count = 0 if text is None else len(self.variables)
-        self._own_states: list[Tensor] = []  # of random operations, in the order of their making
+        self._own_states: list[Tensor] = []  # States of random operations, in order of creation.
         self._repeated_states: list[Tensor] = []
         self._generator: np.random.Generator | None = None
         self._on_devices: dict[str | None, DeviceGraph] = {}
-        self._guest: Any = None  # a runner of training/engine.py that has the variables' values meanwhile
+        self._guest: Any = None  # A runner of training/engine.py that currently holds the variables' values.
 
     @property
     def generator(self) -> np.random.Generator:
-        """The numpy generator of first values, seeded by the graph's seed (a negative one by its two's complement)."""
+        """The numpy generator of initial values, seeded by the graph's seed (its two's complement if negative)."""
         if self._generator is None:
             self._generator = np.random.default_rng(self.seed % 2**64)
         return self._generator
@@ -164,33 +170,48 @@ class Graph(
         start: Tensor | None = None,
         unconnected: Literal["zeros", "error"] = "zeros",
     ) -> dict[Tensor, Tensor]:
-        """The derivatives of one tensor with respect to others, as new operations of the graph.
+        """Build the gradients of one tensor with respect to others, as new operations of the graph.
 
-        Args: of, a scalar, or of any shape, then of its sum; with_respect_to, tensors of this graph, such as
-        `trainable_variables`; start, the gradient that arrives at `of`, ones by default; unconnected, "zeros" or
-        "error" for a tensor that `of` does not depend on. Result: a dict by tensor; gradients can be differentiated
-        again. Errors: GraphError. Source: MPSGraph gradientForPrimaryTensor:withTensors:name:.
+        Args:
+            of: Tensor to differentiate. For a tensor that is not a scalar, the sum of its elements is differentiated.
+            with_respect_to: A tensor of this graph, or a sequence of tensors, such as `trainable_variables`.
+            start: Gradient with respect to `of`. None, the default, means ones.
+            unconnected: Result for a tensor that `of` does not depend on: "zeros" (the default) or "error".
 
-        >>> g = mg.Graph()
-        >>> x = g.constant([3.0])
-        >>> g.run({}, g.gradients(x * x, [x])[x]).tolist()
-        [6.0]
+        Returns:
+            A dict from tensors to gradients, which can be differentiated again.
+
+        Raises:
+            GraphError: If a tensor belongs to another graph, or is unconnected and unconnected is "error".
+
+        Source: MPSGraph gradientForPrimaryTensor:withTensors:name:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.constant([3.0])
+            >>> g.run({}, g.gradients(x * x, [x])[x]).tolist()
+            [6.0]
         """
         tensors = [with_respect_to] if isinstance(with_respect_to, Tensor) else list(with_respect_to)
         self.set_location(user_location())
         return dict(zip(tensors, _core.gradients(of, tensors, start, unconnected), strict=True))
 
     def verify(self) -> None:
-        """Checks the graph against its grammar. GraphError that names the first operation that is wrong."""
+        """Check the graph against the rules of its operations.
+
+        Raises:
+            GraphError: If an operation is invalid; the error names the first one.
+        """
         _core.verify(self)
 
     def __str__(self) -> str:
-        """The readable textual form, from which `mg.parse` makes an equal graph.
+        """Return the textual form of the graph, from which `mg.parse` creates an equal graph.
 
-        >>> g = mg.Graph()
-        >>> _ = g.placeholder((2,), name="x") + 1
-        >>> str(mg.parse(str(g))) == str(g)
-        True
+        Example:
+            >>> g = mg.Graph()
+            >>> _ = g.placeholder((2,), name="x") + 1
+            >>> str(mg.parse(str(g))) == str(g)
+            True
         """
         return _core.print_graph(self)
 
@@ -198,20 +219,29 @@ class Graph(
         return f"<Graph of {self.operation_count} operations>"
 
     def _repr_html_(self) -> str:
-        """Placeholders, variables and kinds of operations, for notebooks."""
+        """Return a table of placeholders, variables, and kinds of operations, for notebooks."""
         return graph_table(self)
 
     @checked
     def to_dot(self, targets: Sequence[Tensor | Operation] | None = None, *, limit: Size = 1000) -> str:
-        """The graph in Graphviz's language, for `dot -Tsvg` and web pages.
+        """Return the graph in the DOT language of Graphviz, for `dot -Tsvg` and web pages.
 
-        Args: targets, tensors and operations of which only what they need is shown, by default all; limit, of
-        operations. Result: text. Errors: GraphError for a larger graph, and for targets of another.
+        Args:
+            targets: Tensors and operations to include, with everything they depend on. None, the default, includes the
+                whole graph.
+            limit: Maximum number of operations. Defaults to 1000.
 
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((2,), name="x")
-        >>> "n0 -> n1" in g.to_dot([g.square(x)])
-        True
+        Returns:
+            The text of a digraph.
+
+        Raises:
+            GraphError: If there are more operations than limit, or a target belongs to another graph.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((2,), name="x")
+            >>> "n0 -> n1" in g.to_dot([g.square(x)])
+            True
         """
         return to_dot(nodes_of(self, targets, limit))
 
@@ -224,26 +254,37 @@ class Graph(
         axes: Any = None,
         limit: Size = 300,
     ) -> Any:
-        """A picture of the graph, drawn by matplotlib: operations in rows, from what is fed down to the results.
+        """Draw the graph with matplotlib: operations in rows, from placeholders down to the results.
 
-        Args: path of a file to write, whose ending says what it is: .png, .svg, .pdf; targets and limit as to_dot;
-        axes of matplotlib, by default those of a new figure. Result: the axes. Errors: GraphError as to_dot,
-        ImportError without matplotlib (`pip install mpsgraph[train]`).
+        Args:
+            path: File to write, with the extension .png, .svg, or .pdf. Defaults to None, which writes no file.
+            targets: Tensors and operations to include, with everything they depend on. None, the default, includes the
+                whole graph.
+            axes: matplotlib axes to draw on. None, the default, creates a new figure.
+            limit: Maximum number of operations. Defaults to 300.
+
+        Returns:
+            The matplotlib axes.
+
+        Raises:
+            GraphError: If there are more operations than limit, or a target belongs to another graph.
+            ImportError: If matplotlib is not installed (`pip install mpsgraph[train]`).
         """
         return draw(nodes_of(self, targets, limit), path, axes)
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """For pickle and copy.deepcopy: another graph of the same operations, over the values of its variables.
+        """Support pickle and copy.deepcopy: the copy has the same operations and the current values of the variables.
 
-        >>> import copy
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0], name="v")
-        >>> twin = copy.deepcopy(g)
-        >>> _ = g.run({}, [], [g.assign(v, v + 1)])
-        >>> g.variable_value(v).tolist(), twin.variable_value(twin.find("v").outputs[0]).tolist()
-        ([2.0], [1.0])
+        Example:
+            >>> import copy
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0], name="v")
+            >>> twin = copy.deepcopy(g)
+            >>> _ = g.run({}, [], [g.assign(v, v + 1)])
+            >>> g.variable_value(v).tolist(), twin.variable_value(twin.find("v").outputs[0]).tolist()
+            ([2.0], [1.0])
         """
         known = self._on_devices
         device = None if None in known or not known else next(iter(known.values())).device
@@ -253,7 +294,17 @@ class Graph(
     # --- running ---------------------------------------------------------------------------------------------------
 
     def on(self, device: Device | str | None = None) -> DeviceGraph:
-        """The graph on a device: its variables' values there and its executables. None: the default device."""
+        """Return the graph on a device, with its values of the variables and its executables there.
+
+        Args:
+            device: The device or its name. None, the default, means the default device.
+
+        Returns:
+            A DeviceGraph, the same one for every call with the same device.
+
+        Raises:
+            DeviceError: If this build has no such device.
+        """
         if device is not None and not isinstance(device, (str, Device)):
             refuse("device", Device | str | None, device)
         if self._guest is not None:
@@ -304,27 +355,43 @@ class Graph(
         copy: bool | None = None,
         check_finite: bool = False,
     ) -> NDArray | Results:
-        """Runs what the targets and target operations need, and waits.
+        """Run what the targets and target operations depend on, and wait for the results.
 
-        On x86, arithmetic takes numbers too small for a full mantissa (below 2^-126 in float32) for zero.
+        On x86, arithmetic flushes subnormal numbers (below 2^-126 in float32) to zero.
 
         Args:
-            feeds: arrays by placeholder, or batches of images, matrices and vectors, as `tensor_data` takes them.
-                C-contiguous ones of the right dtype are shared, not copied.
-            targets: a tensor, or several. target_operations: such as assigns, that shall run too.
-            device: None for the default one. queue: None for the device's own.
-            results: the like to write into, by target (or one for a single target): contiguous and writable.
-            copy: what happens to feeds that cannot be shared: None, they are copied and counted; False, ShapeError.
-            check_finite: whether the run ends with CheckError at the first operation that makes a NaN or an infinity,
-                which the error names with the line that built it. Slow. Variables stay as they were, as for `check`.
-        Result: the NDArray of a single target, else a dict by target. Errors: GraphError for missing, unknown or
-        foreign feeds; ShapeError, DTypeError; DeviceError. Source: MPSGraph runWithMTLCommandQueue:feeds:targetTensors:
-        targetOperations: and runWithMTLCommandQueue:feeds:targetOperations:resultsDictionary:.
+            feeds: Arrays, or batches of images, matrices, and vectors as tensor_data accepts them, by placeholder.
+                C-contiguous arrays of the right dtype are shared, not copied.
+            targets: A tensor or a sequence of tensors to compute. Defaults to none.
+            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+            device: The device or its name. None, the default, means the default device.
+            results: Contiguous, writable arrays to write to, by target, or a single one for a single target. None, the
+                default, allocates them.
+            queue: Command queue to run on. None, the default, means the device's own queue.
+            copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
+                raises ShapeError.
+            check_finite: Whether the run ends with a CheckError at the first operation that produces NaN or an
+                infinity. The error names the operation and the line that built it, and variables keep their values, as
+                for `check`. This is slow. Defaults to False.
 
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((2,))
-        >>> g.run({x: np.float32([1, 2])}, [x * 2])
-        {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
+        Returns:
+            The NDArray of a single target, or a dict from targets to NDArrays.
+
+        Raises:
+            GraphError: If a feed is missing, unknown, or belongs to another graph.
+            ShapeError: If the shape of a feed does not match, or copy is False and a feed cannot be shared.
+            DTypeError: If the dtype of a feed does not match.
+            CheckError: If a check fails, or check_finite is True and an operation produces NaN or an infinity.
+            DeviceError: If the run fails.
+
+        Source: MPSGraph runWithMTLCommandQueue:feeds:targetTensors:targetOperations: and
+        runWithMTLCommandQueue:feeds:targetOperations:resultsDictionary:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((2,))
+            >>> g.run({x: np.float32([1, 2])}, [x * 2])
+            {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
         if queue is not None or copy is not None or check_finite is not False:
             _check_options("run", queue, None, copy, check_finite)
@@ -346,15 +413,40 @@ class Graph(
         copy: bool | None = None,
         check_finite: bool = False,
     ) -> Execution:
-        """Starts a run and returns at once; the arrays that are fed must stay unchanged until it is done.
+        """Start a run and return immediately.
 
-        Args: as run; descriptor, handlers and events around the run. Result: an Execution. Errors: as run; those of the
-        run itself come with the Execution. Source: MPSGraph
-        runAsyncWithMTLCommandQueue:feeds:targetTensors:targetOperations:executionDescriptor:.
+        Arrays that are fed must not change until the run is done.
 
-        >>> g = mg.Graph()
-        >>> g.run_async({}, g.constant(2.0) * 3).results.item()
-        6.0
+        Args:
+            feeds: Arrays, or batches of images, matrices, and vectors as tensor_data accepts them, by placeholder.
+                C-contiguous arrays of the right dtype are shared, not copied.
+            targets: A tensor or a sequence of tensors to compute. Defaults to none.
+            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+            device: The device or its name. None, the default, means the default device.
+            results: Contiguous, writable arrays to write to, by target, or a single one for a single target. None, the
+                default, allocates them.
+            descriptor: Handlers and events of the run. Defaults to None.
+            queue: Command queue to run on. None, the default, means the device's own queue.
+            copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
+                raises ShapeError.
+            check_finite: Whether the run ends with a CheckError at the first operation that produces NaN or an
+                infinity. The error names the operation and the line that built it, and variables keep their values, as
+                for `check`. This is slow. Defaults to False.
+
+        Returns:
+            An Execution, which raises the errors of the run itself when it is waited for.
+
+        Raises:
+            GraphError: If a feed is missing, unknown, or belongs to another graph.
+            ShapeError: If the shape of a feed does not match, or copy is False and a feed cannot be shared.
+            DTypeError: If the dtype of a feed does not match.
+
+        Source: MPSGraph runAsyncWithMTLCommandQueue:feeds:targetTensors:targetOperations:executionDescriptor:.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.run_async({}, g.constant(2.0) * 3).results.item()
+            6.0
         """
         _check_options("run_async", queue, descriptor, copy, check_finite)
         wanted, written = _listed(targets, results)
@@ -376,18 +468,42 @@ class Graph(
         copy: bool | None = None,
         check_finite: bool = False,
     ) -> Any:
-        """Adds a run to a command buffer, which the caller commits.
+        """Add a run to a command buffer, which the caller commits.
 
-        Args: command_buffer, of a queue on the device that shall run it; the rest as run_async. Result: as run, written
-        once the command buffer has completed. Errors: as run; DeviceError for a committed command buffer.
+        Args:
+            command_buffer: Command buffer of a queue on the device to run on.
+            feeds: Arrays, or batches of images, matrices, and vectors as tensor_data accepts them, by placeholder.
+                C-contiguous arrays of the right dtype are shared, not copied.
+            targets: A tensor or a sequence of tensors to compute. Defaults to none.
+            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+            results: Contiguous, writable arrays to write to, by target, or a single one for a single target. None, the
+                default, allocates them.
+            descriptor: Handlers and events of the run. Defaults to None.
+            copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
+                raises ShapeError.
+            check_finite: Whether the run ends with a CheckError at the first operation that produces NaN or an
+                infinity. The error names the operation and the line that built it, and variables keep their values, as
+                for `check`. This is slow. Defaults to False.
+
+        Returns:
+            The NDArray of a single target, or a dict from targets to NDArrays, which are written when the command
+            buffer has completed.
+
+        Raises:
+            GraphError: If a feed is missing, unknown, or belongs to another graph.
+            ShapeError: If the shape of a feed does not match, or copy is False and a feed cannot be shared.
+            DTypeError: If the dtype of a feed does not match.
+            DeviceError: If the command buffer has already been committed.
+
         Source: MPSGraph encodeToCommandBuffer:feeds:targetTensors:targetOperations:executionDescriptor:.
 
-        >>> g = mg.Graph()
-        >>> buffer = mg.CommandQueue().command_buffer()
-        >>> y = g.encode(buffer, {}, g.constant(2.0) * 3)
-        >>> buffer.commit(); buffer.wait_until_completed()
-        >>> y.item()
-        6.0
+        Example:
+            >>> g = mg.Graph()
+            >>> buffer = mg.CommandQueue().command_buffer()
+            >>> y = g.encode(buffer, {}, g.constant(2.0) * 3)
+            >>> buffer.commit(); buffer.wait_until_completed()
+            >>> y.item()
+            6.0
         """
         if not isinstance(command_buffer, CommandBuffer):
             refuse("[encode] command_buffer", CommandBuffer, command_buffer)
@@ -411,72 +527,121 @@ class Graph(
         options: CompilationDescriptor | None = None,
         check_finite: bool = False,
     ) -> Executable:
-        """Compiles for given types of feeds, without running.
+        """Compile targets and target operations for given types of feeds, without running them.
 
-        Args: feeds, for each placeholder a shape, a pair (shape, dtype), or anything with a shape and a dtype; the rest
-        and check_finite as run; options, passes to leave out and the like. Result: an Executable, run with inputs in
-        the order of its `feeds`. Errors: as run, and UnsupportedError for a shape that depends on values.
+        Args:
+            feeds: For each placeholder a shape, a pair (shape, dtype), or any object with a shape and a dtype.
+            targets: A tensor or a sequence of tensors to compute. Defaults to none.
+            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+            device: The device or its name. None, the default, means the default device.
+            options: Options of the compilation, such as passes to skip. Defaults to None.
+            check_finite: Whether runs end with a CheckError at the first operation that produces NaN or an infinity.
+                Defaults to False.
+
+        Returns:
+            An Executable, which is run with inputs in the order of its `feeds`.
+
+        Raises:
+            GraphError: If a feed is missing, unknown, or belongs to another graph.
+            ShapeError: If the shape of a feed does not match.
+            DTypeError: If the dtype of a feed does not match.
+            UnsupportedError: If a shape depends on values, or the device does not support an operation.
+
         Source: MPSGraph compileWithDevice:feeds:targetTensors:targetOperations:compilationDescriptor:.
 
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1,))
-        >>> executable = g.compile({x: (3,)}, [x * 2])
-        >>> [array.tolist() for array in executable.run([np.float32([1, 2, 3])])]
-        [[2.0, 4.0, 6.0]]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1,))
+            >>> executable = g.compile({x: (3,)}, [x * 2])
+            >>> [array.tolist() for array in executable.run([np.float32([1, 2, 3])])]
+            [[2.0, 4.0, 6.0]]
         """
         types = {}
         for tensor, value in feeds.items():
             if not isinstance(tensor, Tensor):
-                raise GraphError(f"[compile] feeds are types by placeholder, got {shown(tensor)}: {shown(value)}")
+                raise GraphError(f"[compile] feeds must map placeholders to types, got {shown(tensor)}: {shown(value)}")
             types[tensor] = _type_of(tensor, value)
         if check_finite:
             options = _with_check_finite(options)
         return self.on(device).compile(types, _listed(targets, None)[0], target_operations, options)
 
     def variable_value(self, variable: Tensor, *, device: Device | str | None = None) -> np.ndarray:
-        """A copy of a variable's value, after all runs that were started before. Errors: GraphError.
+        """Return a copy of a variable's value, after all runs that were started before.
 
-        >>> g = mg.Graph()
-        >>> g.variable_value(g.variable([1.0, 2.0])).tolist()
-        [1.0, 2.0]
+        Args:
+            variable: A variable of this graph.
+            device: The device or its name. None, the default, means the default device.
+
+        Returns:
+            A numpy array.
+
+        Raises:
+            GraphError: If variable is not a variable of this graph.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> g.variable_value(g.variable([1.0, 2.0])).tolist()
+            [1.0, 2.0]
         """
         return self.on(device).variable_value(variable).numpy()
 
     def set_variable(self, variable: Tensor, value: Any, *, device: Device | str | None = None) -> None:
-        """Gives a variable a value of its own shape and dtype. Errors: ShapeError, DTypeError, GraphError.
+        """Set the value of a variable.
 
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0])
-        >>> g.set_variable(v, np.float32([5]))
-        >>> g.variable_value(v).tolist()
-        [5.0]
+        Args:
+            variable: A variable of this graph.
+            value: Array with the shape and dtype of the variable.
+            device: The device or its name. None, the default, means the default device.
+
+        Raises:
+            ShapeError: If the shapes differ.
+            DTypeError: If the dtypes differ.
+            GraphError: If variable is not a variable of this graph.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0])
+            >>> g.set_variable(v, np.float32([5]))
+            >>> g.variable_value(v).tolist()
+            [5.0]
         """
         self.on(device).set_variable(variable, value)
 
     @property
     def cache(self) -> CacheStatistics:
-        """Counters of the executables on the default device: hits, misses, compiles, evictions, seconds, bytes.
+        """Counters of the executable cache of the default device: hits, misses, compiles, evictions, seconds, and
+        bytes.
 
-        >>> g = mg.Graph()
-        >>> y = g.constant(1.0) + 1
-        >>> _ = g.run({}, y), g.run({}, y)
-        >>> g.cache.compiles, g.cache.hits
-        (1, 1)
+        Example:
+            >>> g = mg.Graph()
+            >>> y = g.constant(1.0) + 1
+            >>> _ = g.run({}, y), g.run({}, y)
+            >>> g.cache.compiles, g.cache.hits
+            (1, 1)
         """
         return self.on().cache
 
     @checked
     def set_cache_limits(self, count: Count, bytes: Count) -> None:
-        """How many executables, of how many bytes together, are kept; the least recently used go first."""
+        """Set the limits of the executable cache of the default device, which evicts the least recently used
+        executables.
+
+        Args:
+            count: Maximum number of executables.
+            bytes: Maximum number of bytes of all executables together.
+
+        Raises:
+            GraphError: If a limit is negative or not an int.
+        """
         self.on().set_cache_limits(count, bytes)
 
     def clear_cache(self) -> None:
-        """Forgets all executables; variables keep their values."""
+        """Remove all executables from the cache of the default device. Variables keep their values."""
         self.on().clear_cache()
 
 
 def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, values: dict[str, Any]) -> Graph:
-    """What __reduce_ex__ has taken apart."""
+    """Create a graph from the state that __reduce_ex__ returned."""
     graph = Graph(seed, text=text)
     by_name = {v.name: v for v in graph.variables}
     graph._trainable, graph._random_count = [by_name[name] for name in trainable], random_count
@@ -487,11 +652,22 @@ def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, 
 
 @checked
 def parse(text: str, seed: int = 0) -> Graph:
-    """The graph of a printed form. All its floating-point variables are trainable. GraphError with line and column.
+    """Create a graph from its textual form, with all floating-point variables trainable.
 
-    >>> g = mg.parse("graph {\\n  %x = placeholder() {type=float32[2]} : float32[2]\\n}")
-    >>> g.placeholders
-    [<Tensor x: float32[2]>]
+    Args:
+        text: Textual form of a graph, as `str(graph)` returns it.
+        seed: Seed of the graph. Defaults to 0.
+
+    Returns:
+        A new graph.
+
+    Raises:
+        GraphError: If text is not a valid graph; the error has the line and column.
+
+    Example:
+        >>> g = mg.parse("graph {\\n  %x = placeholder() {type=float32[2]} : float32[2]\\n}")
+        >>> g.placeholders
+        [<Tensor x: float32[2]>]
     """
     return Graph(seed, text=text)
 
@@ -500,7 +676,7 @@ _CHECKED = CompilationDescriptor(check_finite=True)
 
 
 def _with_check_finite(options: CompilationDescriptor | None) -> CompilationDescriptor:
-    """A copy that asks for it, too."""
+    """Return a copy of the options with check_finite set."""
     if options is None:
         return _CHECKED
     return CompilationDescriptor(
@@ -509,7 +685,7 @@ def _with_check_finite(options: CompilationDescriptor | None) -> CompilationDesc
 
 
 def _check_options(method: str, queue: Any, descriptor: Any, copy: Any, check_finite: Any) -> None:
-    """GraphError for what a run's options cannot be."""
+    """Raise GraphError if an option of a run has the wrong type."""
     if not isinstance(check_finite, bool):
         refuse(f"[{method}] check_finite", bool, check_finite)
     if queue is not None and not isinstance(queue, CommandQueue):
@@ -522,42 +698,45 @@ def _check_options(method: str, queue: Any, descriptor: Any, copy: Any, check_fi
 
 def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
     if feeds is not None and not isinstance(feeds, Mapping):
-        raise GraphError(f"[run] feeds are arrays by placeholder, got {shown(feeds)}")
+        raise GraphError(f"[run] feeds must be a dict from placeholders to arrays, got {shown(feeds)}")
     return dict(feeds or {})
 
 
 def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | None]:
-    """Targets and the arrays to write into, as lists of one order."""
+    """Return the targets, and the arrays to write to in the same order."""
     if isinstance(targets, Tensor):
         return [targets], None if results is None else [
             results.get(targets) if isinstance(results, Mapping) else results
         ]
     if not isinstance(targets, Iterable):
-        raise GraphError(f"[run] targets are tensors, got {shown(targets)}; operations are given as target_operations")
+        raise GraphError(
+            f"[run] targets must be a tensor or a sequence of tensors, got {shown(targets)}: "
+            "pass operations as target_operations"
+        )
     wanted = list(targets)
     if results is None:
         return wanted, None
     if not isinstance(results, Mapping):
-        raise GraphError(f"results are arrays by target, got {shown(results)}")
+        raise GraphError(f"results must be a dict from targets to arrays, got {shown(results)}")
     unknown = [tensor for tensor in results if not any(tensor is target for target in wanted)]
     if unknown:
-        raise GraphError(f"results are given for {shown(unknown)}, which are no targets")
+        raise GraphError(f"the keys of results must be targets, got {shown(unknown)}")
     return wanted, [results.get(tensor) for tensor in wanted]
 
 
 def _keyed(targets: Targets, arrays: list[NDArray]) -> Any:
-    """What run returns: the array of a single target, else a dict by target."""
+    """Return the array of a single target, or a dict from targets to arrays."""
     return arrays[0] if isinstance(targets, Tensor) else dict(zip(targets, arrays, strict=True))
 
 
 def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
-    """(dtype, shape) of a feed that is described by a shape, (shape, dtype), or something that has both."""
+    """Return (dtype, shape) of a feed described by a shape, a pair (shape, dtype), or an object that has both."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return as_dtype(value.dtype), tuple(value.shape)
     if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list)):
         return as_dtype(value[1]), tuple(value[0])
     if not isinstance(value, (tuple, list)):
         raise GraphError(
-            f"[compile] feed {tensor.name} must be a shape, (shape, dtype) or an array, got {shown(value)}"
+            f"[compile] feed {tensor.name} must be a shape, (shape, dtype), or an array, got {shown(value)}"
         )
     return tensor.dtype, tuple(value)

@@ -1,6 +1,6 @@
-"""Model: a graph whose inputs and outputs have names, as it comes from a file and goes into one.
+"""Model: a graph whose inputs and outputs have names, so that it can be saved to files and loaded from them.
 
-The graph stays open: operations can be added to it, gradients taken, parameters trained. `mpsgraph.save` and
+The graph remains available: operations can be added, gradients built, and parameters trained. `mpsgraph.save` and
 `mpsgraph.load` keep models in packages; `mpsgraph.onnx.load` reads them from ONNX files.
 """
 
@@ -24,17 +24,28 @@ from .quantization import Ranges
 
 
 class Model:
-    """A graph with named inputs, outputs and parameters.
+    """A graph with named inputs, outputs, and parameters.
 
-    Args: graph; inputs, placeholders by name; outputs, tensors by name; parameters, variables by name, by default all
-    of the graph by their own names. Errors: GraphError for what does not belong to the graph. `classes` has, by output,
-    what a classifier's numbers or columns stand for, where an ONNX file says it; packages do not keep it.
+    Args:
+        graph: The graph that contains all tensors.
+        inputs: Placeholders by name.
+        outputs: Tensors by name.
+        parameters: Variables by name. None, the default, means all variables of the graph under their own names.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> model = mg.Model(g, {"x": x}, {"doubled": x * 2})
-    >>> model.run({"x": np.float32([1, 2])})["doubled"].tolist()
-    [2.0, 4.0]
+    Attributes:
+        classes: For a classifier loaded from an ONNX file that specifies them, the class labels of each output, by
+            name. Packages do not keep them.
+
+    Raises:
+        GraphError: If a tensor does not belong to graph, an input is not a placeholder, or a parameter is not a
+            variable.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> model = mg.Model(g, {"x": x}, {"doubled": x * 2})
+        >>> model.run({"x": np.float32([1, 2])})["doubled"].tolist()
+        [2.0, 4.0]
     """
 
     @checked
@@ -56,28 +67,28 @@ class Model:
         ):
             for name, tensor in tensors.items():
                 if not isinstance(tensor, Tensor) or tensor.graph is not graph:
-                    raise GraphError(f"{what} '{name}' is {shown(tensor)}, not a tensor of the model's graph")
+                    raise GraphError(f"{what} '{name}' must be a tensor of the model's graph, got {shown(tensor)}")
                 if kind and tensor.operation.kind != kind:
-                    raise GraphError(f"{what} '{name}' must be a {kind}, {tensor.name} is a {tensor.operation.kind}")
+                    raise GraphError(f"{what} '{name}' must be a {kind}, got {tensor.name}, a {tensor.operation.kind}")
 
     @property
     def graph(self) -> Graph:
-        """The graph that holds everything; more can be added to it."""
+        """The graph of the model, to which operations can be added."""
         return self._graph
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """Placeholders by name, in the model's order."""
+        """The placeholders by name, in the model's order."""
         return dict(self._inputs)
 
     @property
     def outputs(self) -> dict[str, Tensor]:
-        """Tensors by name, in the model's order."""
+        """The output tensors by name, in the model's order."""
         return dict(self._outputs)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """Variables by name."""
+        """The variables by name."""
         return dict(self._parameters)
 
     def run(
@@ -86,11 +97,21 @@ class Model:
         outputs: Sequence[str] | None = None,
         target_operations: Sequence[Operation] = (),
     ) -> dict[str, NDArray]:
-        """Runs the model.
+        """Run the model on feeds by name.
 
-        Args: feeds, arrays by input name; outputs, names of those that are wanted, by default all; target_operations,
-        such as assigns, that shall run too. Result: arrays by output name.
-        Errors: GraphError for unknown or missing names, and those of Graph.run.
+        Args:
+            feeds: Arrays by input name.
+            outputs: Names of the outputs to compute. None, the default, means all.
+            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+
+        Returns:
+            A dict of arrays by output name.
+
+        Raises:
+            GraphError: If a name is unknown or an input is missing.
+            ShapeError: If the shape of a feed does not match.
+            DTypeError: If the dtype of a feed does not match.
+            DeviceError: If the run fails.
         """
         if not isinstance(feeds, Mapping):
             refuse("Model.run: feeds", Mapping[str, Any], feeds)
@@ -102,46 +123,77 @@ class Model:
         return {name: results[tensor] for name, tensor in wanted.items()}
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Runs the model on arrays in the order of its inputs, or by name.
+        """Run the model on arrays in the order of its inputs, or by name.
 
-        Result: the array of a single output, else a tuple in the order of the outputs.
+        Args:
+            *arrays: Arrays in the order of the inputs.
+            **named: Arrays by input name.
+
+        Returns:
+            The array of a single output, or a tuple in the order of the outputs.
+
+        Raises:
+            GraphError: If there are too many arrays, a name is unknown, or an input is missing.
+            ShapeError: If the shape of an array does not match.
+            DTypeError: If the dtype of an array does not match.
         """
         if len(arrays) > len(self.inputs):
-            raise GraphError(f"the model has {len(self.inputs)} inputs, got {len(arrays)} arrays")
+            raise GraphError(
+                f"the model takes at most {len(self.inputs)} arrays, one for each input, got {len(arrays)}"
+            )
         results = self.run({**dict(zip(self.inputs, arrays, strict=False)), **named})
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     @staticmethod
     def _named(name: str, tensors: Mapping[str, Tensor], what: str) -> Tensor:
         if not isinstance(name, str) or name not in tensors:
-            raise GraphError(f"the model has no {what} {shown(name)}; it has {', '.join(map(repr, tensors)) or 'none'}")
+            raise GraphError(
+                f"{what} must be one of {', '.join(map(repr, tensors)) or 'none'} for this model, got {shown(name)}"
+            )
         return tensors[name]
 
     @checked
     def optimize_for_inference(self, known: Mapping[str, Any] | None = None) -> Model:
-        """The model as it is used when nothing trains any more: an ordinary model with a graph of its own.
+        """Return a copy of the model that is optimized for inference.
 
-        Variables become constants of their present values, unless the model assigns them; `if_`s on known values the
-        branch that is taken; dropout goes; operations on constants are computed; and normalization by constants, in
-        whatever operations it is written, goes into the weights and bias of the convolution, transposed convolution or
-        matrix product before it, so that y = gamma (w x - mean) / sqrt(variance + epsilon) + beta is one (w' x) + b'.
-        Embeddings take in the weights that they are multiplied by, where the new table is no larger than both. Constant
-        weights of 2-D convolutions stand with channels last (HWIO), as devices read them.
-        Results differ in the last places. This model stays as it is.
-        Args: known, values of inputs, which are no inputs of the result then, such as {"is_training": False}.
-        Result: a model that can be saved, loaded from C++, and run on every device. Errors: GraphError for unknown
-        names, ShapeError, DTypeError for values that do not fit. Source: MPSGraph optimizationLevel1 and its inference
-        passes; Jacob et al., arXiv:1712.05877, for the folding.
+        In the copy:
 
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1, 2), name="x")
-        >>> y = g.normalization(x @ g.variable(np.eye(2, dtype=np.float32)), g.constant([1.0, 2.0]),
-        ...     g.constant([4.0, 1.0]), epsilon=0.0)
-        >>> model = mg.Model(g, {"x": x}, {"y": y}).optimize_for_inference()
-        >>> [operation.kind for operation in model.graph.operations if operation.kind != "constant"]
-        ['placeholder', 'matrix_multiplication', 'addition']
-        >>> model(np.float32([[3, 2]])).tolist()
-        [[1.0, 0.0]]
+        - Variables become constants with their current values, unless the model assigns them.
+        - Conditionals on known values are replaced by the branch that is taken.
+        - Dropout is removed.
+        - Operations on constants are computed.
+        - Normalization by constants is folded into the weights and bias of the preceding convolution, transposed
+          convolution, or matrix product, whatever operations it is written with: y = gamma (w x - mean) / sqrt(variance
+          + epsilon) + beta becomes (w' x) + b'. - Embeddings absorb the weights that they are multiplied by, if the new
+          table is no larger than both. - Constant weights of 2-D convolutions are stored with channels last (HWIO), the
+          layout that devices read.
+
+        Results may differ from the model's in the last digits. The model itself does not change.
+
+        Args:
+            known: Values of inputs that become constants and are no longer inputs of the copy, such as {"is_training":
+                False}. Defaults to None.
+
+        Returns:
+            A model with its own graph, which can be saved, loaded from C++, and run on every device.
+
+        Raises:
+            GraphError: If a name in known is not an input.
+            ShapeError: If the shape of a value does not match its input.
+            DTypeError: If the dtype of a value does not match its input.
+
+        Source: MPSGraph optimizationLevel1 and its inference passes; Jacob et al., arXiv:1712.05877, for the folding.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1, 2), name="x")
+            >>> y = g.normalization(x @ g.variable(np.eye(2, dtype=np.float32)), g.constant([1.0, 2.0]),
+            ...     g.constant([4.0, 1.0]), epsilon=0.0)
+            >>> model = mg.Model(g, {"x": x}, {"y": y}).optimize_for_inference()
+            >>> [operation.kind for operation in model.graph.operations if operation.kind != "constant"]
+            ['placeholder', 'matrix_multiplication', 'addition']
+            >>> model(np.float32([[3, 2]])).tolist()
+            [[1.0, 0.0]]
         """
         constants = []
         for name, value in (known or {}).items():
@@ -162,30 +214,47 @@ class Model:
         range: str = "minmax",
         percentile: float = 99.99,
     ) -> Model:
-        """The model with 8-bit integers inside; its inputs and outputs stay what they are.
+        """Return a copy of the model that computes with 8-bit integers internally, with the same inputs and outputs.
 
-        It is optimized for inference first. Then the sources and weights of convolutions and matrix products, and what
-        is added to their results, are made integers: value = (integer - zero_point) * scale, by MPSGraph's quantize and
-        dequantize, of which the compiler makes integer kernels. Weights are symmetric int8.
-        Args: calibration, batches that the model runs on to see the ranges of its tensors: an array, or an iterable of
-        arrays for a model of one input, or of dicts by input name; scheme, "symmetric": int8 around zero, uint8 from
-        zero on for what is never negative; "asymmetric": uint8 with a zero point; per_channel, weights have a scale for
-        each output channel, else one; range, "minmax": of all that was seen; "percentile": of each batch the
-        `percentile` of its values, so that a few large ones do not cost all others their precision.
-        Result: an ordinary model. Errors: GraphError without calibration data, for an empty batch,
-        another scheme or range, and a model without anything to quantize; those of run. Source: Jacob et al.,
-        arXiv:1712.05877; MPSGraph quantizeTensor:scale:zeroPoint:dataType:name: and dequantizeTensor:.
+        The model is first optimized for inference. Then the sources and weights of convolutions and matrix products,
+        and the operands added to their results, are converted to integers, value = (integer - zero_point) * scale, with
+        MPSGraph's quantize and dequantize operations, which the compiler turns into integer kernels. Weights are
+        symmetric int8.
 
-        >>> g, rng = mg.Graph(), np.random.default_rng(0)
-        >>> x = g.placeholder((-1, 64), name="x")
-        >>> w = g.variable(rng.normal(size=(64, 8)).astype(np.float32))
-        >>> model, data = mg.Model(g, {"x": x}, {"y": x @ w}), rng.normal(size=(100, 64)).astype(np.float32)
-        >>> quantized = model.quantize(data)
-        >>> "int8[64,8]" in str(quantized.graph)
-        True
-        >>> error = quantized(data).numpy() - model(data).numpy()
-        >>> bool(abs(error).max() < 0.02 * abs(model(data).numpy()).max())
-        True
+        Args:
+            calibration: Data that the model runs on to find the ranges of its tensors: an array, an iterable of arrays
+                for a model with one input, or an iterable of dicts of arrays by input name.
+            scheme: "symmetric" (the default): int8 around zero, or uint8 from zero for tensors that are never negative;
+                or "asymmetric": uint8 with a zero point.
+            per_channel: Whether weights have a scale for each output channel, instead of one. Defaults to True.
+            range: "minmax" (the default), the range of all values; or "percentile", the `percentile` of the values of
+                each batch, so that a few large values do not cost the others their precision.
+            percentile: Percentile of the values that the range must include, above 50 and at most 100. Defaults to
+                99.99.
+
+        Returns:
+            A model with its own graph, of the same kind as any other.
+
+        Raises:
+            GraphError: If there is no calibration data, a batch is empty or contains values that are not finite, an
+                argument has an unknown value, or the model has nothing to quantize.
+            ShapeError: If the shape of the calibration data does not match.
+            DTypeError: If the dtype of the calibration data does not match.
+
+        Source: Jacob et al., arXiv:1712.05877; MPSGraph quantizeTensor:scale:zeroPoint:dataType:name: and
+        dequantizeTensor:.
+
+        Example:
+            >>> g, rng = mg.Graph(), np.random.default_rng(0)
+            >>> x = g.placeholder((-1, 64), name="x")
+            >>> w = g.variable(rng.normal(size=(64, 8)).astype(np.float32))
+            >>> model, data = mg.Model(g, {"x": x}, {"y": x @ w}), rng.normal(size=(100, 64)).astype(np.float32)
+            >>> quantized = model.quantize(data)
+            >>> "int8[64,8]" in str(quantized.graph)
+            True
+            >>> error = quantized(data).numpy() - model(data).numpy()
+            >>> bool(abs(error).max() < 0.02 * abs(model(data).numpy()).max())
+            True
         """
         ready = self.optimize_for_inference()
         graph = ready.graph
@@ -199,30 +268,41 @@ class Model:
         return model_of(contents, graph.seed)
 
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
-        """Feeds, from what is taken for calibration data."""
+        """Yield feeds from calibration data in any of its accepted forms."""
         if not isinstance(calibration, Iterable):
-            raise GraphError(f"calibration data are an array or batches, got {shown(calibration)}")
+            raise GraphError(f"calibration must be an array or an iterable of batches, got {shown(calibration)}")
         for batch in [calibration] if isinstance(calibration, np.ndarray) else calibration:
             if not isinstance(batch, Mapping):
                 if len(self.inputs) != 1:
-                    raise GraphError(f"calibration data must be dicts of the model's inputs {list(self.inputs)}")
+                    raise GraphError(
+                        f"calibration must be dicts of arrays for the inputs {list(self.inputs)}, got an array"
+                    )
                 batch = {next(iter(self.inputs)): batch}
             yield {self._named(name, self.inputs, "input"): array for name, array in batch.items()}
 
     @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
-        """Writes the model as a package; see mpsgraph.save."""
+        """Write the model as a package, as mpsgraph.save does.
+
+        Args:
+            path: Directory to write, by convention with the extension .mpsgraph; an existing package is replaced.
+            locations: Whether to store the source location of each operation, for error messages. Defaults to False.
+
+        Raises:
+            UnsupportedError: If a package cannot hold an operation of the model.
+            PackageError: If the package cannot be written.
+        """
         save_model(path, self, locations=locations)
 
     def __repr__(self) -> str:
         return f"<Model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
 
     def _repr_html_(self) -> str:
-        """Inputs, outputs and parameters with their types, for notebooks."""
+        """Return a table of inputs, outputs, and parameters with their types, for notebooks."""
         return model_table(self.inputs, self.outputs, self.parameters)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """For pickle and copy.deepcopy: the model over a copy of its graph."""
+        """Support pickle and copy.deepcopy: the copy is a model over a copy of the graph."""
         named = ({name: t.name for name, t in ts.items()} for ts in (self._inputs, self._outputs, self._parameters))
         return _model_again, (self._graph, *named, self.classes)
 
@@ -234,14 +314,16 @@ def save_model(
     outputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
     locations: bool = False,
 ) -> None:
-    """See mpsgraph.save."""
+    """Write a graph or model as a package; see mpsgraph.save."""
     own = graph if isinstance(graph, Model) else None
     whole: Graph = own.graph if own else graph  # type: ignore[assignment]
     if inputs is None:
         inputs = own.inputs if own else whole.placeholders
     if outputs is None:
         if own is None:
-            raise GraphError("[save] which outputs? Give tensors by name, or a model")
+            raise GraphError(
+                "[save] outputs is required for a graph: pass a dict or a sequence of tensors, or save a Model"
+            )
         outputs = own.outputs
     parameters = own.parameters if own else {variable.name: variable for variable in whole.variables}
     _core.save_package(
@@ -257,7 +339,7 @@ def save_model(
 
 
 def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
-    """A package's graph, of which it can be made once."""
+    """Return the graph of a package. This consumes the contents, so it can be called only once."""
     graph = Graph(seed, text=contents)
     graph._trainable = list(contents.trainable(graph))
     return graph
@@ -271,7 +353,7 @@ def model_of(contents: _core.PackageContents, seed: int) -> Model:
 def _model_again(
     graph: Graph, inputs: dict[str, str], outputs: dict[str, str], parameters: dict[str, str], classes: dict[str, Any]
 ) -> Model:
-    """What __reduce_ex__ has taken apart."""
+    """Create a model from the state that __reduce_ex__ returned."""
 
     def found(names: dict[str, str]) -> dict[str, Tensor]:
         made = {}
@@ -286,12 +368,12 @@ def _model_again(
 
 
 def _values(graph: Graph) -> DeviceGraph | None:
-    """The graph on the device whose variables' values are meant; None while it has run nowhere."""
+    """Return the graph on the device that holds the variables' values, or None if it has not run anywhere."""
     if graph._guest is not None:
         graph._guest.give_back()
     return graph._on_devices.get(None) or next(iter(graph._on_devices.values()), None)
 
 
 def _named(tensors: Mapping[str, Tensor] | Sequence[Tensor]) -> dict[str, Tensor]:
-    """Tensors by the given names, or by those of their operations."""
+    """Return tensors by their given names, or by the names of their operations."""
     return dict(tensors) if isinstance(tensors, Mapping) else {tensor.name: tensor for tensor in tensors}

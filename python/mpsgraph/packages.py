@@ -1,6 +1,6 @@
-"""Packages: graphs, models and trainers, saved for other processes and languages, and opened again.
+"""Packages: saving graphs, models, and trainers for other processes and languages, and loading them.
 
-What is written of a model stands in `model.py`, of a trainer in `training/package.py`; the format is the core's.
+model.py writes models and training/package.py writes trainers; the format is implemented by the core.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .graph import Graph
 from .model import Model, graph_of, save_model
 
 _TO_SAVE = (
-    "mg.save writes graphs, models and trainers; the weights of a module are written by "
+    "pass a graph, a model, or a trainer; to save the weights of a module, use "
     "mg.checkpoint.save(path, module.state_dict())"
 )
 
@@ -35,62 +35,88 @@ def save(
     updates: Size | None = None,
     leave_out: Collection[str] = (),
 ) -> None:
-    """Writes a package: what the outputs depend on, with the values that variables have now.
+    """Write a package: the operations that the outputs depend on, with the current values of the variables.
 
-    `mpsgraph.load`, and the library from C++ and C, open it. A package that is there is replaced, nothing else is.
-    A trainer's package holds its training step, its evaluation and its state, and whoever opens it goes on training
-    with the same bits (docs/packages.md).
-    Args: path, of a directory, by habit ending in .mpsgraph; graph, or a model, or a trainer, which have their own
-    inputs and outputs; inputs, placeholders by name, or under their own names, by default all; outputs, likewise,
-    needed for a graph. locations, whether to write where in its source each operation was built, "model.py:41", which
-    errors then name. Of a trainer: updates, for how many a schedule without an end has learning rates, by default
-    100,000; leave_out, names of what it has and a package cannot, such as metrics that accumulate.
-    Errors: GraphError for what does not belong to the graph, and for a trainer that has not trained; UnsupportedError
-    for what a package cannot hold; PackageError when it cannot be written.
+    `mpsgraph.load` opens packages, as do the C and C++ libraries. An existing package at the path is replaced; any
+    other existing file is an error. The package of a trainer holds its training step, its evaluation, and its state;
+    training resumed from it gives bit-identical results (docs/packages.md).
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> mg.save(path, g, [x], {"y": x * g.variable(2.0)})
-    >>> mg.load(path).run({"x": np.float32([1, 2])})["y"].tolist()
-    [2.0, 4.0]
+    Args:
+        path: Directory to write, by convention with the extension .mpsgraph.
+        graph: A graph, a model, or a trainer. Models and trainers have their own inputs and outputs.
+        inputs: Placeholders of a graph, by name or as a sequence under their own names. None, the default, means all.
+        outputs: Outputs of a graph, by name or as a sequence under their own names. Required for a graph.
+        locations: Whether to store the source location of each operation, such as "model.py:41", for error messages.
+            Defaults to False.
+        updates: For a trainer, the number of updates for which learning rates of a schedule without an end are stored.
+            Defaults to 100,000.
+        leave_out: For a trainer, names of parts to omit because a package cannot hold them, such as metrics that
+            accumulate. Defaults to none.
+
+    Raises:
+        GraphError: If a tensor does not belong to the graph, an argument does not apply, or a trainer has not trained
+            yet.
+        UnsupportedError: If a package cannot hold a part of the graph.
+        PackageError: If the package cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> mg.save(path, g, [x], {"y": x * g.variable(2.0)})
+        >>> mg.load(path).run({"x": np.float32([1, 2])})["y"].tolist()
+        [2.0, 4.0]
     """
     if isinstance(graph, (Graph, Model)) and not hasattr(graph, "train_step"):
         if updates is not None or len(leave_out):
-            raise GraphError("[save] updates and leave_out are for trainers")
+            raise GraphError("[save] updates and leave_out apply only to trainers: omit them for a graph or a model")
         return save_model(path, graph, inputs, outputs, locations)
     from .training.package import save as save_trainer
     from .training.trainable_model import TrainableModel
     from .training.trainer import Trainer
 
     if not isinstance(graph, (Trainer, TrainableModel)):
-        raise GraphError(f"save: graph is {shown(graph)}: {_TO_SAVE}")
+        raise GraphError(f"save: graph must be a graph, a model, or a trainer, got {shown(graph)}: {_TO_SAVE}")
     if inputs is not None or outputs is not None:
-        raise GraphError("[save] a trainer has its own inputs and outputs: save its graph to choose others")
+        raise GraphError(
+            "[save] inputs and outputs do not apply to a trainer, which has its own: save its graph to choose others"
+        )
     if isinstance(graph, TrainableModel):
         if updates is not None or len(leave_out):
-            raise GraphError("[save] an opened package has its learning rates, and nothing to leave out")
+            raise GraphError(
+                "[save] updates and leave_out do not apply to a loaded package, whose contents are already fixed"
+            )
         return graph.save(path, locations=locations)
     return save_trainer(graph, path, updates, leave_out, locations)
 
 
 @checked
 def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) -> Model:
-    """A model from a package; of a trainer's package, a `TrainableModel`, which goes on training.
+    """Load a model from a package; the package of a trainer becomes a `TrainableModel`, which can resume training.
 
-    Its weights are mapped: pages come from the file when they are used. Variables that a program changes are read into
-    memory when it is compiled.
-    Args: path; verify, compare checksums, which reads all of it once; seed, of the graph.
-    Errors: PackageError for a package that is missing, truncated, altered, of a newer format or no package.
+    Weights are memory-mapped, so that pages are read from the file when they are used. Variables that a program changes
+    are read into memory when it is compiled.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> mg.Model(g, {"x": x}, {"y": x * 2}).save(path)
-    >>> mg.load(path)(np.float32([1, 2])).tolist()
-    [2.0, 4.0]
+    Args:
+        path: Directory of the package.
+        verify: Whether to compare checksums, which reads the whole package once. Defaults to True.
+        seed: Seed of the graph. Defaults to 0.
+
+    Returns:
+        A Model, or a TrainableModel for the package of a trainer.
+
+    Raises:
+        PackageError: If the package is missing, truncated, modified, or in a newer format, or is not a package.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,), name="x")
+        >>> mg.Model(g, {"x": x}, {"y": x * 2}).save(path)
+        >>> mg.load(path)(np.float32([1, 2])).tolist()
+        [2.0, 4.0]
     """
     contents = _core.PackageContents(os.fspath(path), verify)
     graph = graph_of(contents, seed)
@@ -102,11 +128,18 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
 
 
 class Preparation(NamedTuple):
-    """What `mpsgraph.prepare` wrote: the file, whom it fits (engine and processor), how many constants, their bytes.
+    """The result of `mpsgraph.prepare`.
 
-    >>> from mpsgraph.packages import Preparation
-    >>> Preparation("net.mpsgraph/prepared/cpu-0.safetensors", "a processor", constants=53, bytes=1 << 20).constants
-    53
+    Attributes:
+        file: The file that was written.
+        made_for: The engine and processor that the file is for.
+        constants: Number of prepared constants.
+        bytes: Size of the prepared constants.
+
+    Example:
+        >>> from mpsgraph.packages import Preparation
+        >>> Preparation("net.mpsgraph/prepared/cpu-0.safetensors", "a processor", constants=53, bytes=1 << 20).constants
+        53
     """
 
     file: Path
@@ -122,28 +155,42 @@ def prepare(
     *,
     device: Device | str | None = None,
 ) -> Preparation:
-    """Adds to a package what this machine makes of its weights before a first run, for faster starts.
+    """Store the kernels' preprocessed form of a package's weights, for faster starts on this machine.
 
-    The package is compiled for inputs of these shapes, and what the kernels have made of constants, such as weights in
-    the order in which they are read, goes into its folder `prepared`. Whoever loads the package with the same release
-    on a processor of the same kind maps that instead of making it; on others it is passed over, and made as ever.
-    There is a file for each kind of processor; a second call on the same kind replaces it, saving the package removes
-    all. Only constants are prepared: `Model.optimize_for_inference` makes constants of variables.
-    Args: path, of a package; shapes, of inputs by name, or a list of such, one for each way it will be called; inputs
-    of known shape need none. device, the default one unless given.
-    Result: a `Preparation`. Errors: PackageError for what is no package or cannot be written, GraphError for unknown
-    names, ShapeError; UnsupportedError where there is nothing to prepare, as on device metal, whose own form ahead of
-    time is an MPSGraphPackage (`Executable.serialize`). Source: docs/packages.md.
+    The package is compiled for inputs of the given shapes, and the forms of constants that the kernels create, such as
+    weights in the order in which they are read, are written to its folder `prepared`. Processes that load the package
+    with the same release on the same kind of processor map this file instead of preparing the weights; others ignore
+    it. There is one file for each kind of processor: a second call on the same kind replaces it, and saving the package
+    removes all of them. Only constants are prepared; `Model.optimize_for_inference` turns variables into constants.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "net.mpsgraph")
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1, 16, 16, 64), name="x")
-    >>> weights = g.variable(np.full((3, 3, 64, 64), 0.01, np.float32))
-    >>> model = mg.Model(g, {"x": x}, {"y": g.convolution2d(x, weights, padding="TF_SAME")})
-    >>> model.optimize_for_inference().save(path)
-    >>> mg.prepare(path, {"x": (1, 16, 16, 64)}, device="cpu").constants
-    1
+    Args:
+        path: Directory of the package.
+        shapes: Shapes of inputs by name, or a list of such dicts, one for each combination of shapes that will be used.
+            Inputs with a static shape may be omitted. Defaults to none.
+        device: The device or its name. None, the default, means the default device.
+
+    Returns:
+        A Preparation, which describes the file that was written.
+
+    Raises:
+        PackageError: If path is not a package, or the file cannot be written.
+        GraphError: If a name in shapes is not an input.
+        ShapeError: If a shape does not match its input.
+        UnsupportedError: If there is nothing to prepare, as on device metal, which has MPSGraphPackages for this
+            purpose (`Executable.serialize`).
+
+    Source: docs/packages.md.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "net.mpsgraph")
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 16, 16, 64), name="x")
+        >>> weights = g.variable(np.full((3, 3, 64, 64), 0.01, np.float32))
+        >>> model = mg.Model(g, {"x": x}, {"y": g.convolution2d(x, weights, padding="TF_SAME")})
+        >>> model.optimize_for_inference().save(path)
+        >>> mg.prepare(path, {"x": (1, 16, 16, 64)}, device="cpu").constants
+        1
     """
     model = load(path)
     ways = [shapes] if isinstance(shapes, Mapping) else list(shapes) or [{}]
@@ -151,7 +198,10 @@ def prepare(
     for way in ways:
         unknown = [name for name in way if name not in model.inputs]
         if unknown:
-            raise GraphError(f"[prepare] there is no input {unknown[0]!r}; it has {', '.join(map(repr, model.inputs))}")
+            raise GraphError(
+                f"[prepare] keys of shapes must be inputs of the model ({', '.join(map(repr, model.inputs))}), "
+                f"got {unknown[0]!r}"
+            )
         types.append({name: (str(model.inputs[name].dtype), tuple(shape)) for name, shape in way.items()})
     del model
     file, made_for, constants, count = _core.prepare_package(os.fspath(path), types, device)

@@ -1,6 +1,6 @@
-"""Ranges of tensors, seen while a model runs on calibration data, and the scales and zero points that follow from them.
+"""Ranges of tensors, recorded while a model runs on calibration data, and the resulting scales and zero points.
 
-Model.quantize uses them; which tensors become integers, and where, is C++ (src/compiler/quantization.cpp).
+Model.quantize uses them; src/compiler/quantization.cpp decides which tensors become integers, and where.
 """
 
 from __future__ import annotations
@@ -15,36 +15,44 @@ from .errors import GraphError
 
 
 class Ranges:
-    """The smallest and largest values of some tensors.
+    """Records the smallest and largest values of tensors.
 
-    Args: tensors; scheme, range and percentile as Model.quantize's. Errors: GraphError.
+    Args:
+        tensors: Tensors to record.
+        scheme: The scheme of Model.quantize.
+        range: The range of Model.quantize.
+        percentile: The percentile of Model.quantize.
+
+    Raises:
+        GraphError: If an argument has an unknown value, or there are no tensors.
     """
 
     def __init__(self, tensors: Sequence[Tensor], scheme: str, range: str, percentile: float) -> None:
         if scheme not in ("symmetric", "asymmetric"):
-            raise GraphError(f"[quantize] scheme is 'symmetric' or 'asymmetric', got {shown(scheme)}")
+            raise GraphError(f"[quantize] scheme must be 'symmetric' or 'asymmetric', got {shown(scheme)}")
         if range not in ("minmax", "percentile"):
-            raise GraphError(f"[quantize] range is 'minmax' or 'percentile', got {shown(range)}")
+            raise GraphError(f"[quantize] range must be 'minmax' or 'percentile', got {shown(range)}")
         if not 50 < percentile <= 100:
-            raise GraphError(f"[quantize] percentile is above 50 and at most 100, got {percentile}")
+            raise GraphError(f"[quantize] percentile must be above 50 and at most 100, got {percentile}")
         if not tensors:
             raise GraphError(
-                "[quantize] there is nothing to quantize: no convolution or matrix product in float32 by constant "
-                "weights, with channels last and their number a multiple of four; of a model that was trained in "
-                "bfloat16 or float16, load the weights into a trainer with precision='float32' and quantize that"
+                "[quantize] the model has nothing to quantize: it needs a float32 convolution or matrix product with "
+                "constant weights, channels last, and a number of channels divisible by four; to quantize a model "
+                "trained in bfloat16 or float16, load its weights into a trainer with precision='float32' first"
             )
         self.scheme = scheme
         self.percentile = percentile if range == "percentile" else 100.0
-        self._ends: dict[Tensor, tuple[float, float]] = dict.fromkeys(tensors, (0.0, 0.0))  # zero is always exact
+        # 0 is always exactly representable.
+        self._ends: dict[Tensor, tuple[float, float]] = dict.fromkeys(tensors, (0.0, 0.0))
         self._batches = 0
 
     def observe(self, values: Mapping[Tensor, NDArray]) -> None:
-        """Takes one batch's values in. Errors: GraphError for what is not finite."""
+        """Record the values of one batch. Raise GraphError if the batch is empty or a value is not finite."""
         self._batches += 1
         for tensor, (low, high) in self._ends.items():
             array = values[tensor].numpy()
             if not array.size:
-                raise GraphError("[quantize] a batch of the calibration data is empty")
+                raise GraphError("[quantize] batches of calibration data must not be empty")
             if self.percentile == 100:
                 first, last = array.min(initial=0), array.max(initial=0)
             else:
@@ -54,9 +62,9 @@ class Ranges:
             self._ends[tensor] = min(low, float(first)), max(high, float(last))
 
     def quantization(self) -> list[tuple[Tensor, float, int, DType]]:
-        """(tensor, scale, zero_point, dtype) of each. Errors: GraphError before any batch was observed."""
+        """Return (tensor, scale, zero_point, dtype) for each tensor. Raise GraphError if no batch has been recorded."""
         if not self._batches:
-            raise GraphError("[quantize] there is no calibration data: give some batches that are like what will come")
+            raise GraphError("[quantize] calibration has no batches: pass some batches of typical inputs")
         return [(tensor, *self._steps(low, high)) for tensor, (low, high) in self._ends.items()]
 
     def _steps(self, low: float, high: float) -> tuple[float, int, DType]:

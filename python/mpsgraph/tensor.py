@@ -1,9 +1,9 @@
 """Python's operators on tensors: `x * 2 + y`, `a @ b`, `x[1:, None]`, `x < y`.
 
-Each is one operation of the tensor's graph with numpy's broadcasting; importing this module puts them on
-`_core.Tensor`. A tensor is a symbol without a value, so truth, iteration and conversion to an array are errors that say
-what to do instead. `==` compares elements, like `<`; as keys of feeds, results and gradients tensors are told apart by
-identity, because dictionaries and sets compare hashes first, and these are of the object.
+Each operator adds one operation with numpy's broadcasting to the tensor's graph; importing this module adds them to
+`_core.Tensor`. A tensor is a symbol without a value, so truth tests, iteration, and conversion to an array raise errors
+that suggest an alternative. `==` compares elements, like `<`. As keys of feeds, results, and gradients, tensors are
+distinguished by identity, because dicts and sets compare hashes first and the hash is that of the object.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .ops._family import Number, TensorLike, as_index
 if TYPE_CHECKING:
     from .graph import Graph
 
-# Annotations are objects here, not strings, because the stub of _core is generated from them.
+# Annotations are objects, not strings, because the stub of _core is generated from them.
 Operator = Callable[[Tensor, TensorLike], Tensor]
 
 
@@ -27,14 +27,17 @@ def _graph(x: Tensor) -> "Graph":
 
 
 def _is_operand(value: Any) -> bool:
-    """Whether the operator is ours to apply or to refuse: all but values of somebody else's classes, which may have an
-    operator of their own. Lists, strings and arrays are refused where numbers become constants."""
+    """Return whether the operator applies to `value` or rejects it, as opposed to returning NotImplemented.
+
+    Only values of third-party classes, which may define the operator themselves, are passed on. Lists, strings, and
+    arrays are rejected where numbers become constants.
+    """
     kind = type(value)
     return isinstance(value, (Tensor, *Number, np.ndarray)) or kind.__module__ in ("builtins", "types")
 
 
 def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operator, Operator]:
-    """An operator and its reflection from apply(graph, left, right, the tensor that was asked)."""
+    """Return an operator and its reflection, both of which call apply(graph, left, right, the tensor operand)."""
 
     def forward(self: Tensor, other: TensorLike) -> Tensor:
         return apply(_graph(self), self, other, self) if _is_operand(other) else NotImplemented
@@ -46,12 +49,12 @@ def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operato
 
 
 def _method(name: str) -> tuple[Operator, Operator]:
-    """The operator that is one method of Graph."""
+    """Return the operator, and its reflection, for a method of Graph."""
     return _pair(lambda g, left, right, _: getattr(g, name)(left, right))
 
 
 def _logical_or_bitwise(name: str) -> tuple[Operator, Operator]:
-    """`&`, `|`, `^`: logical on bool tensors, on bits of integer tensors."""
+    """Return `&`, `|`, or `^` and its reflection: logical for bool tensors, bitwise for integer tensors."""
 
     def apply(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
         prefix = "logical" if asked.dtype == bool_ else "bitwise"
@@ -63,14 +66,14 @@ def _logical_or_bitwise(name: str) -> tuple[Operator, Operator]:
 def _true_division(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
     if asked.dtype.is_integer:
         raise DTypeError(
-            f"/ of {asked.dtype} tensors is not a whole number in general: use //, g.division (toward zero), "
-            "or cast to float32 first"
+            f"/ is not defined for {asked.dtype} tensors, because quotients are not integers in general: use //, "
+            "g.division (which rounds toward zero), or cast to float32 first"
         )
     return g.division(left, right)
 
 
 def _floor_division(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
-    if asked.dtype.is_integer:  # the division is exact once the remainder is gone
+    if asked.dtype.is_integer:  # Without the remainder, the division is exact.
         return g.division(g.subtraction(left, g.floor_modulo(left, right)), right)
     return g.floor(g.division(left, right))
 
@@ -92,19 +95,21 @@ def _invert(self: Tensor) -> Tensor:
 
 
 def _get_item(self: Tensor, key: Any) -> Tensor:
-    """numpy's basic indexing: ints, slices, `...` and None. For index arrays there is `g.gather`."""
+    """Apply numpy's basic indexing with ints, slices, `...`, and None. Use `g.gather` for index arrays."""
     shape = self.shape
     if shape is None:
-        raise ShapeError(f"indexing needs a known rank, {self.name} has none")
+        raise ShapeError(f"indexing requires a tensor of known rank, but the rank of {self.name} is unknown")
     keys = list(key) if isinstance(key, tuple) else [key]
     if sum(k is Ellipsis for k in keys) > 1:
-        raise ShapeError("an index holds at most one ...")
+        raise ShapeError("an index must contain at most one ...")
     if not any(k is Ellipsis for k in keys):
         keys.append(Ellipsis)
     position = next(i for i, k in enumerate(keys) if k is Ellipsis)
     missing = len(shape) - sum(k is not None and k is not Ellipsis for k in keys)
     if missing < 0:
-        raise ShapeError(f"{len(shape) - missing} indices for a tensor of rank {len(shape)}: {self.name} {shape}")
+        raise ShapeError(
+            f"an index of {self.name} {shape} must have at most {len(shape)} entries, got {len(shape) - missing}"
+        )
     keys[position : position + 1] = [slice(None)] * missing
 
     starts: list[int] = []
@@ -127,7 +132,7 @@ def _get_item(self: Tensor, key: Any) -> Tensor:
             start, stride = _integer(k), 1
             end = start + 1
             if shape[axis] >= 0 and not -shape[axis] <= start < shape[axis]:
-                raise ShapeError(f"index {start} is outside axis {axis} of {self.name} {shape}")
+                raise ShapeError(f"index {start} is out of range for axis {axis} of {self.name} {shape}")
             end_mask |= (start == -1) << axis
             squeeze_mask |= 1 << axis
         starts.append(start or 0)
@@ -145,11 +150,13 @@ def _integer(value: Any) -> int:
         return as_index(value)
     except TypeError:
         kind = type(value).__name__
-        raise DTypeError(f"a tensor is indexed by ints, slices, ... and None, not by {kind}: use g.gather") from None
+        raise DTypeError(
+            f"tensor indices must be ints, slices, ... or None, got {kind}: use g.gather for index arrays"
+        ) from None
 
 
 def _equality(name: str) -> Callable[[Tensor, Any], Any]:
-    """`==` or `!=`, element by element. What is no number, array or list is no tensor's equal, as None."""
+    """Return the element-wise operator for `==` or `!=`. A tensor does not equal other objects, such as None."""
 
     def compare(self: Tensor, other: Any) -> Any:
         is_array = hasattr(other, "__array__") or hasattr(other, "__dlpack__")
@@ -162,14 +169,14 @@ def _equality(name: str) -> Callable[[Tensor, Any], Any]:
 
 def _no_truth(self: Tensor) -> NoReturn:
     raise DTypeError(
-        f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, g.run "
-        "to fetch its value; whether two tensors are the same one says `a is b`, whether one is in a list "
+        f"{self.name} has no truth value until the graph runs: use g.if_ or g.select to choose by it, or g.run to "
+        "fetch its value; to test whether two tensors are the same object use `a is b`, and to find one in a list "
         "any(t is a for t in tensors)"
     )
 
 
 def _no_iteration(self: Tensor) -> NoReturn:
-    raise DTypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
+    raise DTypeError(f"{self.name} is not iterable: use g.split, or index it with x[i]")
 
 
 def _no_number(self: Tensor) -> NoReturn:
@@ -182,13 +189,13 @@ def _no_array(self: Tensor, dtype: Any = None, copy: Any = None) -> NoReturn:
 
 def _no_copy(self: Tensor, protocol: Any) -> NoReturn:
     raise GraphError(
-        f"{self.name} is a symbol of its graph, and cannot be pickled or copied alone: pickle the graph, the Model or "
-        "the module that it belongs to, or fetch its value with g.run"
+        f"{self.name} is a symbol of its graph and cannot be pickled or copied alone: pickle its graph, Model, or "
+        "module, or fetch its value with g.run"
     )
 
 
 def install() -> None:
-    """Puts the operators on _core.Tensor; the package does so once, when it is imported."""
+    """Add the operators to _core.Tensor. The package calls this once, on import."""
     arithmetic = {
         "add": "addition",
         "sub": "subtraction",
@@ -222,7 +229,8 @@ def install() -> None:
         "__int__": _no_number,
         "__array__": _no_array,
         "__reduce_ex__": _no_copy,
-        "__array_ufunc__": None,  # numpy scalars on the left leave the operator to us
+        "__array_ufunc__": None,  # Makes numpy scalars on the left defer to the reflected operator.
     }
-    for name, function in operators.items():  # hashes stay: only the body of a class loses them with __eq__
+    # The hash is kept, because only a class body removes __hash__ when it defines __eq__.
+    for name, function in operators.items():
         setattr(Tensor, name, function)

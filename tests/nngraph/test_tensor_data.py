@@ -65,14 +65,14 @@ def test_rows_that_stand_apart():
 @pytest.mark.parametrize(
     "buffer, shape, options, message",
     [
-        (bytearray(11), (3,), {}, "takes 12 bytes, the buffer has 11"),
-        (bytearray(27), (2, 3), {"row_bytes": 16}, "takes 28 bytes, the buffer has 27"),
-        (bytearray(64), (2, 3), {"row_bytes": 8}, "multiple of 4 from the row's 12 on, got 8"),
+        (bytearray(11), (3,), {}, "need 12 bytes, but the buffer has 11"),
+        (bytearray(27), (2, 3), {"row_bytes": 16}, "need 28 bytes, but the buffer has 27"),
+        (bytearray(64), (2, 3), {"row_bytes": 8}, "multiple of 4 and at least 12 .*got 8"),
         (bytearray(64), (2, 3), {"row_bytes": 14}, "got 14"),
         (bytearray(64), (), {"row_bytes": 4}, "row_bytes"),
-        (bytearray(64), (-1,), {}, "sizes from 0"),
-        (np.zeros((4, 4))[:, :2], (2,), {}, "no buffer of contiguous bytes"),
-        (3.5, (1,), {}, "3.5 is no buffer"),
+        (bytearray(64), (-1,), {}, "ints of at least 0"),
+        (np.zeros((4, 4))[:, :2], (2,), {}, "must be a buffer of contiguous bytes"),
+        (3.5, (1,), {}, "contiguous bytes, got 3.5"),
     ],
 )
 def test_buffers_that_do_not_do(buffer: Any, shape: tuple, options: dict, message: str):
@@ -124,7 +124,7 @@ def test_a_batch_of_integers_becomes_floats_from_0_to_1(dtype: Any):
     np.testing.assert_allclose(g.run({x: batch}, y).numpy().ravel(), [1, 1.2, 2], rtol=1e-6)
     assert mg.copy_count() == before + 1
     assert mg.tensor_data(batch).dtype is mg.float32
-    with pytest.raises(DTypeError, match="cannot be written into an ImageBatch of format unorm"):
+    with pytest.raises(DTypeError, match="cannot write floating-point results into an ImageBatch of format unorm"):
         g.run({x: batch}, [y], results={y: batch})
     assert batch.numpy().ravel().tolist() == [0, top // 5, top]
 
@@ -141,12 +141,12 @@ def test_a_core_graph_behind_nodes_in_one_command_buffer():
     executable.encode(buffer, [out], [last := nn.ImageBatch(np.zeros((1, 1, 1, 2), np.float32))])
     again = relu.encode_batch(buffer, [last])
     for early in (out, last):
-        with pytest.raises(DeviceError, match="not done"):
+        with pytest.raises(DeviceError, match="has not completed"):
             early.numpy()
     for refused in (lambda: g.run({x: found}, y), lambda: executable.run([found]), lambda: mg.tensor_data(found)):
-        with pytest.raises(DeviceError, match="not done"):
+        with pytest.raises(DeviceError, match="has not completed"):
             refused()
-    with pytest.raises(DeviceError, match="not done"):
+    with pytest.raises(DeviceError, match="has not completed"):
         g.encode(queue().command_buffer(), {x: found}, [y])  # another queue, which does not wait
     buffer.commit()
     buffer.wait_until_completed()
@@ -164,7 +164,7 @@ def test_results_of_runs_that_have_been_started(compiled: bool):
         execution = g.compile({x: (1, 1, 1, 2)}, [y]).run_async([ones], [out], descriptor)
     else:
         execution = g.run_async({x: ones}, [y], results={y: out}, descriptor=descriptor)
-    with pytest.raises(DeviceError, match="not done"):
+    with pytest.raises(DeviceError, match="has not completed"):
         out.numpy()
     event.signal(1)
     execution.wait()

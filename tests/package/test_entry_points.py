@@ -203,12 +203,12 @@ ALLOWED = {
 BOUNDED = ("Size", "Sizes", "Count", "Epochs", "Positive", "NotNegative", "Share", "BelowOne", "Finite")
 WORDS = (
     "another graph",
-    "symbol without a value",
+    "no truth value",
     "pair of arrays",
     "feed ",
     "constant",
     "inputs are",
-    "values do not become",
+    "values are not converted",
     "must have one shape",
     "has its state in a graph already",
     "has no input",

@@ -115,7 +115,7 @@ def test_targets_that_are_none(model: Model):
     with pytest.raises(mg.GraphError, match="another graph"):
         model.g.run(model.feeds(), model.y, [mg.Graph().constant(1.0).operation])
     for target in (5, model.update):
-        with pytest.raises(mg.GraphError, match="targets are tensors.*target_operations"):
+        with pytest.raises(mg.GraphError, match="targets must be a tensor or a sequence of tensors.*target_operations"):
             model.g.run(model.feeds(), target)
     with pytest.raises((mg.Error, TypeError)):
         model.g.run(model.feeds(), ["y"])
@@ -229,9 +229,9 @@ def test_many_results_are_looked_through_wherever_they_lie(model: Model):
 
 
 def test_results_for_what_is_no_target(model: Model):
-    with pytest.raises(mg.GraphError, match="no targets"):
+    with pytest.raises(mg.GraphError, match="keys of results must be targets"):
         model.g.run(model.feeds(), [model.y], results={model.x: np.zeros((4, 3), np.float32)})
-    with pytest.raises(mg.GraphError, match="by target"):
+    with pytest.raises(mg.GraphError, match="must be a dict from targets to arrays"):
         model.g.run(model.feeds(), [model.y], results=[np.zeros((4, 2), np.float32)])
     model.assert_usable()
 

@@ -387,4 +387,4 @@ def test_the_command_profiles_a_script(tmp_path: Path, capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "matrix_multiplication" in printed and "2 runs of kernels" in printed
     assert json.loads(trace.read_text())["traceEvents"]
-    assert main(["profile", str(tmp_path / "none.py")]) == 1 and "no script" in capsys.readouterr().err
+    assert main(["profile", str(tmp_path / "none.py")]) == 1 and "script not found" in capsys.readouterr().err

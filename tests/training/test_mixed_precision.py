@@ -535,5 +535,5 @@ def test_choices_can_be_stated():
     assert trainer.model[0].precision is None, "the model may be another trainer's in another precision"
     with pytest.raises(mg.GraphError, match="there are no layers"):
         mg.Trainer(perceptron(), precision={"7": "bfloat16"})
-    with pytest.raises(mg.GraphError, match="float32 or bfloat16"):
+    with pytest.raises(mg.GraphError, match="must be 'float32' or 'bfloat16'"):
         mg.Trainer(perceptron(), precision={"0": "float16"})

@@ -1,8 +1,9 @@
-"""Precision by layer: each layer that multiplies by weights measured in float32 and in bfloat16, the faster one kept.
+"""Precision by layer: measures every layer with weights in float32 and bfloat16 and keeps the faster precision.
 
-The model is copied into a graph of its own and run once in float32 on the first batch; what each layer got there, and
-the gradient that came back to its result, are then run through that layer alone, both ways. bfloat16 is chosen where it
-is faster by a margin and no farther from float32 than the stated error. The trainer's own graph sees none of this.
+The model is copied into a separate graph and run once in float32 on the first batch. The inputs of each layer in this
+run, and the gradient with respect to its result, are then run through that layer alone in both precisions. bfloat16 is
+selected if it is faster by a margin and within the given error bound of float32. The trainer's own graph is not
+affected.
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ from ..nn.losses import Loss
 from ..nn.module import Call, Module, is_built, mode_of, observed_calls, own_parameters, settings_of, unbuilt_copy
 from .mixed_precision import autocast
 
-MARGIN = 0.95  # a low layer must take less than this share of float32's time
+MARGIN = 0.95  # bfloat16 must take less than this fraction of float32's time.
 REPETITIONS = 7
 _PRODUCTS = {definition["name"] for definition in _core.definitions() if definition["autocast"] == "low"}
 
 
 @dataclass(frozen=True)
 class LayerPrecision:
-    """What was chosen for a layer, and why.
+    """The precision selected for a layer, and the measurements behind it.
 
-    `error` is the largest relative error of bfloat16, |low - float32| / |float32| in the 2-norm, of its results, of the
-    gradients of its operands, and of the gradients of its weights, all of them as one vector; `seconds` is the least
-    that a step through the layer, forward and back, took in each precision.
+    Attributes:
+        precision: "float32" or "bfloat16".
+        error: Largest relative error of bfloat16, |low - float32| / |float32| in the 2-norm, over the layer's results,
+            the gradients of its operands, and the gradients of its weights (all of these as one vector). None if not
+            measured.
+        seconds: Shortest time of a forward and backward step through the layer in each precision.
     """
 
     precision: str
@@ -46,19 +50,23 @@ class LayerPrecision:
 
 
 def as_choices(stated: Mapping[str, Any]) -> dict[str, LayerPrecision]:
-    """Choices from precisions by path, or from what a checkpoint keeps. GraphError for another precision."""
+    """Return LayerPrecision objects for precisions by path, or for the values in a checkpoint. Raise GraphError if
+    unknown.
+    """
     choices = {}
     for path, choice in stated.items():
         if not isinstance(choice, LayerPrecision):
             choice = LayerPrecision(**choice) if isinstance(choice, Mapping) else LayerPrecision(choice)
         if choice.precision not in ("float32", "bfloat16"):
-            raise GraphError(f"layer '{path}': a precision is float32 or bfloat16, got {shown(choice.precision)}")
+            raise GraphError(
+                f"precision of layer '{path}' must be 'float32' or 'bfloat16', got {shown(choice.precision)}"
+            )
         choices[path] = choice
     return choices
 
 
 def in_precision(precision: str) -> AbstractContextManager[Any]:
-    """The scope that a trainer calls its model in; layers of "auto" have precisions of their own within it."""
+    """Return the scope in which a trainer calls its model; with "auto", layers override the precision within it."""
     return (
         autocast(enabled=False) if precision == "float32" else autocast("float32" if precision == "auto" else precision)
     )
@@ -66,7 +74,7 @@ def in_precision(precision: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> Iterator[None]:
-    """Meanwhile layers are called in these precisions; the model itself stays as it is."""
+    """Set the precisions of layers inside the context, and restore the model's own precisions afterwards."""
     modules = dict(model.named_modules())
     before = {path: modules[path].precision for path in choices}
     try:
@@ -80,14 +88,14 @@ def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> I
 
 @dataclass(frozen=True)
 class Task:
-    """What precisions are chosen for: a model, as it will be trained."""
+    """The model to select precisions for, and how it will be trained."""
 
     model: Module
     loss: Loss
     seed: int
     device: Device | str | None
     bound: float
-    """The largest relative error that bfloat16 may have in a layer."""
+    """Largest relative error that bfloat16 may have in a layer."""
 
 
 @dataclass
@@ -111,24 +119,24 @@ class _Call:
 
     @property
     def operands(self) -> list[Tensor]:
-        """The tensors among the arguments, each once."""
+        """The tensors among the arguments, without duplicates."""
         return list(dict.fromkeys(_tensors(self.arguments)))
 
     def returned(self, gradients: Mapping[Tensor, Tensor]) -> list[Tensor]:
-        """The gradients that came back to the results."""
+        """Return the gradients with respect to the results."""
         return [gradients[result] for result in self.results if result in gradients]
 
 
 def choose(task: Task, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision]:
-    """A precision for each layer with weights that makes products, from a step on a batch.
+    """Select a precision for each layer that multiplies by weights, from one training step on a batch.
 
-    Each call's error is its own; calls of equal arguments, shapes and types share the times that the first one took.
-    A layer that is called several times has the largest error and all the times. One that is called inside control flow
-    stays float32, and one without products goes along with its input. All operands and the gradients that came back are
-    held meanwhile. Args: task; x, y, the batch. Errors: GraphError for a batch of nothing.
+    Errors are measured for every call; timings are shared by calls with equal arguments, shapes, and types. A layer
+    that is called several times gets the largest error and the sum of the times. A layer that is called inside control
+    flow stays float32, and a layer without products follows its input. All operands and gradients are held in memory
+    during the measurement. Raises GraphError if the batch is empty.
     """
     if not len(x):
-        raise GraphError("precision='auto' is decided on the first batch, which is empty: give one with data")
+        raise GraphError("precision='auto' is selected on the first batch, which is empty: pass a batch with data")
     g, calls, gradients, feeds = _built_once(task, x, y)
     if not calls:
         return {}
@@ -146,7 +154,7 @@ def choose(task: Task, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision
 
 
 def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> LayerPrecision:
-    """The precision of a layer by the errors and times of its calls."""
+    """Return the precision of a layer from the errors and times of its calls."""
     error = max(error for error, _ in measured)
     seconds = {p: sum(times[p] for _, times in measured) for p in measured[0][1]}
     low = error <= bound and seconds["bfloat16"] < MARGIN * seconds["float32"]
@@ -156,11 +164,13 @@ def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> Lay
 def _built_once(
     task: Task, x: np.ndarray, y: np.ndarray
 ) -> tuple[Graph, list[_Call], dict[Tensor, Tensor], dict[Tensor, np.ndarray]]:
-    """The model's step in float32 in a graph of its own: the graph, calls of layers, their gradients, feeds."""
+    """Build the model's training step in float32 in a new graph. Return the graph, calls of layers, gradients, and
+    feeds.
+    """
     g, model = Graph(task.seed), unbuilt_copy(task.model)
     inputs = g.placeholder((-1, *x.shape[1:]), dtype_of(x), "inputs")
     labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
-    places: dict[int, list[str]] = {}  # by identity: a layer may stand in several
+    places: dict[int, list[str]] = {}  # Keyed by identity, because a layer may occur at several paths.
     for path, layer in model.named_modules():
         places.setdefault(id(layer), []).append(path)
     calls: list[_Call] = []
@@ -185,7 +195,7 @@ def _built_once(
 
 
 def _tensors(values: Any) -> list[Tensor]:
-    """The tensors in nested tuples, lists and dictionaries."""
+    """Return the tensors in nested tuples, lists, and dicts."""
     if isinstance(values, Tensor):
         return [values]
     if isinstance(values, Mapping):
@@ -194,7 +204,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _replaced(values: Any, f: Callable[[Tensor], Any]) -> Any:
-    """Nested tuples, lists and dictionaries with something else for each tensor."""
+    """Return nested tuples, lists, and dicts with each tensor replaced by f(tensor)."""
     if isinstance(values, Tensor):
         return f(values)
     if isinstance(values, Mapping):
@@ -208,7 +218,11 @@ def _key(
     gradients: Mapping[Tensor, Tensor],
     feeds: Mapping[Tensor, np.ndarray],
 ) -> str:
-    """What makes two calls alike: the layer's kind and settings, types of weights and operands, what has a gradient."""
+    """Return a key that is equal for equivalent calls.
+
+    It includes the layer's class and settings, the types of its weights and operands, and which results have a
+    gradient.
+    """
     layer = call.layer
     weights = [(name, v.type) for name, v in own_parameters(layer).items()]
     place = {operand: i for i, operand in enumerate(call.operands)}
@@ -221,7 +235,7 @@ def _key(
 
 
 class _Trial:
-    """A layer alone, forward and back, in both precisions, for all calls that are alike."""
+    """A single layer, forward and backward, in both precisions, for a group of equivalent calls."""
 
     def __init__(
         self,
@@ -240,10 +254,11 @@ class _Trial:
     def measure(
         self, call: _Call, arrays: Mapping[Tensor, NDArray], gradients: Mapping[Tensor, Tensor]
     ) -> tuple[float, dict[str, float]]:
-        """The error on what this call got, and the least seconds of those like it."""
+        """Return the error for the operands of this call, and the shortest times of the group."""
         self._layer.load_state_dict(call.layer.state_dict())
         given = [arrays[t] for t in [*call.operands, *call.returned(gradients)]]
-        outcomes = {p: step.outcome(given) for p, step in self._steps.items()}  # and what first runs do once
+        # This first run also does one-time work, so it is not timed.
+        outcomes = {p: step.outcome(given) for p, step in self._steps.items()}
         error = max(map(_distance, outcomes["bfloat16"], outcomes["float32"]), default=0.0)
         if self._seconds is None:
             self._seconds = self._timed()
@@ -260,7 +275,7 @@ class _Trial:
 
 
 class _Step:
-    """A layer, forward and back, in a precision that its neighbours are taken to be in too."""
+    """A layer, forward and backward, in one precision, with neighboring layers assumed to have the same precision."""
 
     def __init__(
         self,
@@ -285,7 +300,8 @@ class _Step:
         by_place, by_name = _replaced(call.arguments, operands.__getitem__)
         with autocast(precision), mode_of(layer, True):
             targets = _tensors(layer(*by_place, **by_name))
-        given = [s for t, s in operands.items() if s.dtype.is_float and t not in feeds]  # training asks none of inputs
+        # Training does not compute gradients of model inputs.
+        given = [s for t, s in operands.items() if s.dtype.is_float and t not in feeds]
         weights = list(own_parameters(layer).values())
         self._of_weights: list[int] = []
         for result, before in zip(list(targets), call.results, strict=True):
@@ -304,13 +320,13 @@ class _Step:
         self._results: list[NDArray] | None = None
 
     def run(self) -> list[NDArray]:
-        """Into the same memory each time."""
+        """Run the step, writing to the same memory each time."""
         assert self._executable is not None
         self._results = list(self._executable.run(self._inputs, self._results))
         return self._results
 
     def outcome(self, given: list[NDArray]) -> list[np.ndarray]:
-        """Results, gradients of operands, and those of all weights as one vector, for these operands and gradients."""
+        """Return the results, the gradients of operands, and all gradients of weights as one vector."""
         lowered = [_lowered(array) if self._lowers and array.dtype == float32 else array for array in given]
         feeds = dict(zip(self._fed, lowered, strict=True))
         if self._executable is None:
@@ -337,7 +353,7 @@ def _wide(array: NDArray) -> np.ndarray:
 
 
 def _distance(low: np.ndarray, exact: np.ndarray) -> float:
-    """|low - exact| / |exact|, infinite where it is no number."""
+    """Return |low - exact| / |exact|, or infinity if the quotient is not finite."""
     size, difference = float(np.linalg.norm(exact)), float(np.linalg.norm(low - exact))
     if difference == 0:
         return 0.0

@@ -1,8 +1,9 @@
-"""Mixed precision: autocast around the building of a graph, and a policy for all layers.
+"""Mixed precision: an autocast scope for building graphs, and a global policy for layers.
 
-While `autocast` is open, operations that are built have their operands cast by one table (docs/mixed_precision.md):
-products in the low type, sums, losses and functions that magnify errors in float32. Variables stay float32 and are cast
-where they are used; gradients reach them in float32. float16 needs a scaled loss besides: see `loss_scaling`.
+Inside `autocast`, operations have their operands cast according to one table (docs/mixed_precision.md): matrix products
+and convolutions in the lower precision; sums, losses, and functions that magnify errors in float32. Variables stay
+float32 and are cast where they are used, and their gradients are float32. float16 also needs loss scaling: see
+`loss_scaling`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Scopes(threading.local):
-    """The autocast scopes that a thread has open, the innermost last; None stands for a disabled one."""
+    """The open autocast scopes of a thread, innermost last. None represents a scope with enabled=False."""
 
     def __init__(self) -> None:
         self.open: list[DType | None] = []
@@ -36,25 +37,33 @@ _policy = "float32"
 
 @checked
 class autocast(ContextDecorator):
-    """Operations that are built meanwhile, in any graph, have their operands cast by the rules of mixed precision.
+    """Context manager and decorator that casts the operands of new operations for mixed precision.
 
-    Scopes nest, the innermost counts; each thread has its own. Derivatives need none: they follow the operations that
-    they are of. Args: dtype, "bfloat16", "float16", or "float32", which brings what is lower back up; enabled, False
-    for a part that shall be built as it is written. Also a decorator. Errors: DTypeError for another dtype.
+    It applies to operations that are built inside the scope, in any graph. Scopes can be nested, and the innermost one
+    applies; each thread has its own scopes. Gradients need no scope: they have the precision of the operations they
+    belong to.
 
-    >>> g = mg.Graph()
-    >>> x, w = g.placeholder((-1, 4)), g.variable(np.ones((4, 2), np.float32))
-    >>> with mg.autocast("bfloat16"):
-    ...     y = x @ w
-    ...     total = g.reduction_sum(y)
-    >>> y.dtype, total.dtype, g.gradients(total, w)[w].dtype
-    (bfloat16, float32, float32)
+    Args:
+        dtype: "bfloat16" (the default), "float16", or "float32", which casts operands of lower precision to float32.
+        enabled: False disables casts inside the scope. Defaults to True.
+
+    Raises:
+        DTypeError: If dtype is not one of these.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, w = g.placeholder((-1, 4)), g.variable(np.ones((4, 2), np.float32))
+        >>> with mg.autocast("bfloat16"):
+        ...     y = x @ w
+        ...     total = g.reduction_sum(y)
+        >>> y.dtype, total.dtype, g.gradients(total, w)[w].dtype
+        (bfloat16, float32, float32)
     """
 
     def __init__(self, dtype: DTypeLike = "bfloat16", enabled: bool = True) -> None:
         self.dtype, self.enabled = as_dtype(dtype), enabled
         if self.dtype not in (bfloat16, float16, float32):
-            raise DTypeError(f"autocast is to bfloat16, float16 or float32, got {self.dtype}")
+            raise DTypeError(f"autocast: dtype must be bfloat16, float16 or float32, got {self.dtype}")
 
     def __enter__(self) -> autocast:
         _scopes.open.append(self.dtype if self.enabled else None)
@@ -65,48 +74,70 @@ class autocast(ContextDecorator):
 
 
 def autocast_dtype() -> DType | None:
-    """The type that products have in what is built now; None outside autocast, and where it is disabled.
+    """Return the dtype of matrix products built now under autocast.
 
-    >>> with mg.autocast("float16"):
-    ...     print(mg.mixed_precision.autocast_dtype())
-    float16
+    Returns:
+        The dtype of the innermost autocast scope, or None outside autocast and where it is disabled.
+
+    Example:
+        >>> with mg.autocast("float16"):
+        ...     print(mg.mixed_precision.autocast_dtype())
+        float16
     """
     return _scopes.open[-1] if _scopes.open else None
 
 
 @checked
 def set_global_policy(policy: str) -> None:
-    """What layers compute in where no autocast is open.
+    """Set the precision of layers that are called outside any autocast scope.
 
-    Args: policy, "float32", "mixed_bfloat16" or "mixed_float16"; it counts for modules that are called, and for
-    trainers that are made, from now on. Keras's mixed_precision.set_global_policy. Errors: GraphError.
+    The policy applies to modules called, and trainers created, from now on. It is the counterpart of Keras's
+    mixed_precision.set_global_policy.
 
-    >>> mg.mixed_precision.set_global_policy("mixed_bfloat16")
-    >>> mg.nn.Linear(2)(mg.Graph().placeholder((-1, 3))).dtype
-    bfloat16
-    >>> mg.mixed_precision.set_global_policy("float32")
+    Args:
+        policy: "float32", "mixed_bfloat16", or "mixed_float16".
+
+    Raises:
+        GraphError: If policy has an unknown value.
+
+    Example:
+        >>> mg.mixed_precision.set_global_policy("mixed_bfloat16")
+        >>> mg.nn.Linear(2)(mg.Graph().placeholder((-1, 3))).dtype
+        bfloat16
+        >>> mg.mixed_precision.set_global_policy("float32")
     """
     global _policy
     if policy not in POLICIES:
-        raise GraphError(f"a policy is one of {', '.join(POLICIES)}, got {shown(policy)}")
+        raise GraphError(f"policy must be one of {', '.join(POLICIES)}, got {shown(policy)}")
     _policy = policy
 
 
 def global_policy() -> str:
-    """The policy that set_global_policy chose; "float32" at first.
+    """Return the policy set by set_global_policy, initially "float32".
 
-    >>> mg.mixed_precision.global_policy()
-    'float32'
+    Returns:
+        The name of the policy.
+
+    Example:
+        >>> mg.mixed_precision.global_policy()
+        'float32'
     """
     return _policy
 
 
 def layer_scope(precision: str | None) -> AbstractContextManager[Any]:
-    """What a module's call happens in: its own precision, else the open autocast, else the policy.
+    """Return the scope in which a module is called: its own precision, else the open autocast scope, else the policy.
 
-    >>> with mg.mixed_precision.layer_scope("bfloat16"):
-    ...     print(mg.mixed_precision.autocast_dtype())
-    bfloat16
+    Args:
+        precision: Precision of the module, or None.
+
+    Returns:
+        A context manager.
+
+    Example:
+        >>> with mg.mixed_precision.layer_scope("bfloat16"):
+        ...     print(mg.mixed_precision.autocast_dtype())
+        bfloat16
     """
     if precision is not None:
         return autocast(precision)
@@ -115,11 +146,15 @@ def layer_scope(precision: str | None) -> AbstractContextManager[Any]:
 
 
 def is_mixed() -> bool:
-    """Is what is built now, or what layers build, of mixed precision?
+    """Return whether operations or layers that are built now use mixed precision.
 
-    >>> with mg.autocast("bfloat16"):
-    ...     print(mg.mixed_precision.is_mixed())
-    True
+    Returns:
+        True inside an autocast scope with a lower precision, or if the global policy is a mixed one.
+
+    Example:
+        >>> with mg.autocast("bfloat16"):
+        ...     print(mg.mixed_precision.is_mixed())
+        True
     """
     return bool(autocast_dtype() if _scopes.open else POLICIES[_policy])
 
@@ -130,16 +165,24 @@ def _widened(x: Any) -> Any:
 
 
 def rounded_once(function: Function) -> Function:
-    """A composition whose bfloat16 and float16 operands are computed with in float32, and whose result is rounded once.
+    """Decorate a composition of operations so that it computes in float32 and rounds its result once.
 
-    It is built as it is written; the result has the type of the first operand that is half as wide.
+    bfloat16 and float16 operands are cast to float32, and the result is cast to the dtype of the first such operand.
+    Inside the function, autocast is disabled.
 
-    >>> @mg.mixed_precision.rounded_once
-    ... def square_sum(x):
-    ...     return x.graph.reduction_sum(x * x)
-    >>> x = mg.Graph().constant([300.0, 400.0], dtype="float16")
-    >>> x.graph.run({}, square_sum(x / 1000.0)).dtype
-    float16
+    Args:
+        function: Function of tensors that builds the composition.
+
+    Returns:
+        The decorated function.
+
+    Example:
+        >>> @mg.mixed_precision.rounded_once
+        ... def square_sum(x):
+        ...     return x.graph.reduction_sum(x * x)
+        >>> x = mg.Graph().constant([300.0, 400.0], dtype="float16")
+        >>> x.graph.run({}, square_sum(x / 1000.0)).dtype
+        float16
     """
 
     @functools.wraps(function)
@@ -156,16 +199,24 @@ def rounded_once(function: Function) -> Function:
 
 
 def in_float32(function: Function) -> Function:
-    """A loss that is computed in float32 where its operands are bfloat16 or float16, and is built as it is written.
+    """Decorate a loss so that it is computed in float32 if its operands are bfloat16 or float16.
 
-    Under mixed precision it stays float32; else it is rounded to the operands' type at the end.
+    Under mixed precision the result stays float32; otherwise it is rounded to the dtype of the operands. Inside the
+    function, autocast is disabled.
 
-    >>> @mg.mixed_precision.in_float32
-    ... def total(x, y):
-    ...     return x.graph.reduction_sum(x * y)
-    >>> x = mg.Graph().constant([1.0, 2.0], dtype="float16")
-    >>> total(x, x).dtype
-    float16
+    Args:
+        function: Function of tensors that builds the loss.
+
+    Returns:
+        The decorated function.
+
+    Example:
+        >>> @mg.mixed_precision.in_float32
+        ... def total(x, y):
+        ...     return x.graph.reduction_sum(x * y)
+        >>> x = mg.Graph().constant([1.0, 2.0], dtype="float16")
+        >>> total(x, x).dtype
+        float16
     """
     rounded = rounded_once(function)
 
