@@ -138,7 +138,7 @@ struct Order {
   }
 };
 
-// Like dispatch_number, but passes signed integers as unsigned ones, as Order requires.
+// Dispatch numeric types like dispatch_number, but pass signed integers as unsigned ones, as Order requires.
 template <class F>
 decltype(auto) dispatch_order(const Lowering& lowering, DType dtype, const F& f) {
   return dispatch_number(

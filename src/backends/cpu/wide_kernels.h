@@ -23,7 +23,7 @@ bool multiplies_in_float32(DType dtype);
 // Build a kernel for which `lower` sees operands of type `narrow` as operands of type `wide`. Integer results wrap.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
 
-// Like dispatch_float, called within `lower`. For half precision, `lower` runs again with float32 operands.
+// Dispatch on the float type within `lower`. For half precision, `lower` runs again with float32 operands.
 template <class F>
 std::unique_ptr<Kernel> dispatch_wide(Lowering& lowering, DType dtype, Lower lower, const F& f) {
   if (const DType wide = wide_float(dtype); wide != dtype) return widened_kernel(lowering, dtype, wide, lower);

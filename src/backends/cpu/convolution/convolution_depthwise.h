@@ -16,7 +16,8 @@ bool is_depthwise(const ConvolutionPlan& plan);
 // null if the library's kernel should be used.
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& plan,
                                               const ProductEpilogue& extras);
-// The same with channels first, where the pixels of a row are contiguous. Supports only taps without dilation.
+// Build a float32 depthwise convolution with channels first, where the pixels of a row are contiguous. Supports only
+// taps without dilation.
 std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& plan,
                                          const ProductEpilogue& extras);
 // Build the gradient with respect to the input from the incoming gradient (operand 0) and the weights (operand 1), for

@@ -88,7 +88,7 @@ bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
 
 namespace {
 
-constexpr int64_t few_channels = 8;  // of the source; a panel per tap of its gradient would be mostly empty
+constexpr int64_t few_channels = 8;  // source channels below which a tap's panel of the gradient would be mostly empty
 
 // Return the fallback for convolutions that do not run by taps: oneDNN's kernel or im2col.
 std::unique_ptr<Kernel> another(Lowering& lowering) {

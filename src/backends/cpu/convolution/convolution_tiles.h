@@ -75,7 +75,8 @@ struct ConvolutionTiles : TileRows {
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
   void (*multiply)(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
                    S* const* out, int width, const TileEpilogue<S>& epilogue);
-  // The same in two stages: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
+  // The two stages of multiply(): sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] =
+  // epilogue(sums[r]).
   void (*add)(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums);
   void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
   // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], with an unpacked matrix

@@ -20,7 +20,8 @@ using ScalarMask = unsigned;
 
 // Return the function for an operation on operands of `dtype`, or null if there is none.
 TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars);
-// The same for complex operands, and for complex_tensor, whose operands are real (tile_functions_complex.cpp).
+// Return the function for complex operands, and for complex_tensor, whose operands are real
+// (tile_functions_complex.cpp).
 TileFunction complex_tile(std::string_view kind, DType dtype, ScalarMask scalars);
 // Return a cast between any two dtypes, including half precision, with C++ rounding. A cast to bool tests x != 0; a
 // cast from complex to real takes the real part.

@@ -112,7 +112,7 @@ struct FourierFunctions {
                          T* work);
   // Transform lanes in place; `room` must be as large as `data`.
   void (*side_by_side)(const LanePlan<T>& plan, T* data, T* room);
-  // The same from and to memory, for adjacent complex signals whose points are `stride` apart.
+  // Transform adjacent complex signals from and to memory, with points `stride` apart.
   void (*columns)(const LanePlan<T>& plan, const T* from, T* to, int64_t stride, bool inverse, T scale, T* room);
   // Split n complex numbers into real and imaginary parts, and join them again.
   void (*split)(const T* numbers, T* re, T* im, int64_t n);

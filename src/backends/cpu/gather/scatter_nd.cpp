@@ -108,7 +108,7 @@ struct Combine {
   // to[at[i] * inner + i] ∘ from[i] for positions in [low, high), i < count.
   void (*elements)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                    int64_t count);
-  // The same for runs: to[at[i] * inner + j] ∘ from[i * inner + j], j in [first, last).
+  // Combine runs of elements: to[at[i] * inner + j] ∘ from[i * inner + j], j in [first, last).
   void (*runs)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                int64_t count, int64_t first, int64_t last);
   size_t bytes;  // per element

@@ -34,9 +34,9 @@ const AttentionTiles* attention_tiles_of_bfloat16() {
 
 namespace {
 
-constexpr size_t behind_sources = 3;  // the gradient's last inputs: incoming gradient, result, statistics
+constexpr size_t behind_sources = 3;  // last inputs of the gradient: incoming gradient, result, statistics
 constexpr int64_t enough_items = 32;  // the gradient splits the keys if there are fewer items
-constexpr int64_t longest_row = 512;  // of a query or value; tiles of longer rows do not fit in cache
+constexpr int64_t longest_row = 512;  // maximum length of a query or value; tiles of longer rows do not fit in cache
 constexpr int64_t fewest_queries = 16;
 
 bool is_gradient(const Operation& operation) { return operation.is("scaled_dot_product_attention_gradient"); }

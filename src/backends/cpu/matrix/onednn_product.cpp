@@ -15,8 +15,9 @@ namespace {
 using dnnl::memory;
 using Description = dnnl::matmul::primitive_desc;
 
-constexpr int64_t least_products = 1 << 19;  // per block: about 10 microseconds, ten times the cost of a call
-// per block if there are more blocks than threads, as each packs its operands
+// minimum work per block: about 10 microseconds, ten times the cost of a call
+constexpr int64_t least_products = 1 << 19;
+// work per block if there are more blocks than threads, as each packs its operands
 constexpr int64_t usual_products = 1 << 23;
 constexpr int64_t blocks_per_thread = 4;
 constexpr int64_t enough_rows = 64;  // rows of a block that packs the whole right operand

@@ -60,8 +60,8 @@ struct Geometry : Planes {
   void for_parts(const F& f) const {
     parallel_parts(parts, [&](int64_t part) { f(part, begin(part) * channels, rows(part)); });
   }
-  // The same, followed by combine(first channel, end) on ranges of channels in the same parallel region, so that
-  // threads do not go to sleep in between.
+  // Call f for all parts in parallel, and then combine(first channel, end) on ranges of channels in the same parallel
+  // region, so that threads do not go to sleep in between.
   template <class F, class Combine>
   void for_parts(const F& f, const Combine& combine) const {
     const auto threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));

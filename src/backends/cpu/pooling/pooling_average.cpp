@@ -172,7 +172,7 @@ struct Seeing {
     int64_t first, count;  // positions
   };
   std::array<std::vector<Span>, 4> spans;
-  bool few = true;  // the gather kernel applies: adjacent windows, few enough for registers
+  bool few = true;  // windows are adjacent, and few enough for the gather kernel's registers
 
   explicit Seeing(const PoolingPlan& p) {
     int64_t most = 1;

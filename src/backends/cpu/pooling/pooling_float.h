@@ -11,7 +11,7 @@ struct FloatPooling {
   // positions, advancing by `step` in x and `lanes` in out.
   void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, int64_t positions, int64_t step,
                  float* out);
-  // The same, with at[c] = number of the first tap that is the maximum.
+  // Like maxima, for one position, and set at[c] to the number of the first tap that is the maximum.
   void (*first_maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out, int32_t* at);
   // to[offsets[t] + c] receives in[c] for the first tap that is the maximum, and zero for the other taps; added with
   // `add`, otherwise stored.
@@ -24,7 +24,7 @@ struct FloatPooling {
                         float* out);
   // Without lanes: m[i] = x[i * stride] if that is larger or NaN.
   void (*take_larger)(const float* x, int64_t stride, int64_t n, float* m);
-  // The same; there, or where at[i] is negative, at[i] = index + i * step.
+  // Like take_larger; where m[i] changes or at[i] is negative, also set at[i] = index + i * step.
   void (*take_first_larger)(const float* x, int64_t stride, int64_t n, int32_t index, int32_t step, float* m,
                             int32_t* at);
 };

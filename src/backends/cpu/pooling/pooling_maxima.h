@@ -22,7 +22,7 @@ void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   }
 }
 
-// The same; there, or where at[i] is still negative, at[i] = index + i * step.
+// Like take_larger; where m[i] changes or at[i] is still negative, also set at[i] = index + i * step.
 template <class T>
 void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int64_t step, Value<T>* m, int32_t* at) {
   const auto first = static_cast<int32_t>(index), by = static_cast<int32_t>(step);

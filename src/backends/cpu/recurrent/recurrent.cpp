@@ -31,7 +31,7 @@ const RecurrentEngine<T>& engine() {
 
 // ---- distribution of work
 
-constexpr int64_t unpacked_rows = 192;  // with fewer rows over all steps, packing the weights does not pay off
+constexpr int64_t unpacked_rows = 192;  // minimum rows over all steps for which packing the weights pays off
 constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied together
 constexpr int64_t pieces_of_units = 4;  // per thread
 constexpr int64_t pieces_of_rows = 3;  // maximum per thread

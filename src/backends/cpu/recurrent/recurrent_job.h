@@ -28,7 +28,7 @@ struct RecurrentJob {
   // forward
   const S* source = nullptr;  // projected, or [steps, batch, inputs] with an input weight
   const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
-  const S* bias = nullptr;  // [directions, gates * hidden]; only with an input weight, may be null
+  const S* bias = nullptr;  // [directions, gates * hidden]; used only with an input weight, may be null
   int64_t inputs = 0;
   bool last_first = false;  // order of hidden units in the first step; alternates with each step
   S* running_cell = nullptr;  // [batch, directions * hidden], if `cells` is null
@@ -64,8 +64,9 @@ struct RecurrentJob {
 struct RecurrentRange {
   int64_t direction, step;
   int64_t first_row, last_row;  // of the batch
-  int64_t first_unit, last_unit;  // in blocks of `lanes`; in phases that multiply gradients, of `columns` times as many
-  int64_t piece;  // of rows that go through all steps together; 0 if units are partitioned
+  // range of hidden units, in blocks of `lanes`, or of `columns` times as many in phases that multiply gradients
+  int64_t first_unit, last_unit;
+  int64_t piece;  // index of a piece of rows that goes through all steps; 0 if units are partitioned
 };
 
 // The implementation for one instruction set. `own` is memory private to a thread, of own_rows * hidden elements.

@@ -56,7 +56,7 @@ class RecurrentProducts {
   // out[r * out_stride + v * W ..] = summand + sum over i of factors[r][i] * b[i][v][W].
   template <int vectors, int rows>
   static void multiply(const Factors& factors, const S* b, const Summand& begin, S* out, int64_t out_stride) {
-    V sums[rows][vectors];  // in registers: loops are unrolled before GCC decides on allocation
+    V sums[rows][vectors];  // kept in registers: loops are unrolled before GCC decides on allocation
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) {
       const S* of = begin.of[v];

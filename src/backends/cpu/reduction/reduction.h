@@ -45,7 +45,8 @@ struct ReduceLoops {
   // Reduce up to `most_rows` rows of `width` items, `stride` items apart, each column into its own total; width <=
   // plan.tile.
   void (*rows)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* totals);
-  // The same if these are all items of the columns, writing results directly; null if totals and results differ.
+  // Like rows(), if these are all items of the columns, but write the results directly; null if totals and results
+  // differ.
   void (*whole)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* out);
   void (*merge)(std::byte* totals, const std::byte* more, int64_t n);
   void (*store)(const std::byte* totals, int64_t n, std::byte* out);  // converts totals to results

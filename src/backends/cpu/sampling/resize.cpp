@@ -24,7 +24,7 @@ struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
   int64_t each = 0;  // taps per element: 1 (with weight 1) or 2; 0: varies
-  // The same for two taps per element, in the form that rows of floats use.
+  // The table for two taps per element, in the form that the loops over rows of floats use.
   std::vector<int32_t> low, high;
   std::vector<float> u, v;
   PairsOfTaps pairs() const { return {low.data(), high.data(), u.data(), v.data()}; }

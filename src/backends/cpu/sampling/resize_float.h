@@ -22,8 +22,8 @@ struct ResizeRows {
   void (*pixels)(const int64_t* index, const double* weight, int64_t count, int64_t inner, const float* x, bool past,
                  float* y);
   int64_t narrowest;
-  // The same for n pixels of a single element, with monotonic indices. With `past`, y must be aligned to a vector, and
-  // `count` a multiple of one. Null if plain loops are as fast.
+  // Interpolate pixels of a single element, n of them in x, with monotonic indices. With `past`, y must be aligned to a
+  // vector, and `count` must fill whole vectors. Null if plain loops are as fast.
   void (*elements)(const PairsOfTaps& taps, int64_t count, const float* x, int64_t n, bool past, float* y);
 };
 

@@ -224,7 +224,7 @@ std::unique_ptr<Kernel> lower_broadcast_to(Lowering& lowering) {
   return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
 }
 
-// [m0, d0, m1, d1, ...]: the shape of a tiled tensor with its repetitions as separate axes.
+// Return [m0, d0, m1, d1, ...], the shape of a tiled tensor with its repetitions as separate axes.
 Dims repetitions(const Dims& multiplier, const Dims& dims) {
   Dims result;
   for (size_t i = 0; i < dims.size(); ++i) result.insert(result.end(), {multiplier[i], dims[i]});
