@@ -1,4 +1,5 @@
-// Kernels for composite operations that support only some operands: the CPU keeps the operation or expands it.
+// Registration of kernels for composite operations. If a kernel does not support the operands, the composite is
+// expanded.
 #pragma once
 
 #include "backends/cpu/kernel.h"

@@ -201,7 +201,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Return the projected input of a phase's gates, to which the product with the states is added. A GRU that resets
-  // after the product adds that of its candidate later.
+  // after the product adds the projected input of its candidate later.
   template <int vectors>
   static Summand projected(const Job& j, const Place& p, int phase) {
     const bool later = j.cell == ops::Cell::gru && j.reset_after;
