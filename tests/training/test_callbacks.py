@@ -142,7 +142,7 @@ def test_rates_on_a_plateau_scale_schedules_of_all_groups():
     groups = mg.optim.ParameterGroups(
         mg.optim.SGD(mg.optim.StepRate(0.1, every=100)), {"*.bias": {"learning_rate": 0.2}, "weightless": None}
     )
-    with pytest.raises(mg.GraphError, match="no parameter fits the group 'weightless'"):
+    with pytest.raises(mg.GraphError, match="no parameter matches the pattern 'weightless'"):
         mg.Trainer(nn.Sequential(nn.Linear(1)), "mse", groups).train_step(X, X)
     groups = mg.optim.ParameterGroups(
         mg.optim.SGD(mg.optim.StepRate(0.1, every=100)), {"*.bias": {"learning_rate": 0.2}}

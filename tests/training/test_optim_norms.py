@@ -143,7 +143,7 @@ def test_groups_have_rates_of_their_own(name):
 
 
 def test_muon_and_the_others():
-    with pytest.raises(mg.ShapeError, match=r"Muon moves matrices, 0.bias has shape \(8,\): give it others="):
+    with pytest.raises(mg.ShapeError, match=r"Muon updates only matrices, but 0.bias has shape \(8,\): pass others="):
         mg.Trainer(network(), optimizer=optim.Muon(0.02)).train_step(X, Y)
     both = optim.Muon(0.5, 0.0, others=optim.SGD(0.25))
     assert [rate(0) for rate in both.rates()] == [0.5, 0.25]
@@ -176,10 +176,10 @@ def test_the_words_of_others():
         lambda: optim.Adam(0.1, 0.8, betas=(0.8, 0.9)),
         lambda: optim.Adam(beta1=0.8, beta_1=0.8),
     ):
-        with pytest.raises(mg.GraphError, match="is another name of"):
+        with pytest.raises(mg.GraphError, match="is an alias of"):
             wrong()
     for pair in (0.9, (0.9,), (0.9, 0.99, 0.999)):
-        with pytest.raises(mg.GraphError, match="betas is a pair of beta1 and beta2, got"):
+        with pytest.raises(mg.GraphError, match="betas must be a pair of beta1 and beta2, got"):
             optim.Adam(betas=pair)
     with pytest.raises(mg.GraphError, match="beta2 must be a number from 0"):
         optim.Adam(betas=(0.9, 1.0))
@@ -197,5 +197,5 @@ def test_what_they_refuse():
         lambda: optim.Muon(adjustment="other"),
         lambda: optim.Muon(coefficients=(1.0, 2.0)),
     ):
-        with pytest.raises(mg.GraphError, match="must be|is an exponent|needs"):
+        with pytest.raises(mg.GraphError, match="must be|needs"):
             wrong()

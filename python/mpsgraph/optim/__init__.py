@@ -1,7 +1,8 @@
-"""Optimizers that keep their state in variables of the graph, and learning-rate schedules.
+"""Optimizers, which keep their state in variables of the graph, and learning-rate schedules.
 
-State in variables means that an update of all parameters is part of the training step's one executable, and that
-checkpoints carry momenta and powers without further care.
+Because the state is in variables, the update of all parameters is part of the training step's single executable, and
+checkpoints include it without further effort. Constructors also accept the option names of PyTorch and Keras where they
+are unambiguous, such as lr, betas, and eps.
 """
 
 from .adaptive import AdaDelta, Adagrad, RMSProp

@@ -1,6 +1,6 @@
-"""RMSProp, Adagrad and AdaDelta: rates of each element's own, by the size of its past gradients.
+"""RMSProp, Adagrad, and AdaDelta, which adapt the step of each element to the size of its past gradients.
 
-MPSGraph has none of them; they are compositions, and each variable's is fused into one kernel.
+MPSGraph has none of them. They are composed of basic operations, which are fused into one kernel for each variable.
 """
 
 from __future__ import annotations
@@ -13,19 +13,33 @@ from .schedules import Schedule
 
 
 class RMSProp(Optimizer):
-    """Gradients divided by the root of their mean square of late. Tieleman and Hinton, 2012.
+    """RMSProp: divide gradients by the root of their running mean square.
 
-    d = gradient + weight_decay * values; v = decay * v + (1 - decay) * d^2; values -= rate * d / (sqrt(v) + epsilon).
-    With momentum, b = momentum * b + d / (sqrt(v) + epsilon); values -= rate * b. Centered, v - m^2 stands for v, m =
-    decay * m + (1 - decay) * d (Graves, arXiv:1308.0850). Conventions are PyTorch's, whose alpha is decay; without
-    momentum and centering they are those of MPSNNOptimizerRMSProp. Keras has epsilon under the root.
+    With d = gradient + weight_decay * values, v = decay * v + (1 - decay) * d^2 and values -= rate * d / (sqrt(v) +
+    epsilon). With momentum, b = momentum * b + d / (sqrt(v) + epsilon) and values -= rate * b. If centered, v - m^2
+    replaces v, where m = decay * m + (1 - decay) * d. Conventions are PyTorch's, whose alpha is decay; without momentum
+    and centering they are those of MPSNNOptimizerRMSProp. Keras adds epsilon inside the root.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.RMSProp(0.5, decay=0.75).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).round(4).tolist()
-    [0.0]
+    Args:
+        learning_rate: Number or schedule. Defaults to 0.01.
+        decay: Decay of the running means, in [0, 1). Defaults to 0.99.
+        epsilon: Added to the root, above 0. Defaults to 1e-8.
+        momentum: Decay of the accumulated steps, in [0, 1). Defaults to 0, no momentum.
+        centered: Whether to subtract the squared running mean of the gradients. Defaults to False.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Tieleman and Hinton, 2012; Graves, arXiv:1308.0850 for centered.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.RMSProp(0.5, decay=0.75).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).round(4).tolist()
+        [0.0]
     """
 
     def __init__(
@@ -39,7 +53,7 @@ class RMSProp(Optimizer):
     ) -> None:
         super().__init__(learning_rate)
         if not 0 <= decay < 1:
-            raise GraphError(f"RMSProp: decay must be from 0 up to but not including 1, got {decay}")
+            raise GraphError(f"RMSProp: decay must be at least 0 and below 1, got {decay}")
         self.decay, self.epsilon, self.momentum = decay, epsilon, momentum
         self.centered, self.weight_decay = centered, weight_decay
 
@@ -66,18 +80,30 @@ class RMSProp(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Gradients divided by the root of the sum of all their squares. Duchi et al., 2011.
+    """Adagrad: divide gradients by the root of the sum of all their squares.
 
-    d = gradient + weight_decay * values; s += d^2; values -= rate * d / (sqrt(s) + epsilon). Conventions and defaults
-    are PyTorch's; Keras begins with s = 0.1 (initial_sum) and has epsilon 1e-7 under the root. For a rate that falls by
-    itself give a schedule.
+    With d = gradient + weight_decay * values, s += d^2 and values -= rate * d / (sqrt(s) + epsilon). Conventions and
+    defaults are PyTorch's; Keras starts with s = 0.1 (initial_sum) and adds an epsilon of 1e-7 inside the root. For a
+    decaying rate, pass a schedule.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.Adagrad(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).tolist()
-    [0.5]
+    Args:
+        learning_rate: Number or schedule. Defaults to 0.01.
+        epsilon: Added to the root, above 0. Defaults to 1e-10.
+        initial_sum: Initial sum of squares, at least 0. Defaults to 0.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Duchi et al., 2011.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.Adagrad(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).tolist()
+        [0.5]
     """
 
     def __init__(
@@ -89,7 +115,7 @@ class Adagrad(Optimizer):
     ) -> None:
         super().__init__(learning_rate)
         if initial_sum < 0:
-            raise GraphError(f"Adagrad: initial_sum is of squares and cannot be negative, got {initial_sum}")
+            raise GraphError(f"Adagrad: initial_sum must be at least 0, got {initial_sum}")
         self.epsilon, self.initial_sum, self.weight_decay = epsilon, initial_sum, weight_decay
 
     def step(
@@ -105,18 +131,30 @@ class Adagrad(Optimizer):
 
 
 class AdaDelta(Optimizer):
-    """Gradients scaled by the sizes of late steps and late gradients, so that no rate need be chosen.
+    """AdaDelta: scale gradients by running means of past steps and past gradients, so that no rate has to be chosen.
 
-    d = gradient + weight_decay * values; v = decay * v + (1 - decay) * d^2; s = d * sqrt(u + epsilon) / sqrt(v +
-    epsilon); u = decay * u + (1 - decay) * s^2; values -= rate * s. Conventions and defaults are PyTorch's, whose rho
-    is decay. Zeiler, arXiv:1212.5701.
+    With d = gradient + weight_decay * values, v = decay * v + (1 - decay) * d^2, s = d * sqrt(u + epsilon) / sqrt(v +
+    epsilon), u = decay * u + (1 - decay) * s^2, and values -= rate * s. Conventions and defaults are PyTorch's, whose
+    rho is decay.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.AdaDelta(epsilon=0.25, decay=0.0).updates({v: g.constant([0.0])}, g.constant(1.0))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).tolist()
-    [1.0]
+    Args:
+        learning_rate: Number or schedule that scales the steps. Defaults to 1.
+        decay: Decay of the running means, in [0, 1). Defaults to 0.9.
+        epsilon: Added inside the roots, above 0. Defaults to 1e-6.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Zeiler, arXiv:1212.5701.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.AdaDelta(epsilon=0.25, decay=0.0).updates({v: g.constant([0.0])}, g.constant(1.0))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).tolist()
+        [1.0]
     """
 
     def __init__(
@@ -128,7 +166,7 @@ class AdaDelta(Optimizer):
     ) -> None:
         super().__init__(learning_rate)
         if not 0 <= decay < 1:
-            raise GraphError(f"AdaDelta: decay must be from 0 up to but not including 1, got {decay}")
+            raise GraphError(f"AdaDelta: decay must be at least 0 and below 1, got {decay}")
         self.decay, self.epsilon, self.weight_decay = decay, epsilon, weight_decay
 
     def step(

@@ -1,4 +1,4 @@
-"""Gradients kept within bounds before an optimizer takes its step: optimizers around optimizers."""
+"""Gradient clipping: optimizers that wrap another optimizer and bound its gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .optimizers import Around, Optimizer
 
 
 class _Clipped(Around):
-    """Another optimizer, whose rate and state it has; the subclass says what becomes of the gradients."""
+    """Base of the clipping optimizers. Subclasses define how gradients are clipped."""
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         if gradients:
@@ -20,54 +20,79 @@ class _Clipped(Around):
         return self.optimizer.updates(self.clipped(trained), learning_rate)
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """The gradients within their bounds, by variable."""
+        """Return the clipped gradients by variable.
+
+        Args:
+            gradients: Gradients by variable.
+        """
         raise NotImplementedError
 
 
 class ClipByValue(_Clipped):
-    """Each number of the gradients between minimum and maximum, then the optimizer's step.
+    """Clip each element of the gradients to a range, then take the wrapped optimizer's step.
 
-    NaN stays NaN. Args: optimizer; maximum; minimum, -maximum when None. PyTorch's clip_grad_value_, Keras's clipvalue,
-    and MPSNNOptimizer's gradientClipMin and gradientClipMax. Errors: GraphError.
+    NaN stays NaN. PyTorch's clip_grad_value_, Keras's clipvalue, and MPSNNOptimizer's gradientClipMin and
+    gradientClipMax.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0, 1.0])
-    >>> optimizer = mg.optim.ClipByValue(mg.optim.SGD(0.5), 1.0)
-    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([4.0, -0.5])}, g.constant(0.5)))
-    >>> g.variable_value(v).tolist()
-    [0.5, 1.25]
+    Args:
+        optimizer: Optimizer to wrap, which provides learning rate and state.
+        maximum: Upper bound.
+        minimum: Lower bound. None, the default, means -maximum.
+
+    Raises:
+        GraphError: If minimum is not below maximum.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0, 1.0])
+        >>> optimizer = mg.optim.ClipByValue(mg.optim.SGD(0.5), 1.0)
+        >>> _ = g.run({}, [], optimizer.updates({v: g.constant([4.0, -0.5])}, g.constant(0.5)))
+        >>> g.variable_value(v).tolist()
+        [0.5, 1.25]
     """
 
     def __init__(self, optimizer: Optimizer, maximum: Finite, minimum: Finite | None = None) -> None:
         super().__init__(optimizer)
         self.maximum, self.minimum = maximum, -maximum if minimum is None else minimum
         if self.minimum >= self.maximum:
-            raise GraphError(f"ClipByValue: minimum {self.minimum} must be below maximum {self.maximum}")
+            raise GraphError(
+                f"ClipByValue: minimum must be below maximum, got minimum={self.minimum} and maximum={self.maximum}"
+            )
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         g = self.graph
 
-        def within(d: Tensor) -> Tensor:  # not `clamp`, which takes a bound for NaN
+        def within(d: Tensor) -> Tensor:  # `clamp` would replace NaN by a bound.
             return g.minimum_with_nan_propagation(g.maximum_with_nan_propagation(d, self.minimum), self.maximum)
 
         return {v: within(d) for v, d in gradients.items()}
 
 
 class ClipByNorm(_Clipped):
-    """All gradients made shorter together if their common norm is above a maximum, then the optimizer's step.
+    """Scale all gradients down together if their joint norm exceeds a maximum, then take the wrapped optimizer's step.
 
-    gradients * min(1, maximum / (norm + 1e-6)), norm = sqrt(sum of all their squares). A norm that is NaN makes NaN of
-    all of them; one that is infinite makes zeros of the finite ones and NaN of the others. Args: optimizer; maximum,
-    above 0; error_if_nonfinite, whether such a step raises OutOfRangeError instead and moves nothing, which names
-    "norm_is_not_finite". PyTorch's clip_grad_norm_, Keras's global_clipnorm. Pascanu et al., arXiv:1211.5063. Errors:
-    GraphError.
+    Gradients are multiplied by min(1, maximum / (norm + 1e-6)), where norm is the root of the sum of all squares. A NaN
+    norm makes all gradients NaN; an infinite one makes finite gradients zero and the others NaN. PyTorch's
+    clip_grad_norm_, Keras's global_clipnorm.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0, 1.0])
-    >>> optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0), 5.0)
-    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([30.0, 40.0])}, g.constant(1.0)))
-    >>> g.variable_value(v).round(3).tolist()
-    [-2.0, -3.0]
+    Args:
+        optimizer: Optimizer to wrap, which provides learning rate and state.
+        maximum: Maximum norm, above 0.
+        error_if_nonfinite: Whether a step with a non-finite norm raises OutOfRangeError, which names
+            "norm_is_not_finite", and changes nothing. Defaults to False.
+
+    Raises:
+        GraphError: If maximum is not above 0.
+
+    Source: Pascanu et al., arXiv:1211.5063.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0, 1.0])
+        >>> optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0), 5.0)
+        >>> _ = g.run({}, [], optimizer.updates({v: g.constant([30.0, 40.0])}, g.constant(1.0)))
+        >>> g.variable_value(v).round(3).tolist()
+        [-2.0, -3.0]
     """
 
     def __init__(self, optimizer: Optimizer, maximum: Positive, *, error_if_nonfinite: bool = False) -> None:
@@ -85,7 +110,7 @@ class ClipByNorm(_Clipped):
             total = total + part
         factor = g.minimum_with_nan_propagation(self.maximum / (g.square_root(total) + 1e-6), 1.0)
         if self.error_if_nonfinite:
-            # 1 is an index outside of a table of one number
+            # Index 1 is out of range for a table with one entry.
             wrong = g.cast(g.not_(g.is_finite(g.reshape(total, (1,)))), int32, name="norm_is_not_finite")
             factor = factor * g.reshape(g.gather(g.constant([1.0], dtype=wide), wrong, out_of_range="error"), ())
         return {v: self._in(d.dtype, self._in(wide, d) * factor) for v, d in gradients.items()}

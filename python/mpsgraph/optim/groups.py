@@ -1,4 +1,4 @@
-"""Parameter groups: learning rates, weight decay and freezing by the paths of parameters."""
+"""Parameter groups: separate learning rates, weight decay, and freezing by parameter path."""
 
 from __future__ import annotations
 
@@ -15,23 +15,32 @@ from .schedules import Schedule
 
 
 class ParameterGroups(Optimizer):
-    """An optimizer for all parameters but those of the groups, which have options, or optimizers, of their own.
+    """An optimizer whose parameters are divided into groups with their own options or optimizers. PyTorch's parameter
+    groups.
 
-    Args: optimizer; groups, by pattern of the parameters' paths: "head" or "encoder.3" for all beneath it, or with `*`
-    and `?`, such as "*.bias"; the first that fits counts. Each is a dict of options that differ, such as
-    {"learning_rate": 1e-4, "weight_decay": 0.0}; an optimizer; or None: frozen. Clipping goes around the whole, and
-    sees only what trains. Errors: GraphError for unknown options, and for a pattern that no parameter fits.
-    PyTorch's parameter groups.
+    Wrap a ParameterGroups in clipping, not the other way round; clipping then applies to all parameters that train.
 
-    >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.ReLU(), mg.nn.Linear(2))
-    >>> groups = {"0": None, "*.bias": {"weight_decay": 0.0, "learning_rate": 1e-2}}
-    >>> optimizer = mg.optim.ParameterGroups(mg.optim.AdamW(1e-3), groups)
-    >>> trainer = mg.Trainer(model, optimizer=mg.optim.ClipByNorm(optimizer, 1.0))
-    >>> x, y = np.eye(3, dtype=np.float32), np.array([0, 1, 1], np.int32)
-    >>> before = trainer.evaluate(x, y) and model.state_dict()
-    >>> _ = trainer.fit(x, y, progress=False)
-    >>> [path for path, value in model.state_dict().items() if (value != before[path]).any()]
-    ['2.weight', '2.bias']
+    Args:
+        optimizer: Optimizer of the parameters that match no group.
+        groups: Groups by pattern of parameter paths. A pattern such as "head" or "encoder.3" matches all parameters
+            under that path, and may contain `*` and `?`, as in "*.bias"; the first matching pattern counts. A group is
+            a dict of options that differ, such as {"learning_rate": 1e-4, "weight_decay": 0.0}, an optimizer, or None
+            to freeze its parameters.
+
+    Raises:
+        GraphError: If an option is unknown, an optimizer is used for two groups, groups are nested, or, at the first
+            step, a pattern matches no parameter.
+
+    Example:
+        >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.ReLU(), mg.nn.Linear(2))
+        >>> groups = {"0": None, "*.bias": {"weight_decay": 0.0, "learning_rate": 1e-2}}
+        >>> optimizer = mg.optim.ParameterGroups(mg.optim.AdamW(1e-3), groups)
+        >>> trainer = mg.Trainer(model, optimizer=mg.optim.ClipByNorm(optimizer, 1.0))
+        >>> x, y = np.eye(3, dtype=np.float32), np.array([0, 1, 1], np.int32)
+        >>> before = trainer.evaluate(x, y) and model.state_dict()
+        >>> _ = trainer.fit(x, y, progress=False)
+        >>> [path for path, value in model.state_dict().items() if (value != before[path]).any()]
+        ['2.weight', '2.bias']
     """
 
     @checked
@@ -42,9 +51,14 @@ class ParameterGroups(Optimizer):
             self.groups[pattern] = optimizer.with_options(**group) if isinstance(group, Mapping) else group
         own = [optimizer, *(group for group in self.groups.values() if group is not None)]
         if len({id(each) for each in own}) < len(own):
-            raise GraphError("each group needs an optimizer of its own: it has the state of its parameters")
+            raise GraphError(
+                "ParameterGroups: an optimizer holds the state of its parameters and cannot serve two groups: create "
+                "one for each"
+            )
         if any(isinstance(each, ParameterGroups) for each in own):
-            raise GraphError(f"groups within groups: give all patterns to one ParameterGroups, got {shown(groups)}")
+            raise GraphError(
+                f"ParameterGroups cannot be nested: pass all patterns to one ParameterGroups, got {shown(groups)}"
+            )
         self._graph = None
         self._states = {}
 
@@ -54,7 +68,7 @@ class ParameterGroups(Optimizer):
 
     @property
     def learning_rate(self) -> Schedule:
-        """That of the parameters without a group."""
+        """Schedule of the parameters that match no group."""
         return self.optimizer.learning_rate
 
     @learning_rate.setter
@@ -82,12 +96,14 @@ class ParameterGroups(Optimizer):
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         if not gradients:
-            raise GraphError("there is nothing to train: no gradients were given")
+            raise GraphError("there is nothing to train: gradients is empty")
         self._graph = graph = next(iter(gradients)).graph  # type: ignore[assignment]
         names = [v.name for v in graph.variables]
         for pattern in self.groups:
             if not any(fnmatchcase(name, pattern) or name.startswith(f"{pattern}.") for name in names):
-                raise GraphError(f"no parameter fits the group '{pattern}'; there are {shown(names)}")
+                raise GraphError(
+                    f"ParameterGroups: no parameter matches the pattern '{pattern}'; the parameters are {shown(names)}"
+                )
         operations, place = [], 0
         for own in self._all:
             count = len(own.rates())
@@ -99,7 +115,7 @@ class ParameterGroups(Optimizer):
             if mine:
                 operations += own.updates(mine, rate)
         if not operations:
-            raise GraphError("there is nothing to train: all parameters are frozen")
+            raise GraphError("there is nothing to train: ParameterGroups freezes all parameters")
         return operations
 
     def _owner(self, variable: Tensor) -> Optimizer | None:

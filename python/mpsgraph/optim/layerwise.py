@@ -1,7 +1,7 @@
-"""LAMB and LARS: optimizers for large batches, whose rate is scaled for each parameter by the ratio of two norms.
+"""LAMB and LARS, optimizers for large batches, which scale the step of each parameter by a ratio of norms.
 
-The ratio is the norm of the values to that of the step, so that no parameter moves by more than a share of itself; it
-is 1 where either is 0. As in the papers, biases and scales are better left out of it: give those groups of their own.
+The ratio of the norm of the values to that of the step limits each parameter's change to a fraction of its size; the
+ratio is 1 if either norm is 0. As in the papers, biases and scales are better excluded, in a group of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def trust_ratio(values: Tensor, slope: Tensor, coefficient: float = 1.0, epsilon: float = 0.0) -> Tensor:
-    """coefficient * |values| / (|slope| + epsilon), and 1 where a norm is 0: a tensor of rank 0."""
+    """Return coefficient * |values| / (|slope| + epsilon), or 1 if either norm is 0, as a tensor of rank 0."""
     g: Graph = values.graph  # type: ignore[assignment]
     length, step = (g.square_root(g.reshape(g.reduction_sum(g.square(x)), ())) for x in (values, slope))
     nothing = g.logical_or(g.equal(length, 0.0), g.equal(step, 0.0))
@@ -28,17 +28,30 @@ def trust_ratio(values: Tensor, slope: Tensor, coefficient: float = 1.0, epsilon
 
 
 class LAMB(Moments):
-    """Adam's step with decoupled weight decay, scaled to each parameter's norm. You et al., arXiv:1904.00962.
+    """LAMB: Adam's step with decoupled weight decay, scaled to the norm of each parameter.
 
-    u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * values; values -= rate * |values| / |u|
-    * u, the norms over the whole parameter. Conventions and defaults are optax's, whose weight decay is 0, too.
+    With u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * values, values -= rate * |values|
+    / |u| * u, with norms over the whole parameter. Conventions and defaults are optax's, including a weight decay of 0.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([3.0, 4.0])
-    >>> steps = mg.optim.LAMB(0.5).updates({v: g.constant([2.0, 0.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).round(3).tolist()
-    [0.5, 4.0]
+    Args:
+        learning_rate: Number or schedule. Defaults to 1e-3.
+        beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
+        epsilon: Added to the root, above 0. Defaults to 1e-6.
+        weight_decay: Factor of the values added to the step. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: You et al., arXiv:1904.00962.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([3.0, 4.0])
+        >>> steps = mg.optim.LAMB(0.5).updates({v: g.constant([2.0, 0.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).round(3).tolist()
+        [0.5, 4.0]
     """
 
     def __init__(
@@ -65,18 +78,32 @@ class LAMB(Moments):
 
 
 class LARS(Optimizer):
-    """SGD with momentum whose rate is scaled to each parameter's norm. You et al., arXiv:1708.03888.
+    """LARS: SGD with momentum, with steps scaled to the norm of each parameter.
 
-    d = gradient + weight_decay * values; v = momentum * v + rate * trust_coefficient * |values| / (|d| + epsilon) * d;
-    values -= v, or, for Nesterov, momentum * v and the last term once more. The rate stands in v, as in the paper: a
-    rate that falls does not shorten steps that are under way. Conventions and defaults are optax's.
+    With d = gradient + weight_decay * values, v = momentum * v + rate * trust_coefficient * |values| / (|d| + epsilon)
+    * d and values -= v. With nesterov, momentum * v plus the last term is subtracted instead. The rate is part of v, as
+    in the paper, so lowering it does not shorten momentum already accumulated. Conventions and defaults are optax's.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([3.0, 4.0])
-    >>> optimizer = mg.optim.LARS(1.0, trust_coefficient=0.1)
-    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([2.0, 0.0])}, g.constant(1.0)))
-    >>> g.variable_value(v).round(3).tolist()
-    [2.5, 4.0]
+    Args:
+        learning_rate: Number or schedule. Defaults to 0.01.
+        momentum: Decay of the accumulated steps, in [0, 1). Defaults to 0.9.
+        nesterov: Whether to use Nesterov momentum. Defaults to False.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        trust_coefficient: Factor of the ratio of norms, above 0. Defaults to 0.001.
+        epsilon: Added to the norm of the gradient, at least 0. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names, or nesterov is set without momentum.
+
+    Source: You et al., arXiv:1708.03888.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([3.0, 4.0])
+        >>> optimizer = mg.optim.LARS(1.0, trust_coefficient=0.1)
+        >>> _ = g.run({}, [], optimizer.updates({v: g.constant([2.0, 0.0])}, g.constant(1.0)))
+        >>> g.variable_value(v).round(3).tolist()
+        [2.5, 4.0]
     """
 
     def __init__(
@@ -90,7 +117,7 @@ class LARS(Optimizer):
     ) -> None:
         super().__init__(learning_rate)
         if nesterov and momentum <= 0:
-            raise GraphError("LARS: nesterov needs a momentum above 0")
+            raise GraphError(f"LARS: nesterov needs momentum above 0, got momentum={momentum}")
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
         self.trust_coefficient, self.epsilon = trust_coefficient, epsilon
 

@@ -1,8 +1,8 @@
-"""Loss scaling: gradients that float16 can hold, and steps that are left out when it cannot.
+"""Loss scaling, which keeps gradients in float16's range and skips steps in which they overflow.
 
-The loss is differentiated times a scale, a power of two, so that small gradients do not vanish in float16; before the
-optimizer sees them they are divided by it in float32. Everything, the test for overflow, the step that is left out and
-the next scale, happens in the graph: no value comes back to the host for it.
+The loss is multiplied by a scale, a power of two, before differentiation, so that small gradients do not vanish in
+float16. The gradients are divided by the scale in float32 before the optimizer uses them. The overflow check, the
+skipped step, and the next scale are all computed in the graph; no value is copied to the host.
 """
 
 from __future__ import annotations
@@ -20,21 +20,33 @@ LARGEST, SMALLEST = 2.0**24, 2.0**-14
 
 
 class LossScaling(Around):
-    """Another optimizer, whose rate and state it has, for gradients of a scaled loss.
+    """Wrap an optimizer for gradients of a scaled loss, with a scale that adapts to overflow.
 
-    A step with a gradient that is infinite or NaN changes nothing but the scale, which becomes scale * backoff: no
-    weight, no state of the optimizer, and none of the variables whose values `updates` gets to restore. After
-    `interval` good steps in a row it becomes scale * growth, up to 2^24. Args: optimizer; initial, growth, backoff and
-    interval, Keras's and PyTorch's defaults. State, which checkpoints carry: "loss_scale/scale" and
-    "loss_scale/good_steps". Errors: GraphError. Micikevicius et al., arXiv:1710.03740.
+    If a gradient is infinite or NaN, the step changes nothing but the scale, which becomes scale * backoff: weights,
+    optimizer state, and the variables passed to `updates` as restored keep their values. After `interval` good steps in
+    a row, the scale becomes scale * growth, at most 2^24. Checkpoints include the state variables "loss_scale/scale"
+    and "loss_scale/good_steps".
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> optimizer = mg.optim.LossScaling(mg.optim.SGD(0.5), initial=1024.0)
-    >>> slopes = g.gradients(g.reduction_sum(v * 3), [v], start=optimizer.start(g, (1,)))
-    >>> _ = g.run({}, [], optimizer.updates(slopes, g.constant(0.5)))
-    >>> g.variable_value(v).tolist()
-    [-0.5]
+    Args:
+        optimizer: Optimizer to wrap, which provides learning rate and state.
+        initial: Initial scale, a power of two from 2^-14 to 2^24. Defaults to 2^15.
+        growth: Factor after `interval` good steps, a power of two above 1. Defaults to 2.
+        backoff: Factor after an overflow, a power of two between 0 and 1. Defaults to 0.5.
+        interval: Number of good steps before the scale grows. Defaults to 2000, as in Keras and PyTorch.
+
+    Raises:
+        GraphError: If initial, growth, or backoff is invalid.
+
+    Source: Micikevicius et al., arXiv:1710.03740.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> optimizer = mg.optim.LossScaling(mg.optim.SGD(0.5), initial=1024.0)
+        >>> slopes = g.gradients(g.reduction_sum(v * 3), [v], start=optimizer.start(g, (1,)))
+        >>> _ = g.run({}, [], optimizer.updates(slopes, g.constant(0.5)))
+        >>> g.variable_value(v).tolist()
+        [-0.5]
     """
 
     def __init__(
@@ -49,7 +61,10 @@ class LossScaling(Around):
         if not SMALLEST <= initial <= LARGEST or math.frexp(initial)[0] != 0.5:
             raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")
         if not (growth > 1 > backoff > 0 and math.frexp(growth)[0] == math.frexp(backoff)[0] == 0.5):
-            raise GraphError(f"LossScaling: powers of two, growth > 1 > backoff > 0, got {growth} and {backoff}")
+            raise GraphError(
+                "LossScaling: growth must be a power of two above 1, and backoff one between 0 and 1, "
+                f"got growth={growth} and backoff={backoff}"
+            )
         self.initial, self.interval = initial, interval
         self.growth, self.backoff = growth, backoff
         self._scale: Tensor | None = None
@@ -57,7 +72,15 @@ class LossScaling(Around):
         self._good_steps: Tensor | None = None
 
     def start(self, graph: Graph, shape: tuple[int, ...] = ()) -> Tensor:
-        """The scale, in a loss's shape: `start` for the gradients of the loss."""
+        """Return the scale in the shape of a loss, to pass as `start` when the loss is differentiated.
+
+        Args:
+            graph: Graph of the loss.
+            shape: Shape of the loss. Defaults to rank 0.
+
+        Returns:
+            A float32 tensor of that shape.
+        """
         if self._scale is None:
             self._scale = graph.variable(self.initial, float32, "loss_scale/scale", trainable=False)
         scale = graph.read(self._scale)
@@ -65,16 +88,26 @@ class LossScaling(Around):
 
     @property
     def scale(self) -> Tensor:
-        """The variable that holds the scale of the next step. GraphError before `start`."""
+        """Variable that holds the scale of the next step.
+
+        Raises:
+            GraphError: If `start` has not been called yet.
+        """
         if self._scale is None:
-            raise GraphError("LossScaling: differentiate the scaled loss first, gradients(loss, ..., start=o.start(g))")
+            raise GraphError(
+                "LossScaling has no scale yet: differentiate the scaled loss first, with start=optimizer.start(graph)"
+            )
         return self._scale
 
     @property
     def skipped(self) -> Tensor:
-        """1 in a run whose gradients overflowed, else 0: float32 of rank 0. GraphError before `updates`."""
+        """1 in a run whose gradients overflowed, otherwise 0: a float32 tensor of rank 0.
+
+        Raises:
+            GraphError: If `updates` has not been called yet.
+        """
         if self._skipped is None:
-            raise GraphError("LossScaling: there are no updates yet")
+            raise GraphError("LossScaling has no step yet: call updates() first")
         return self._skipped
 
     def updates(
@@ -83,10 +116,22 @@ class LossScaling(Around):
         learning_rate: Tensor,
         restored: Mapping[Tensor, Tensor] | None = None,
     ) -> list[Operation]:
-        """As Optimizer.updates. Args: restored, variables that the forward pass has changed, such as moving averages,
-        by what they held before it, which is a `read` from before: a step that is left out gives it back to them."""
+        """Return the operations of one step, which is skipped if a gradient is not finite.
+
+        Args:
+            gradients: Gradients of the scaled loss, by variable.
+            learning_rate: Rate of the step: a tensor of rank 0, or one rate per group.
+            restored: Values to restore in a skipped step, by variable, for variables that the forward pass changes,
+                such as moving averages. Each value is a `read` made before the forward pass. Defaults to none.
+
+        Returns:
+            Operations to pass to a run as target operations.
+
+        Raises:
+            GraphError: If gradients is empty, or the optimizer has its state in another graph.
+        """
         if not gradients:
-            raise GraphError("there is nothing to train: no gradients were given")
+            raise GraphError("there is nothing to train: gradients is empty")
         graph: Graph = next(iter(gradients)).graph  # type: ignore[assignment]
         gradients = {v: d for v, d in gradients.items() if not self.freezes(v)}
         self._graph, scale = graph, graph.read(self.scale)
@@ -109,7 +154,14 @@ class LossScaling(Around):
         return [self._skipped.operation, *self._next_scale(scale, finite)]
 
     def not_finite(self, gradients: Mapping[Tensor, Tensor]) -> Tensor:
-        """How many numbers of the gradients are infinite or NaN."""
+        """Return the number of elements of the gradients that are infinite or NaN.
+
+        Args:
+            gradients: Gradients by variable.
+
+        Returns:
+            A float32 tensor of rank 0.
+        """
         g, total = self.graph, None
         for gradient in gradients.values():
             bad = g.cast(g.not_(g.is_finite(gradient)), float32)

@@ -1,4 +1,4 @@
-"""Adafactor and Muon: optimizers to which a parameter is a matrix, of rows and columns or of singular values."""
+"""Adafactor and Muon, optimizers that treat parameters as matrices: by rows and columns, or by singular values."""
 
 from __future__ import annotations
 
@@ -20,20 +20,33 @@ if TYPE_CHECKING:
 
 
 class Adafactor(Counting):
-    """Adam without momentum whose mean of squares is kept by row and by column. Shazeer and Stern, arXiv:1804.04235.
+    """Adafactor: Adam without momentum, with mean squares kept by row and by column.
 
-    Of a parameter (..., n, m) the state is n + m numbers in place of n * m; of one of rank 0 or 1 it is its size. With
-    b = t^beta2_decay, r += b * (mean of d^2 over m - r), c += b * (mean of d^2 over n - c): u = d / sqrt(r c / mean of
-    r); values -= max(epsilon2, rms(values)) * min(rate, 1 / sqrt(t)) * u / max(1, rms(u) / clip_threshold). Weight
-    decay shrinks the values by rate * weight_decay first. Args: epsilon1, below which mean and root do not fall, that
-    of the dtype when None; epsilon2, clip_threshold. PyTorch's Adafactor.
+    The state of a parameter (..., n, m) is n + m numbers instead of n * m; for rank 0 or 1 it has the parameter's size.
+    With b = t^beta2_decay, r += b * (mean of d^2 over m - r) and c += b * (mean of d^2 over n - c). With u = d / sqrt(r
+    c / mean of r), values -= max(epsilon2, rms(values)) * min(rate, 1 / sqrt(t)) * u / max(1, rms(u) / clip_threshold).
+    Weight decay first shrinks the values by rate * weight_decay. PyTorch's Adafactor.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([[3.0, 4.0]])
-    >>> optimizer = mg.optim.Adafactor(0.1)
-    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([[2.0, 2.0]])}, g.constant(0.1)))
-    >>> round(float(g.variable_value(v)[0, 0]), 3)
-    2.646
+    Args:
+        learning_rate: Number or schedule. Defaults to 0.01.
+        beta2_decay: Exponent of the step number in the decay of the means, at most 0. Defaults to -0.8.
+        epsilon1: Lower bound of means and roots, above 0. None, the default, means the machine epsilon of the dtype.
+        epsilon2: Lower bound of the root mean square of the values. Defaults to 1e-3.
+        clip_threshold: Root mean square to which the update u is clipped, above 0. Defaults to 1.
+        weight_decay: Decoupled weight decay. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Shazeer and Stern, arXiv:1804.04235.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([[3.0, 4.0]])
+        >>> optimizer = mg.optim.Adafactor(0.1)
+        >>> _ = g.run({}, [], optimizer.updates({v: g.constant([[2.0, 2.0]])}, g.constant(0.1)))
+        >>> round(float(g.variable_value(v)[0, 0]), 3)
+        2.646
     """
 
     def __init__(
@@ -47,7 +60,7 @@ class Adafactor(Counting):
     ) -> None:
         super().__init__(learning_rate)
         if beta2_decay > 0:
-            raise GraphError(f"Adafactor: beta2_decay is an exponent of at most 0, got {beta2_decay}")
+            raise GraphError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
         self.beta2_decay, self.epsilon1, self.epsilon2 = beta2_decay, epsilon1, epsilon2
         self.clip_threshold, self.weight_decay = clip_threshold, weight_decay
 
@@ -75,7 +88,7 @@ class Adafactor(Counting):
         return values - scale * rate / length * slope, assigns
 
     def _mean(self, variable: Tensor, name: str, squares: Tensor, share: Tensor) -> tuple[Tensor, Operation]:
-        """A running mean, and what keeps it."""
+        """Return a running mean after this step, and the operation that stores it."""
         state = self.state_of_shape(variable, tuple(squares.shape or ()), squares.dtype, name)
         moved = state + share * (squares - state)
         return moved, self.graph.assign(state, moved)
@@ -86,25 +99,41 @@ class Adafactor(Counting):
 
 
 class Muon(Optimizer):
-    """Momentum whose singular values are all brought near 1, for the matrices inside a network. Jordan, 2024.
+    """Muon: momentum whose singular values are all brought near 1, for the weight matrices inside a network.
 
-    m += (1 - momentum) * (d - m); u = m, or, for Nesterov, d + momentum * (m - d). X = u / |u|, then, `iterations`
-    times, X = a X + (b A + c A^2) X with A = X X^T (Newton and Schulz, the shorter side first), and values = values *
-    (1 - rate * weight_decay) - rate * factor * X. It moves parameters of rank 2; embeddings and the last layer are
-    better trained by AdamW.
+    With gradients d, m += (1 - momentum) * (d - m), and u = m, or d + momentum * (m - d) with nesterov. Starting from X
+    = u / |u|, X = a X + (b A + c A^2) X with A = X X^T is repeated `iterations` times (Newton-Schulz, with the shorter
+    side first). Then values = values * (1 - rate * weight_decay) - rate * factor * X.
 
-    Args: coefficients, a, b and c; epsilon, below which |u| does not fall; adjustment, the factor: "original", or None,
-    is sqrt(max(1, m / n)) of a matrix (n inputs, m outputs), as Linear has it; "match_rms_adamw" 0.2 * sqrt(max(n, m)),
-    with which rates and decay of AdamW can be kept (Liu et al., arXiv:2502.16982); others, an optimizer for parameters
-    of other ranks, such as AdamW(3e-4). Errors: ShapeError for such a parameter where others is None. PyTorch's Muon,
-    which computes X in bfloat16; here it is in the precision of the step.
+    Muon updates parameters of rank 2. Embeddings and the last layer are better trained by AdamW. PyTorch's Muon
+    computes X in bfloat16; here it is computed in the precision of the step.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([[1.0, 0.0], [0.0, 1.0]])
-    >>> optimizer = mg.optim.Muon(0.5, weight_decay=0.0)
-    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([[4.0, 0.0], [0.0, 4.0]])}, g.constant(0.5)))
-    >>> round(float(g.variable_value(v)[0, 0]), 3)
-    0.446
+    Args:
+        learning_rate: Number or schedule. Defaults to 1e-3.
+        weight_decay: Decoupled weight decay. Defaults to 0.1.
+        momentum: Decay of the mean of gradients, in [0, 1). Defaults to 0.95.
+        nesterov: Whether to use Nesterov momentum. Defaults to True.
+        coefficients: a, b, and c of the iteration. Defaults to (3.4445, -4.775, 2.0315).
+        epsilon: Lower bound of |u|, above 0. Defaults to 1e-7.
+        iterations: Number of Newton-Schulz iterations. Defaults to 5.
+        adjustment: How the factor depends on the shape (n inputs, m outputs) of the weight: "original", or None, the
+            default, for sqrt(max(1, m / n)); "match_rms_adamw" for 0.2 * sqrt(max(n, m)), which allows AdamW's rates
+            and decay to be kept.
+        others: Optimizer of parameters of other ranks, such as AdamW(3e-4). None, the default, makes them an error.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+        ShapeError: If a parameter is not of rank 2 and others is None.
+
+    Source: Jordan, 2024; Liu et al., arXiv:2502.16982 for "match_rms_adamw".
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([[1.0, 0.0], [0.0, 1.0]])
+        >>> optimizer = mg.optim.Muon(0.5, weight_decay=0.0)
+        >>> _ = g.run({}, [], optimizer.updates({v: g.constant([[4.0, 0.0], [0.0, 4.0]])}, g.constant(0.5)))
+        >>> round(float(g.variable_value(v)[0, 0]), 3)
+        0.446
     """
 
     def __init__(
@@ -125,7 +154,7 @@ class Muon(Optimizer):
         self.adjustment, self.others = adjustment, others
 
     def with_options(self, **options: Any) -> Optimizer:
-        if self.others is not None:  # its state is its own
+        if self.others is not None:  # The copy must not share the state of the wrapped optimizer.
             options.setdefault("others", self.others.with_options())
         return super().with_options(**options)
 
@@ -138,7 +167,7 @@ class Muon(Optimizer):
             self.others.scale_learning_rate(factor)
 
     def _rescale(self, factors: Sequence[float]) -> None:
-        self.learning_rate = self._unscaled  # of itself alone: the others have factors of their own
+        self.learning_rate = self._unscaled  # Reset the rate of this optimizer only; `others` has its own factors.
         for factor in factors:
             super().scale_learning_rate(factor)
 
@@ -154,8 +183,8 @@ class Muon(Optimizer):
         if self.others is None:
             for variable in rest:
                 raise ShapeError(
-                    f"Muon moves matrices, {variable.name} has shape {tuple(variable.shape or ())}: give it "
-                    "others=AdamW(3e-4), or those parameters an optimizer of their own by ParameterGroups"
+                    f"Muon updates only matrices, but {variable.name} has shape {tuple(variable.shape or ())}: pass "
+                    "others=AdamW(3e-4), or give such parameters another optimizer with ParameterGroups"
                 )
             return super().updates(gradients, learning_rate)
         own, theirs = learning_rate, learning_rate
@@ -183,7 +212,7 @@ class Muon(Optimizer):
         return values - learning_rate * factor * self._orthogonal(slope), [g.assign(momentum, moved)]
 
     def _orthogonal(self, x: Tensor) -> Tensor:
-        """The matrix with its singular values brought near 1."""
+        """Return the matrix with its singular values brought near 1."""
         g, (a, b, c) = self.graph, self.coefficients
         rows, columns = x.shape or ()
         if rows > columns:

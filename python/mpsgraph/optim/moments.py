@@ -1,6 +1,6 @@
-"""Adam's relatives: NAdam, RAdam, Adamax and Lion, as compositions; each variable's is fused into one kernel.
+"""Relatives of Adam: NAdam, RAdam, Adamax, and Lion, as compositions that are fused into one kernel for each variable.
 
-Conventions and defaults are PyTorch's, of Lion its authors'.
+Conventions and defaults are PyTorch's; for Lion, its authors'.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from .schedules import Schedule
 
 
 class Counting(Optimizer):
-    """The base of those that know the number of the step, a state that all parameters share."""
+    """Base of optimizers that count steps, in a state shared by all parameters."""
 
     def _count(self, values: Tensor) -> Tensor:
-        """The number of the step that is being made, from 1 on."""
+        """Return the number of the current step, counted from 1."""
         return self.graph.read(self.common_state("step", values.dtype)) + 1.0
 
     def finish(self) -> list[Operation]:
@@ -28,7 +28,7 @@ class Counting(Optimizer):
 
 
 class Moments(Counting):
-    """The base of those with the means of gradients and of their squares."""
+    """Base of optimizers with running means of gradients and of their squares."""
 
     beta1: float
     beta2: float
@@ -46,17 +46,31 @@ class Moments(Counting):
 
 
 class NAdam(Moments):
-    """Adam with Nesterov's momentum. Dozat, 2016.
+    """NAdam: Adam with Nesterov momentum. PyTorch's NAdam.
 
-    mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2); values -= rate * (mu_t+1 * m / (1 - prod of mu to t+1) + (1 -
-    mu_t) * d / (1 - prod of mu to t)) / (sqrt(v / (1 - beta2^t)) + epsilon). PyTorch's NAdam.
+    With mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2), values -= rate * (mu_t+1 * m / (1 - product of mu up to
+    t+1) + (1 - mu_t) * d / (1 - product of mu up to t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.NAdam(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> round(float(g.variable_value(v)[0]), 3)
-    0.472
+    Args:
+        learning_rate: Number or schedule. Defaults to 2e-3.
+        beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
+        epsilon: Added to the root, above 0. Defaults to 1e-8.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        momentum_decay: Rate at which the momentum approaches beta1. Defaults to 4e-3.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Dozat, 2016.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.NAdam(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> round(float(g.variable_value(v)[0]), 3)
+        0.472
     """
 
     def __init__(
@@ -98,16 +112,27 @@ class NAdam(Moments):
 
 
 class RAdam(Moments):
-    """Adam whose division waits until the mean of squares is of enough steps. Liu et al., arXiv:1908.03265.
+    """RAdam: Adam that divides by the root of mean squares only once these cover enough steps. PyTorch's RAdam.
 
-    PyTorch's RAdam.
+    Args:
+        learning_rate: Number or schedule. Defaults to 1e-3.
+        beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
+        epsilon: Added to the root, above 0. Defaults to 1e-8.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.RAdam(0.125).updates({v: g.constant([4.0])}, g.constant(0.125))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).round(3).tolist()
-    [0.5]
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Liu et al., arXiv:1908.03265.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.RAdam(0.125).updates({v: g.constant([4.0])}, g.constant(0.125))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).round(3).tolist()
+        [0.5]
     """
 
     def __init__(
@@ -139,16 +164,29 @@ class RAdam(Moments):
 
 
 class Adamax(Moments):
-    """Adam by the largest gradient of late in place of the mean of squares. Kingma and Ba, arXiv:1412.6980.
+    """Adamax: Adam with the largest recent gradient in place of the mean square. PyTorch's Adamax.
 
-    u = max(beta2 * u, |d| + epsilon); values -= rate / (1 - beta1^t) * m / u. PyTorch's Adamax.
+    With u = max(beta2 * u, |d| + epsilon), values -= rate / (1 - beta1^t) * m / u.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.Adamax(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).round(4).tolist()
-    [0.5]
+    Args:
+        learning_rate: Number or schedule. Defaults to 2e-3.
+        beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the largest gradient, in [0, 1). Defaults to 0.999.
+        epsilon: Added to the magnitude of gradients, above 0. Defaults to 1e-8.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Kingma and Ba, arXiv:1412.6980.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.Adamax(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).round(4).tolist()
+        [0.5]
     """
 
     def __init__(
@@ -175,16 +213,28 @@ class Adamax(Moments):
 
 
 class Lion(Optimizer):
-    """The sign of a mean of gradients, with decoupled weight decay. Chen et al., arXiv:2302.06675.
+    """Lion: the sign of a mean of gradients, with decoupled weight decay.
 
-    values -= rate * (sign(beta1 * m + (1 - beta1) * d) + weight_decay * values); m = beta2 * m + (1 - beta2) * d.
+    values -= rate * (sign(beta1 * m + (1 - beta1) * d) + weight_decay * values), then m = beta2 * m + (1 - beta2) * d.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.Lion(0.25).updates({v: g.constant([4.0])}, g.constant(0.25))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).tolist()
-    [0.75]
+    Args:
+        learning_rate: Number or schedule. Defaults to 1e-4.
+        beta1: Weight of the mean in the sign, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the mean of gradients, in [0, 1). Defaults to 0.99.
+        weight_decay: Decoupled weight decay. Defaults to 0.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Chen et al., arXiv:2302.06675.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.Lion(0.25).updates({v: g.constant([4.0])}, g.constant(0.25))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).tolist()
+        [0.75]
     """
 
     def __init__(

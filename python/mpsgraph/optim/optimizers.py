@@ -1,7 +1,7 @@
-"""SGD, Adam and AdamW, built from the graph's optimizer operations.
+"""SGD, Adam, and AdamW, built on the graph's optimizer operations, and the base classes of all optimizers.
 
-An optimizer belongs to one graph: `updates` makes its state variables there and returns the assigns of one step. The
-learning rate comes in as a tensor; `learning_rate(step)` is the schedule that says what to feed.
+An optimizer belongs to one graph: `updates` creates its state variables there and returns the operations of one step.
+The learning rate is an input tensor; the schedule `learning_rate(step)` gives the value to feed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,28 @@ _OWN = __name__.rsplit(".", 1)[0] + "."
 
 @checked
 class Optimizer(ShowsArguments):
-    """The base: write `step`, which moves one variable.
+    """Base class of optimizers.
 
-    float16 and bfloat16 variables are moved in float32, where small rates and momenta do not vanish, and rounded.
+    Subclasses define `step`, which updates one variable, or override `updates`. float16 and bfloat16 variables are
+    updated in float32, where small rates and momenta do not vanish, and then rounded.
 
-    >>> class Sign(mg.optim.Optimizer):
-    ...     def updates(self, gradients, learning_rate):
-    ...         g = learning_rate.graph
-    ...         return [g.assign(v, v - learning_rate * g.sign(d)) for v, d in gradients.items()]
-    >>> x = np.float32([[1], [2]])
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", Sign(0.01))
-    >>> history = trainer.fit(x, 3 * x, epochs=2, progress=False)
-    >>> history.loss[1] < history.loss[0]
-    True
+    Args:
+        learning_rate: Number of at least 0, or a schedule: a function from the step number, counted from 0, to the
+            rate.
+
+    Raises:
+        GraphError: If learning_rate is neither a finite number of at least 0 nor callable.
+
+    Example:
+        >>> class Sign(mg.optim.Optimizer):
+        ...     def updates(self, gradients, learning_rate):
+        ...         g = learning_rate.graph
+        ...         return [g.assign(v, v - learning_rate * g.sign(d)) for v, d in gradients.items()]
+        >>> x = np.float32([[1], [2]])
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", Sign(0.01))
+        >>> history = trainer.fit(x, 3 * x, epochs=2, progress=False)
+        >>> history.loss[1] < history.loss[0]
+        True
     """
 
     _schedule: Schedule
@@ -57,75 +66,107 @@ class Optimizer(ShowsArguments):
         self._states: dict[tuple[Tensor | None, str], Tensor] = {}
 
     def rates(self) -> list[Schedule]:
-        """The schedules whose rates a step is fed, in order: one, unless groups of parameters have their own."""
+        """Return the schedules whose rates a step is fed, in order: one, unless parameter groups have their own."""
         return [self.learning_rate]
 
     def scale_learning_rate(self, factor: float) -> None:
-        """All rates, from the next step on, times a factor; schedules go on beneath it.
+        """Multiply all rates from the next step on by a factor. Schedules continue and are scaled.
 
-        >>> optimizer = mg.optim.SGD(mg.optim.StepRate(1.0, every=10))
-        >>> optimizer.scale_learning_rate(0.5)
-        >>> optimizer.learning_rate(0), optimizer.learning_rate(10)
-        (0.5, 0.05)
+        Args:
+            factor: Factor of the rates.
+
+        Example:
+            >>> optimizer = mg.optim.SGD(mg.optim.StepRate(1.0, every=10))
+            >>> optimizer.scale_learning_rate(0.5)
+            >>> optimizer.learning_rate(0), optimizer.learning_rate(10)
+            (0.5, 0.05)
         """
         self._rate_factors.append(factor)
         self._schedule = scaled_rate(self._schedule, factor)
 
     def _rescale(self, factors: Sequence[float]) -> None:
-        """The rate that was set, scaled by these, which a checkpoint has kept, and by nothing else."""
+        """Scale the rate that was set by the given factors alone, which a checkpoint stored."""
         self.learning_rate = self._unscaled
         for factor in factors:
             self.scale_learning_rate(factor)
 
     def _innermost(self) -> list[Optimizer]:
-        """The optimizers that have rates of their own: itself, or what it stands around."""
+        """Return the optimizers that have rates of their own: this one, or those it wraps."""
         return [self]
 
     def freezes(self, variable: Tensor) -> bool:
-        """Is it a parameter that the optimizer leaves alone? Those have no gradients that clipping would see."""
+        """Return whether the optimizer leaves a parameter unchanged. Clipping ignores the gradients of such parameters.
+
+        Args:
+            variable: The parameter.
+        """
         return False
 
     def with_options(self, **options: Any) -> Optimizer:
-        """A new optimizer of the same kind and options but these.
+        """Create an optimizer of the same kind with some options changed.
 
-        Errors: GraphError for an option that it does not have.
+        Args:
+            **options: Options that differ, by name.
 
-        >>> mg.optim.AdamW(1e-3).with_options(weight_decay=0.0).weight_decay
-        0.0
+        Returns:
+            A new optimizer without state.
+
+        Raises:
+            GraphError: If the optimizer has no such option.
+
+        Example:
+            >>> mg.optim.AdamW(1e-3).with_options(weight_decay=0.0).weight_decay
+            0.0
         """
         names = list(inspect.signature(type(self)).parameters)
         if unknown := [name for name in options if name not in names]:
-            raise GraphError(f"{type(self).__name__} has no option {', '.join(unknown)}; it has {', '.join(names)}")
+            raise GraphError(
+                f"{type(self).__name__} has no option {', '.join(unknown)}: its options are {', '.join(names)}"
+            )
         return type(self)(**({name: getattr(self, name) for name in names} | options))
 
     @property
     def learning_rate(self) -> Schedule:
-        """The schedule, by which the next step's rate is fed. It may be set at any time, to a schedule or a number.
+        """Schedule that gives the rate of the next step. It can be set to a schedule or a number at any time.
 
-        >>> optimizer = mg.optim.SGD(0.5)
-        >>> optimizer.learning_rate = 1e-4
-        >>> optimizer.learning_rate(7), optimizer.learning_rate * 10
-        (0.0001, 0.001)
+        Example:
+            >>> optimizer = mg.optim.SGD(0.5)
+            >>> optimizer.learning_rate = 1e-4
+            >>> optimizer.learning_rate(7), optimizer.learning_rate * 10
+            (0.0001, 0.001)
         """
         return self._schedule
 
     @learning_rate.setter
     def learning_rate(self, rate: float | Schedule) -> None:
         self._schedule = self._unscaled = as_schedule(rate)
-        self._rate_factors: list[float] = []  # what scale_learning_rate was given since then
+        self._rate_factors: list[float] = []  # Factors passed to scale_learning_rate since then.
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
-        """The operations of one step: give them to `run` as target operations.
+        """Return the operations of one step, to pass to a run as target operations.
 
-        Args: gradients by variable; learning_rate, a tensor of rank 0, or of `rates()`'s length where that is more
-        than one. Called again in the same graph, as for batches of other dimensions, it makes another step over the
-        same state. Errors: GraphError without gradients, or when the optimizer has its state in another graph.
+        Calling it again in the same graph, for example for batches of other sizes, builds another step over the same
+        state.
+
+        Args:
+            gradients: Gradients by variable.
+            learning_rate: Rate of the step: a tensor of rank 0, or with as many elements as `rates()` if that is more
+                than one.
+
+        Returns:
+            The operations that update variables and state.
+
+        Raises:
+            GraphError: If gradients is empty, or the optimizer has its state in another graph.
         """
         if not gradients:
-            raise GraphError("there is nothing to train: no gradients were given")
+            raise GraphError("there is nothing to train: gradients is empty")
         graph = next(iter(gradients)).graph
         if self._graph is not None and self._graph is not graph:
-            raise GraphError(f"this {type(self).__name__} has its state in a graph already: make a new one")
+            raise GraphError(
+                f"this {type(self).__name__} already has its state in another graph: create a new one with "
+                "with_options()"
+            )
         self._graph = graph  # type: ignore[assignment]
         operations = []
         for variable, gradient in gradients.items():
@@ -138,40 +179,75 @@ class Optimizer(ShowsArguments):
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        """The new values of a variable, and the assigns of its state.
+        """Return the new values of a variable and the operations that update its state. Subclasses must override this
+        method.
 
-        Args: variable, to name states by; values, gradient and learning_rate in the dtype to work in.
+        Args:
+            variable: The variable, for use with `state`.
+            values: Its values, in the dtype to compute in.
+            gradient: Its gradient, in the same dtype.
+            learning_rate: Rate of the step, in the same dtype.
+
+        Returns:
+            The new values, and a list of operations.
         """
         raise NotImplementedError(f"{type(self).__name__} must define step(variable, values, gradient, learning_rate)")
 
     def finish(self) -> list[Operation]:
-        """The assigns that a step needs once, after those of all variables."""
+        """Return the operations that a step needs once, after those of all variables. The default returns none."""
         return []
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle and copies: an optimizer that has no state in a graph yet. GraphError for another."""
+        """Return the state for pickle and copies. Raise GraphError if the optimizer has its state in a graph."""
         if self._graph is not None:
             raise GraphError(
-                f"this {type(self).__name__} has its state in a graph, and cannot be copied alone: a trainer's "
-                "save and load carry it, and with_options() makes a new one of the same options"
+                f"this {type(self).__name__} has its state in a graph and cannot be copied: save and load the trainer, "
+                "or "
+                "create a new optimizer with with_options()"
             )
         return dict(vars(self))
 
     @property
     def graph(self) -> Graph:
-        """The graph that holds the state. GraphError before `updates`."""
+        """Graph that holds the state.
+
+        Raises:
+            GraphError: If `updates` has not been called yet.
+        """
         if self._graph is None:
-            raise GraphError(f"this {type(self).__name__} is in no graph yet: call updates() first")
+            raise GraphError(f"this {type(self).__name__} has no graph yet: call updates() first")
         return self._graph
 
     def state(self, variable: Tensor, values: Tensor, name: str, initial: float = 0.0) -> Tensor:
-        """A state variable like `values`, at first one number, that checkpoints carry as "<variable>/<name>"."""
+        """Return a state variable of a parameter, which checkpoints store as "<variable>/<name>". Created when first
+        requested.
+
+        Args:
+            variable: The parameter.
+            values: Tensor whose dtype the state takes.
+            name: Name of the state.
+            initial: Initial value of all elements. Defaults to 0.
+
+        Returns:
+            A variable with the shape of the parameter.
+        """
         return self.state_of_shape(variable, variable.shape or (), values.dtype, name, initial)
 
     def state_of_shape(
         self, variable: Tensor, shape: tuple[int, ...], dtype: DType, name: str, initial: float = 0.0
     ) -> Tensor:
-        """The same of another shape, such as one number for a row."""
+        """Return a state variable of a given shape, such as one number per row. Created when first requested.
+
+        Args:
+            variable: The parameter.
+            shape: Shape of the state.
+            dtype: Element type of the state.
+            name: Name of the state.
+            initial: Initial value of all elements. Defaults to 0.
+
+        Returns:
+            The variable, which checkpoints store as "<variable>/<name>".
+        """
         if (variable, name) not in self._states:
             numbers = ConstantData.splat(initial, shape, dtype)
             made = self.graph.variable(numbers, None, f"{variable.name}/{name}", trainable=False)
@@ -179,7 +255,16 @@ class Optimizer(ShowsArguments):
         return self._states[variable, name]
 
     def common_state(self, name: str, dtype: DType, initial: float = 0.0) -> Tensor:
-        """A state of one number that all variables share, "<optimizer>/<name>"; one for each dtype."""
+        """Return a scalar state variable shared by all parameters, one for each dtype. Created when first requested.
+
+        Args:
+            name: Name of the state.
+            dtype: Element type of the state.
+            initial: Initial value. Defaults to 0.
+
+        Returns:
+            The variable, which checkpoints store as "<optimizer>/<name>".
+        """
         key = (None, f"{name} {dtype}")
         if key not in self._states:
             full = f"{type(self).__name__.lower()}/{name}"
@@ -191,7 +276,11 @@ class Optimizer(ShowsArguments):
 
 
 class Around(Optimizer):
-    """The base of what changes another optimizer's gradients or steps: it has that one's rate."""
+    """Base class of optimizers that wrap another one and change its gradients or steps.
+
+    Args:
+        optimizer: Optimizer to wrap, which provides the learning rate.
+    """
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -220,19 +309,31 @@ class Around(Optimizer):
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent, with momentum, Nesterov's momentum and weight decay where asked for.
+    """Stochastic gradient descent, optionally with momentum, Nesterov momentum, and weight decay.
 
-    d = gradient + weight_decay * values; v = momentum * v + d; values -= rate * v, or rate * (d + momentum * v) for
-    Nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's; MPSNNOptimizer-
-    StochasticGradientDescent has the rate in v unless for Nesterov, which is the same as long as the rate stays. Args:
-    decoupled, whether weight decay shrinks the values by rate * weight_decay and stays out of the momentum, as AdamW's.
+    With d = gradient + weight_decay * values and v = momentum * v + d, values -= rate * v, or rate * (d + momentum * v)
+    with nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's.
+    MPSNNOptimizerStochasticGradientDescent has the rate in v, except for Nesterov, which is equivalent while the rate
+    is constant.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.SGD(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).tolist()
-    [-1.0]
+    Args:
+        learning_rate: Number or schedule. Defaults to 0.01.
+        momentum: Decay of the accumulated gradients, in [0, 1). Defaults to 0, no momentum.
+        nesterov: Whether to use Nesterov momentum. Defaults to False.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        decoupled: Whether weight decay instead shrinks the values by rate * weight_decay and stays out of the momentum,
+            as in AdamW. Defaults to False.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names, or nesterov is set without momentum.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.SGD(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).tolist()
+        [-1.0]
     """
 
     def __init__(
@@ -247,7 +348,7 @@ class SGD(Optimizer):
         super().__init__(learning_rate)
         self.decoupled = decoupled
         if nesterov and momentum <= 0:
-            raise GraphError("SGD: nesterov needs a momentum above 0")
+            raise GraphError(f"SGD: nesterov needs momentum above 0, got momentum={momentum}")
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
 
     def step(
@@ -267,19 +368,33 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam, and AMSGrad where asked for; weight decay is added to the gradient. Kingma and Ba, arXiv:1412.6980.
+    """Adam, and optionally AMSGrad. Weight decay is added to the gradient.
 
-    The bias corrections are folded into the rate, as MPSGraph does: rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m /
-    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v, rate / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) +
-    epsilon), which shows where gradients are tiny in the first steps. Args: corrected_epsilon, whether epsilon is
-    PyTorch's.
+    Bias corrections are folded into the rate, as in MPSGraph: values -= rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m /
+    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v: values -= rate / (1 - beta1^t) * m / (sqrt(v / (1 -
+    beta2^t)) + epsilon). The two differ where gradients are tiny in the first steps.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.Adam(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).round(4).tolist()
-    [0.5]
+    Args:
+        learning_rate: Number or schedule. Defaults to 1e-3.
+        beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
+        epsilon: Added to the root, above 0. Defaults to 1e-8.
+        amsgrad: Whether to divide by the largest mean square so far. Defaults to False.
+        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        corrected_epsilon: Whether to add epsilon as PyTorch does. Defaults to False.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Kingma and Ba, arXiv:1412.6980.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.Adam(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).round(4).tolist()
+        [0.5]
     """
 
     def __init__(
@@ -311,11 +426,17 @@ class Adam(Optimizer):
         return moved, [self.graph.assign(state, value) for state, value in zip(states, new, strict=True)]
 
     def decayed(self, values: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
-        """Values and gradient after weight decay."""
+        """Return values and gradient after weight decay.
+
+        Args:
+            values: Values of the parameter.
+            gradient: Its gradient.
+            learning_rate: Rate of the step.
+        """
         return values, gradient + values * self.weight_decay if self.weight_decay else gradient
 
     def _beta_powers(self, dtype: DType) -> tuple[Tensor, Tensor]:
-        """beta1^t and beta2^t for the step t that is being made, one pair for each dtype."""
+        """Return beta1^t and beta2^t for the current step t, one pair for each dtype."""
         if dtype not in self._powers:
             self._powers[dtype] = (
                 self.graph.variable(self.beta1, dtype, "adam/beta1_power", trainable=False),
@@ -324,7 +445,7 @@ class Adam(Optimizer):
         return self._powers[dtype]
 
     def _epsilon_in(self, dtype: DType) -> Tensor | float:
-        """What is added to the root of the velocity that is not corrected."""
+        """Return what is added to the root of the uncorrected mean square."""
         if not self.corrected_epsilon:
             return self.epsilon
         _, power = self._beta_powers(dtype)
@@ -340,17 +461,31 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: values shrink by rate * weight_decay before Adam's step.
+    """AdamW: Adam with decoupled weight decay, which shrinks the values by rate * weight_decay before Adam's step.
 
-    Loshchilov and Hutter, arXiv:1711.05101. Conventions and defaults are PyTorch's, the place of epsilon, too. Args:
-    corrected_epsilon, False for Adam's place, which is MPSGraph's.
+    Conventions and defaults are PyTorch's, including where epsilon is added.
 
-    >>> g = mg.Graph()
-    >>> v = g.variable([1.0])
-    >>> steps = mg.optim.AdamW(0.5, weight_decay=0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
-    >>> _ = g.run({}, [], steps)
-    >>> g.variable_value(v).round(4).tolist()
-    [0.25]
+    Args:
+        learning_rate: Number or schedule. Defaults to 1e-3.
+        beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
+        beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
+        epsilon: Added to the root, above 0. Defaults to 1e-8.
+        amsgrad: Whether to divide by the largest mean square so far. Defaults to False.
+        weight_decay: Decoupled weight decay. Defaults to 0.01.
+        corrected_epsilon: Whether to add epsilon as PyTorch does, the default, or as MPSGraph does; see `Adam`.
+
+    Raises:
+        GraphError: If an option is out of range or passed under two names.
+
+    Source: Loshchilov and Hutter, arXiv:1711.05101.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> steps = mg.optim.AdamW(0.5, weight_decay=0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+        >>> _ = g.run({}, [], steps)
+        >>> g.variable_value(v).round(4).tolist()
+        [0.25]
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Learning-rate schedules: functions of the step, counted from 0, that give the rate of that step.
+"""Learning-rate schedules: functions from the step number, counted from 0, to the rate of that step.
 
-The rate is fed to each step as a scalar, so any function of an int will do, and a resumed run continues its schedule
-because the step number is part of the checkpoint.
+The rate is fed to each step as a scalar, so any function of an int can be a schedule. The step number is part of
+checkpoints, so a resumed run continues its schedule.
 """
 
 from __future__ import annotations
@@ -15,15 +15,24 @@ from .._display import ShowsArguments, shown
 from ..errors import GraphError
 
 Schedule = Callable[[int], float]
-"""A function from the number of a step, counted from 0, to its learning rate."""
+"""A function from the step number, counted from 0, to the learning rate."""
 
 
 class ConstantRate(float):
-    """The same rate in every step. It is that number, so that `optimizer.learning_rate *= 0.1` does what it says.
+    """Constant learning rate.
 
-    >>> rate = mg.optim.ConstantRate(0.1)
-    >>> rate(0), rate(1000)
-    (0.1, 0.1)
+    It is a float, so that `optimizer.learning_rate *= 0.1` works.
+
+    Args:
+        rate: The rate, at least 0.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Example:
+        >>> rate = mg.optim.ConstantRate(0.1)
+        >>> rate(0), rate(1000)
+        (0.1, 0.1)
     """
 
     def __new__(cls, rate: NotNegative) -> ConstantRate:
@@ -31,7 +40,7 @@ class ConstantRate(float):
 
     @property
     def rate(self) -> float:
-        """The number."""
+        """The rate as a float."""
         return float(self)
 
     def __call__(self, step: int) -> float:
@@ -39,10 +48,21 @@ class ConstantRate(float):
 
 
 class StepRate(ShowsArguments):
-    """rate * factor^floor(step / every): lowered at once after every so many steps.
+    """Step decay: rate * factor^floor(step / every).
 
-    >>> [mg.optim.StepRate(1.0, every=10, factor=0.5)(step) for step in (0, 9, 10, 20)]
-    [1.0, 1.0, 0.5, 0.25]
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        rate: Initial rate, at least 0.
+        every: Number of steps between decreases.
+        factor: Factor of each decrease, at least 0. Defaults to 0.1.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Example:
+        >>> [mg.optim.StepRate(1.0, every=10, factor=0.5)(step) for step in (0, 9, 10, 20)]
+        [1.0, 1.0, 0.5, 0.25]
     """
 
     @checked
@@ -54,10 +74,21 @@ class StepRate(ShowsArguments):
 
 
 class ExponentialRate(ShowsArguments):
-    """rate * factor^(step / every): lowered smoothly.
+    """Exponential decay: rate * factor^(step / every).
 
-    >>> mg.optim.ExponentialRate(1.0, every=10, factor=0.25)(5)
-    0.5
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        rate: Initial rate, at least 0.
+        every: Number of steps after which the rate has been multiplied by factor.
+        factor: Factor over `every` steps, at least 0.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Example:
+        >>> mg.optim.ExponentialRate(1.0, every=10, factor=0.25)(5)
+        0.5
     """
 
     @checked
@@ -69,10 +100,23 @@ class ExponentialRate(ShowsArguments):
 
 
 class CosineRate(ShowsArguments):
-    """From rate to final along half a cosine over `steps`, then final. Loshchilov and Hutter, arXiv:1608.03983.
+    """Cosine decay: from rate to final along half a cosine over `steps`, then constant.
 
-    >>> [round(mg.optim.CosineRate(1.0, steps=10)(step), 3) for step in (0, 5, 10, 99)]
-    [1.0, 0.5, 0.0, 0.0]
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        rate: Initial rate, at least 0.
+        steps: Number of steps of the decay.
+        final: Final rate, at least 0. Defaults to 0.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Source: Loshchilov and Hutter, arXiv:1608.03983.
+
+    Example:
+        >>> [round(mg.optim.CosineRate(1.0, steps=10)(step), 3) for step in (0, 5, 10, 99)]
+        [1.0, 0.5, 0.0, 0.0]
     """
 
     @checked
@@ -85,10 +129,22 @@ class CosineRate(ShowsArguments):
 
 
 class PolynomialRate(ShowsArguments):
-    """From rate to final by (1 - step / steps)^power over `steps`, then final.
+    """Polynomial decay: from rate to final as (1 - step / steps)^power over `steps`, then constant.
 
-    >>> [mg.optim.PolynomialRate(1.0, steps=4, power=2.0)(step) for step in (0, 2, 4, 9)]
-    [1.0, 0.25, 0.0, 0.0]
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        rate: Initial rate, at least 0.
+        steps: Number of steps of the decay.
+        power: Exponent, at least 0. Defaults to 1, a linear decay.
+        final: Final rate, at least 0. Defaults to 0.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Example:
+        >>> [mg.optim.PolynomialRate(1.0, steps=4, power=2.0)(step) for step in (0, 2, 4, 9)]
+        [1.0, 0.25, 0.0, 0.0]
     """
 
     @checked
@@ -101,13 +157,26 @@ class PolynomialRate(ShowsArguments):
 
 
 class CosineRestartsRate(ShowsArguments):
-    """Half cosines one after another, the first over `steps`, each `factor` times as long as the one before.
+    """Cosine decay with warm restarts: half cosines one after another, each `factor` times as long as the one before.
 
-    Loshchilov and Hutter, arXiv:1608.03983; PyTorch's CosineAnnealingWarmRestarts.
+    PyTorch's CosineAnnealingWarmRestarts. Call it with a step number, counted from 0; it returns the learning rate of
+    that step.
 
-    >>> rate = mg.optim.CosineRestartsRate(1.0, steps=4, factor=2)
-    >>> [round(rate(step), 3) for step in (0, 2, 4, 8, 12)]
-    [1.0, 0.5, 1.0, 0.5, 1.0]
+    Args:
+        rate: Rate at the start of each cycle, at least 0.
+        steps: Number of steps of the first cycle.
+        factor: Ratio of the lengths of successive cycles. Defaults to 1.
+        final: Rate at the end of each cycle, at least 0. Defaults to 0.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Source: Loshchilov and Hutter, arXiv:1608.03983.
+
+    Example:
+        >>> rate = mg.optim.CosineRestartsRate(1.0, steps=4, factor=2)
+        >>> [round(rate(step), 3) for step in (0, 2, 4, 8, 12)]
+        [1.0, 0.5, 1.0, 0.5, 1.0]
     """
 
     @checked
@@ -124,13 +193,28 @@ class CosineRestartsRate(ShowsArguments):
 
 
 class OneCycleRate(ShowsArguments):
-    """From rate / initial_divisor up to rate over a share of the steps, then down to the first rate / final_divisor.
+    """One-cycle schedule: rise from rate / initial_divisor to rate, then fall to the initial rate / final_divisor.
 
-    Both along half a cosine. Smith and Topin, arXiv:1708.07120; PyTorch's OneCycleLR with two phases.
+    Both phases follow half a cosine. PyTorch's OneCycleLR with two phases.
 
-    >>> rate = mg.optim.OneCycleRate(1.0, steps=11, rising=0.3, initial_divisor=4.0)
-    >>> [round(rate(step), 3) for step in (0, 2, 10)]
-    [0.25, 0.969, 0.0]
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        rate: Peak rate, at least 0.
+        steps: Number of steps of the cycle.
+        rising: Fraction of the steps in which the rate rises, from 0 to 1. Defaults to 0.3.
+        initial_divisor: Ratio of the peak rate to the initial rate, above 0. Defaults to 25.
+        final_divisor: Ratio of the initial rate to the final rate, above 0. Defaults to 1e4.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Source: Smith and Topin, arXiv:1708.07120.
+
+    Example:
+        >>> rate = mg.optim.OneCycleRate(1.0, steps=11, rising=0.3, initial_divisor=4.0)
+        >>> [round(rate(step), 3) for step in (0, 2, 10)]
+        [0.25, 0.969, 0.0]
     """
 
     @checked
@@ -143,7 +227,7 @@ class OneCycleRate(ShowsArguments):
         final_divisor: Positive = 1e4,
     ) -> None:
         if not 0 <= rising <= 1:
-            raise GraphError(f"OneCycleRate: rising is a share of the steps from 0 to 1, got {rising}")
+            raise GraphError(f"OneCycleRate: rising must be a fraction of the steps from 0 to 1, got {rising}")
         self.rate, self.steps, self.rising = rate, steps, rising
         self.initial_divisor, self.final_divisor = initial_divisor, final_divisor
 
@@ -157,10 +241,20 @@ class OneCycleRate(ShowsArguments):
 
 
 class WarmUp(ShowsArguments):
-    """Rises in a straight line over `steps` to the rate at which another schedule begins, then follows it.
+    """Linear warm-up over `steps` to the initial rate of another schedule, which follows.
 
-    >>> [mg.optim.WarmUp(mg.optim.ConstantRate(1.0), steps=4)(step) for step in (0, 1, 3, 4, 9)]
-    [0.25, 0.5, 1.0, 1.0, 1.0]
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        schedule: Schedule or constant rate to follow after the warm-up; it starts at its step 0 then.
+        steps: Number of steps of the warm-up.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Example:
+        >>> [mg.optim.WarmUp(mg.optim.ConstantRate(1.0), steps=4)(step) for step in (0, 1, 3, 4, 9)]
+        [0.25, 0.5, 1.0, 1.0, 1.0]
     """
 
     @checked
@@ -176,8 +270,18 @@ class WarmUp(ShowsArguments):
 class ScaledRate(ShowsArguments):
     """Another schedule's rate times a factor.
 
-    >>> mg.optim.ScaledRate(mg.optim.StepRate(1.0, every=10), 0.5)(10)
-    0.05
+    Call it with a step number, counted from 0; it returns the learning rate of that step.
+
+    Args:
+        schedule: Schedule or constant rate.
+        factor: Factor, at least 0.
+
+    Raises:
+        GraphError: If a number is out of range.
+
+    Example:
+        >>> mg.optim.ScaledRate(mg.optim.StepRate(1.0, every=10), 0.5)(10)
+        0.05
     """
 
     @checked
@@ -189,7 +293,7 @@ class ScaledRate(ShowsArguments):
 
 
 def scaled_rate(schedule: Schedule, factor: float) -> Schedule:
-    """A schedule times a factor; a number stays one."""
+    """Return a schedule times a factor; a constant rate stays a constant rate."""
     if isinstance(schedule, ConstantRate):
         return ConstantRate(float(schedule) * factor)
     if isinstance(schedule, ScaledRate):
@@ -198,11 +302,15 @@ def scaled_rate(schedule: Schedule, factor: float) -> Schedule:
 
 
 def end_of(schedule: Schedule) -> int | None:
-    """The step from which on a schedule's rate stays what it is there; None where it does not, or nobody knows.
+    """Return the step from which a schedule's rate stays constant, or None if it does not or this is unknown.
 
-    >>> from mpsgraph.optim.schedules import end_of
-    >>> end_of(mg.optim.WarmUp(mg.optim.CosineRate(1.0, steps=90), steps=10)), end_of(lambda step: 1 / (step + 1))
-    (100, None)
+    Args:
+        schedule: The schedule.
+
+    Example:
+        >>> from mpsgraph.optim.schedules import end_of
+        >>> end_of(mg.optim.WarmUp(mg.optim.CosineRate(1.0, steps=90), steps=10)), end_of(lambda step: 1 / (step + 1))
+        (100, None)
     """
     if isinstance(schedule, ConstantRate):
         return 0
@@ -217,12 +325,16 @@ def end_of(schedule: Schedule) -> int | None:
 
 
 def as_schedule(rate: float | Schedule) -> Schedule:
-    """A number as a constant schedule. GraphError for one that is negative, infinite or NaN, and for what is none."""
+    """Convert a number to a constant schedule. Raise GraphError if it is neither a finite number of at least 0 nor a
+    schedule.
+    """
     return rate if callable(rate) else ConstantRate(as_rate("learning_rate", rate))
 
 
 def as_rate(what: str, rate: Any) -> float:
-    """A number that can be a learning rate. GraphError for what cannot."""
+    """Return a number as a learning rate. Raise GraphError if it is not a finite number of at least 0."""
     if not is_number(rate) or not 0 <= rate < math.inf:
-        raise GraphError(f"{what} must be a number of at least 0, or a schedule (step) -> rate, got {shown(rate)}")
+        raise GraphError(
+            f"{what} must be a finite number of at least 0, or a schedule (step) -> rate, got {shown(rate)}"
+        )
     return float(rate)
