@@ -147,9 +147,8 @@ class Model:
     @staticmethod
     def _named(name: str, tensors: Mapping[str, Tensor], what: str) -> Tensor:
         if not isinstance(name, str) or name not in tensors:
-            raise GraphError(
-                f"{what} must be one of {', '.join(map(repr, tensors)) or 'none'} for this model, got {shown(name)}"
-            )
+            known = ", ".join(map(repr, tensors)) or "none"
+            raise GraphError(f"the model has no {what} {shown(name)}: its {what}s are {known}")
         return tensors[name]
 
     @checked

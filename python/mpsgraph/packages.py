@@ -198,10 +198,8 @@ def prepare(
     for way in ways:
         unknown = [name for name in way if name not in model.inputs]
         if unknown:
-            raise GraphError(
-                f"[prepare] keys of shapes must be inputs of the model ({', '.join(map(repr, model.inputs))}), "
-                f"got {unknown[0]!r}"
-            )
+            known = ", ".join(map(repr, model.inputs))
+            raise GraphError(f"[prepare] the model has no input {unknown[0]!r}: its inputs are {known}")
         types.append({name: (str(model.inputs[name].dtype), tuple(shape)) for name, shape in way.items()})
     del model
     file, made_for, constants, count = _core.prepare_package(os.fspath(path), types, device)

@@ -143,7 +143,7 @@ REFUSED = {
     "placeholder ": (S, lambda w: w.g.placeholder((float("nan"),)), "ints"),
     "placeholder  ": (S, lambda w: w.g.placeholder((float("inf"), 2)), "ints"),
     "placeholder   ": (S, lambda w: w.g.placeholder((2**62, 2**62)), r"2\^62 bytes"),
-    "placeholder    ": (S, lambda w: w.g.placeholder((2**70,)), "64 bits"),
+    "placeholder    ": (S, lambda w: w.g.placeholder((2**70,)), "must fit in 64-bit integers"),
     "placeholder     ": (S, lambda w: w.g.placeholder((1,) * 17), "16"),
     "reshape      ": (S, lambda w: w.g.reshape(w.x, (2**40, 2**40)), r"2\^62 elements"),
     "broadcast_to ": (S, lambda w: w.g.broadcast_to(w.x, (2**61, 2, 3)), r"2\^62 elements"),
@@ -300,7 +300,7 @@ def test_indexing_refuses_what_numpy_refuses():
     x = g.placeholder((2, 3))
     with pytest.raises(mg.ShapeError, match="out of range for axis 0"):
         x[2]
-    with pytest.raises(mg.ShapeError, match="3 indices"):
+    with pytest.raises(mg.ShapeError, match="at most 2 entries, got 3"):
         x[0, 0, 0]
     with pytest.raises(mg.ShapeError, match=r"one \.\.\."):
         x[..., ...]

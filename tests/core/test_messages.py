@@ -254,7 +254,7 @@ def test_packages_carry_no_source_files_unless_asked_to(tmp_path: Path):
     assert "test_messages" not in (tmp_path / "p" / "graph.txt").read_text()
     mg.Model(g, {"x": x}, {"y": x * 2}).save(tmp_path / "p", locations=True)
     assert "test_messages.py:" in (tmp_path / "p" / "graph.txt").read_text()
-    with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x'"):
+    with pytest.raises(mg.GraphError, match="no input 'z': its inputs are 'x'"):
         mg.load(tmp_path / "p").run({"z": np.ones(2, np.float32)})
 
 

@@ -34,9 +34,9 @@ def test_names_and_unknown_dimensions_stay(tmp_path):
 
 def test_unknown_names_are_refused():
     loaded = mg.onnx.load(linear())
-    with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x'"):
+    with pytest.raises(mg.GraphError, match="no input 'z': its inputs are 'x'"):
         loaded.run({"z": np.zeros((1, 3), np.float32)})
-    with pytest.raises(mg.GraphError, match="no output 'z'; it has 'y'"):
+    with pytest.raises(mg.GraphError, match="no output 'z': its outputs are 'y'"):
         loaded.run({"x": np.zeros((1, 3), np.float32)}, ["z"])
     with pytest.raises(mg.GraphError, match="1 inputs, got 2 arrays"):
         loaded(1, 2)

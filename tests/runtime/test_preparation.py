@@ -202,7 +202,7 @@ def test_a_device_that_makes_nothing_says_so(package):
 
 
 def test_what_is_asked_wrongly(package, tmp_path):
-    with pytest.raises(mg.GraphError, match="no input 'picture'; it has 'images'"):
+    with pytest.raises(mg.GraphError, match="no input 'picture': its inputs are 'images'"):
         mg.prepare(package, {"picture": (1, 12, 12, 64)})
     with pytest.raises(mg.ShapeError):
         mg.prepare(package, {"images": (1, 12, 12, 3)}, device="cpu")
