@@ -1,6 +1,6 @@
-"""JAX's programs on this engine, and this engine's graphs in JAX: each name imports what it needs when it is used.
+"""JAX frontend: compile JAX functions with mpsgraph, and run mpsgraph graphs in JAX.
 
-JAX is an extra, `pip install mpsgraph[jax]`.
+Requires JAX (`pip install mpsgraph[jax]`), which is imported on first use of a name.
 """
 
 from __future__ import annotations

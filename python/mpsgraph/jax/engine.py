@@ -1,8 +1,8 @@
-"""Engine: JAX and XLA as what a Trainer's steps run on: cards, several of them, several hosts.
+"""A Trainer engine that runs training steps with JAX and XLA, on one or several devices and hosts.
 
-A step is one jitted function whose assigned variables are donated. On a mesh, batches are divided along their first
-axis, and variables are where the shardings say, by default whole on each device; XLA adds what travels between. The
-numbers are those of the whole batch: statistics of batch normalization, random numbers and losses are as on one device.
+A step is one jitted function with donated variables. On a mesh, batches are split along their first axis, variables are
+placed as specified by shardings (replicated by default), and XLA inserts the communication. Batch statistics, random
+numbers, and losses are those of the whole batch, as on a single device.
 """
 
 from __future__ import annotations
@@ -27,19 +27,29 @@ jax: Any = require("jax", "jax", "mpsgraph.jax.Engine")
 
 
 class Engine:
-    """JAX as the engine of a Trainer.
+    """An engine that runs a Trainer's steps with JAX.
 
-    Args: mesh, a jax.sharding.Mesh, None for JAX's default device; data_axis, the mesh's axis along which batches are
-    divided, by default its first; shardings, jax.sharding.PartitionSpec by patterns of variables' names ("*/weight"),
-    the first that fits counts: optimizers' states have the names of what they are of with something behind; precision,
-    of products and convolutions of float32: "highest", "high" or "default" (TF32 on NVIDIA's cards); loop_limit, as
-    `mpsgraph.jax.function` has it. Of several hosts, each calls jax.distributed.initialize first, makes the same
-    trainer, and feeds its own part of each batch.
-    Errors: GraphError. Source: ours.
+    With several hosts, each process calls jax.distributed.initialize first, creates the same trainer, and feeds its own
+    part of each batch.
 
-    >>> import jax
-    >>> mesh = jax.make_mesh((2,), ("data",))
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=mg.jax.Engine(mesh))
+    Args:
+        mesh: A jax.sharding.Mesh. Defaults to None, which selects JAX's default device.
+        data_axis: The mesh axis along which batches are split. Defaults to the first axis of the mesh.
+        shardings: jax.sharding.PartitionSpec by patterns of variable names, such as "*/weight"; the first match
+            applies. The names of optimizer states start with the name of their variable, followed by a suffix. Defaults
+            to replicating all variables.
+        precision: Precision of float32 matmuls and convolutions: "highest", "high", or "default" (TF32 on NVIDIA GPUs).
+            Defaults to "highest".
+        loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
+            Defaults to 0.
+
+    Raises:
+        GraphError: If an argument is invalid, or data_axis or shardings are given without a mesh.
+
+    Example:
+        >>> import jax
+        >>> mesh = jax.make_mesh((2,), ("data",))
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=mg.jax.Engine(mesh))
     """
 
     def __init__(
@@ -54,24 +64,40 @@ class Engine:
         if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
             raise GraphError(f"[jax.Engine] mesh must be a jax.sharding.Mesh, got {shown(mesh)}")
         if mesh is None and (data_axis is not None or shardings):
-            raise GraphError("[jax.Engine] data_axis and shardings are of a mesh: give one")
+            raise GraphError("[jax.Engine] data_axis and shardings need a mesh: pass mesh=")
         if precision not in PRECISIONS:
             raise GraphError(f"[jax.Engine] precision must be one of {', '.join(PRECISIONS)}, got {shown(precision)}")
         self.mesh = None if mesh is None else _automatic(mesh)
         self.precision, self.loop_limit = precision, loop_limit
         self.data_axis = data_axis if mesh is None or data_axis is not None else mesh.axis_names[0]
         if mesh is not None and self.data_axis not in mesh.axis_names:
-            raise GraphError(f"[jax.Engine] the mesh has axes {mesh.axis_names}, none is '{self.data_axis}'")
+            raise GraphError(
+                f"[jax.Engine] data_axis must be one of the mesh axes {mesh.axis_names}, got '{self.data_axis}'"
+            )
         self.shardings = dict(shardings or {})
 
     def on(self, graph: Graph) -> Runner:
-        """The graph on this engine, with the values that its variables have now."""
+        """Return a runner for a graph, starting from the current values of its variables.
+
+        Args:
+            graph: The graph to run.
+
+        Returns:
+            A Runner.
+        """
         return Runner(self, graph)
 
-    # --- where arrays are ------------------------------------------------------------------------------------------
+    # --- placement -------------------------------------------------------------------------------------------------
 
     def sharding_of(self, name: str) -> Any:
-        """Where a variable is; None without a mesh."""
+        """Return the sharding of a variable.
+
+        Args:
+            name: Name of the variable.
+
+        Returns:
+            A NamedSharding, or None without a mesh.
+        """
         if self.mesh is None:
             return None
         spec = next((s for pattern, s in self.shardings.items() if fnmatchcase(name, pattern)), None)
@@ -79,24 +105,45 @@ class Engine:
 
     @property
     def whole(self) -> Any:
-        """On all devices; None without a mesh."""
+        """The sharding that replicates an array on all devices, or None without a mesh."""
         return None if self.mesh is None else jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
 
     def feed_sharding(self, shape: tuple[int, ...], is_batch: bool) -> Any:
-        """Divided along the batch, where the devices divide it; else whole on each."""
+        """Return the sharding of a feed, which is split along the batch axis if the devices divide it evenly.
+
+        Args:
+            shape: Shape of the feed across all hosts.
+            is_batch: Whether the first axis is a batch axis.
+
+        Returns:
+            A NamedSharding, which replicates the feed if it cannot be split, or None without a mesh.
+
+        Raises:
+            ShapeError: If there are several hosts and the batch cannot be split evenly.
+        """
         if self.mesh is None:
             return None
         parts = self.mesh.shape[self.data_axis]
         if not is_batch or not shape or shape[0] % parts:
             if is_batch and jax.process_count() > 1:
                 raise ShapeError(
-                    f"[jax.Engine] batches of {shape} do not divide among {parts} devices of several hosts"
+                    f"[jax.Engine] with several hosts, the batch size must be a multiple of the {parts} devices, got "
+                    f"shape {shape}"
                 )
             return self.whole
         return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(self.data_axis))
 
     def placed(self, value: Any, sharding: Any, is_part: bool = False) -> Any:
-        """An array where its sharding says; `is_part`: each host has its own part of it."""
+        """Place an array according to a sharding.
+
+        Args:
+            value: The array.
+            sharding: A NamedSharding, or None for the default device.
+            is_part: Whether each host passes only its own part of the array. Defaults to False.
+
+        Returns:
+            A jax.Array.
+        """
         if sharding is None:
             return jax.numpy.asarray(value)
         if is_part and jax.process_count() > 1:
@@ -111,14 +158,14 @@ class Engine:
 
 
 def _automatic(mesh: Any) -> Any:
-    """The mesh, with all that travels along its axes left to XLA."""
+    """Return the mesh with automatic axis types, so that XLA decides on all communication."""
     return jax.sharding.Mesh(
         mesh.devices, mesh.axis_names, axis_types=(jax.sharding.AxisType.Auto,) * mesh.devices.ndim
     )
 
 
 class Runner:
-    """A graph on an engine: the values of its variables there, and its steps."""
+    """A graph on a JAX engine, with the values of its variables and its compiled steps."""
 
     def __init__(self, engine: Engine, graph: Graph) -> None:
         self.engine, self.graph = engine, graph
@@ -134,7 +181,17 @@ class Runner:
         target_operations: Sequence[Operation] = (),
         batched: Sequence[Tensor] = (),
     ) -> Prepared:
-        """Targets and operations for these types of feeds; of the same before, the same."""
+        """Return the step for types of feeds, compiling it on first use.
+
+        Args:
+            feeds: Dtype and shape of each placeholder.
+            targets: Tensors to compute.
+            target_operations: Operations to run besides computing the targets. Defaults to none.
+            batched: Placeholders whose first axis is a batch axis. Defaults to none.
+
+        Returns:
+            A Prepared step.
+        """
         types = {tensor: (as_dtype(dtype), tuple(shape)) for tensor, (dtype, shape) in feeds.items()}
         key = tuple(types.items()), tuple(targets), tuple(o.id for o in target_operations), tuple(batched)
         if key not in self._prepared:
@@ -142,19 +199,34 @@ class Runner:
         return self._prepared[key]
 
     def run(self, feeds: Mapping[Tensor, Any], targets: Sequence[Tensor]) -> list[NDArray]:
-        """Runs on batches, and waits."""
+        """Compute targets for batches and wait for the results.
+
+        Args:
+            feeds: Arrays by placeholder; the first axis is a batch axis.
+            targets: Tensors to compute.
+
+        Returns:
+            One array per target.
+        """
         types = {tensor: (tensor.dtype, tuple(array.shape)) for tensor, array in feeds.items()}
         return self.compile(types, targets, (), list(feeds)).run_async(list(feeds.values())).results
 
-    # --- the variables' values -------------------------------------------------------------------------------------
+    # --- values of variables ---------------------------------------------------------------------------------------
 
     def values(self, variables: Iterable[Tensor]) -> list[Any]:
-        """What variables have; of those that were not here yet, what the graph has."""
+        """Return the values of variables on the engine, copying them from the graph on first use.
+
+        Args:
+            variables: Variables of the graph.
+
+        Returns:
+            One jax.Array per variable.
+        """
         if self.graph._guest is not self:
-            self._home = self.graph.on()  # whoever had the values has given them back
+            self._home = self.graph.on()  # The previous owner has returned the values to the graph.
             self._values, self._changed = {}, set()
             self.graph._guest = self
-        assert self._home is not None  # set with the guest
+        assert self._home is not None  # Set together with _guest.
         found = []
         for variable in variables:
             name = variable.name
@@ -165,12 +237,16 @@ class Runner:
         return found
 
     def keep(self, changed: Mapping[str, Any]) -> None:
-        """What a step has made of variables."""
+        """Store new values of variables.
+
+        Args:
+            changed: Arrays by variable name.
+        """
         self._values.update(changed)
         self._changed.update(changed)
 
     def give_back(self) -> None:
-        """Gives the graph the values that its variables have here."""
+        """Copy changed values of variables back to the graph and release it."""
         if self.graph._guest is not self or self._home is None:
             return
         self.graph._guest = None
@@ -181,7 +257,7 @@ class Runner:
 
 
 class Prepared:
-    """One jitted function of a graph, over the runner's variables."""
+    """A jitted step of a graph, over the variables of a Runner."""
 
     def __init__(
         self,
@@ -219,11 +295,18 @@ class Prepared:
         self.step = jax.jit(step, donate_argnums=0, **shardings)
 
     def width(self) -> AbstractContextManager[Any]:
-        """JAX with types of 64 bits, where the program has such."""
+        """Return a context that enables 64-bit types in JAX if the program needs them."""
         return jax.enable_x64(True) if self.program.is_wide else nullcontext()
 
     def arguments(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """What the jitted step is called with: assigned variables, others, feeds."""
+        """Return the arguments of the jitted step.
+
+        Args:
+            inputs: One array per feed.
+
+        Returns:
+            The values of assigned variables, the values of other variables, and the feeds, as three lists.
+        """
         engine, runner = self.runner.engine, self.runner
         feeds = [
             engine.placed(value.numpy() if isinstance(value, NDArray) else value, sharding, part)
@@ -232,7 +315,14 @@ class Prepared:
         return runner.values(self._assigned), runner.values(self._read), feeds
 
     def run_async(self, inputs: Sequence[Any]) -> Execution:
-        """Starts a run; JAX works behind the caller."""
+        """Start a run and return without waiting for it.
+
+        Args:
+            inputs: One array per feed.
+
+        Returns:
+            An Execution to wait for.
+        """
         with self.width():
             targets, changed, outside = self.step(*self.arguments(inputs))
         self.runner.keep(dict(zip(self.program.assigned, changed, strict=True)))
@@ -240,40 +330,51 @@ class Prepared:
 
 
 class Execution:
-    """A run that has been started."""
+    """A run in progress."""
 
     def __init__(self, targets: list[Any], outside: Any, program: Program) -> None:
         self._targets, self._outside, self._program = targets, outside, program
 
     @property
     def done(self) -> bool:
-        """Has it finished? Never waits."""
+        """Whether the run has finished, without waiting for it."""
         return all(array.is_ready() for array in self._waited())
 
     def _waited(self) -> list[Any]:
         return self._targets if self._outside is None else [*self._targets, self._outside]
 
     def wait(self, timeout: float | None = None) -> Execution:
-        """Waits, at most so many seconds. Errors: mg.TimeoutError; OutOfRangeError where an index lay outside."""
+        """Wait for the run to finish.
+
+        Args:
+            timeout: Maximum time to wait in seconds. Defaults to None, which waits indefinitely.
+
+        Returns:
+            This execution.
+
+        Raises:
+            TimeoutError: If the run does not finish in time.
+            OutOfRangeError: If an index was out of range.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while end is not None and not self.done:
             if time.monotonic() >= end:
-                raise TimeoutError(f"the run is not over after {timeout} seconds")
+                raise TimeoutError(f"the run did not finish within {timeout} seconds")
             time.sleep(1e-4)
         for array in self._waited():
             array.block_until_ready()
         if self._outside is not None and bool(local(self._outside)):
             check = self._program.checks
-            assert check is not None  # it has made the flag
+            assert check is not None  # Only a check sets the flag.
             raise OutOfRangeError(
-                f"[{check.attributes['of']}] an index lies outside of its axis, or that of another operation which "
-                f"wants them inside does; variables are as they were; {check.location}"
+                f"[{check.attributes['of']}] an index is out of range, in this operation or a later one that requires "
+                f"valid indices; variables were not changed; {check.location}"
             )
         return self
 
     @property
     def error(self) -> Exception | None:
-        """What the run raised, if anything yet."""
+        """The exception raised by the run, or None if it succeeded or has not finished."""
         if not self.done:
             return None
         try:
@@ -284,13 +385,13 @@ class Execution:
 
     @property
     def results(self) -> list[NDArray]:
-        """Arrays in the order of the targets; waits."""
+        """One array per target, after waiting for the run to finish."""
         self.wait()
         return [asarray(local(array), copy=True) for array in self._targets]
 
 
 def local(array: Any) -> np.ndarray:
-    """An array of JAX's as numpy's, gathered from all hosts where it is divided among them."""
+    """Convert a jax.Array to a NumPy array, gathering it from all hosts if necessary."""
     if array.is_fully_addressable:
         return np.asarray(array)
     if array.is_fully_replicated:

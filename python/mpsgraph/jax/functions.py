@@ -1,7 +1,8 @@
-"""Graphs as pure functions of JAX: (state, feeds) → (targets, state).
+"""Graphs as pure JAX functions from (state, feeds) to (targets, state).
 
-A program is made for the types that JAX traces with: the core specialises the graph and expands what is composite, and
-the walk of `lax/` says the rest in jax.lax. Here are the function around it and the names of its state.
+A program is specialized for the types of its feeds: the core specializes the graph and expands composite operations,
+and `lax/` lowers the rest to jax.lax. This file contains the function built from a program, and handles the names of
+its state.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WIDE = ("int64", "uint64", "float64", "complex128")
 
 
 class Program:
-    """What targets and operations of a graph need, for one type of each feed."""
+    """The operations that targets of a graph depend on, specialized for types of feeds."""
 
     def __init__(
         self,
@@ -49,16 +50,26 @@ class Program:
         assigned = {places[operation.inputs[0]] for operation in every if operation.kind == "assign"}
         self.assigned = [name for name in self.variables if name in assigned]
         self.checks = next((o for o in every if o.kind == "check_indices"), None)
-        """The first operation that wants indices to lie inside of their axes, if there is one."""
+        """The first operation that requires indices to be in range, or None."""
         constants = ("constant",)
         tensors = [t for operation in every if operation.kind not in constants for t in operation.outputs]
         self.is_wide = any(str(t.dtype) in _WIDE for t in [*tensors, *self._feeds])
-        """Does it compute in types of 64 bits, which JAX must be told to have?"""
+        """Whether 64-bit types are used, which must be enabled in JAX."""
 
     def run(
         self, state: Mapping[str, Any], feeds: Sequence[Any], precision: str, loop_limit: int
     ) -> tuple[list[Any], dict[str, Any], Any]:
-        """Traced: targets, the variables that are assigned, and whether an index lay outside."""
+        """Compute targets under JAX tracing.
+
+        Args:
+            state: Values of the variables by name.
+            feeds: One value per feed.
+            precision: Precision of float32 matmuls and convolutions.
+            loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
+
+        Returns:
+            The targets, the new values of assigned variables by name, and whether an index was out of range.
+        """
         jnp = jax.numpy
         values = [jnp.asarray(state[name]) for name in self.variables]
         trace = Trace(self._variables, [*values, jnp.zeros((), np.bool_)], precision, loop_limit)
@@ -70,18 +81,24 @@ class Program:
 
 
 class Function:
-    """A graph as a pure function of JAX; `mpsgraph.jax.function` makes it.
+    """A graph as a pure JAX function, created by `mpsgraph.jax.function`.
 
-    It may be jitted, differentiated, mapped and exported like any other. `state()` gives what to begin with: the values
-    that variables have now. Where an operation wants indices inside of their axis and one lies outside, floating-point
-    targets are NaN and the state stays as it was.
+    It can be jitted, differentiated, mapped, and exported like any JAX function. `state()` returns the initial state,
+    the current values of the variables. If an index is out of range where this is an error, floating-point targets are
+    NaN and the state is unchanged.
 
-    >>> import jax
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((3,), name="x")
-    >>> double = mg.jax.function(g, x * g.variable(2.0, name="w"))
-    >>> jax.jit(double)(double.state(), {"x": np.float32([1, 2, 3])})[0].tolist()
-    [2.0, 4.0, 6.0]
+    Attributes:
+        graph: The graph.
+        inputs: Placeholders by name.
+        variables: Variables by name.
+
+    Example:
+        >>> import jax
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((3,), name="x")
+        >>> double = mg.jax.function(g, x * g.variable(2.0, name="w"))
+        >>> jax.jit(double)(double.state(), {"x": np.float32([1, 2, 3])})[0].tolist()
+        [2.0, 4.0, 6.0]
     """
 
     def __init__(
@@ -101,17 +118,42 @@ class Function:
         self._programs: dict[Any, Program] = {}
 
     def state(self) -> dict[str, np.ndarray]:
-        """Copies of the values that the variables have in the graph now, by name."""
+        """Return copies of the current values of the graph's variables by name.
+
+        Returns:
+            A dictionary of NumPy arrays.
+        """
         return {name: self.graph.variable_value(tensor) for name, tensor in self.variables.items()}
 
     def store(self, state: Mapping[str, Any]) -> None:
-        """Gives the graph's variables the values of a state. GraphError for other names, ShapeError, DTypeError."""
+        """Set the graph's variables to the values of a state.
+
+        Args:
+            state: Arrays by variable name.
+
+        Raises:
+            GraphError: If names are missing or unknown.
+            ShapeError: If an array has the wrong shape.
+            DTypeError: If an array has the wrong dtype.
+        """
         _same_names("the state", state, self.variables)
         for name, tensor in self.variables.items():
             self.graph.set_variable(tensor, np.asarray(state[name]))
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
-        """What is walked for feeds of these types, made at their first use. Errors: as the call's."""
+        """Return the program for the types of these feeds, creating it on first use.
+
+        Args:
+            feeds: Arrays by input name.
+
+        Returns:
+            A Program.
+
+        Raises:
+            DTypeError: If a feed is not an array or has the wrong dtype.
+            ShapeError: If a feed has the wrong shape.
+            UnsupportedError: If operations cannot be expressed in jax.lax.
+        """
         types = {name: _type_of(tensor, feeds[name]) for name, tensor in self.inputs.items()}
         key = tuple(types.values())
         if key not in self._programs:
@@ -120,20 +162,29 @@ class Function:
         return self._programs[key]
 
     def __call__(self, state: Mapping[str, Any], feeds: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Targets in the structure that was asked for, and the state behind them.
+        """Compute the targets and the new state.
 
-        Args: state, arrays by the variables' names; feeds, arrays by the inputs' names. Errors: GraphError for names
-        that are missing or unknown; ShapeError; DTypeError for another type, and for types of 64 bits while JAX has
-        none; UnsupportedError that names all operations that cannot be said in jax.lax, and for shapes that depend on
-        values.
+        Args:
+            state: Arrays by variable name.
+            feeds: Arrays by input name.
+
+        Returns:
+            The targets in the structure passed to `mpsgraph.jax.function`, and the new state.
+
+        Raises:
+            GraphError: If names are missing or unknown.
+            ShapeError: If a feed has the wrong shape.
+            DTypeError: If a feed has the wrong dtype, or 64-bit types are used but not enabled in JAX.
+            UnsupportedError: If operations cannot be expressed in jax.lax (the message lists all of them), or shapes
+                depend on values.
         """
         _same_names("the state", state, self.variables)
         _same_names("feeds", feeds, self.inputs)
         program = self.program(feeds)
         if program.is_wide and not jax.config.jax_enable_x64:
             raise DTypeError(
-                "the graph computes in types of 64 bits, which JAX makes 32 of: set jax.config.update('jax_enable_x64',"
-                " True), or call it within jax.enable_x64(True)"
+                "the graph uses 64-bit types, which JAX truncates to 32 bits by default: call "
+                "jax.config.update('jax_enable_x64', True), or call the function within jax.enable_x64(True)"
             )
         given = {tensor.name: state[name] for name, tensor in self.variables.items()}
         fed = [_array(tensor, feeds[name]) for name, tensor in self.inputs.items()]
@@ -148,7 +199,7 @@ class Function:
 def guarded(
     targets: Sequence[Any], changed: Mapping[str, Any], before: Mapping[str, Any], outside: Any
 ) -> tuple[list[Any], dict[str, Any]]:
-    """NaN, and the state as it was, where an index lay outside."""
+    """Replace floating-point targets with NaN and keep the old state if an index was out of range."""
     jnp = jax.numpy
 
     def poisoned(target: Any) -> Any:
@@ -170,44 +221,56 @@ def function(
     precision: str = "highest",
     loop_limit: int = 0,
 ) -> Function:
-    """A graph, a model or a trainer's step as a pure function of JAX: (state, feeds) → (targets, state).
+    """Convert a graph, a model, or a trainer's step to a pure JAX function from (state, feeds) to (targets, state).
 
-    Gradients, assigns, control flow and random numbers are in it; it runs wherever XLA runs, under jit, with shardings.
-    Args: source, a Graph, a Model, or a Trainer, of which it is the step that applies gradients; targets, of a graph: a
-    tensor, a list or a dict of such, whose structure the function gives; of a model by default its outputs; of a
-    trainer not given: loss and metrics by name; target_operations, such as assigns, that shall run too; inputs,
-    placeholders by the names that they are fed under, by default all that are needed by their own names; example, a
-    batch (inputs, labels) whose form a trainer's step is made for, which a trainer that has trained knows; precision,
-    of products and convolutions of float32 on devices that have several: "highest", "high" or "default", which XLA
-    takes for TF32 on NVIDIA's cards; loop_limit, of loops whose number of iterations only the run knows, and that a
-    derivative goes through: the most that they make.
-    Errors: GraphError. Source: ours.
+    Gradients, assigns, control flow, and random numbers are included. The function runs wherever XLA runs, under jit
+    and with shardings.
 
-    >>> g = mg.Graph()
-    >>> x, v = g.placeholder((-1,), name="x"), g.variable([2.0], name="v")
-    >>> step = mg.jax.function(g, x * v, [g.assign(v, v + 1.0)])
-    >>> y, state = jax.jit(step)(step.state(), {"x": np.float32([1, 2])})
-    >>> y.tolist(), state["v"].tolist()
-    ([2.0, 4.0], [3.0])
+    Args:
+        source: A Graph, a Model, or a Trainer, whose step that applies gradients is converted.
+        targets: For a Graph, a tensor or a list or dict of tensors; the function returns the same structure. For a
+            Model, defaults to its outputs. Not accepted for a Trainer, whose targets are the loss and metrics by name.
+        target_operations: Operations to run besides computing the targets, such as assigns. Defaults to none.
+        inputs: Placeholders by feed name. Defaults to all placeholders needed, by their own names.
+        example: A batch (inputs, labels) that determines the input types of a trainer's step. Not needed if the trainer
+            has been trained.
+        precision: Precision of float32 matmuls and convolutions: "highest", "high", or "default" (TF32 on NVIDIA GPUs).
+            Defaults to "highest".
+        loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
+            Defaults to 0, which rejects such loops.
+
+    Returns:
+        A Function.
+
+    Raises:
+        GraphError: If an argument is invalid, or does not belong to the graph.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x, v = g.placeholder((-1,), name="x"), g.variable([2.0], name="v")
+        >>> step = mg.jax.function(g, x * v, [g.assign(v, v + 1.0)])
+        >>> y, state = jax.jit(step)(step.state(), {"x": np.float32([1, 2])})
+        >>> y.tolist(), state["v"].tolist()
+        ([2.0, 4.0], [3.0])
     """
     if precision not in PRECISIONS:
         raise GraphError(f"[jax.function] precision must be one of {', '.join(PRECISIONS)}, got {shown(precision)}")
     if not isinstance(loop_limit, int) or isinstance(loop_limit, bool) or loop_limit < 0:
-        raise GraphError(f"[jax.function] loop_limit must be an int of at least 0, got {shown(loop_limit)}")
+        raise GraphError(f"[jax.function] loop_limit must be a non-negative int, got {shown(loop_limit)}")
     if isinstance(source, Model):
         wanted = source.outputs if targets is None else targets
         given = source.inputs if inputs is None else inputs
         return _made(source.graph, wanted, target_operations, given, precision, loop_limit)
     if isinstance(source, Graph):
         if targets is None and not target_operations:
-            raise GraphError("[jax.function] which targets of the graph? Give tensors, or target_operations")
+            raise GraphError("[jax.function] a Graph needs targets or target_operations: pass at least one of them")
         wanted = [] if targets is None else targets
         return _made(source, wanted, target_operations, inputs, precision, loop_limit)
     if hasattr(source, "_built_for"):
         if targets is not None or target_operations or inputs is not None:
-            raise GraphError("[jax.function] a trainer's step has its targets and inputs: give an example alone")
+            raise GraphError("[jax.function] a trainer's step determines its own targets and inputs: pass only example")
         return _of_trainer(source, example, precision, loop_limit)
-    raise GraphError(f"[jax.function] takes a Graph, a Model or a Trainer, got {shown(source)}")
+    raise GraphError(f"[jax.function] source must be a Graph, a Model, or a Trainer, got {shown(source)}")
 
 
 def _of_trainer(trainer: Any, example: tuple[Any, ...] | None, precision: str, loop_limit: int) -> Function:
@@ -221,7 +284,7 @@ def _of_trainer(trainer: Any, example: tuple[Any, ...] | None, precision: str, l
         described = trainer._specs[-1]
         batch = checked_batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
     else:
-        raise GraphError("[jax.function] a trainer that has not trained needs an example=(inputs, labels)")
+        raise GraphError("[jax.function] a trainer that has not been trained needs example=(inputs, labels)")
     with trainer._undone_by_errors():
         built = trainer._built_for(batch)
     targets = dict(zip(built.names, built.targets, strict=True))
@@ -243,23 +306,27 @@ def _made(
     tensors = _listed(targets)
     for tensor in tensors:
         if not isinstance(tensor, Tensor) or tensor.graph is not graph:
-            raise GraphError(f"[jax.function] target {shown(tensor)} is no tensor of the graph")
+            raise GraphError(f"[jax.function] target {shown(tensor)} must be a tensor of the graph")
     for operation in operations:
         if not isinstance(operation, Operation) or operation.graph is not graph:
-            raise GraphError(f"[jax.function] target operation {shown(operation)} is none of the graph's")
+            raise GraphError(f"[jax.function] target operation {shown(operation)} must be an operation of the graph")
     needed = _needed([*(t.operation for t in tensors), *operations])
     if inputs is None:
         inputs = {o.name: o.outputs[0] for o in needed if o.kind == "placeholder"}
     else:
         for name, tensor in inputs.items():
             if not isinstance(tensor, Tensor) or tensor.graph is not graph or tensor.operation.kind != "placeholder":
-                raise GraphError(f"[jax.function] input '{name}' is {shown(tensor)}, no placeholder of the graph")
+                raise GraphError(
+                    f"[jax.function] input '{name}' must be a placeholder of the graph, got {shown(tensor)}"
+                )
     variables = {o.name: o.outputs[0] for o in needed if o.kind == "variable"}
     return Function(graph, inputs, targets, operations, variables, precision, loop_limit)
 
 
 def _needed(roots: Iterable[Operation]) -> list[Operation]:
-    """What operations depend on, also through blocks and control dependencies, in the order of its making."""
+    """Return the operations that the roots depend on, including through blocks and control dependencies, in creation
+    order.
+    """
     seen: dict[int, Operation] = {}
     waiting = list(roots)
     while waiting:
@@ -274,15 +341,15 @@ def _needed(roots: Iterable[Operation]) -> list[Operation]:
 
 
 def _refuse_missing(operations: Sequence[Operation]) -> None:
-    """UnsupportedError that names all kinds of operations that are not in the table."""
+    """Raise UnsupportedError that lists all kinds of operations without a lowering."""
     missing = missing_operations(operations)
     if not missing:
         return
     lines = [f"  {kind_of(o)} '{o.name}'" + (f", built at {o.location}" if o.location else "") for o in missing]
     raise UnsupportedError(
-        f"[jax] {len(missing)} kind{'s' * (len(missing) > 1)} of operations cannot be said in jax.lax:\n"
+        f"[jax] {len(missing)} kind{'s' * (len(missing) > 1)} of operations cannot be expressed in jax.lax:\n"
         + "\n".join(lines)
-        + "\nRun them on a device, and give the function what they make as feeds"
+        + "\nRun these operations on an mpsgraph device and pass their results as feeds"
     )
 
 
@@ -303,7 +370,7 @@ def _same_names(what: str, given: Any, wanted: Mapping[str, Any]) -> None:
         raise GraphError(f"[jax.function] {what} must be arrays by name, got {shown(given)}")
     if given.keys() != wanted.keys():
         missing, unknown = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
-        raise GraphError(f"[jax.function] {what} does not fit: missing {missing}, unknown {unknown}")
+        raise GraphError(f"[jax.function] {what} has the wrong names: missing {missing}, unknown {unknown}")
 
 
 def _listed(targets: Any) -> list[Tensor]:
@@ -312,7 +379,7 @@ def _listed(targets: Any) -> list[Tensor]:
     if isinstance(targets, Mapping):
         return list(targets.values())
     if not isinstance(targets, Sequence) or isinstance(targets, str):
-        raise GraphError(f"[jax.function] targets are a tensor, a list or a dict of them, got {shown(targets)}")
+        raise GraphError(f"[jax.function] targets must be a tensor or a list or dict of tensors, got {shown(targets)}")
     return list(targets)
 
 

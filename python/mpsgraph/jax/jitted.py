@@ -1,7 +1,7 @@
-"""jit: a function that JAX traces, compiled as one of our graphs and run by it.
+"""Just-in-time compilation of JAX functions to mpsgraph graphs.
 
-Derivatives, mappings, loops and random numbers are JAX's: they are in the jaxpr that tracing gives, whose primitives a
-table says in the graph's operations. An executable is kept for each structure and type of arguments.
+JAX handles differentiation, mapping, loops, and random numbers when it traces the function to a jaxpr. The primitives
+of the jaxpr are then translated to graph operations. One executable is cached per structure and types of the arguments.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .primitives import Builder, dtype_of, is_key, known_primitives, shape_of, u
 
 __all__ = ["Jitted", "jit", "known_primitives"]
 
-# Constants with more elements are fed, so that they are not copied into the graph.
+# Constants with more elements are passed as feeds rather than copied into the graph.
 FED = 1 << 14
 
 _tracing = threading.local()
 
 
 class _Compiled:
-    """A traced function for one structure and type of arguments."""
+    """A traced function for one structure and set of argument types."""
 
     def __init__(self, traced: Any, device: Device | str | None) -> None:
         closed = traced.jaxpr
         if missing := sorted(unmapped(closed.jaxpr)):
             raise UnsupportedError(
-                f"{len(missing)} primitives of {_name(traced)} have no translation: {', '.join(missing)}. "
-                "mpsgraph.jax.known_primitives() lists those that have one"
+                f"{len(missing)} primitives of {_name(traced)} are not supported: {', '.join(missing)}. "
+                "mpsgraph.jax.known_primitives() lists the supported ones"
             )
         g = Graph()
         builder = Builder(g)
@@ -58,10 +58,10 @@ class _Compiled:
         arguments = [g.placeholder(shape_of(aval), dtype_of(aval.dtype)) for aval in self.inputs]
         found = builder.open(closed.jaxpr, constants, arguments)
         if builder.refusals:
-            raise UnsupportedError(f"{_name(traced)} cannot be translated: " + "; ".join(builder.refusals))
+            raise UnsupportedError(f"{_name(traced)} cannot be compiled: " + "; ".join(builder.refusals))
         self.outputs = [v.aval for v in closed.jaxpr.outvars]
         self.tree = traced.out_tree
-        # A result that is a feed, or stands twice, gets an array of its own.
+        # A result that is a feed or occurs twice needs its own array.
         targets: list[Tensor] = []
         taken = set(arguments) | set(constants)
         for x in found:
@@ -85,7 +85,7 @@ class _Compiled:
 
 
 def fed(value: Any, aval: Any) -> Any:
-    """An argument as the executable takes it; the memory of JAX's arrays on the CPU is shared."""
+    """Convert an argument for the executable, sharing memory with JAX arrays on the CPU."""
     if is_key(aval.dtype):
         return np.asarray(jax.random.key_data(value))
     array = np.asarray(value)
@@ -93,7 +93,7 @@ def fed(value: Any, aval: Any) -> Any:
 
 
 def given_back(array: Any, aval: Any) -> Any:
-    """A result as an array of JAX's over the same memory."""
+    """Convert a result to a jax.Array that shares its memory."""
     found = jax.dlpack.from_dlpack(array)
     return jax.random.wrap_key_data(found, impl=aval.dtype._impl.name) if is_key(aval.dtype) else found
 
@@ -103,12 +103,13 @@ def _name(traced: Any) -> str:
 
 
 class Jitted:
-    """What `jit` gives: the function, compiled at its first call for each structure and type of arguments.
+    """A function compiled by `mpsgraph.jax.jit` on the first call per structure and types of the arguments.
 
-    >>> import jax.numpy as jnp
-    >>> double = mg.jax.jit(lambda x: 2 * x)
-    >>> double(jnp.arange(3.0)).tolist(), double.cache_size()
-    ([0.0, 2.0, 4.0], 1)
+    Example:
+        >>> import jax.numpy as jnp
+        >>> double = mg.jax.jit(lambda x: 2 * x)
+        >>> double(jnp.arange(3.0)).tolist(), double.cache_size()
+        ([0.0, 2.0, 4.0], 1)
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Jitted:
         device: Device | str | None,
     ) -> None:
         if not callable(function):
-            raise GraphError(f"[jit] takes a function, came {type(function).__name__}")
+            raise GraphError(f"[jit] function must be callable, got {type(function).__name__}")
         self.function, self.device = function, device
         self.static_numbers, self.static_names = _both(function, static_argnums, static_argnames)
         self.donated_numbers, self.donated_names = _both(function, donate_argnums, donate_argnames)
@@ -133,7 +134,7 @@ class Jitted:
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if getattr(_tracing, "on", False):  # inside another: its graph has the operations of this one
+        if getattr(_tracing, "on", False):  # Inlined into the graph of the jitted function that is being traced.
             return self.function(*arguments, **named)
         compiled, leaves = self._of(arguments, named)
         results = compiled(leaves)
@@ -142,7 +143,7 @@ class Jitted:
         return results
 
     def _of(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[_Compiled, list[Any]]:
-        """What is compiled for these arguments, and their leaves without the static ones."""
+        """Return the compiled function for these arguments, and the leaves of the non-static ones."""
         numbers = _within(self.static_numbers, len(arguments))
         fixed = tuple((n, arguments[n]) for n in sorted(numbers))
         fixed_names = tuple((name, named[name]) for name in sorted(self.static_names) if name in named)
@@ -168,7 +169,7 @@ class Jitted:
             return self._compiled[key]
 
     def _give_up(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Deletes the arrays of donated arguments."""
+        """Delete the arrays of donated arguments."""
         numbers = _within(self.donated_numbers, len(arguments)) - _within(self.static_numbers, len(arguments))
         donated = [arguments[n] for n in numbers] + [named[n] for n in self.donated_names if n in named]
         for leaf in jax.tree.leaves(donated):
@@ -176,34 +177,42 @@ class Jitted:
                 leaf.delete()
 
     def graph(self, *arguments: Any, **named: Any) -> Graph:
-        """The graph that a call with these arguments runs, to be looked at. It is compiled where it is not yet.
+        """Return the graph that a call with these arguments runs, compiling it on first use.
 
-        >>> import pytest; jax = pytest.importorskip("jax")
-        >>> mg.jax.jit(lambda x: x + 1).graph(jax.numpy.ones(2)).operation_count > 1
-        True
+        Args:
+            *arguments: Positional arguments of the function.
+            **named: Keyword arguments of the function.
+
+        Returns:
+            The graph, for inspection.
+
+        Example:
+            >>> import pytest; jax = pytest.importorskip("jax")
+            >>> mg.jax.jit(lambda x: x + 1).graph(jax.numpy.ones(2)).operation_count > 1
+            True
         """
         return self._of(arguments, named)[0].graph
 
     def cache_size(self) -> int:
-        """How many executables it has."""
+        """Return the number of cached executables."""
         return len(self._compiled)
 
     def clear_cache(self) -> None:
-        """Forgets all executables."""
+        """Discard all cached executables."""
         self._compiled.clear()
 
 
 def _within(numbers: Iterable[int], count: int) -> set[int]:
-    """Places of arguments, of those that were given; negative ones count from the end."""
+    """Return the non-negative positions of those arguments that were passed."""
     return {n % count for n in numbers if -count <= n < count}
 
 
 def _type(value: Any) -> Any:
-    """What of an argument decides the executable."""
+    """Return the properties of an argument that select the executable."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
-            "[jit] a function of mpsgraph.jax.jit runs here, and JAX cannot trace through it: put the transformation "
-            "inside, mpsgraph.jax.jit(jax.grad(f)) and not jax.grad(mpsgraph.jax.jit(f))"
+            "[jit] JAX cannot trace through a function compiled with mpsgraph.jax.jit: put the transformation inside, "
+            "as in mpsgraph.jax.jit(jax.grad(f)) instead of jax.grad(mpsgraph.jax.jit(f))"
         )
     if isinstance(value, jax.Array):
         return value.shape, value.dtype, getattr(value, "weak_type", False)
@@ -217,7 +226,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _both(function: Callable[..., Any], numbers: Any, names: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Arguments by place and by name: where one is given, the other follows from the signature, as in jax.jit."""
+    """Return arguments by position and by name, deriving one from the other with the signature, as in jax.jit."""
     places, words = _listed(numbers), _listed(names)
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -241,28 +250,37 @@ def jit(
     donate_argnames: str | Iterable[str] | None = None,
     device: Device | str | None = None,
 ) -> Any:
-    """A function of JAX's arrays that runs here: JAX traces it, and its jaxpr becomes one executable.
+    """Compile a JAX function with mpsgraph: JAX traces it, and the jaxpr becomes one executable.
 
-    Everything that JAX makes of functions may be inside: `grad`, `vmap`, `scan`, `cond`, `while_loop`, `jax.jit`,
-    custom derivatives, programs of flax, equinox and optax. It is traced and compiled once for each structure, shapes
-    and element types of the arguments.
+    The function may use any JAX transformation, such as `grad`, `vmap`, `scan`, `cond`, `while_loop`, `jax.jit`, and
+    custom derivatives, and code written with Flax, Equinox, or Optax. It is traced and compiled once per structure,
+    shapes, and dtypes of its arguments.
 
     Args:
-        function: takes and returns pytrees of arrays. None: the result is a decorator.
-        static_argnums, static_argnames: arguments that are values while it is traced, and must be hashable; a new value
-            is a new executable.
-        donate_argnums, donate_argnames: arguments that are given up: their arrays are deleted after the call, so that
-            later results may have their memory.
-        device: where it runs, "cpu" or "metal", or a Device; None: the default device.
-    Result: a `Jitted`, which takes what the function takes and returns jax.Arrays over our memory, on JAX's CPU. The
-    memory of arguments is shared, too, if JAX has it on the CPU and in row-major order.
-    Errors: UnsupportedError that names all primitives that have no translation, or what of them cannot be said; for
-    arguments that JAX is tracing: transformations go inside. Gradient: JAX's, inside. Source: jax.jit.
+        function: A function that takes and returns pytrees of arrays. Defaults to None, which returns a decorator.
+        static_argnums: Positions of arguments that are compile-time constants. They must be hashable, and each new
+            value is compiled separately.
+        static_argnames: Names of arguments that are compile-time constants.
+        donate_argnums: Positions of arguments whose arrays are deleted after the call, so that later results can reuse
+            their memory.
+        donate_argnames: Names of arguments whose arrays are deleted after the call.
+        device: A Device, "cpu", or "metal". Defaults to None, which selects the default device.
 
-    >>> import pytest; jax = pytest.importorskip("jax")
-    >>> square = mg.jax.jit(jax.grad(lambda x: (x**2).sum()))
-    >>> square(jax.numpy.arange(3.0)).tolist()
-    [0.0, 2.0, 4.0]
+    Returns:
+        A Jitted, which takes the arguments of the function and returns jax.Arrays on JAX's CPU device. They share
+        memory with mpsgraph's results; arguments share memory, too, if they are on the CPU in row-major order.
+
+    Raises:
+        UnsupportedError: If primitives are not supported (the message lists all of them), or an argument is being
+            traced by JAX.
+    Gradient: apply jax.grad inside the compiled function.
+    Source: jax.jit.
+
+    Example:
+        >>> import pytest; jax = pytest.importorskip("jax")
+        >>> square = mg.jax.jit(jax.grad(lambda x: (x**2).sum()))
+        >>> square(jax.numpy.arange(3.0)).tolist()
+        [0.0, 2.0, 4.0]
     """
     options = (static_argnums, static_argnames, donate_argnums, donate_argnames, device)
     return functools.partial(_made, options) if function is None else Jitted(function, *options)

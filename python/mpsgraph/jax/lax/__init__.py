@@ -1,7 +1,7 @@
-"""Our operations in JAX's: a file a family, named as the families everywhere.
+"""Lowerings of graph operations to jax.lax, one file per family of operations.
 
-Composites are not here: the core expands them before a program is walked (src/compiler/expand.cpp). `_table.py` has the
-table that the files enter themselves in, and the walk.
+Composite operations are not included, because the core expands them first (src/compiler/expand.cpp). `_table.py`
+contains the registry of lowerings and the traversal of a program.
 """
 
 from . import (  # noqa: F401  enter their operations

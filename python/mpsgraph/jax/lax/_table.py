@@ -1,9 +1,9 @@
-"""The table of operations by kind, and the walk over a program's operations with values that JAX traces.
+"""The registry of lowerings, and the traversal of a program with values traced by JAX.
 
-`@lowers("relu")` enters the function that says a kind in jax.lax; it is called with the operation as a `Step` and the
-values of its operands, and gives the value of its result, or a tuple of several. Constants stay numpy's arrays, so
-that shapes and places can be read from them. Nothing here knows a single operation but reads and assigns, whose order
-counts.
+`@lowers("relu")` registers the function that lowers an operation kind to jax.lax. It receives the operation as a `Step`
+and the values of its operands, and returns the value of its result, or a tuple of several. Constants remain NumPy
+arrays, so that shapes and positions can be read from them. Only reads and assigns, whose order matters, are handled
+here; nothing else in this file is specific to an operation.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...errors import UnsupportedError
 from ...interchange.export import kind_of
 
 Value: TypeAlias = Any
-"""What a tensor is while it is traced: an array of JAX's, a numpy array for a constant, a History."""
+"""The value of a tensor during tracing: a JAX array, a NumPy array for a constant, or a History."""
 Lowering: TypeAlias = "Callable[..., Value]"
 _TABLE: dict[str, Lowering] = {}
 WALKED = ("argument", "assign", "constant", "placeholder", "read", "variable")
-"""The kinds that the walk knows by itself."""
+"""Operation kinds handled by the traversal itself."""
 
 
 def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
-    """Enters the function for one kind of operation or several."""
+    """Return a decorator that registers the lowering of one or several operation kinds."""
 
     def enter(function: Lowering) -> Lowering:
         for kind in kinds:
@@ -37,16 +37,22 @@ def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
 
 
 def mapped_operations() -> list[str]:
-    """The kinds of operations that can be said in jax.lax as they are; others must have a decomposition.
+    """Return the operation kinds that can be lowered to jax.lax directly; others need a decomposition.
 
-    >>> "convolution2d" in mg.jax.mapped_operations()
-    True
+    Returns:
+        A sorted list of names.
+
+    Example:
+        >>> "convolution2d" in mg.jax.mapped_operations()
+        True
     """
     return sorted({*_TABLE, *WALKED})
 
 
 def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
-    """The first operation of each kind that is not in the table, also within blocks; of each custom one by its name."""
+    """Return the first operation of each kind without a lowering, including nested blocks; custom operations count by
+    name.
+    """
     found: dict[str, Operation] = {}
     for operation in all_operations(operations):
         if operation.kind not in _TABLE and operation.kind not in WALKED:
@@ -55,7 +61,7 @@ def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
 
 
 def all_operations(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """These, and those within their blocks."""
+    """Yield operations and those in their blocks, recursively."""
     for operation in operations:
         yield operation
         for block in operation.blocks:
@@ -63,7 +69,7 @@ def all_operations(operations: Iterable[Operation]) -> Iterator[Operation]:
 
 
 class Step:
-    """One operation as lowerings see it."""
+    """An operation as seen by its lowering."""
 
     def __init__(self, operation: Operation, trace: Trace) -> None:
         self.operation, self.trace = operation, trace
@@ -76,27 +82,29 @@ class Step:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the first result."""
+        """The shape of the first result."""
         return tuple(self.outputs[0].shape or ())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the first result, as numpy and ml_dtypes have it."""
+        """The dtype of the first result, as a NumPy or ml_dtypes type."""
         return np.dtype(self.outputs[0].dtype.numpy)
 
     def axis(self, attribute: str = "axis", operand: int = 0) -> int:
-        """An axis of an operand, counted from the front."""
+        """Return an axis attribute as a non-negative axis of an operand."""
         axis = int(self.attributes[attribute])
         return axis + len(self.inputs[operand].shape or ()) if axis < 0 else axis
 
     def axes(self, attribute: str = "axes", operand: int = 0) -> tuple[int, ...]:
-        """Axes of an operand, counted from the front."""
+        """Return an attribute that lists axes as non-negative axes of an operand."""
         rank = len(self.inputs[operand].shape or ())
         return tuple(int(axis) % rank if rank else int(axis) for axis in self.attributes[attribute])
 
 
 class Trace:
-    """One walk: the state so far, a value for each variable and a flag behind them that indices lay outside."""
+    """A traversal of a program, with the current values of its variables and a flag for out-of-range indices at the
+    end.
+    """
 
     def __init__(self, variables: Sequence[Tensor], state: Sequence[Value], precision: Any, loop_limit: int) -> None:
         self.places = {variable: i for i, variable in enumerate(variables)}
@@ -105,12 +113,12 @@ class Trace:
         self.values: dict[Tensor, Value] = {}
 
     def value(self, tensor: Tensor) -> Value:
-        """A tensor's value now; a variable's is what the assigns before have made of it."""
+        """Return the current value of a tensor; for a variable, the value last assigned."""
         place = self.places.get(tensor)
         return self.values[tensor] if place is None else self.state[place]
 
     def run(self, operations: Iterable[Operation]) -> None:
-        """Walks over operations in their order."""
+        """Trace operations in order."""
         for operation in operations:
             kind = operation.kind
             if kind == "placeholder" or kind == "variable":
@@ -135,7 +143,7 @@ class Trace:
     # --- blocks ----------------------------------------------------------------------------------------------------
 
     def touched(self, blocks: Iterable[Block]) -> list[int]:
-        """The places of the state that the operations of blocks may change."""
+        """Return the indices of state values that operations in blocks may change."""
         found = set()
         for block in blocks:
             for operation in all_operations(block.operations):
@@ -146,7 +154,7 @@ class Trace:
         return sorted(found)
 
     def run_block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
-        """The results of a block for its arguments; what it assigns is in the state."""
+        """Return the results of a block for arguments; assignments in it change the state."""
         for tensor, value in zip(block.arguments, arguments, strict=True):
             self.values[tensor] = value
         self.run(operation for operation in block.operations if operation.kind != "argument")
@@ -154,7 +162,7 @@ class Trace:
 
 
 def constant_of(operation: Operation) -> np.ndarray[Any, Any]:
-    """The elements of a constant; one number is spread as a view."""
+    """Return the elements of a constant; a repeated scalar is a broadcast view."""
     data = operation.attributes["value"]
     array = np.asarray(data.numpy())
     dtype = np.dtype(operation.outputs[0].dtype.numpy)
@@ -162,9 +170,9 @@ def constant_of(operation: Operation) -> np.ndarray[Any, Any]:
 
 
 def static(value: Value, step: Step, what: str) -> list[int]:
-    """The numbers of a constant operand. UnsupportedError for what only a run knows."""
+    """Return the elements of a constant operand, or raise UnsupportedError if it is computed at run time."""
     if not isinstance(value, np.ndarray):
         raise UnsupportedError(
-            f"[{step.kind}] '{step.operation.name}': {what} is computed in the run, where XLA wants a constant"
+            f"[{step.kind}] '{step.operation.name}': {what} is computed at run time, but XLA needs a constant"
         )
     return [int(number) for number in value.reshape(-1)]

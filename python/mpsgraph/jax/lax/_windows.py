@@ -1,4 +1,6 @@
-"""The arithmetic of sliding windows, as src/core/ops/window.h has it, and what windows see, tap by tap."""
+"""Arithmetic of sliding windows, matching src/core/ops/window.h, and access to window elements one filter tap at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ._table import Value
 
 @dataclass(frozen=True)
 class Window:
-    """One windowed axis of a source, with the padding that there is, and the positions of the window."""
+    """One windowed axis of a source, with its padding and the number of window positions."""
 
     axis: int
     input: int
@@ -27,16 +29,16 @@ class Window:
     end: int
     output: int
     overhang: int
-    """What the last position covers behind the end padding."""
+    """Number of elements by which the last window extends past the end padding."""
 
     @property
     def padding(self) -> tuple[int, int]:
-        """In front and behind, so that the last position lies inside."""
+        """The padding before and after that contains all windows."""
         return self.begin, self.end + self.overhang
 
 
 def windows_of(attributes: Mapping[str, Any], source: Sequence[int], kernel: Sequence[int]) -> list[Window]:
-    """The windowed axes, slowest first."""
+    """Return the windowed axes, slowest-varying first."""
     padding, style = attributes["padding"], attributes.get("padding_style", "EXPLICIT")
     axes = spatial_axes(attributes, len(source))
     made = []
@@ -62,26 +64,26 @@ def windows_of(attributes: Mapping[str, Any], source: Sequence[int], kernel: Seq
 
 
 def channel_axis(attributes: Mapping[str, Any]) -> int:
-    """Counted from the end; 0 where no axis is one of channels."""
+    """Return the channel axis, counted from the end, or 0 if there is none."""
     if "data_layout" in attributes:
         return -1 if attributes["data_layout"].endswith("C") else -1 - len(attributes["padding"]) // 2
     return int(attributes.get("channel_dimension_index", 0))
 
 
 def spatial_axes(attributes: Mapping[str, Any], rank: int) -> list[int]:
-    """The axes with windows, counted from the front."""
+    """Return the non-negative indices of the windowed axes."""
     channel, count = channel_axis(attributes), len(attributes["padding"]) // 2
     named = count + (channel != 0)
     return [rank + axis for axis in range(-named, 0) if axis != channel]
 
 
 def taps_of(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:
-    """The places in a window, row by row."""
+    """Yield the tap positions of a window in row-major order."""
     return itertools.product(*(range(window.kernel) for window in windows))
 
 
 def seen(x: Value, windows: Sequence[Window], tap: Sequence[int], fill: Any) -> Value:
-    """What one tap of all windows sees; `fill` outside."""
+    """Return the source elements at one tap of every window, with `fill` outside the source."""
     low, high, strides = [0] * x.ndim, [0] * x.ndim, [1] * x.ndim
     for window, place in zip(windows, tap, strict=True):
         first = place * window.dilation - window.begin
@@ -95,7 +97,7 @@ def seen(x: Value, windows: Sequence[Window], tap: Sequence[int], fill: Any) -> 
 
 
 def put_back(x: Value, windows: Sequence[Window], tap: Sequence[int], source: Sequence[int]) -> Value:
-    """The other way: what one tap of all windows has, where it was seen; 0 elsewhere."""
+    """Scatter the values for one tap of every window back to their source positions, the transpose of `seen`."""
     sizes = [(0, 0, 0)] * x.ndim
     for window, place in zip(windows, tap, strict=True):
         first = place * window.dilation - window.begin
@@ -107,5 +109,5 @@ def put_back(x: Value, windows: Sequence[Window], tap: Sequence[int], source: Se
 
 
 def adjoint(function: Callable[[Value], Value], shape: Sequence[int], incoming: Value) -> Value:
-    """The transpose of a function that is linear, by JAX."""
+    """Return the transpose of a linear function, applied to the incoming gradient."""
     return jax.linear_transpose(function, jax.ShapeDtypeStruct(tuple(shape), incoming.dtype))(jnp.asarray(incoming))[0]

@@ -1,4 +1,4 @@
-"""Family activation: what is element-wise. softmax and its like are composites."""
+"""Lowerings of element-wise activations; softmax and similar operations are composite."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def _zero(x: Value) -> Value:
 
 @lowers("relu")
 def relu(_: Step, x: Value) -> Value:
-    """max(x, 0)."""
+    """Compute max(x, 0)."""
     return jnp.maximum(x, _zero(x))
 
 
 @lowers("relu_gradient")
 def relu_gradient(_: Step, incoming: Value, x: Value) -> Value:
-    """What comes in where x > 0."""
+    """Return the incoming gradient where x > 0, and 0 elsewhere."""
     return jnp.where(x > 0, incoming, _zero(incoming))
 
 
 @lowers("sigmoid")
 def sigmoid(_: Step, x: Value) -> Value:
-    """1 / (1 + exp(-x))."""
+    """Compute 1 / (1 + exp(-x))."""
     return in_float32(lax.logistic)(x)
 
 
 @lowers("sigmoid_gradient")
 def sigmoid_gradient(_: Step, incoming: Value, x: Value) -> Value:
-    """s (1 - s) times what comes in."""
+    """Compute s (1 - s) times the incoming gradient, where s is the sigmoid of x."""
 
     def product(g: Value, x: Value) -> Value:
         s = lax.logistic(x)
@@ -45,11 +45,11 @@ def sigmoid_gradient(_: Step, incoming: Value, x: Value) -> Value:
 
 @lowers("leaky_relu")
 def leaky_relu(_: Step, x: Value, alpha: Value) -> Value:
-    """x where x > 0, else alpha x."""
+    """Return x where x > 0, and alpha x elsewhere."""
     return jnp.where(x > 0, x, alpha * x)
 
 
 @lowers("leaky_relu_gradient")
 def leaky_relu_gradient(_: Step, incoming: Value, x: Value, alpha: Value) -> Value:
-    """What comes in where x >= 0, else alpha times it."""
+    """Return the incoming gradient where x >= 0, and alpha times the gradient elsewhere."""
     return jnp.where(x >= 0, incoming, alpha * incoming)

@@ -1,7 +1,7 @@
-"""Family arithmetic: element-wise operations.
+"""Lowerings of element-wise arithmetic.
 
-Operands broadcast as numpy's do and have one element type. What takes several roundings computes halves in float32,
-as our own devices do.
+Operands broadcast as in NumPy and have the same dtype. Operations with several roundings compute float16 and bfloat16
+in float32, like mpsgraph's own devices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._table import Lowering, Step, Value, lowers
 
 
 def in_float32(function: Lowering) -> Lowering:
-    """The function, on halves in float32 with one rounding behind it."""
+    """Wrap a function to compute float16 and bfloat16 in float32, with one rounding at the end."""
 
     @functools.wraps(function)
     def computed(*operands: Value) -> Value:
@@ -31,17 +31,17 @@ def in_float32(function: Lowering) -> Lowering:
 
 
 def is_half(dtype: Any) -> bool:
-    """Is it float16 or bfloat16?"""
+    """Return whether a dtype is float16 or bfloat16."""
     return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
 def is_float(dtype: Any) -> bool:
-    """Is it floating point? ml_dtypes' bfloat16 is of kind V."""
+    """Return whether a dtype is floating point, including ml_dtypes' bfloat16, which has NumPy kind V."""
     return jnp.issubdtype(dtype, jnp.floating)
 
 
 def is_complex(dtype: Any) -> bool:
-    """Is it a complex type?"""
+    """Return whether a dtype is complex."""
     return bool(np.dtype(dtype).kind == "c")
 
 
@@ -64,7 +64,7 @@ def _population_count(x: Value) -> Value:
 
 
 def _parts(predicate: Lowering, both: Any) -> Lowering:
-    """A predicate of either part of a complex number."""
+    """Combine a predicate of the real and imaginary parts of complex numbers."""
 
     def of(x: Value) -> Value:
         return both(predicate(x.real), predicate(x.imag)) if is_complex(x.dtype) else predicate(x)
@@ -128,7 +128,7 @@ _UNARY: dict[str, Lowering] = {
 
 
 def division(x: Value, y: Value) -> Value:
-    """Of integers, toward zero; by 0 it is 0."""
+    """Divide x by y; integers round toward zero, and division by 0 returns 0."""
     if x.dtype.kind not in "iu":
         return x / y
     return jnp.where(y == 0, jnp.zeros((), x.dtype), _rounded_down(lax.div, x, y))
@@ -145,7 +145,7 @@ def _division_no_nan(x: Value, y: Value) -> Value:
 
 
 def _modulo(x: Value, y: Value) -> Value:
-    """The remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     x, y = jnp.broadcast_arrays(x, y)
     if x.dtype.kind in "iu":
         return jnp.where(y == 0, jnp.zeros((), x.dtype), _rounded_down(lax.rem, x, y))
@@ -153,14 +153,14 @@ def _modulo(x: Value, y: Value) -> Value:
 
 
 def _floor_modulo(x: Value, y: Value) -> Value:
-    """The remainder with the sign of the divisor."""
+    """Return the remainder with the sign of the divisor."""
     remainder = _modulo(x, y)
     moved = (remainder != 0) & ((remainder < 0) != (y < 0))
     return jnp.where(moved, remainder + y, remainder)
 
 
 def passing_over_nan(function: Lowering) -> Lowering:
-    """A minimum or maximum that gives the other operand where one is NaN."""
+    """Wrap a minimum or maximum to return the other operand where one is NaN."""
 
     def other(x: Value, y: Value) -> Value:
         result = function(x, y)
@@ -233,25 +233,25 @@ for _kind, _function in {**_UNARY, **_BINARY}.items():
 
 @lowers("complex_tensor")
 def complex_tensor(_: Step, real: Value, imaginary: Value) -> Value:
-    """real + i imaginary."""
+    """Compute real + i imaginary."""
     return lax.complex(*jnp.broadcast_arrays(real, imaginary))
 
 
 @lowers("select")
 def select(_: Step, predicate: Value, x: Value, y: Value) -> Value:
-    """x where the predicate holds, else y."""
+    """Return x where the predicate is true, and y elsewhere."""
     return jnp.where(predicate, x, y)
 
 
 @lowers("clamp")
 def clamp(_: Step, x: Value, low: Value, high: Value) -> Value:
-    """minimum(maximum(x, low), high); a bound that is NaN does not bound."""
+    """Compute minimum(maximum(x, low), high), ignoring NaN bounds."""
     return minimum(maximum(x, low), high)
 
 
 @lowers("cast")
 def cast(step: Step, x: Value) -> Value:
-    """Another element type; fractions are cut off, and of complex numbers the real part stays."""
+    """Convert to another dtype, truncating fractions and dropping imaginary parts."""
     x = jnp.asarray(x)
     if is_complex(x.dtype) and not is_complex(step.dtype):
         x = x != 0 if step.dtype == np.bool_ else x.real

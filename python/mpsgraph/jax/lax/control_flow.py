@@ -1,8 +1,8 @@
-"""Family control_flow: if, while and for over blocks, and the histories that loops keep for their derivatives.
+"""Lowerings of control flow: if, while, and for, and the histories that loops keep for their gradients.
 
-What blocks assign, and whether an index lay outside, goes around with the values. A history has room for as many
-values as the loop that fills it has iterations; where only the run knows these, for as many as the function was told
-(loop_limit), and whoever looks further back gets NaN.
+Assigned variables and the flag for out-of-range indices are carried along with the values of a loop. The capacity of a
+history is the number of iterations of the loop that fills it, or loop_limit if this number is known only at run time.
+Reading beyond the capacity returns NaN.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .arithmetic import is_complex, is_float
 @jax.tree_util.register_dataclass
 @dataclass
 class History:
-    """Values of iterations: buffers with room for them along a first axis, and how many there are."""
+    """Values from loop iterations: buffers along a first axis, and the number of values."""
 
     buffers: Any
     count: Value
@@ -36,7 +36,7 @@ def _map(function: Callable[..., Value], *trees: Any) -> Any:
 
 
 def _zero_of(tensor: Tensor, depth: int, room: int) -> Any:
-    """Zeros, or an empty history of what has so many histories around it."""
+    """Return zeros, or an empty history nested to the given depth."""
     if depth == 0:
         return jnp.zeros(tuple(tensor.shape or ()), np.dtype(tensor.dtype.numpy))
     inner = _zero_of(tensor, depth - 1, room)
@@ -45,7 +45,7 @@ def _zero_of(tensor: Tensor, depth: int, room: int) -> Any:
 
 @lowers("history_push")
 def history_push(_: Step, history: History, value: Any) -> History:
-    """One value more; beyond its room it only counts."""
+    """Append a value; beyond the capacity, only the count increases."""
     buffers = _map(
         lambda buffer, x: buffer.at[history.count].set(x, mode="drop"), history.buffers, _map(jnp.asarray, value)
     )
@@ -54,7 +54,7 @@ def history_push(_: Step, history: History, value: Any) -> History:
 
 @lowers("history_pop")
 def history_pop(_: Step, history: History) -> tuple[History, Any]:
-    """The last value, and the history without it; of an empty one zeros."""
+    """Return the history without its last value, and the value, which is zero if the history is empty."""
     place = history.count - np.int32(1)
 
     def read(buffer: Value) -> Value:
@@ -70,13 +70,13 @@ def history_pop(_: Step, history: History) -> tuple[History, Any]:
 
 @lowers("history_empty")
 def history_empty(_: Step, history: History) -> History:
-    """An empty one of the same type."""
+    """Return an empty history of the same type."""
     return History(_map(jnp.zeros_like, history.buffers), jnp.zeros((), np.int32))
 
 
 @lowers("history_addition")
 def history_addition(_: Step, a: History, b: History) -> History:
-    """Value by value from the last ones on; what is missing counts as zero."""
+    """Add two histories, aligned at their last values, treating missing values as zero."""
     count = jnp.maximum(a.count, b.count)
 
     def lifted(history: History) -> Any:
@@ -99,7 +99,7 @@ def history_addition(_: Step, a: History, b: History) -> History:
 
 
 class _Around:
-    """The state that goes around with a block's values."""
+    """The state carried along with the values of a block."""
 
     def __init__(self, step: Step, blocks: Sequence[Block]) -> None:
         self.trace = step.trace
@@ -107,7 +107,7 @@ class _Around:
         self.state = [jnp.asarray(self.trace.state[place]) for place in self.places]
 
     def run(self, block: Block, state: Sequence[Value], arguments: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        """State and results behind a block; the trace's own state is as before."""
+        """Run a block and return its final state and results, leaving the trace's own state unchanged."""
         before = list(self.trace.state)
         for place, value in zip(self.places, state, strict=True):
             self.trace.state[place] = value
@@ -117,7 +117,7 @@ class _Around:
         return after, results
 
     def leave(self, state: Sequence[Value]) -> None:
-        """What the state is behind the operation."""
+        """Store the state after the operation in the trace."""
         for place, value in zip(self.places, state, strict=True):
             self.trace.state[place] = value
 
@@ -128,7 +128,7 @@ def _scalar(predicate: Value) -> Value:
 
 @lowers("if")
 def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
-    """The results of the block that is taken."""
+    """Return the results of the selected branch."""
     then, otherwise = step.operation.blocks
     around = _Around(step, (then, otherwise))
 
@@ -145,7 +145,7 @@ def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
 
 
 def _as_declared(results: list[Value], block: Block, step: Step) -> list[Value]:
-    """What one branch leaves undefined is an empty history where the other gives one."""
+    """Replace undefined results of a branch by empty histories where the other branch returns histories."""
     made = []
     for value, result, output in zip(results, block.results, step.outputs, strict=True):
         depth = history_depth(output)
@@ -160,14 +160,14 @@ def _room(step: Step, iterations: int | None) -> int:
         return iterations
     if step.trace.loop_limit <= 0:
         raise UnsupportedError(
-            f"[{step.kind}] '{step.operation.name}' keeps values for a derivative, and only the run knows of how many "
-            "iterations: give loop_limit, the most that it makes"
+            f"[{step.kind}] '{step.operation.name}' is a differentiated loop whose number of iterations is known only "
+            "at run time: pass loop_limit, the maximum number of iterations"
         )
     return step.trace.loop_limit
 
 
 def _initial(step: Step, given: Sequence[Value], arguments: Sequence[Tensor], iterations: int | None) -> list[Value]:
-    """The values that a loop begins with: those given, then zeros and empty histories."""
+    """Return the initial values of a loop: those given, followed by zeros and empty histories."""
     values = [_map(jnp.asarray, value) for value in given]
     for tensor in arguments[len(arguments) - int(step["from_zero"]) :] if step["from_zero"] else ():
         depth = history_depth(tensor)
@@ -177,7 +177,7 @@ def _initial(step: Step, given: Sequence[Value], arguments: Sequence[Tensor], it
 
 @lowers("while")
 def while_(step: Step, *initial: Value) -> tuple[Value, ...]:
-    """before gives the condition and results, after makes values of these."""
+    """Run a while loop, where `before` computes the condition and results, and `after` maps results to new values."""
     before, after = step.operation.blocks
     around = _Around(step, (before, after))
 
@@ -198,7 +198,7 @@ def while_(step: Step, *initial: Value) -> tuple[Value, ...]:
 
 @lowers("for")
 def for_(step: Step, lower: Value, upper: Value, stride: Value, *initial: Value) -> tuple[Value, ...]:
-    """body(index, values) for each index from lower to before upper."""
+    """Run body(index, values) for each index from lower to upper, exclusive."""
     (body,) = step.operation.blocks
     around = _Around(step, (body,))
     bounds = [_known(bound) for bound in (lower, upper, stride)]

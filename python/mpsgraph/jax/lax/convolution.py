@@ -1,4 +1,6 @@
-"""Family convolution: over two and three axes, grouped and depthwise, the gradients as JAX transposes them; patches."""
+"""Lowerings of convolutions over two and three axes, grouped and depthwise, with gradients by JAX's transposition;
+patches.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def _plain(attributes: Mapping[str, Any], source: Sequence[int], weights: Sequen
 def _depthwise2d(
     attributes: Mapping[str, Any], source: Sequence[int], weights: Sequence[int], precision: Any
 ) -> Convolution:
-    """Each channel has outputs of its own: as many groups as channels."""
+    """Return a depthwise convolution over two axes, with one group per channel."""
     layout, data = attributes["weights_layout"], attributes["data_layout"]
     windows = windows_of(attributes, source, [weights[layout.index(axis)] for axis in "HW"])
     channels, outputs = weights[layout.index("I")], weights[layout.index("O")]
@@ -57,7 +59,7 @@ def _depthwise2d(
 def _depthwise3d(
     attributes: Mapping[str, Any], source: Sequence[int], weights: Sequence[int], precision: Any
 ) -> Convolution:
-    """Three of the last four axes have windows, the fourth is of channels, in the weights of channels and outputs."""
+    """Return a depthwise convolution over three of the last four axes; the remaining axis is the channel axis."""
     channel, rank = channel_axis(attributes), len(source)
     axes = spatial_axes(attributes, rank)
     windows = windows_of(attributes, source, [weights[axis - rank + 4] for axis in axes])
@@ -101,7 +103,7 @@ def _is_empty(*shapes: Sequence[int]) -> bool:
 
 @lowers(*_FORMS)
 def convolution(step: Step, source: Value, weights: Value) -> Value:
-    """The correlation of a source with weights."""
+    """Correlate a source with weights."""
     if _is_empty(source.shape, weights.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     return _form(step, source.shape, weights.shape)(jnp.asarray(source), jnp.asarray(weights))
@@ -109,7 +111,7 @@ def convolution(step: Step, source: Value, weights: Value) -> Value:
 
 @lowers(*(f"{kind}_data_gradient" for kind in _FORMS))
 def data_gradient(step: Step, incoming: Value, weights: Value, _: Value) -> Value:
-    """The transpose by the source."""
+    """Return the gradient with respect to the source."""
     if _is_empty(incoming.shape, weights.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     form = _form(step, step.shape, weights.shape)
@@ -118,7 +120,7 @@ def data_gradient(step: Step, incoming: Value, weights: Value, _: Value) -> Valu
 
 @lowers(*(f"{kind}_weights_gradient" for kind in _FORMS))
 def weights_gradient(step: Step, incoming: Value, source: Value, _: Value) -> Value:
-    """The transpose by the weights."""
+    """Return the gradient with respect to the weights."""
     if _is_empty(incoming.shape, source.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     form = _form(step, source.shape, step.shape)
@@ -129,7 +131,7 @@ def weights_gradient(step: Step, incoming: Value, source: Value, _: Value) -> Va
 
 
 def _patches(x: Value, windows: Sequence[Window], last: bool) -> Value:
-    """NHWC: [n, (y, x), (ky, kx, c)]; NCHW: [n, (c, ky, kx), (y, x)]."""
+    """Return patches with layout [n, (y, x), (ky, kx, c)] for NHWC or [n, (c, ky, kx), (y, x)] for NCHW."""
     taps = [seen(x, windows, tap, 0) for tap in taps_of(windows)]
     together = jnp.stack(taps, axis=3 if last else 2)
     shape = together.shape
@@ -140,14 +142,14 @@ def _patches(x: Value, windows: Sequence[Window], last: bool) -> Value:
 
 @lowers("im_to_col")
 def im_to_col(step: Step, source: Value) -> Value:
-    """The windows of an image as columns of a matrix."""
+    """Arrange the windows of an image as columns of a matrix."""
     windows = windows_of(step.attributes, source.shape, step["kernel"])
     return _patches(jnp.asarray(source), windows, channel_axis(step.attributes) == -1)
 
 
 @lowers("col_to_im")
 def col_to_im(step: Step, columns: Value, shape: Value) -> Value:
-    """Columns added up where they came from."""
+    """Sum columns at the image positions they were taken from."""
     image = static(shape, step, "the shape")
     windows = windows_of(step.attributes, image, step["kernel"])
     last = channel_axis(step.attributes) == -1

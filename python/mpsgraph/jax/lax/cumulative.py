@@ -1,4 +1,4 @@
-"""Family cumulative: running sums, products and extrema along an axis, and what their derivatives are made of."""
+"""Lowerings of cumulative sums, products, and extrema along an axis, and of the operations in their gradients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RUNNING: dict[str, Callable[..., Value]] = {
 
 
 def _shifted(step: Step, y: Value, axis: int, first: Value) -> Value:
-    """One later, from the end that the running begins at."""
+    """Shift y by one element in the direction of accumulation, inserting `first`."""
     reverse = bool(step["reverse"])
     edges = [(0, 0, 0)] * y.ndim
     edges[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
@@ -39,7 +39,7 @@ def _shifted(step: Step, y: Value, axis: int, first: Value) -> Value:
 
 @lowers(*_RUNNING)
 def running(step: Step, x: Value) -> Value:
-    """x_0 ∘ ... ∘ x_i, or without x_i."""
+    """Compute x_0 ∘ ... ∘ x_i, excluding x_i if exclusive."""
     axis, reverse = step.axis(), bool(step["reverse"])
     x = jnp.asarray(x)
     wide = x.astype(np.float32) if is_half(x.dtype) else x
@@ -53,7 +53,7 @@ def running(step: Step, x: Value) -> Value:
 
 @lowers("cumulative_arg_extremum")
 def arg_extremum(step: Step, x: Value) -> Value:
-    """The place of the last extremum so far; -1 in front of the first element."""
+    """Return the index of the last extremum so far, or -1 before the first element."""
     axis, reverse = step.axis(), bool(step["reverse"])
     x = jnp.asarray(x)
     places = lax.broadcasted_iota(np.int32, x.shape, axis)
@@ -71,7 +71,7 @@ def arg_extremum(step: Step, x: Value) -> Value:
 
 @lowers("cumulative_recurrence")
 def recurrence(step: Step, a: Value, b: Value) -> Value:
-    """y_0 = 0, y_(i+1) = b_i + a_i y_i."""
+    """Compute y_0 = 0, y_(i+1) = b_i + a_i y_i."""
     axis = step.axis()
     a, b = jnp.moveaxis(jnp.asarray(a), axis, 0), jnp.moveaxis(jnp.asarray(b), axis, 0)
 

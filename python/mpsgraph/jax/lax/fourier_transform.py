@@ -1,4 +1,4 @@
-"""Family fourier_transform: between complex, and between real and Hermitean tensors."""
+"""Lowerings of Fourier transforms between complex tensors, and between real and Hermitian ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arithmetic import is_complex
 
 
 def _scaled(step: Step, values: Value, full: Sequence[int], axes: Sequence[int], done: bool) -> Value:
-    """The transform's scale; `done` where numpy's has divided by its size already."""
+    """Apply the transform's scale; `done` means that the result has already been divided by its size."""
     size = math.prod(full[axis] for axis in axes)
     scale = {"size": 1 / size, "unitary": 1 / math.sqrt(size)}.get(step["scaling"], 1.0) * (size if done else 1)
     return values if scale == 1 else values * np.asarray(scale, values.real.dtype)
@@ -25,7 +25,7 @@ def _complex(x: Value, step: Step) -> Value:
 
 @lowers("fast_fourier_transform")
 def fast_fourier_transform(step: Step, x: Value) -> Value:
-    """Σ exp(∓ 2πi j k / n) x along each axis."""
+    """Compute Σ exp(∓ 2πi j k / n) x along each axis."""
     axes = sorted(step.axes())
     x = _complex(jnp.asarray(x), step)
     if x.size == 0:
@@ -37,7 +37,7 @@ def fast_fourier_transform(step: Step, x: Value) -> Value:
 
 @lowers("real_to_hermitean_fft")
 def real_to_hermitean_fft(step: Step, x: Value) -> Value:
-    """The first half of a real signal's transform."""
+    """Return the first half of a real signal's transform."""
     axes = sorted(step.axes())
     if 0 in step.shape:
         return jnp.zeros(step.shape, step.dtype)
@@ -48,7 +48,7 @@ def real_to_hermitean_fft(step: Step, x: Value) -> Value:
 
 @lowers("hermitean_to_real_fft")
 def hermitean_to_real_fft(step: Step, x: Value) -> Value:
-    """The real signal's transform of the first half of a Hermitean one."""
+    """Return the real signal whose transform has the given first half."""
     axes = sorted(step.axes())
     if 0 in step.shape:
         return jnp.zeros(step.shape, step.dtype)

@@ -1,4 +1,4 @@
-"""Family gather: picking by indices; an index outside of its axis picks zero, and what comes back to it is dropped."""
+"""Lowerings of gather operations; out-of-range indices read zero, and gradients for them are dropped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._windows import adjoint
 
 
 def as_indices(indices: Value) -> Value:
-    """As XLA takes them; unsigned ones beyond are outside still."""
+    """Convert indices for XLA, keeping large unsigned indices out of range."""
     indices = jnp.asarray(indices)
     if indices.dtype == np.uint32 or indices.dtype == np.uint64:
         largest = np.iinfo(np.int32).max
@@ -22,7 +22,7 @@ def as_indices(indices: Value) -> Value:
 
 
 def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
-    """Picking along an axis: result[b..., o..., i..., r...]."""
+    """Return dimension numbers to gather along an axis: result[b..., o..., i..., r...]."""
     inner = indices_rank - batch
     return lax.GatherDimensionNumbers(
         offset_dims=(*range(batch, axis), *range(axis + inner, rank - 1 + inner)),
@@ -34,7 +34,7 @@ def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDime
 
 
 def of_vectors(rank: int, depth: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
-    """Picking with vectors of indices behind the batch: result[b..., i..., r...]."""
+    """Return dimension numbers to gather by index vectors after the batch axes: result[b..., i..., r...]."""
     leading, rest = indices_rank - 1, rank - batch - depth
     picked = tuple(range(batch, batch + depth))
     return lax.GatherDimensionNumbers(
@@ -47,7 +47,7 @@ def of_vectors(rank: int, depth: int, indices_rank: int, batch: int) -> lax.Gath
 
 
 def one_for_one(rank: int, axis: int) -> lax.GatherDimensionNumbers:
-    """Picking along an axis, each place with an index of its own."""
+    """Return dimension numbers to gather along an axis with a separate index per element."""
     others = tuple(i for i in range(rank) if i != axis)
     return lax.GatherDimensionNumbers(
         offset_dims=(),
@@ -59,10 +59,10 @@ def one_for_one(rank: int, axis: int) -> lax.GatherDimensionNumbers:
 
 
 def pick(x: Value, indices: Value, numbers: lax.GatherDimensionNumbers) -> Value:
-    """Elements or slices at indices, whose last axis is that of their vectors."""
+    """Gather elements or slices by index vectors along the last axis of indices."""
     alone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     sizes = [1 if axis in alone else size for axis, size in enumerate(x.shape)]
-    if 0 in x.shape:  # nothing can be picked
+    if 0 in x.shape:  # There is nothing to gather from.
         kept = [sizes[axis] for axis in range(x.ndim) if axis not in alone]
         return jnp.zeros(_picked_shape(indices.shape[:-1], kept, numbers.offset_dims), x.dtype)
     return lax.gather(x, indices, numbers, sizes, mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)
@@ -74,7 +74,7 @@ def _picked_shape(indices: Sequence[int], kept: Sequence[int], offsets: Sequence
 
 
 def numbers_of(step: Step, data: Sequence[int], indices: Sequence[int]) -> lax.GatherDimensionNumbers:
-    """By the kind of a gather or a scatter and its attributes."""
+    """Return the dimension numbers for a gather or scatter operation."""
     rank = len(data)
     kind = step.kind.removesuffix("_gradient")
     if kind.endswith("_nd"):
@@ -86,21 +86,21 @@ def numbers_of(step: Step, data: Sequence[int], indices: Sequence[int]) -> lax.G
 
 
 def with_vectors(step: Step, indices: Value) -> Value:
-    """Indices as vectors along their last axis."""
+    """Return indices as vectors along their last axis."""
     indices = as_indices(indices)
     return indices if step.kind.removesuffix("_gradient").endswith("_nd") else indices[..., None]
 
 
 @lowers("gather", "gather_nd", "gather_along_axis")
 def gather(step: Step, updates: Value, indices: Value) -> Value:
-    """What is at the indices."""
+    """Return the elements or slices at the indices."""
     numbers = numbers_of(step, updates.shape, indices.shape)
     return pick(jnp.asarray(updates), with_vectors(step, indices), numbers)
 
 
 @lowers("gather_gradient")
 def gather_gradient(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
-    """What equal indices picked, added up."""
+    """Sum the gradients of equal indices."""
     if 0 in step.shape or incoming.size == 0:
         return jnp.zeros(step.shape, step.dtype)
     numbers = numbers_of(step, step.shape, indices.shape)
@@ -114,7 +114,7 @@ def gather_gradient(step: Step, incoming: Value, indices: Value, _: Value) -> Va
 
 
 def scatter_numbers(numbers: lax.GatherDimensionNumbers) -> lax.ScatterDimensionNumbers:
-    """The counterpart of a gather."""
+    """Return the scatter dimension numbers that correspond to those of a gather."""
     return lax.ScatterDimensionNumbers(
         update_window_dims=numbers.offset_dims,
         inserted_window_dims=numbers.collapsed_slice_dims,
@@ -126,7 +126,7 @@ def scatter_numbers(numbers: lax.GatherDimensionNumbers) -> lax.ScatterDimension
 
 @lowers("one_hot")
 def one_hot(step: Step, indices: Value) -> Value:
-    """on_value at the index along a new axis, off_value elsewhere."""
+    """Return on_value at the index along a new axis, and off_value elsewhere."""
     shape = step.shape
     axis = int(step["axis"]) % len(shape)
     wanted = jnp.expand_dims(as_indices(indices), axis)
@@ -137,7 +137,7 @@ def one_hot(step: Step, indices: Value) -> Value:
 
 @lowers("check_indices")
 def check_indices(step: Step, indices: Value) -> tuple[Value, ...]:
-    """Notes in the state that an index lies outside: what becomes of the results, the function around decides."""
+    """Record in the state whether an index is out of range; the enclosing function handles the results."""
     lengths = np.asarray(step["lengths"])
     index = as_indices(indices)
     if index.size:

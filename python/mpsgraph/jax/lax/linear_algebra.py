@@ -1,4 +1,4 @@
-"""Family linear_algebra."""
+"""Lowering of band_part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._table import Step, Value, lowers
 
 @lowers("band_part")
 def band_part(step: Step, x: Value) -> Value:
-    """The band around the diagonal; -1 keeps a whole side."""
+    """Keep the band around the diagonal; -1 keeps all diagonals on a side."""
     rows, columns = step.shape[-2:]
     difference = lax.broadcasted_iota(jnp.int32, (rows, columns), 0) - lax.broadcasted_iota(
         jnp.int32, (rows, columns), 1

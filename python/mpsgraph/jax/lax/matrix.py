@@ -1,4 +1,4 @@
-"""Family matrix: products. Attention and integer products are composites."""
+"""Lowerings of matmul and Hamming distance; attention and integer matmul are composite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .arithmetic import is_half
 
 
 def product(a: Value, b: Value, precision: object) -> Value:
-    """a b with leading axes broadcast; halves are summed in float32, bools are or-ed."""
+    """Multiply matrices, broadcasting leading axes; float16 and bfloat16 accumulate in float32, and bools combine with
+    or.
+    """
     if a.dtype == np.bool_:
         return jnp.matmul(a.astype(np.int32), b.astype(np.int32)) != 0
     wide = np.float32 if is_half(a.dtype) else None
@@ -20,12 +22,12 @@ def product(a: Value, b: Value, precision: object) -> Value:
 
 @lowers("matrix_multiplication")
 def matrix_multiplication(step: Step, a: Value, b: Value) -> Value:
-    """a b."""
+    """Compute a b."""
     return product(jnp.asarray(a), jnp.asarray(b), step.trace.precision)
 
 
 @lowers("hamming_distance")
 def hamming_distance(step: Step, a: Value, b: Value) -> Value:
-    """How many bits of the rows of a and of b differ."""
+    """Count the differing bits between rows of a and b."""
     differing = lax.population_count(jnp.expand_dims(a, -2) ^ jnp.expand_dims(b, -3))
     return jnp.sum(differing.astype(step.dtype), -1, dtype=step.dtype)

@@ -1,4 +1,4 @@
-"""Family matrix_inverse."""
+"""Lowering of the matrix inverse."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from .arithmetic import in_float32
 
 @lowers("matrix_inverse")
 def matrix_inverse(_: Step, x: Value) -> Value:
-    """The inverse of each matrix."""
+    """Return the inverse of each matrix."""
     return in_float32(jnp.linalg.inv)(x)

@@ -1,4 +1,4 @@
-"""Family memory: what the walk does not do itself."""
+"""Lowering of undefined; the traversal itself handles the other memory operations."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from ._table import Step, Value, lowers
 
 @lowers("undefined")
 def undefined(step: Step) -> Value:
-    """A result that a branch does not give: zeros stand for it."""
+    """Return zeros for a result that a branch does not define."""
     return np.zeros(step.shape, step.dtype)

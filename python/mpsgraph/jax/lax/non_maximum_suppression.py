@@ -1,6 +1,6 @@
-"""Family non_maximum_suppression: which of many overlapping boxes are kept, by falling score.
+"""Lowering of non-maximum suppression, which keeps boxes in order of decreasing score.
 
-Candidates are taken one after the other, as many turns as there are pairs of boxes and classes.
+Candidates are processed one at a time, for as many iterations as there are pairs of boxes and classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _corners(boxes: Value, mode: str) -> Value:
 
 
 def _overlaps(corners: Value) -> Value:
-    """Intersection over union of all pairs of boxes of an image."""
+    """Return the intersection over union of all pairs of boxes in an image."""
     a, b = corners[:, None], corners[None]
     sides = jnp.minimum(a[..., 2:], b[..., 2:]) - jnp.maximum(a[..., :2], b[..., :2])
     both = jnp.where((sides > 0).all(-1), sides[..., 0] * sides[..., 1], 0)
@@ -34,7 +34,7 @@ def _overlaps(corners: Value) -> Value:
 
 @lowers("non_maximum_suppression")
 def non_maximum_suppression(step: Step, boxes: Value, scores: Value, *class_indices: Value) -> Value:
-    """The place of each pair in the list of all that are taken, -1 where it is not."""
+    """Return the rank of each (box, class) pair among all kept ones, or -1 if it is suppressed."""
     images, count, classes = step.shape
     if 0 in step.shape:
         return jnp.full(step.shape, -1, np.int32)

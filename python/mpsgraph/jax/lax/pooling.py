@@ -1,7 +1,7 @@
-"""Family pooling: maxima, with their places, and averages over windows of two or four axes, and their gradients.
+"""Lowerings of maximum pooling, with and without indices, average pooling, and sum pooling over two or four axes.
 
-The gradient of a maximum goes to the first maximum of each window, of which a NaN is larger than every number. Where a
-window moves it is written out tap by tap, which XLA makes one loop of.
+The gradient of a maximum goes to the first maximum of each window, where NaN counts as larger than every number.
+Windows with variable positions are expanded tap by tap, which XLA fuses into one loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _reduced(x: Value, windows: Sequence[Window], start: float, reducer: object)
 
 
 def _first_maxima(x: Value, windows: Sequence[Window]) -> tuple[Value, Value]:
-    """The maximum of each window and the number of its tap, -1 where a window sees only padding."""
+    """Return the maximum of each window and its tap number, which is -1 if a window contains only padding."""
     inside = jnp.ones(x.shape, np.bool_)
     best = place = None
     for number, tap in enumerate(taps_of(windows)):
@@ -44,13 +44,13 @@ def _first_maxima(x: Value, windows: Sequence[Window]) -> tuple[Value, Value]:
             continue
         better = sees & ((value > best) | (jnp.isnan(value) & ~jnp.isnan(best)) | (place < 0))
         best, place = jnp.where(better, value, best), jnp.where(better, np.int32(number), place)
-    assert best is not None and place is not None  # a kernel has one tap or more
+    assert best is not None and place is not None  # A kernel has at least one tap.
     return best, place
 
 
 @lowers("max_pooling2d", "max_pooling4d")
 def max_pooling(step: Step, x: Value) -> Value:
-    """The largest of each window; padding takes no part."""
+    """Return the maximum of each window, ignoring padding."""
     if 0 in step.shape or 0 in x.shape:
         return jnp.full(step.shape, -np.inf, step.dtype)
     return _reduced(jnp.asarray(x), _windows(step, x.shape), -np.inf, lax.max)
@@ -58,14 +58,14 @@ def max_pooling(step: Step, x: Value) -> Value:
 
 @lowers("max_pooling2d_gradient", "max_pooling4d_gradient")
 def max_pooling_gradient(step: Step, incoming: Value, x: Value) -> Value:
-    """What comes in, at the first maxima."""
+    """Scatter the incoming gradient to the first maxima."""
     windows = _windows(step, x.shape)
     place = _first_maxima(jnp.asarray(x), windows)[1]
     return _put_at(step, jnp.asarray(incoming), place, windows)
 
 
 def _put_at(step: Step, incoming: Value, place: Value, windows: Sequence[Window]) -> Value:
-    """Values added up at the taps of their windows."""
+    """Sum values at the selected taps of their windows."""
     wide = np.float32 if is_half(incoming.dtype) else incoming.dtype
     total = jnp.zeros(step.shape, wide)
     zero = jnp.zeros((), incoming.dtype)
@@ -77,7 +77,7 @@ def _put_at(step: Step, incoming: Value, place: Value, windows: Sequence[Window]
 
 @lowers("max_pooling2d_at_maxima", "max_pooling4d_at_maxima")
 def max_pooling_at_maxima(step: Step, values: Value, x: Value) -> Value:
-    """Values at the places of another's first maxima."""
+    """Gather values at the positions of the first maxima of x."""
     windows = _windows(step, x.shape)
     return _values_at(jnp.asarray(values), _first_maxima(jnp.asarray(x), windows)[1], windows)
 
@@ -99,7 +99,7 @@ def _sums(x: Value, windows: Sequence[Window]) -> Value:
 
 
 def _spread(incoming: Value, windows: Sequence[Window], source: Sequence[int]) -> Value:
-    """What comes in, at all elements of each window."""
+    """Add the incoming gradient to all elements of each window."""
     total = jnp.zeros(tuple(source), incoming.dtype)
     for tap in taps_of(windows):
         total = total + put_back(incoming, windows, tap, source)
@@ -107,7 +107,7 @@ def _spread(incoming: Value, windows: Sequence[Window], source: Sequence[int]) -
 
 
 def _divisors(windows: Sequence[Window], rank: int, includes_padding: bool) -> np.ndarray:
-    """How many taps an average of each position divides by, along all axes."""
+    """Return the number of taps that each average divides by."""
     result = np.ones((1,) * rank)
     for w in windows:
         places = np.arange(w.output)[:, None] * w.stride + np.arange(w.kernel)[None] * w.dilation - w.begin
@@ -120,7 +120,7 @@ def _divisors(windows: Sequence[Window], rank: int, includes_padding: bool) -> n
 
 @lowers("avg_pooling2d", "avg_pooling4d")
 def avg_pooling(step: Step, x: Value) -> Value:
-    """The mean of each window."""
+    """Return the mean of each window."""
     if 0 in step.shape or 0 in x.shape:
         return jnp.zeros(step.shape, step.dtype)
     windows = _windows(step, x.shape)
@@ -131,7 +131,7 @@ def avg_pooling(step: Step, x: Value) -> Value:
 
 @lowers("avg_pooling2d_gradient", "avg_pooling4d_gradient")
 def avg_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """What comes in, shared among the elements of each window."""
+    """Distribute the incoming gradient evenly over the elements of each window."""
     if 0 in step.shape or 0 in incoming.shape:
         return jnp.zeros(step.shape, step.dtype)
     windows = _windows(step, step.shape)
@@ -143,7 +143,7 @@ def avg_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 @lowers("sum_pooling4d")
 def sum_pooling(step: Step, x: Value) -> Value:
-    """The sum of each window."""
+    """Return the sum of each window."""
     if 0 in step.shape or 0 in x.shape:
         return jnp.zeros(step.shape, step.dtype)
     return _sums(jnp.asarray(x), _windows(step, x.shape)).astype(step.dtype)
@@ -151,7 +151,7 @@ def sum_pooling(step: Step, x: Value) -> Value:
 
 @lowers("sum_pooling4d_gradient")
 def sum_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """What comes in, at all elements of each window."""
+    """Add the incoming gradient to all elements of each window."""
     if 0 in step.shape or 0 in incoming.shape:
         return jnp.zeros(step.shape, step.dtype)
     windows = _windows(step, step.shape)
@@ -162,7 +162,7 @@ def sum_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 
 class _Indices:
-    """What the indices of a mode count, beside the numbers of taps."""
+    """Conversion of tap numbers to the indices of a return_indices_mode."""
 
     def __init__(self, step: Step, windows: Sequence[Window], source: Sequence[int]) -> None:
         mode = step["return_indices_mode"]
@@ -173,7 +173,7 @@ class _Indices:
         self.spatial = set(spatial_axes(step.attributes, self.rank))
 
     def of_tap(self, tap: Sequence[int], shape: Sequence[int]) -> Value:
-        """The index that each position has for what this tap sees."""
+        """Return the index of the source element at a tap, for each window."""
         if not self.is_global:
             index = 0
             for window, place in zip(self.windows, tap, strict=True):
@@ -193,7 +193,7 @@ class _Indices:
 
 @lowers("max_pooling2d_return_indices", "max_pooling4d_return_indices")
 def max_pooling_return_indices(step: Step, x: Value) -> tuple[Value, Value]:
-    """The largest of each window, and where it is."""
+    """Return the maximum of each window and its index."""
     windows = _windows(step, x.shape)
     indices = _Indices(step, windows, x.shape)
     best, place = _first_maxima(jnp.asarray(x), windows)
@@ -204,7 +204,7 @@ def max_pooling_return_indices(step: Step, x: Value) -> tuple[Value, Value]:
 
 
 def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence[Window]) -> Value:
-    """The numbers of the taps that indices point at, the first where several have one; -1 for none."""
+    """Return the first tap number that matches each index, or -1 if there is none."""
     counted = _Indices(step, windows, source)
     inside = jnp.ones(source, np.bool_)
     place = jnp.full(indices.shape, -1, np.int32)
@@ -216,7 +216,7 @@ def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence
 
 @lowers("max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices")
 def max_pooling_gradient_from_indices(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
-    """What comes in, where indices point."""
+    """Scatter the incoming gradient to the indices."""
     if _points_anywhere(step):
         return adjoint(lambda x: _read_at(step, x, indices), step.shape, jnp.asarray(incoming))
     windows = _windows(step, step.shape)
@@ -225,7 +225,7 @@ def max_pooling_gradient_from_indices(step: Step, incoming: Value, indices: Valu
 
 @lowers("max_pooling2d_at_indices", "max_pooling4d_at_indices")
 def max_pooling_at_indices(step: Step, values: Value, indices: Value) -> Value:
-    """Values where indices point."""
+    """Gather values at the indices."""
     if _points_anywhere(step):
         return _read_at(step, jnp.asarray(values), indices)
     windows = _windows(step, values.shape)
@@ -233,12 +233,12 @@ def max_pooling_at_indices(step: Step, values: Value, indices: Value) -> Value:
 
 
 def _points_anywhere(step: Step) -> bool:
-    """Do indices count all elements of a plane, so that they may point outside of their windows?"""
+    """Return whether indices are global, so that they may refer to elements outside their windows."""
     return bool(step["return_indices_mode"].startswith("global"))
 
 
 def _read_at(step: Step, values: Value, indices: Value) -> Value:
-    """Global indices give the place on the axes that they count; on the others it is that of the position."""
+    """Gather values at global indices; along axes not covered by them, the window's own position is used."""
     axes, rank = int(step["return_indices_mode"][-2]), values.ndim
     counted = range(rank - min(axes, rank), rank)
     windows = {w.axis: w for w in _windows(step, values.shape)}

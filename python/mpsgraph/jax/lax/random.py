@@ -1,7 +1,7 @@
-"""Family random: Philox 4x32-10, word for word as src/backends/cpu/random has it, in arithmetic of 32 bits.
+"""Lowering of random numbers with Philox 4x32-10, identical to src/backends/cpu/random, in 32-bit arithmetic.
 
-Uniform numbers and integers have the same bits on every device. Normal ones differ by the last roundings of logarithm,
-sine and cosine. A state is int32[7]: 1, four counter words, two key words.
+Uniform numbers and integers have the same bits on every device. Normal numbers may differ in the last rounding of the
+logarithm, sine, and cosine. The state is int32[7]: 1, four counter words, and two key words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Words = tuple[Value, Value, Value, Value]
 
 
 def _multiplied(a: int, x: Value) -> tuple[Value, Value]:
-    """The high and the low word of a product of two words, by halves of words."""
+    """Return the high and low words of the product of two 32-bit words, using 16-bit halves."""
     low, high, mask, shift = _U(a & 0xFFFF), _U(a >> 16), _U(0xFFFF), _U(16)
     x_low, x_high = x & mask, x >> shift
     first = low * x_low
@@ -43,7 +43,7 @@ def _philox(counter: Words, key: tuple[Value, Value]) -> Words:
 
 
 def _moved(counter: Words, high: Value, low: Value) -> Words:
-    """The counter so many blocks further."""
+    """Advance the counter by a number of blocks."""
     c0 = counter[0] + low
     carry = (c0 < low).astype(_U)
     c1 = counter[1] + high
@@ -55,29 +55,29 @@ def _moved(counter: Words, high: Value, low: Value) -> Words:
 
 
 class _Stream:
-    """The words of a state's stream."""
+    """The random words generated from a state."""
 
     def __init__(self, state: Value) -> None:
         words = lax.bitcast_convert_type(jnp.asarray(state), np.uint32)
         self.counter: Words = (words[1], words[2], words[3], words[4])
         self.key = words[5], words[6]
-        self.zero = words[0] - _U(1)  # which the compiler does not know
+        self.zero = words[0] - _U(1)  # Zero, but unknown to the compiler.
 
     def blocks(self, count: int, every: int = 1, behind: Value = 0) -> Value:
-        """Blocks 0, every, 2 every, … and so many behind each: [count, 4] words."""
+        """Return `count` blocks [count, 4], spaced `every` blocks apart and offset by `behind`."""
         high, low = _multiplied(every, lax.iota(np.uint32, count))
         low_behind = low + jnp.asarray(behind, np.uint32)
         high = high + (low_behind < low).astype(_U)
         return jnp.stack(_philox(_moved(self.counter, high, low_behind), self.key), 1)
 
     def advanced(self, blocks: int) -> Value:
-        """The state so many blocks further."""
+        """Return the state advanced by a number of blocks."""
         words = _moved(self.counter, _U(blocks >> 32 & 0xFFFFFFFF), _U(blocks & 0xFFFFFFFF))
         made = jnp.stack([jnp.ones((), np.uint32), *words, *self.key])
         return lax.bitcast_convert_type(made, np.int32)
 
 
-# --- words as numbers -------------------------------------------------------------------------------------------------
+# --- conversion of words to numbers -----------------------------------------------------------------------------------
 
 
 def _uniform_float(x: Value) -> Value:
@@ -86,14 +86,14 @@ def _uniform_float(x: Value) -> Value:
 
 
 def _uniform_double(x0: Value, x1: Value) -> Value:
-    """Needs 64-bit types, as the result does."""
+    """Convert two words to a float64 in [0, 1), which requires 64-bit types."""
     high = (x0 & _U(0xFFFFF)).astype(np.uint64) << np.uint64(32)
     bits = high | x1.astype(np.uint64) | (np.uint64(1023) << np.uint64(52))
     return lax.bitcast_convert_type(bits, np.float64) - np.float64(1)
 
 
 def _uniform(words: Value, dtype: np.dtype) -> Value:
-    """All words of blocks as numbers in [0, 1), one after the other; those of halves in float32."""
+    """Convert words to numbers in [0, 1), in float32 for float16 and bfloat16."""
     if dtype == np.float64:
         return jnp.stack([_uniform_double(words[:, 0], words[:, 1]), _uniform_double(words[:, 2], words[:, 3])], 1)
     if dtype == np.float16:
@@ -104,14 +104,14 @@ def _uniform(words: Value, dtype: np.dtype) -> Value:
 
 
 def _box_muller(words: Value, dtype: np.dtype) -> Value:
-    """Standard normal numbers of whole blocks, sine first; those of halves in float32."""
+    """Convert blocks to standard normal numbers, sine first, in float32 for float16 and bfloat16."""
     if dtype == np.float64:
         u, turn = _uniform_double(words[:, 0], words[:, 1]), _uniform_double(words[:, 2], words[:, 3])
         angle = np.float64(2 * math.pi) * turn
         radius = jnp.sqrt(-2 * jnp.log(jnp.maximum(u, 1e-7)))
         return jnp.stack([jnp.sin(angle) * radius, jnp.cos(angle) * radius], 1)
     u, bits = _uniform_float(words[:, 0::2]), words[:, 1::2]
-    # 2 π times 23 bits, as exact as float32 holds it: factors of few bits first.
+    # Multiply 2π by 23 bits with full float32 accuracy, using factors of few bits first.
     head = (bits >> _U(11) & _U(0xFFF)).astype(np.float32) * np.float32(2.0**-12)
     tail = (bits & _U(0x7FF)).astype(np.float32) * np.float32(2.0**-23)
     large = np.float32(6.28125)
@@ -123,8 +123,10 @@ def _box_muller(words: Value, dtype: np.dtype) -> Value:
 
 
 def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Value) -> Value:
-    """values factor + offset, rounded twice in the element type: compilers fuse no sum with a product whose bits go
-    through an operation of integers first."""
+    """Compute values factor + offset with two roundings in the element type.
+
+    The product passes through an integer operation, which keeps compilers from fusing it with the sum.
+    """
     kind = np.dtype(np.float32) if is_half(dtype) else dtype
     factor, offset = (np.asarray(np.asarray(x, kind).astype(dtype), kind) for x in (factor, offset))
 
@@ -147,7 +149,7 @@ def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Valu
 
 
 def _normals_by_inversion(words: Value, step: Step, dtype: np.dtype) -> Value:
-    """The inverse of the distribution function at the middles of the uniform grid, in the widest type there is."""
+    """Apply the inverse distribution function to the midpoints of the uniform grid, in the widest available type."""
     lower, upper = -math.inf, math.inf
     if step["distribution"] == "truncated_normal":
         lower, upper = float(step["lower"]), float(step["upper"])
@@ -170,7 +172,7 @@ def _normals_by_inversion(words: Value, step: Step, dtype: np.dtype) -> Value:
 
 
 def _truncated(stream: _Stream, step: Step, dtype: np.dtype, count: int) -> Value:
-    """Standard normals between bounds: each group of outputs draws from blocks of its own until it has enough."""
+    """Draw standard normal numbers between bounds; each group of outputs draws from its own blocks until filled."""
     group = 2 if dtype == np.float64 else 4
     groups = -(-count // group)
     kind = np.dtype(np.float32) if is_half(dtype) else dtype
@@ -205,7 +207,7 @@ def _integers(words: Value, step: Step, dtype: np.dtype) -> Value:
 
 @lowers("random")
 def random(step: Step, _: Value, state: Value) -> tuple[Value, Value]:
-    """Values of the result's shape, and the advanced state."""
+    """Return values with the shape of the result, and the advanced state."""
     dtype, count = step.dtype, math.prod(step.shape)
     stream = _Stream(state)
     each = 2 if dtype.itemsize == 8 else 4

@@ -1,4 +1,4 @@
-"""Family recurrent: the layers' steps, by lax.scan. Layers are composites over them, and so are their gradients."""
+"""Lowering of recurrent sequences with lax.scan; layers and their gradients are composites of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _OPERANDS = (
     ("input_weight", "has_input_weight"),
     ("bias", "has_bias"),
 )
-"""As src/core/ops/recurrent_sequence.cpp lists them: those with a flag are there when it says so."""
+"""Operand names in the order of src/core/ops/recurrent_sequence.cpp, with the flag that tells whether an optional
+operand is present.
+"""
 
 
 def _activate(number: int, x: Value) -> Value:
@@ -69,7 +71,7 @@ class _Direction:
         return jnp.broadcast_to(mask, (self.source.shape[0], *mask.shape[1:]))
 
     def run(self) -> tuple[Value, Value, Value]:
-        """States, cells and training states of all steps."""
+        """Return the states, cells, and training states of all steps."""
         over = (self.source,) if self.mask is None else (self.source, self.mask)
         return lax.scan(self._step, (self.state, self.initial_cell), over, reverse=self.backward)[1]
 
@@ -80,7 +82,7 @@ class _Direction:
         return self.weights[:, self.places[role] * self.hidden : (self.places[role] + 1) * self.hidden]
 
     def _joined(self, parts: list[Value]) -> Value:
-        """By role, as the weights have them."""
+        """Concatenate gates, given by role, in the order of the weights."""
         return jnp.concatenate([parts[self.places.index(place)] for place in range(len(parts))], 1)
 
     def _step(self, carried: tuple[Value, Value], now: Any) -> tuple[tuple[Value, Value], tuple[Value, Value, Value]]:
@@ -129,7 +131,7 @@ class _Direction:
 
 @lowers("recurrent_sequence")
 def recurrent_sequence(step: Step, *operands: Value) -> tuple[Value, ...]:
-    """States, and cells and training states where they are asked for; both directions side by side."""
+    """Return the states and, if requested, cells and training states, concatenated over directions."""
     names = [name for name, flag in _OPERANDS if flag is None or step[flag]]
     dtype = operands[0].dtype
     wide = np.dtype(np.float32) if is_half(dtype) else dtype

@@ -1,4 +1,4 @@
-"""Family reduction: along axes, which stay as 1; without axes along all."""
+"""Lowerings of reductions, which keep the reduced axes with size 1 and reduce all axes if none are given."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def _axes(step: Step) -> tuple[int, ...]:
 
 @lowers("reduction_sum")
 def reduction_sum(step: Step, x: Value) -> Value:
-    """Σ x."""
+    """Compute Σ x."""
     return jnp.sum(x, _axes(step), dtype=step.dtype, keepdims=True)
 
 
 @lowers("reduction_product")
 def reduction_product(step: Step, x: Value) -> Value:
-    """Π x."""
+    """Compute Π x."""
     return jnp.prod(x, _axes(step), dtype=step.dtype, keepdims=True)
 
 
 @lowers("reduction_maximum_propagate_nan")
 def reduction_maximum_propagate_nan(step: Step, x: Value) -> Value:
-    """The largest; NaN where there is one."""
+    """Return the maximum, propagating NaN."""
     return jnp.max(x, _axes(step), keepdims=True)
 
 
 @lowers("reduction_minimum_propagate_nan")
 def reduction_minimum_propagate_nan(step: Step, x: Value) -> Value:
-    """The smallest; NaN where there is one."""
+    """Return the minimum, propagating NaN."""
     return jnp.min(x, _axes(step), keepdims=True)
 
 
@@ -50,35 +50,35 @@ def _over_numbers(choose: Callable[..., Value], worst: float, x: Value, axes: tu
 
 @lowers("reduction_maximum")
 def reduction_maximum(step: Step, x: Value) -> Value:
-    """The largest number; NaN where there are only such."""
+    """Return the maximum, ignoring NaN unless all elements are NaN."""
     return _over_numbers(jnp.max, -np.inf, x, _axes(step))
 
 
 @lowers("reduction_minimum")
 def reduction_minimum(step: Step, x: Value) -> Value:
-    """The smallest number; NaN where there are only such."""
+    """Return the minimum, ignoring NaN unless all elements are NaN."""
     return _over_numbers(jnp.min, np.inf, x, _axes(step))
 
 
 @lowers("reduction_and")
 def reduction_and(step: Step, x: Value) -> Value:
-    """Are all of them true?"""
+    """Return whether all elements are true."""
     return jnp.all(x, _axes(step), keepdims=True)
 
 
 @lowers("reduction_or")
 def reduction_or(step: Step, x: Value) -> Value:
-    """Is one of them true?"""
+    """Return whether any element is true."""
     return jnp.any(x, _axes(step), keepdims=True)
 
 
 @lowers("reduction_arg_maximum")
 def reduction_arg_maximum(step: Step, x: Value) -> Value:
-    """Where the first largest is."""
+    """Return the index of the first maximum."""
     return jnp.expand_dims(lax.argmax(jnp.asarray(x), step.axis(), np.int32), step.axis())
 
 
 @lowers("reduction_arg_minimum")
 def reduction_arg_minimum(step: Step, x: Value) -> Value:
-    """Where the first smallest is."""
+    """Return the index of the first minimum."""
     return jnp.expand_dims(lax.argmin(jnp.asarray(x), step.axis(), np.int32), step.axis())

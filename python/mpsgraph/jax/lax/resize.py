@@ -1,4 +1,4 @@
-"""Family resize: images in another size, axis by axis a product with a table of weights."""
+"""Lowerings of image resizing, one axis at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _rounded(place: Value, mode: str) -> Value:
 
 
 class _Resize:
-    """Where each element of a result looks, along each resized axis."""
+    """The input coordinates of the output elements along each resized axis."""
 
     def __init__(self, step: Step, images: Sequence[int], result: Sequence[int], given: Sequence[Value]) -> None:
         self.step, self.images, self.result = step, images, result
@@ -48,7 +48,7 @@ class _Resize:
         self.nearest = step.attributes.get("nearest_rounding_mode")
 
     def places(self, number: int) -> Value:
-        """The places of the images' axis that elements show: numpy's in float64, unless scale and offset are data."""
+        """Return coordinates along a resized axis, as a float64 NumPy array unless scale and offset are computed."""
         axis = self.axes[number]
         size, count = self.images[axis], self.result[axis]
         at = np.arange(count, dtype=np.float64)
@@ -64,7 +64,7 @@ class _Resize:
         return at * size / count
 
     def run(self, x: Value) -> Value:
-        """The images in the size of the result."""
+        """Resize the images."""
         for number, axis in enumerate(self.axes):
             if self.given or self.images[axis] != self.result[axis]:
                 x = self._along(x, number, axis)
@@ -88,7 +88,7 @@ class _Resize:
 
 
 def _exactly(place: Value, mode: str) -> Value:
-    """Rounded; numpy's places by numpy in float64, whatever JAX has."""
+    """Round coordinates, using NumPy in float64 for NumPy arrays regardless of JAX's configuration."""
     if not isinstance(place, np.ndarray):
         return _rounded(place, mode)
     floor, ceil = np.floor(place), np.ceil(place)
@@ -105,7 +105,7 @@ def _exactly(place: Value, mode: str) -> Value:
 
 @lowers("resize_nearest", "resize_bilinear")
 def resize(step: Step, images: Value, _: Value, *given: Value) -> Value:
-    """Images in another size."""
+    """Resize images."""
     if 0 in step.shape:
         return jnp.zeros(step.shape, step.dtype)
     wide = np.dtype(np.float32) if is_half(step.dtype) else step.dtype
@@ -115,7 +115,7 @@ def resize(step: Step, images: Value, _: Value, *given: Value) -> Value:
 
 @lowers("resize_nearest_gradient", "resize_bilinear_gradient")
 def resize_gradient(step: Step, incoming: Value, _: Value, *given: Value) -> Value:
-    """The transpose."""
+    """Return the gradient with respect to the images."""
     if 0 in incoming.shape or math.prod(step.shape) == 0:
         return jnp.zeros(step.shape, step.dtype)
     wide = np.dtype(np.float32) if is_half(step.dtype) or step.dtype.kind in "iu" else step.dtype

@@ -1,7 +1,7 @@
-"""Family scatter_nd: updates put into a tensor where indices say; an index outside drops its update.
+"""Lowerings of scatter operations, which drop updates with out-of-range indices.
 
-Updates of one place take effect in their order: of several that are set the last one stays, found by its number, since
-XLA sets them in any order.
+Updates of the same element apply in order: with mode "set", the last one wins. It is selected by its update number,
+because XLA does not guarantee an order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ACCUMULATE = {
 
 @lowers("scatter", "scatter_nd", "scatter_along_axis")
 def scatter(step: Step, data: Value, updates: Value, indices: Value) -> Value:
-    """The data with what updates make of their places."""
+    """Return the data with updates applied."""
     mode, data, updates = step["mode"], jnp.asarray(data), jnp.asarray(updates)
     if data.size == 0 or updates.size == 0:
         return data
@@ -43,7 +43,7 @@ def scatter(step: Step, data: Value, updates: Value, indices: Value) -> Value:
         return jnp.where(last >= 0, made.astype(data.dtype), data)
     wide = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
     if mode == "div" and wide.kind in "iu" and wide.itemsize < 4:
-        wide = np.dtype(np.int32)  # which holds more products of divisors
+        wide = np.dtype(np.int32)  # Wide enough for products of several divisors.
     before, given = data.astype(wide), updates.astype(wide)
     if mode == "sub":
         mode, given = "add", jnp.negative(given)

@@ -1,4 +1,4 @@
-"""Family shape: other shapes and orders of the same elements, padding and tiles, blocks of bits and places."""
+"""Lowerings of reshape, transpose, broadcast, bit casts, padding, tiling, and coordinates."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ._windows import adjoint
 
 @lowers("reshape")
 def reshape(step: Step, x: Value, _: Value) -> Value:
-    """Another shape for the same elements."""
+    """Reshape x."""
     return x.reshape(step.shape)
 
 
 @lowers("transpose")
 def transpose(step: Step, x: Value) -> Value:
-    """Axes in another order."""
+    """Permute axes."""
     return jnp.transpose(x, step.axes("permutation"))
 
 
 @lowers("broadcast_to")
 def broadcast_to(step: Step, x: Value, _: Value) -> Value:
-    """Repeated along new axes and those of size 1."""
+    """Repeat x along new axes and axes of size 1."""
     return jnp.broadcast_to(x, step.shape)
 
 
 @lowers("coordinate_along_axis")
 def coordinate_along_axis(step: Step, _: Value) -> Value:
-    """The place along an axis."""
+    """Return the index along an axis."""
     axis = int(step["axis"]) % max(len(step.shape), 1)
     return lax.broadcasted_iota(np.int32, step.shape, axis)
 
 
 @lowers("reinterpret_cast")
 def reinterpret_cast(step: Step, x: Value) -> Value:
-    """The same bits as other elements, along the last axis where their sizes differ."""
+    """Reinterpret bits as another dtype, changing the last axis if element sizes differ."""
     x, to = jnp.asarray(x), step.dtype
     if x.dtype == to:
         return x
@@ -55,7 +55,7 @@ def reinterpret_cast(step: Step, x: Value) -> Value:
 
 
 def _as_integers(x: Value) -> Value:
-    """Complex numbers as pairs of floats, bools as bytes."""
+    """Represent complex numbers as pairs of floats, and bools as bytes."""
     if x.dtype.kind == "c":
         pairs = jnp.stack([x.real, x.imag], -1)
         return pairs.reshape((*x.shape[:-1], -1)) if x.ndim else pairs
@@ -70,11 +70,11 @@ def _recast(x: Value, to: np.dtype) -> Value:
     return made if size == wanted else made.reshape((*x.shape[:-1], -1))
 
 
-# --- padding and tiles ------------------------------------------------------------------------------------------------
+# --- padding and tiling -----------------------------------------------------------------------------------------------
 
 
 def _sources(mode: str, size: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which element each place of a padded axis shows, and its sign."""
+    """Return the source index of each element of a padded axis, and its sign."""
     place = np.arange(-left, size + right)
     sign = np.ones(len(place), np.int8)
     if mode == "clamp_to_edge":
@@ -109,13 +109,13 @@ def _padded(x: Value, left: Sequence[int], right: Sequence[int], mode: str, valu
 
 @lowers("pad")
 def pad(step: Step, x: Value) -> Value:
-    """A border around the elements."""
+    """Pad x."""
     return _padded(jnp.asarray(x), step["left"], step["right"], step["mode"], step["value"])
 
 
 @lowers("pad_gradient")
 def pad_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """What came for copies of one element, added up."""
+    """Sum the gradients of all copies of an element."""
     left, right, mode = step["left"], step["right"], step["mode"]
     incoming = jnp.asarray(incoming)
     if 0 in step.shape:
@@ -128,7 +128,7 @@ def pad_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 
 def _integer_pad_gradient(step: Step, incoming: Value) -> Value:
-    """JAX transposes no functions of integers: axis by axis, added up by places."""
+    """Compute the padding gradient for integers, which JAX does not differentiate, one axis at a time."""
     for axis, (before, after) in enumerate(zip(step["left"], step["right"], strict=True)):
         index, sign = _sources(step["mode"], step.shape[axis], before, after)
         moved = jnp.moveaxis(incoming, axis, 0)
@@ -140,5 +140,5 @@ def _integer_pad_gradient(step: Step, incoming: Value) -> Value:
 
 @lowers("tile")
 def tile(step: Step, x: Value) -> Value:
-    """The elements so many times along each axis."""
+    """Repeat x along each axis."""
     return jnp.tile(x, tuple(step["multiplier"]))

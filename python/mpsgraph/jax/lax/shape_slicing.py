@@ -1,4 +1,4 @@
-"""Family shape, second part: slices, with places that are data too, joining and splitting."""
+"""Lowerings of slices, with constant and computed starts, concat, and split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .gather import as_indices
 
 
 def _ranges(attributes: Mapping[str, Any], full: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Start, count and stride of each axis, as slice_range in src/core/ops/shape_slicing.cpp says."""
+    """Return the start, count, and stride for each axis, matching slice_range in src/core/ops/shape_slicing.cpp."""
     made = []
     for axis, size in enumerate(full):
         start, end, stride = (attributes[key][axis] for key in ("starts", "ends", "strides"))
@@ -38,7 +38,7 @@ def _ranges(attributes: Mapping[str, Any], full: Sequence[int]) -> list[tuple[in
 
 
 def _taken(x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
-    """The elements of ranges, without squeezing."""
+    """Return the elements in the ranges, without squeezing axes."""
     low, high, steps, turned = [], [], [], []
     for axis, (start, count, stride) in enumerate(ranges):
         end = start + (count - 1) * stride
@@ -51,7 +51,7 @@ def _taken(x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
 
 
 def _placed(x: Value, ranges: Sequence[tuple[int, int, int]], full: Sequence[int], fill: Value) -> Value:
-    """Elements where ranges say, and `fill` elsewhere."""
+    """Place x at the ranges of a larger tensor filled with `fill`."""
     turned = [axis for axis, (_, _, stride) in enumerate(ranges) if stride < 0]
     edges = []
     for (start, count, stride), size in zip(ranges, full, strict=True):
@@ -63,13 +63,13 @@ def _placed(x: Value, ranges: Sequence[tuple[int, int, int]], full: Sequence[int
 
 @lowers("slice")
 def slice_(step: Step, x: Value) -> Value:
-    """A part of the elements."""
+    """Slice x."""
     return _taken(jnp.asarray(x), _ranges(step.attributes, x.shape)).reshape(step.shape)
 
 
 @lowers("slice_gradient")
 def slice_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """What comes in, in its place among zeros."""
+    """Place the incoming gradient at the slice, with zeros elsewhere."""
     ranges = _ranges(step.attributes, step.shape)
     parts = jnp.asarray(incoming).reshape([count for _, count, _ in ranges])
     return _placed(parts, ranges, step.shape, jnp.zeros((), parts.dtype))
@@ -77,7 +77,7 @@ def slice_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 @lowers("slice_update_data")
 def slice_update_data(step: Step, data: Value, update: Value) -> Value:
-    """Data with an update in a part of it."""
+    """Return the data with a slice replaced by an update."""
     ranges = _ranges(step.attributes, data.shape)
     counts = [count for _, count, _ in ranges]
     update = jnp.asarray(update).reshape(counts)
@@ -87,11 +87,11 @@ def slice_update_data(step: Step, data: Value, update: Value) -> Value:
     return jnp.where(there, _placed(update, ranges, data.shape, jnp.zeros((), update.dtype)), data)
 
 
-# --- places that are data ---------------------------------------------------------------------------------------------
+# --- computed starts --------------------------------------------------------------------------------------------------
 
 
 def _window(step: Step, starts: Value, full: Sequence[int], sizes: Sequence[int]) -> tuple[list[Value], list[int]]:
-    """Where a window begins along each axis, and its strides; negative starts count from the end."""
+    """Return the start of a window along each axis and its strides, converting negative starts."""
     strides = list(step["strides"]) or [1] * len(full)
     places = as_indices(starts)
     begins = []
@@ -108,7 +108,7 @@ def _indices(begins: Sequence[Value], sizes: Sequence[int], strides: Sequence[in
 
 @lowers("dynamic_slice")
 def dynamic_slice(step: Step, x: Value, starts: Value) -> Value:
-    """A window of known sizes whose start is data."""
+    """Return a slice of known sizes with a computed start."""
     x, sizes = jnp.asarray(x), step.shape
     if not sizes:
         return x
@@ -120,7 +120,7 @@ def dynamic_slice(step: Step, x: Value, starts: Value) -> Value:
 
 @lowers("dynamic_slice_update_data")
 def dynamic_slice_update_data(step: Step, data: Value, update: Value, starts: Value) -> Value:
-    """Data with an update in a window whose start is data."""
+    """Return the data with a slice replaced, whose start is computed."""
     data, update = jnp.asarray(data), jnp.asarray(update)
     if not update.shape:
         return update
@@ -130,12 +130,12 @@ def dynamic_slice_update_data(step: Step, data: Value, update: Value, starts: Va
     return data.at[_indices(begins, update.shape, strides)].set(update)
 
 
-# --- joining ----------------------------------------------------------------------------------------------------------
+# --- concat and split -------------------------------------------------------------------------------------------------
 
 
 @lowers("concat")
 def concat(step: Step, *parts: Value) -> Value:
-    """One behind the other along an axis, or element by element in turn."""
+    """Concatenate along an axis, or interleave elements."""
     axis = step.axis()
     if step["interleave"]:
         return jnp.stack(parts, axis + 1).reshape(step.shape)
@@ -144,7 +144,7 @@ def concat(step: Step, *parts: Value) -> Value:
 
 @lowers("split")
 def split(step: Step, x: Value) -> tuple[Value, ...]:
-    """Parts along an axis."""
+    """Split along an axis."""
     axis, made, at = step.axis(), [], 0
     for output in step.outputs:
         size = (output.shape or ())[axis]

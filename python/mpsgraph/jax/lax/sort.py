@@ -1,4 +1,4 @@
-"""Family sort: stable orders along an axis, in which NaN is larger than every number."""
+"""Lowerings of stable sorting along an axis, where NaN counts as larger than every number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ._table import Step, Value, lowers
 
 
 def ordered(x: Value, axis: int, descending: bool) -> tuple[Value, Value]:
-    """The elements in order, and where they were. A descending order is the stable one of the opposite comparison."""
+    """Return the sorted elements and their original indices.
+
+    Descending order is a stable sort by the opposite comparison.
+    """
     x = jnp.asarray(x)
     key = x.astype(np.uint8) if x.dtype == np.bool_ else x
     places = lax.broadcasted_iota(np.int32, x.shape, axis)
@@ -24,11 +27,11 @@ def ordered(x: Value, axis: int, descending: bool) -> tuple[Value, Value]:
 
 @lowers("sort")
 def sort(step: Step, x: Value) -> Value:
-    """The elements in order."""
+    """Return the sorted elements."""
     return jnp.asarray(x) if len(step.shape) == 0 else ordered(x, step.axis(), bool(step["descending"]))[0]
 
 
 @lowers("arg_sort")
 def arg_sort(step: Step, x: Value) -> Value:
-    """The order."""
+    """Return the indices that sort the elements."""
     return ordered(x, step.axis(), bool(step["descending"]))[1]

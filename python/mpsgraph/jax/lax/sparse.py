@@ -1,4 +1,4 @@
-"""Family sparse: matrices of which some elements are stored, as dense ones; equal places add up."""
+"""Lowerings of sparse matrices, represented as dense ones; entries at the same position are summed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .arithmetic import is_half
 
 
 def _places(step: Step, index0: Value, index1: Value) -> tuple[Value, Value]:
-    """Rows and columns of the entries; those outside of the matrix lie behind it."""
+    """Return the rows and columns of the entries; out-of-range entries are moved past the end."""
     rows, columns = step["shape"]
     index0, index1 = jnp.asarray(index0).astype(np.int32), jnp.asarray(index1).astype(np.int32)
     if step["storage"] == "COO":
@@ -28,7 +28,7 @@ def _places(step: Step, index0: Value, index1: Value) -> tuple[Value, Value]:
 
 @lowers("sparse_tensor")
 def sparse_tensor(step: Step, values: Value, index0: Value, index1: Value) -> Value:
-    """The entries among zeros."""
+    """Scatter the entries into zeros."""
     row, column = _places(step, index0, index1)
     wide = np.dtype(np.float32) if is_half(step.dtype) else step.dtype
     zeros = jnp.zeros(step.shape, wide)
@@ -37,7 +37,7 @@ def sparse_tensor(step: Step, values: Value, index0: Value, index1: Value) -> Va
 
 @lowers("sparse_tensor_gradient")
 def sparse_tensor_gradient(step: Step, incoming: Value, index0: Value, index1: Value) -> Value:
-    """What a dense matrix has at the places of the entries."""
+    """Gather the elements of a dense matrix at the positions of the entries."""
     row, column = _places(step, index0, index1)
     if 0 in incoming.shape:
         return jnp.zeros(step.shape, step.dtype)

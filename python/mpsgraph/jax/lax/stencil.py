@@ -1,5 +1,7 @@
-"""Family stencil: weighted reductions over windows of the last four axes, without a boundary; `stencil` is a
-composite."""
+"""Lowerings of stencil windows, weighted reductions over the last four axes without boundary handling.
+
+The stencil operation itself is composite.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def _wide(x: Value) -> Value:
 
 @lowers("stencil_windows")
 def stencil_windows(step: Step, source: Value, weights: Value) -> Value:
-    """The reduction over a window of source times weights; of an arg_..., the number of the first tap."""
+    """Reduce source times weights over windows; argument reductions return the first tap number."""
     windows = windows_of(step.attributes, source.shape, weights.shape)
     mode = step["reduction_mode"]
     x, w = _wide(source), _wide(weights)
@@ -37,7 +39,7 @@ def stencil_windows(step: Step, source: Value, weights: Value) -> Value:
 
 @lowers("stencil_windows_data_gradient")
 def stencil_windows_data_gradient(step: Step, incoming: Value, weights: Value, _: Value) -> Value:
-    """The transpose by the source."""
+    """Return the gradient with respect to the source."""
     windows = windows_of(step.attributes, step.shape, weights.shape)
     g, w = _wide(incoming), _wide(weights)
     total = jnp.zeros(step.shape, g.dtype)
@@ -48,7 +50,7 @@ def stencil_windows_data_gradient(step: Step, incoming: Value, weights: Value, _
 
 @lowers("stencil_windows_weights_gradient")
 def stencil_windows_weights_gradient(step: Step, incoming: Value, source: Value, _: Value) -> Value:
-    """The transpose by the weights."""
+    """Return the gradient with respect to the weights."""
     windows = windows_of(step.attributes, source.shape, step.shape)
     g, x = _wide(incoming), _wide(source)
     parts = [jnp.sum(g * seen(x, windows, tap, 0)) for tap in taps_of(windows)]

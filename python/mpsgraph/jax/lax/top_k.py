@@ -1,4 +1,4 @@
-"""Family top_k: the k largest or smallest elements along an axis, and where they were; of equal ones the first."""
+"""Lowerings of top_k and bottom_k; ties go to the first element."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sort import ordered
 
 @lowers("top_k", "bottom_k")
 def top_k(step: Step, x: Value) -> tuple[Value, Value]:
-    """Values and places."""
+    """Return the values and indices of the largest or smallest elements."""
     axis, k = step.axis(), int(step["k"])
     values, places = ordered(x, axis, step.kind == "top_k")
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(places, 0, k, axis=axis)

@@ -1,4 +1,4 @@
-"""JAX's primitives in the graph's operations: a file a family, entered in one table."""
+"""Translations of JAX primitives to graph operations, one file per family."""
 
 from . import (  # noqa: F401
     calls,

@@ -1,8 +1,8 @@
-"""The table of JAX's primitives, and an equation of a jaxpr as its function sees it.
+"""The registry of JAX primitives, and the view of a jaxpr equation that translation functions receive.
 
-`@primitive("add")` enters a function that makes a graph's operations of an equation. It gets the equation, tensors of
-the graph for its operands, and its parameters by name. What it cannot say it refuses with `Equation.refuse`. What is
-longer than a few operations is written in JAX's own language and goes through `Equation.traced`.
+`@primitive("add")` registers a function that translates an equation into graph operations. It receives the equation,
+graph tensors for the operands, and the parameters by name. It rejects unsupported cases with `Equation.refuse`.
+Translations of more than a few operations are written in JAX and use `Equation.traced`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FUNCTIONS: dict[str, Function] = {}
 
 
 def primitive(*names: str) -> Callable[[Function], Function]:
-    """Enters the function of one primitive or of several."""
+    """Return a decorator that registers a translation function for one or several primitives."""
 
     def enter(function: Function) -> Function:
         for name in names:
@@ -35,59 +35,63 @@ def primitive(*names: str) -> Callable[[Function], Function]:
 
 
 def function_of(name: str) -> Function | None:
-    """The function of a primitive; None where there is none."""
+    """Return the translation of a primitive, or None if it is not supported."""
     return _FUNCTIONS.get(name)
 
 
 def known_primitives() -> list[str]:
-    """The names of all of JAX's primitives that have a translation.
+    """Return the names of the JAX primitives that `mpsgraph.jax.jit` supports.
 
-    >>> import pytest; jax = pytest.importorskip("jax")
-    >>> "dot_general" in mg.jax.known_primitives()
-    True
+    Returns:
+        A sorted list of names.
+
+    Example:
+        >>> import pytest; jax = pytest.importorskip("jax")
+        >>> "dot_general" in mg.jax.known_primitives()
+        True
     """
     return sorted(_FUNCTIONS)
 
 
 def is_key(dtype: Any) -> bool:
-    """Whether it is the element type of JAX's typed random keys, which are words of uint32 here."""
+    """Return whether a dtype is that of JAX's typed random keys, which are represented as uint32 words."""
     return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def dtype_of(dtype: Any) -> DType:
-    """JAX's element type as ours; keys are uint32. UnsupportedError for one that this package has not."""
+    """Return the mpsgraph dtype for a JAX dtype (uint32 for keys), or raise UnsupportedError if there is none."""
     if is_key(dtype):
         return as_dtype("uint32")
     try:
         return as_dtype(np.dtype(dtype).name)
     except (DTypeError, TypeError) as error:
-        raise UnsupportedError(f"the element type {dtype} is none of this package: convert to another first") from error
+        raise UnsupportedError(f"dtype {dtype} is not supported by mpsgraph: convert to another dtype first") from error
 
 
 def shape_of(aval: Any) -> tuple[int, ...]:
-    """The sizes of a value; a key has its words as a last axis."""
+    """Return the shape of a value; the words of a key are an additional last axis."""
     shape = tuple(int(size) for size in aval.shape)
     return shape + tuple(aval.dtype._impl.key_shape) if is_key(aval.dtype) else shape
 
 
 class Equation:
-    """One equation of a jaxpr: the graph that its operations go to, and what JAX says of its operands and results."""
+    """A jaxpr equation with the types of its operands and results, and the graph that its translation adds to."""
 
     def __init__(self, g: Graph, name: str, operands: Sequence[Any], results: Sequence[Any], build: Function) -> None:
         self.g, self.name = g, name
         self.operands, self.results = operands, results
         self.build = build
-        """build(closed jaxpr, tensors) adds the operations of an inner jaxpr, and gives its results."""
+        """build(closed_jaxpr, tensors) adds the operations of an inner jaxpr and returns its results."""
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The axes that are behind those of the first operand, where it is of keys: those of a key's words."""
+        """The shape of a key's words, if the first operand contains keys; otherwise empty."""
         dtype = self.operands[0].dtype
         return tuple(dtype._impl.key_shape) if is_key(dtype) else ()
 
     @property
     def dtype(self) -> DType:
-        """The element type of the first result."""
+        """The dtype of the first result."""
         return dtype_of(self.results[0].dtype)
 
     @property
@@ -96,14 +100,14 @@ class Equation:
         return shape_of(self.results[0])
 
     def refuse(self, why: str) -> NoReturn:
-        raise UnsupportedError(f"{self.name} {why}")
+        raise UnsupportedError(f"{self.name}: {why}")
 
     def cast(self, x: Tensor, dtype: DType | str) -> Tensor:
         dtype = as_dtype(dtype)
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def constant(self, value: Any, dtype: DType | str, shape: Sequence[int] = ()) -> Tensor:
-        """A number, alone or in a shape."""
+        """Return a constant, optionally broadcast to a shape."""
         dtype = as_dtype(dtype)
         number = np.asarray(value).astype(dtype.numpy)
         if not math.prod(shape):
@@ -112,9 +116,9 @@ class Equation:
         return self.g.broadcast_to(one, tuple(shape)) if shape else one
 
     def traced(self, function: Function, *tensors: Tensor) -> Any:
-        """What a function of JAX's gives for these tensors: it is traced, and its jaxpr's operations are added.
+        """Trace a JAX function for tensors, add the operations of its jaxpr, and return its results.
 
-        Result: the tensors that it returns, as a list; a single one alone.
+        The results are a list, or a tensor if there is only one.
         """
         types = [jax.ShapeDtypeStruct(shape(x), x.dtype.numpy if x.dtype.name != "bool" else bool) for x in tensors]
         jaxpr = jax.make_jaxpr(function)(*types)
@@ -123,26 +127,26 @@ class Equation:
 
 
 def shape(x: Tensor) -> tuple[int, ...]:
-    """The sizes of a tensor, all of which are known: jaxprs are specialised by shape."""
+    """Return the shape of a tensor, which is always known because jaxprs are specialized by shape."""
     return tuple(x.shape or ())
 
 
 def lowest(dtype: DType) -> Any:
-    """The number that no other of the type is below."""
+    """Return the smallest value of a dtype."""
     if dtype.name == "bool":
         return False
     return -np.inf if dtype.is_float or dtype.is_complex else np.iinfo(dtype.numpy).min
 
 
 def highest(dtype: DType) -> Any:
-    """The number that no other of the type is above."""
+    """Return the largest value of a dtype."""
     if dtype.name == "bool":
         return True
     return np.inf if dtype.is_float or dtype.is_complex else np.iinfo(dtype.numpy).max
 
 
 def mapped(function: Function, batch: int) -> Function:
-    """A function of single matrices or vectors as one of batches of them, with so many leading axes."""
+    """Vectorize a function over a number of leading axes."""
     for _ in range(batch):
         function = jax.vmap(function)
     return function

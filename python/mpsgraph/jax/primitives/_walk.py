@@ -1,7 +1,7 @@
-"""A jaxpr, built in a graph: equation by equation, each by its function in the table.
+"""Translation of a jaxpr to graph operations, one equation at a time.
 
-All that has no translation is named at once: a first walk looks for primitives that the table has not, and in the
-second a refused equation gives zeros, so that the walk goes on to what else is refused. Nothing of such a graph runs.
+All unsupported features are reported at once. The first pass looks for primitives without a translation. In the second
+pass, a rejected equation returns zeros, so that the pass can continue to other problems; such a graph is never run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...errors import Error, UnsupportedError
 from ...graph import Graph
 from ._table import Equation, dtype_of, function_of, shape_of
 
-# Their jaxprs are not what runs: rules of derivatives, and the other sides of a solve.
+# These jaxprs are not executed: they are derivative rules, and other parts of a linear solve.
 _NOT_RUN = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd", "jvp_jaxpr_thunk")
 
 
@@ -30,14 +30,14 @@ def _inner(value: Any) -> Iterator[Any]:
 
 
 def unmapped(jaxpr: Any) -> set[str]:
-    """The names of the primitives in a jaxpr and in those inside it that the table has no function for."""
+    """Return the names of primitives without a translation in a jaxpr and its nested jaxprs."""
     missing: set[str] = set()
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if function_of(name) is None:
             missing.add(name)
         for key, value in equation.params.items():
-            if key == "jaxprs":  # of a linear solve
+            if key == "jaxprs":  # Parameter of custom_linear_solve.
                 value = value.solve
             if key not in _NOT_RUN and not equation.params.get("branches_platforms"):
                 for inner in _inner(value):
@@ -46,22 +46,22 @@ def unmapped(jaxpr: Any) -> set[str]:
 
 
 class Builder:
-    """Adds the operations of jaxprs to a graph, and remembers what was refused."""
+    """Adds the operations of jaxprs to a graph and records rejected equations."""
 
     def __init__(self, g: Graph) -> None:
         self.g = g
         self.refusals: list[str] = []
 
     def constant(self, value: Any, aval: Any) -> Tensor:
-        """A number or array of JAX's as a constant."""
+        """Add a JAX scalar or array as a constant."""
         dtype = dtype_of(aval.dtype)
         if not isinstance(value, np.ndarray) and hasattr(value, "dtype") and np.dtype(value.dtype).kind == "O":
-            raise UnsupportedError(f"a constant of element type {value.dtype}")
+            raise UnsupportedError(f"a constant of dtype {value.dtype} is not supported")
         array = np.asarray(value).astype(dtype.numpy, copy=False)
         return self.g.constant(array, dtype=dtype)
 
     def build(self, closed: Any, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The results of a closed jaxpr for these arguments."""
+        """Add the operations of a closed jaxpr and return its results."""
         constants = [
             c if isinstance(c, Tensor) else self.constant(c, v.aval)
             for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
@@ -69,7 +69,7 @@ class Builder:
         return self.open(closed.jaxpr, constants, arguments)
 
     def open(self, jaxpr: Any, constants: Sequence[Tensor], arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The results of a jaxpr for these constants and arguments."""
+        """Add the operations of an open jaxpr, given its constants, and return its results."""
         values: dict[Any, Tensor] = dict(zip(jaxpr.constvars, constants, strict=True))
         values |= zip(jaxpr.invars, arguments, strict=True)
 
@@ -88,7 +88,7 @@ class Builder:
         said = Equation(self.g, name, [v.aval for v in equation.invars], avals, self.build)
         try:
             if function is None:
-                raise UnsupportedError(f"{name} has no translation")
+                raise UnsupportedError(f"primitive {name} is not supported by mpsgraph")
             found = function(said, *operands, **equation.params)
             results = list(found) if isinstance(found, (list, tuple)) else [found]
             return [self._as_said(x, aval) for x, aval in zip(results, avals, strict=True)]
@@ -96,15 +96,15 @@ class Builder:
             if (reason := str(error).splitlines()[0]) not in self.refusals:
                 self.refusals.append(reason)
         except Error as error:
-            if (reason := f"{name} is not translated in this form: {str(error).splitlines()[0]}") not in self.refusals:
+            if (reason := f"this use of {name} is not supported: {str(error).splitlines()[0]}") not in self.refusals:
                 self.refusals.append(reason)
         return [said.constant(0, dtype_of(aval.dtype), shape_of(aval)) for aval in avals]
 
     def _as_said(self, x: Tensor, aval: Any) -> Tensor:
-        """A result, which must be of the type that JAX says it is of."""
+        """Return a result with the shape that JAX expects, after checking its dtype."""
         shape, dtype = shape_of(aval), dtype_of(aval.dtype)
         if tuple(x.shape or ()) != shape:
             x = self.g.reshape(x, shape)
         if x.dtype != dtype:
-            raise UnsupportedError(f"gives {x.dtype}, and JAX {dtype}")
+            raise UnsupportedError(f"JAX expects a result of dtype {dtype}, but the translation returned {x.dtype}")
         return x

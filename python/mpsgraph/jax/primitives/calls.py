@@ -1,4 +1,4 @@
-"""Calls: functions inside functions, custom derivatives, checkpoints. Their jaxprs are built in place."""
+"""Translations of calls: nested functions, custom derivatives, and checkpoints, whose jaxprs are inlined."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def linear_call(equation: Equation, *operands: Tensor, callee: Any, **_: Any) ->
 
 @primitive("custom_linear_solve")
 def custom_linear_solve(equation: Equation, *operands: Tensor, const_lengths: Any, jaxprs: Any, **_: Any) -> Any:
-    """Its solve alone: the matrix product and the transposed solve are for derivatives."""
+    """Translate custom_linear_solve to its `solve` function; the others are needed only for derivatives."""
     before = const_lengths.matvec + const_lengths.vecmat
     constants = operands[before : before + const_lengths.solve]
     right_sides = operands[sum(const_lengths) :]
@@ -52,7 +52,7 @@ def same(equation: Equation, *operands: Tensor, **_: Any) -> Any:
 
 
 def _closed(jaxpr: Any) -> Any:
-    """An open jaxpr, which has no constants, as a closed one."""
+    """Close a jaxpr without constants."""
     from jax.extend import core
 
     return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())

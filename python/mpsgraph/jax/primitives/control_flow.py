@@ -1,4 +1,4 @@
-"""Control flow: cond, while and scan, as if, while and for of the graph."""
+"""Translations of cond, while, and scan to if, while, and for operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._table import Equation, dtype_of, primitive, shape, shape_of
 
 @primitive("cond")
 def cond(equation: Equation, index: Tensor, *operands: Tensor, branches: Any, **_: Any) -> Any:
-    """branches[index](*operands), the index clamped; a chain of ifs."""
+    """Translate cond to a chain of ifs that select branches[index], with the index clamped."""
     g = equation.g
     if not equation.results:
         return []
@@ -36,7 +36,7 @@ def cond(equation: Equation, index: Tensor, *operands: Tensor, branches: Any, **
 
 @primitive("platform_index")
 def platform_index(equation: Equation, *, platforms: Any) -> Tensor:
-    """Which of several definitions holds: JAX's for its CPU, or that for all other devices."""
+    """Select the definition for JAX's CPU platform, or else the default definition."""
     for place, names in enumerate(platforms):
         if names is not None and "cpu" in names:
             return equation.constant(place, "int32")
@@ -63,7 +63,7 @@ def while_(
 
     def before(*carried: Tensor) -> tuple[Tensor, list[Tensor]]:
         condition = condition_of(carried)
-        if shape(condition):  # one for each of a batch: the loop goes on as long as any does
+        if shape(condition):  # With one condition per batch entry, the loop continues while any is true.
             condition = g.reshape(g.reduction_or(condition, list(range(len(shape(condition))))), ())
         return condition, list(carried)
 
@@ -72,7 +72,7 @@ def while_(
         batch = shape_of(cond_jaxpr.out_avals[0])
         if not batch:
             return found
-        goes_on = condition_of(carried)  # those that have ended stay as they are
+        goes_on = condition_of(carried)  # Entries whose condition is false keep their values.
         return [
             g.select(g.reshape(goes_on, [*batch, *[1] * (len(shape(old)) - len(batch))]), new, old)
             for new, old in zip(found, carried, strict=True)
@@ -92,7 +92,7 @@ def scan(
     reverse: bool,
     **_: Any,
 ) -> Any:
-    """A for loop; the elements of a step are slices of what is scanned, and its results are put into rooms."""
+    """Translate scan to a for loop that slices the scanned inputs and writes results into preallocated buffers."""
     g = equation.g
     constants = operands[:num_consts]
     initial = operands[num_consts : num_consts + num_carry]

@@ -1,7 +1,8 @@
-"""Convolutions: by the graph's kernels of two and three axes where these can say them, else a product for each tap.
+"""Translations of convolutions, to the graph's 2-D and 3-D kernels if possible and to one matmul per filter tap
+otherwise.
 
-What JAX derives from a convolution is recognised: one of a dilated operand is the gradient of the data, one with a
-kernel larger than its result that of the weights.
+Convolutions that JAX derives as gradients are recognized: one with a dilated operand is the gradient with respect to
+the data, and one whose kernel is larger than its result is the gradient with respect to the weights.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def conv_general_dilated(
     pads = [(int(low), int(high)) for low, high in padding]
     groups = int(feature_group_count)
     if batch_group_count > 1:
-        # Batches that have weights of their own are groups of channels.
+        # Batch groups with separate weights become channel groups.
         groups, sizes = int(batch_group_count), shape(x)
         split = g.reshape(x, [groups, sizes[0] // groups, *sizes[1:]])
         rank = len(sizes)
@@ -52,7 +53,7 @@ def conv_general_dilated(
     result_sizes = [equation.shape[axis] for axis in out[2:]]
     convolution = _Convolution(equation, strides, pads, before, after, groups, result_sizes)
     found = convolution(x, weights)
-    # N, spatial, O in the order that is asked for.
+    # Permute N, spatial, O to the requested order.
     places = [0] * len(out)
     places[out[0]], places[out[1]] = 0, len(out) - 1
     for number, axis in enumerate(out[2:]):
@@ -61,7 +62,7 @@ def conv_general_dilated(
 
 
 class _Convolution:
-    """One convolution of (N, spatial, C) by (spatial, I, O)."""
+    """A convolution of (N, spatial, C) with (spatial, I, O)."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class _Convolution:
         spatial = len(self.strides)
         if not x.dtype.is_float or spatial not in (1, 2, 3):
             return self._by_taps(x, weights)
-        if spatial == 1:  # an axis of one element makes it one of two axes
+        if spatial == 1:  # Add an axis of size 1 to use 2-D kernels.
             self.strides, self.before, self.after = [1, *self.strides], [1, *self.before], [1, *self.after]
             self.pads, self.sizes = [(0, 0), *self.pads], [1, *self.sizes]
             x = self.g.reshape(x, [shape(x)[0], 1, *shape(x)[1:]])
@@ -111,7 +112,7 @@ class _Convolution:
         )  # fmt: skip
 
     def _as_data_gradient(self, x: Tensor, weights: Tensor) -> Tensor | None:
-        """A convolution of x with zeros between its elements; None where the gradient's paddings cannot say it."""
+        """Express a convolution of dilated x as a data gradient, or return None if the padding does not allow it."""
         if any(s != 1 for s in self.strides) or self.groups != 1 or len(self.before) != 2:
             return None
         pads = []
@@ -132,11 +133,15 @@ class _Convolution:
         )
 
     def _as_weights_gradient(self, x: Tensor, weights: Tensor) -> Tensor:
-        """x is (C, H, W, N) of the source, the weights (h, w, N, O) what comes in; the result (C, kh, kw, O)."""
+        """Express a convolution as a weights gradient.
+
+        x is the source with layout (C, H, W, N), weights are the incoming gradient (h, w, N, O), and the result is (C,
+        kh, kw, O).
+        """
         g = self.g
         source = g.transpose(x, [3, 1, 2, 0])
         incoming = g.transpose(weights, [2, 0, 1, 3])
-        # What lies behind the last window has no part.
+        # Elements after the last window do not contribute.
         pads, ends = [], []
         for (low, high), stride, dilation, size, window, result in zip(
             self.pads, self.after, self.strides, shape(source)[1:3], shape(incoming)[1:3], self.sizes, strict=True
@@ -153,7 +158,7 @@ class _Convolution:
         return g.transpose(found, [2, 0, 1, 3])
 
     def _by_taps(self, x: Tensor, weights: Tensor) -> Tensor:
-        """The sum over the kernel's places of products of what lies under each."""
+        """Sum the products of each filter tap with the elements under it."""
         g, spatial = self.g, len(self.strides)
         zero = self.equation.constant(0, x.dtype)
         config = [(0, 0, 0), *((*p, d - 1) for p, d in zip(self.pads, self.before, strict=True)), (0, 0, 0)]
@@ -175,7 +180,7 @@ class _Convolution:
 
 
 def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """All places of a window, the last axis quickest."""
+    """Return all positions in a window, in row-major order."""
     places: list[tuple[int, ...]] = [()]
     for size in sizes:
         places = [(*place, step) for place in places for step in range(size)]

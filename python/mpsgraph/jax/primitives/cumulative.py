@@ -1,4 +1,4 @@
-"""Running sums, products, extrema and sums of exponentials."""
+"""Translations of cumulative sums, products, extrema, and log-sum-exp."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _extreme(equation: Equation, x: Tensor, axis: int, reverse: bool, function: 
 
 @primitive("cumlogsumexp")
 def cumlogsumexp(equation: Equation, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    """log of a running sum of exponentials, by pairs, each of which is scaled by its larger part."""
+    """Translate cumlogsumexp as an associative scan over pairs, each scaled by its larger part."""
 
     def function(v: Any) -> Any:
         wide = v.astype(jnp.float32) if v.dtype.itemsize == 2 else v

@@ -1,7 +1,6 @@
-"""Decompositions of matrices and solves with triangular ones, written in JAX's language for one matrix and mapped.
+"""Matrix decompositions and triangular solves, written in JAX for a single matrix and vectorized.
 
-Columns are treated one after the other, as in LAPACK's unblocked routines, whose conventions of signs and pivots the
-results have.
+They work column by column like LAPACK's unblocked routines, with the same conventions for signs and pivots.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from ._table import Equation, mapped, primitive, shape
 
 
 def real_type(x: Any) -> Any:
-    """The type of the parts of its numbers."""
+    """Return the real dtype that corresponds to a possibly complex dtype."""
     return np.finfo(x.dtype).dtype
 
 
 def single(equation: Equation, function: Any, *operands: Tensor, rank: int = 2) -> Any:
-    """A function of single matrices, for operands with leading axes; halves are computed in float32."""
+    """Apply a function of single matrices to operands with leading axes, computing float16 and bfloat16 in float32."""
     batch = len(shape(operands[0])) - rank
     if any(0 in aval.shape for aval in (*equation.operands, *equation.results)):
         return [equation.constant(0, aval.dtype.name, aval.shape) for aval in equation.results]
@@ -41,7 +40,7 @@ def cholesky(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 
 def _cholesky(a: Any) -> Any:
-    """L with a = L L^H, above which a stays; NaN where a is not positive definite."""
+    """Return L with a = L L^H in the lower triangle, leaving a above it; NaN if a is not positive definite."""
     n = a.shape[0]
     rows = jnp.arange(n)
 
@@ -69,7 +68,7 @@ def triangular_solve(
     conjugate_a: bool,
     unit_diagonal: bool,
 ) -> Any:
-    """x with op(a) x = b, or x op(a) = b."""
+    """Translate triangular_solve, which returns x with op(a) x = b or x op(a) = b."""
 
     def function(a: Any, b: Any) -> Any:
         below = lower
@@ -86,7 +85,7 @@ def triangular_solve(
 
 
 def solved(a: Any, b: Any, lower: bool, unit_diagonal: bool) -> Any:
-    """x with a x = b, of a triangular matrix; its other half is not read."""
+    """Return x with a x = b for a triangular matrix, reading only its relevant half."""
     n = a.shape[0]
     a = jnp.tril(a, -1 if unit_diagonal else 0) if lower else jnp.triu(a, 1 if unit_diagonal else 0)
 
@@ -104,7 +103,7 @@ def lu(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 
 def _lu(a: Any) -> Any:
-    """L and U in one matrix, the rows that were exchanged, and the permutation that this makes."""
+    """Return L and U in one matrix, the row exchanges, and the permutation they result in."""
     m, n = a.shape
     rows, columns = jnp.arange(m), jnp.arange(n)
     count = min(m, n)
@@ -142,7 +141,10 @@ def lu_pivots_to_permutation(equation: Equation, pivots: Tensor, *, permutation_
 
 
 def reflected(a: Any, pivoting: bool = False) -> Any:
-    """Householder's reflections: R and the vectors below it in one matrix, their factors, the columns' order."""
+    """Compute Householder reflections.
+
+    Return R with the reflection vectors below it, their factors, and the column order.
+    """
     m, n = a.shape
     count = min(m, n)
     rows, columns = jnp.arange(m), jnp.arange(n)
@@ -180,7 +182,7 @@ def reflected(a: Any, pivoting: bool = False) -> Any:
 
 
 def unreflected(a: Any, factors: Any, size: int) -> Any:
-    """The first columns of the product of reflections."""
+    """Return the first columns of the product of Householder reflections."""
     m = a.shape[0]
     rows = jnp.arange(m)
 
@@ -212,7 +214,7 @@ def householder_product(equation: Equation, a: Tensor, factors: Tensor, **_: Any
 
 
 def orthogonal(a: Any, full: bool) -> Any:
-    """Q and R of one matrix."""
+    """Return Q and R of a matrix."""
     m, n = a.shape
     packed, factors, _ = reflected(a)
     size = m if full else min(m, n)
@@ -241,7 +243,7 @@ def qr(equation: Equation, a: Tensor, *, full_matrices: bool, pivoting: bool = F
 
 @primitive("tridiagonal_solve")
 def tridiagonal_solve(equation: Equation, *operands: Tensor, **_: Any) -> Any:
-    """By Gaussian elimination with row exchanges, on the whole matrix."""
+    """Translate tridiagonal_solve by Gaussian elimination with row exchanges on the full matrix."""
 
     def function(below: Any, middle: Any, above: Any, b: Any) -> Any:
         a = jnp.diag(middle) + jnp.diag(below[1:], -1) + jnp.diag(above[:-1], 1)

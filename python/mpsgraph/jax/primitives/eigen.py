@@ -1,7 +1,7 @@
-"""Eigenvalues and singular values: Jacobi's rotations, and the QR algorithm where a matrix is not symmetric.
+"""Eigenvalues and singular values, by Jacobi rotations or by the QR algorithm for nonsymmetric matrices.
 
-Rotations go by rounds in which each row takes part once, so that a round is a few operations on whole matrices; the
-pairs of the next round come by one fixed permutation.
+Rotations are organized in rounds in which each row takes part once, so that a round consists of a few whole-matrix
+operations. A fixed permutation forms the pairs of the next round.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SWEEPS = 30
 
 
 def _rounds(size: int) -> Any:
-    """Where each row goes for the next round: the first stays, the others move on around the two halves."""
+    """Return the permutation between rounds: the first row stays, and the others rotate through the two halves."""
     half = size // 2
-    # Circle of the seats: bottom 0 is the fixed partner's; top 0 stays.
+    # Seats in rotation order, starting with the fixed row's partner; the first row itself stays.
     seats = [*range(1, half), *range(size - 1, half - 1, -1)]
     order = list(range(size))
     for place, seat in enumerate(seats):
@@ -31,7 +31,10 @@ def _rounds(size: int) -> Any:
 
 
 def _rotations(p: Any, q: Any, between: Any) -> Any:
-    """Cosine and sine that make a pair orthogonal, of its two squares and the product between, and that's phase."""
+    """Return cosine, sine, and phase of the rotations that orthogonalize pairs of rows.
+
+    p and q are the squared norms of the rows (or diagonal elements), and `between` their inner products.
+    """
     size = jnp.abs(between)
     apart = size > 0
     safe = jnp.where(apart, size, jnp.ones_like(size))
@@ -44,13 +47,13 @@ def _rotations(p: Any, q: Any, between: Any) -> Any:
 
 
 def _turned(top: Any, bottom: Any, cosine: Any, sine: Any) -> Any:
-    """Rows of pairs after their rotation; `sine` has the phase."""
+    """Rotate pairs of rows; `sine` includes the phase."""
     cosine, sine = cosine.astype(top.dtype)[:, None], sine[:, None]
     return jnp.concatenate([cosine * top - sine * bottom, jnp.conj(sine) * top + cosine * bottom])
 
 
 def hermitian(a: Any) -> Any:
-    """Eigenvalues in ascending order and eigenvectors of a Hermitian matrix."""
+    """Return the eigenvalues, in ascending order, and eigenvectors of a Hermitian matrix."""
     n = a.shape[0]
     if n == 1:
         return a[0].real, jnp.ones_like(a)
@@ -67,7 +70,7 @@ def hermitian(a: Any) -> Any:
         cosine, sine, phase = _rotations(values[:half], values[half:], between)
         turn = sine.astype(a.dtype) * phase
         a = _turned(a[:half], a[half:], cosine, turn)
-        # Columns turn by the conjugate: those of the adjoint are rows.
+        # Columns rotate by the conjugate, so rotate the rows of the adjoint.
         a = jnp.conj(_turned(jnp.conj(a.T)[:half], jnp.conj(a.T)[half:], cosine, turn)).T
         v = _turned(v[:half], v[half:], cosine, turn)
         return a[order][:, order], v[order]
@@ -84,7 +87,7 @@ def hermitian(a: Any) -> Any:
 
     _, a, v = lax.while_loop(goes_on, sweep, (0, a, jnp.eye(size, dtype=a.dtype)))
     values, vectors = jnp.diagonal(a).real, jnp.conj(v.T)[:n]
-    if size != n:  # the row that was added has a zero vector in the rest, and goes last
+    if size != n:  # The padding row has a zero vector in the original rows and is sorted last.
         added = jnp.argmin(jnp.sum(jnp.abs(vectors) ** 2, axis=0))
         values = jnp.where(jnp.arange(size) == added, np.inf, values)
     places = jnp.argsort(values)[:n]
@@ -96,7 +99,7 @@ def eigh(
     equation: Equation, a: Tensor, *, lower: bool, sort_eigenvalues: bool = True, subset_by_index: Any = None, **_: Any
 ) -> Any:
     if subset_by_index is not None and tuple(subset_by_index) != (0, shape(a)[-1]):
-        equation.refuse("of a part of the eigenvalues")
+        equation.refuse("computing only a subset of the eigenvalues is not supported")
 
     def function(a: Any) -> Any:
         half = jnp.tril(a, -1) if lower else jnp.conj(jnp.triu(a, 1).T)
@@ -108,7 +111,10 @@ def eigh(
 
 
 def singular(a: Any, full: bool) -> Any:
-    """Singular values in descending order, and both sides' vectors, of a matrix with no more columns than rows."""
+    """Return the singular values, in descending order, and both sets of singular vectors of a matrix.
+
+    The matrix must not have more columns than rows.
+    """
     m, n = a.shape
     size = n + n % 2
     half = size // 2
@@ -136,18 +142,18 @@ def singular(a: Any, full: bool) -> Any:
         b, v, worst = lax.fori_loop(0, max(size - 1, 1), round_, (b, v, jnp.zeros((), real_type(a))))
         return number + 1, b, v, worst
 
-    # Rows are the columns of a, so that pairs are rows that lie together.
+    # The columns of a are stored as rows, so that pairs are contiguous.
     rows = jnp.pad(a.T, ((0, size - n), (0, 0)))
     start = 0, rows, jnp.eye(size, dtype=a.dtype), jnp.full((), np.inf, real_type(a))
     _, rows, v, _ = lax.while_loop(goes_on, sweep, start)
     values = jnp.sqrt(jnp.sum(jnp.abs(rows) ** 2, axis=1))
-    # The added row is zero, and has no part in the rest; of zeros it goes last.
+    # The padding row is zero and is sorted last, even among zero singular values.
     added = jnp.sum(jnp.abs(v[:, :n]) ** 2, axis=1) < 0.5
     places = jnp.argsort(jnp.where(added, np.inf, -values))[:n]
     values, rows, v = values[places], rows[places], v[places][:, :n]
     tiny = values <= values[0] * eps * 4
     left = jnp.where(tiny[:, None], 0, rows / jnp.where(tiny, jnp.ones_like(values), values).astype(a.dtype)[:, None])
-    # Columns that are missing come from the reflections that make these an orthogonal matrix.
+    # Missing columns come from the reflections that complete an orthogonal matrix.
     q, r = orthogonal(left.T, full)
     signs = jnp.where(tiny, jnp.ones_like(values, dtype=a.dtype), jnp.diagonal(r))
     u = q.at[:, :n].set(jnp.where(tiny[None, :], q[:, :n], left.T * jnp.ones_like(signs)))
@@ -166,14 +172,14 @@ def svd(
 ) -> Any:
     m, n = shape(a)[-2:]
     if subset_by_index is not None and tuple(subset_by_index) != (0, min(m, n)):
-        equation.refuse("of a part of the singular values")
+        equation.refuse("computing only a subset of the singular values is not supported")
 
     def function(a: Any) -> Any:
         wide = m < n
         values, u, v = singular(jnp.conj(a.T) if wide else a, full_matrices and compute_uv)
         if not compute_uv:
             return (values,)
-        # a = u diag(values) v, and of its adjoint the other way round.
+        # a = u diag(values) v; the factors of the adjoint are swapped.
         return (values, jnp.conj(v.T), jnp.conj(u.T)) if wide else (values, u, v)
 
     return single(equation, function, a)
@@ -192,7 +198,7 @@ def eig(
         triangle, basis = schur(a.astype(np.result_type(a.dtype, np.complex64)))
         found = [jnp.diagonal(triangle)]
         if compute_left_eigenvectors:
-            # Those of the adjoint, whose triangle is turned over.
+            # Left eigenvectors are those of the adjoint, with the triangle reversed.
             turned = jnp.conj(triangle.T)[::-1, ::-1]
             found.append(_normal((basis[:, ::-1] @ _triangular_vectors(turned))[:, ::-1]))
         if compute_right_eigenvectors:
@@ -203,14 +209,17 @@ def eig(
 
 
 def schur(a: Any) -> Any:
-    """A triangle and a unitary basis z with a = z t z^H: shifted QR steps of a part that shrinks from its end."""
+    """Return a triangle t and a unitary basis z with a = z t z^H.
+
+    Uses shifted QR steps on an active part that shrinks from its end.
+    """
     n = a.shape[0]
     rows = jnp.arange(n)
     eps = np.finfo(real_type(a)).eps
 
     def step(state: Any) -> Any:
         number, last, t, z = state
-        # Wilkinson's shift: of the last two rows' eigenvalues the one that is nearer to the last element.
+        # Wilkinson's shift: the eigenvalue of the last 2x2 block that is closer to the last element.
         before = jnp.maximum(last - 1, 0)
         p, q, r, s = t[before, before], t[before, last], t[last, before], t[last, last]
         half = (p - s) / 2
@@ -218,14 +227,14 @@ def schur(a: Any) -> Any:
         root = jnp.where((jnp.conj(half) * root).real < 0, -root, root)
         below = half + root
         shift = s - jnp.where(below == 0, 0, q * r / jnp.where(below == 0, jnp.ones_like(below), below))
-        # From time to time another one, for what Wilkinson's moves round in circles.
+        # An occasional exceptional shift breaks cycles of Wilkinson's shift.
         shift = jnp.where(number % 11 == 10, s + jnp.abs(r).astype(t.dtype), shift)
         inside = (rows <= last).astype(t.dtype)
         part = (t - shift * jnp.eye(n, dtype=t.dtype)) * inside[:, None] * inside[None, :]
         part = part + jnp.diag(1 - inside)
         unitary, _ = orthogonal(part, True)
         t, z = jnp.conj(unitary.T) @ t @ unitary, z @ unitary
-        # Rows whose left part has gone are done.
+        # Rows whose elements left of the diagonal have vanished are done.
         left = jnp.sum(jnp.where(rows[None, :] < rows[:, None], jnp.abs(t), 0), axis=1)
         scale = jnp.max(jnp.abs(t))
         open_ = (left > eps * scale) & (rows <= last)
@@ -241,7 +250,7 @@ def schur(a: Any) -> Any:
 
 
 def _triangular_vectors(t: Any) -> Any:
-    """The eigenvectors of an upper triangle, as columns."""
+    """Return the eigenvectors of an upper triangular matrix as columns."""
     n = t.shape[0]
     rows = jnp.arange(n)
     smallest = np.finfo(real_type(t)).eps * jnp.max(jnp.abs(t))
@@ -260,7 +269,7 @@ def _triangular_vectors(t: Any) -> Any:
 
 
 def _away(x: Any, smallest: Any) -> Any:
-    """Differences of eigenvalues, none of them zero."""
+    """Replace zero differences between eigenvalues with a small number."""
     return jnp.where(jnp.abs(x) < smallest, smallest.astype(x.dtype), x)
 
 

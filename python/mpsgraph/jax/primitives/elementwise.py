@@ -1,6 +1,6 @@
-"""Element-wise primitives of numbers: arithmetic, comparisons, elementary functions, conversions.
+"""Translations of element-wise arithmetic, comparisons, elementary functions, and conversions.
 
-Integers' bits stand in integers, special functions in special.
+Bit operations are in integers.py and special functions in special.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import numpy as jnp
 from ..._core import DType, Tensor
 from ._table import Equation, dtype_of, primitive, shape
 
-# Those that the graph has by another name.
+# Primitives with an equivalent Graph method.
 UNARY = {
     "exp": "exponent",
     "exp2": "exponent_base2",
@@ -113,7 +113,7 @@ def round_(equation: Equation, x: Tensor, *, rounding_method: Any) -> Tensor:
 
 @primitive("div")
 def div(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """Integers are truncated; what is divided by zero is -1, as XLA says."""
+    """Translate div; integers round toward zero, and division by zero returns -1, as in XLA."""
     g = equation.g
     if not x.dtype.is_integer:
         return g.division(x, y)
@@ -125,7 +125,7 @@ def div(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 @primitive("rem")
 def rem(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """The remainder of a truncated quotient, with the sign of x; of integers x itself for y = 0."""
+    """Translate rem, whose result has the sign of x; for integers, it returns x where y is 0."""
     g = equation.g
     if x.dtype.is_float:
         return g.modulo(x, y)
@@ -135,7 +135,10 @@ def rem(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 
 def extremum(equation: Equation, x: Tensor, y: Tensor, largest: bool) -> Tensor:
-    """max or min, NaN where one is; of bools or and and; of complex numbers by their real parts, then the others."""
+    """Return the maximum or minimum, propagating NaN.
+
+    Bools use or and and; complex numbers are compared by their real parts, and then by their imaginary parts.
+    """
     g = equation.g
     if x.dtype.name == "bool":
         return g.logical_or(x, y) if largest else g.logical_and(x, y)
@@ -185,7 +188,7 @@ def select_n(equation: Equation, which: Tensor, *cases: Tensor) -> Tensor:
 
 @primitive("integer_pow")
 def integer_pow(equation: Equation, x: Tensor, *, y: int) -> Tensor:
-    """By squaring; a negative power is the reciprocal of the positive one."""
+    """Translate integer_pow by repeated squaring; a negative power is the reciprocal of the positive one."""
     g = equation.g
     if y == 0:
         return equation.constant(1, x.dtype, shape(x))
@@ -209,7 +212,7 @@ def pow_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
         wide = g.power(equation.cast(x, "float32"), equation.cast(y, "float32"))
         return equation.cast(wide, x.dtype)
     if y.dtype.is_integer and (y.dtype.itemsize >= x.dtype.itemsize):
-        # A float loses the last bits of a large integer, and with them whether it is odd.
+        # A float would lose the low bits of a large integer, including its parity.
         odd = g.equal(g.bitwise_and(y, equation.constant(1, y.dtype)), equation.constant(1, y.dtype))
         size = g.power(g.absolute(x), equation.cast(y, x.dtype))
         return g.select(g.logical_and(odd, g.signbit(x)), g.negative(size), size)
@@ -231,7 +234,7 @@ def logistic(equation: Equation, x: Tensor, **_: Any) -> Tensor:
 
 
 def _wide(equation: Equation, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A function of halves, computed in float32."""
+    """Apply a function, computing float16 and bfloat16 in float32."""
     if x.dtype.itemsize != 2:
         return function(x)
     return equation.cast(function(equation.cast(x, "float32")), x.dtype)
@@ -239,7 +242,7 @@ def _wide(equation: Equation, function: Callable[[Tensor], Tensor], x: Tensor) -
 
 @primitive("expm1")
 def expm1(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    """tanh(x / 2) (exp(x) + 1), which loses nothing near 0."""
+    """Translate expm1 as tanh(x / 2) (exp(x) + 1), which is accurate near 0."""
     g = equation.g
     if x.dtype.is_complex:
         return equation.traced(_complex_expm1, x)
@@ -260,7 +263,7 @@ def _complex_expm1(x: Any) -> Any:
 
 @primitive("log1p")
 def log1p(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    """2 atanh(x / (2 + x)) near 0, log(1 + x) elsewhere."""
+    """Translate log1p as 2 atanh(x / (2 + x)) near 0 and log(1 + x) elsewhere."""
     g = equation.g
     if x.dtype.is_complex:
         return equation.traced(_complex_log1p, x)
@@ -286,13 +289,13 @@ def _complex_log1p(x: Any) -> Any:
 @primitive("atan2")
 def atan2(equation: Equation, y: Tensor, x: Tensor) -> Tensor:
     if x.dtype.is_complex:
-        equation.refuse("of complex numbers")
+        equation.refuse("complex numbers are not supported")
     return equation.g.atan2(y, x)
 
 
 @primitive("cbrt")
 def cbrt(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    """exp(log |x| / 3) with a step of Newton's."""
+    """Translate cbrt as exp(log |x| / 3), refined by a Newton step."""
 
     def function(v: Any) -> Any:
         size = lax.abs(v)
@@ -317,7 +320,7 @@ def conj(equation: Equation, x: Tensor, **_: Any) -> Tensor:
 
 @primitive("nextafter")
 def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """The neighbour of x in y's direction: one more or less of its bits."""
+    """Translate nextafter by incrementing or decrementing the bits of x toward y."""
     bits = np.dtype(f"int{8 * x.dtype.itemsize}")
 
     def function(x: Any, y: Any) -> Any:
@@ -328,7 +331,8 @@ def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
         towards_zero = ((a ^ b) < 0) | ((a & ~sign) > (b & ~sign))
         moved = a + lax.select(towards_zero, jnp.full_like(a, -1), jnp.ones_like(a))
         found = lax.select(zero_x, lax.select(zero_y, b, smallest), moved)
-        # Comparisons would take subnormal numbers for zero: equal numbers have equal bits, or are zeros.
+        # Float comparisons may flush subnormal numbers to zero, so compare bits; equal values have equal bits or are
+        # both zero.
         found = lax.select(a == b, b, found)
         nan = jnp.full_like(x, np.nan)
         return lax.select((x != x) | (y != y), nan, lax.bitcast_convert_type(found, x.dtype))
@@ -341,7 +345,7 @@ def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 @primitive("reduce_precision")
 def reduce_precision(equation: Equation, x: Tensor, *, exponent_bits: int, mantissa_bits: int) -> Tensor:
-    """Rounded to so many bits, in the type that it has: half to even; what overflows is infinite, what underflows 0."""
+    """Translate reduce_precision: round to the given bits, ties to even; overflow to infinity, underflow to 0."""
     if x.dtype.itemsize == 2:
         wide = equation.traced(_reduced(np.float32, exponent_bits, mantissa_bits), equation.cast(x, "float32"))
         return equation.cast(wide, x.dtype)
@@ -377,7 +381,7 @@ def convert_element_type(equation: Equation, x: Tensor, *, new_dtype: Any, **_: 
 
 
 def converted(equation: Equation, x: Tensor, dtype: DType) -> Tensor:
-    """Numbers in another type. Floats that no integer of the type is near to become the nearest that it has."""
+    """Convert to another dtype, with floats saturating to the range of an integer dtype."""
     g = equation.g
     if x.dtype == dtype:
         return x
@@ -390,7 +394,7 @@ def converted(equation: Equation, x: Tensor, dtype: DType) -> Tensor:
         if x.dtype.itemsize == 2:
             x = g.cast(x, "float32")
         low = equation.constant(limits.min, x.dtype)
-        # The largest integer may have no float of its own: the one above it is not less than it.
+        # The largest integer may not be representable as a float, in which case the next float up is out of range.
         top = float(limits.max) if x.dtype.itemsize == 8 else float(np.float32(limits.max))
         above = g.greater_than_or_equal_to(x, equation.constant(top, x.dtype))
         usual = g.logical_and(g.greater_than_or_equal_to(x, low), g.not_(above))

@@ -1,4 +1,4 @@
-"""Fourier transforms."""
+"""Translation of Fourier transforms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Slices at places that are data: dynamic slices and updates, gather and scatter in all their forms.
+"""Translations of dynamic slices and updates, gather, and scatter.
 
-A gather's or scatter's window at an index vector becomes index vectors of its single elements along the axes that are
-indexed; the other axes are taken whole.
+A window of a gather or scatter is converted to index vectors of its single elements along the indexed axes; the other
+axes are taken whole.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ CLIP, DROP = lax.GatherScatterMode.CLIP, lax.GatherScatterMode.FILL_OR_DROP
 
 
 def _starts(equation: Equation, starts: Sequence[Tensor], sizes: Sequence[int], taken: Sequence[int]) -> Tensor:
-    """Starts as one tensor, clamped so that all that is taken lies inside."""
+    """Concatenate starts, clamped so that the slice is in range."""
     g = equation.g
     wide = [g.reshape(converted(equation, start, _index_type(start)), (1,)) for start in starts]
-    wide += [equation.constant(0, wide[0].dtype, (1,)) for _ in equation.words]  # of keys, all words
+    wide += [equation.constant(0, wide[0].dtype, (1,)) for _ in equation.words]  # Slices of keys include all words.
     kind = "int64" if any(start.dtype.itemsize == 8 for start in wide) else "int32"
     joined = [equation.cast(start, kind) for start in wide]
     whole = joined[0] if len(joined) == 1 else g.concat(joined, 0)
@@ -60,9 +60,9 @@ def dynamic_update_slice(equation: Equation, x: Tensor, update: Tensor, *starts:
 
 
 class _Windows:
-    """Where the windows of a gather or scatter lie: index vectors of single elements, and whether a window is inside.
+    """The windows of a gather or scatter: index vectors of single elements, and whether each window is in range.
 
-    The operand is seen with its batch axes first, then those that are indexed, then the rest.
+    The axes of the operand are reordered to batch axes, indexed axes, and the rest.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class _Windows:
     ) -> None:
         g = equation.g
         self.batch = list(batch_axes)
-        # A window that is narrower than an axis which no index names begins at its first element.
+        # A window narrower than an axis that is not indexed starts at its first element.
         narrow = [
             axis
             for axis in range(len(sizes))
@@ -90,7 +90,7 @@ class _Windows:
         count = len(shape(indices)) - 1
         outer = [axis for axis in range(count) if axis not in indices_batch_axes]
         indices = transposed(equation, indices, [*indices_batch_axes, *outer, count])
-        # Where the axes of the indices stand in a gather's result, and a scatter's updates, without the windows.
+        # Positions of the index axes in a gather's result or a scatter's updates, without window axes.
         self.order = [*indices_batch_axes, *outer]
         kind = "int64" if indices.dtype.itemsize == 8 or indices.dtype.name == "uint32" else "int32"
         indices = equation.cast(indices, kind) if indices.dtype.is_signed else self._signed(equation, indices, kind)
@@ -106,7 +106,7 @@ class _Windows:
         if narrow:
             first = equation.constant(0, kind, [*places, len(narrow)])
             indices = g.concat([indices, first], len(places)) if index_map else first
-        # One axis for each indexed axis of the window, then the vectors.
+        # One axis per indexed axis of the window, followed by the vectors.
         windows = [taken[axis] for axis in self.indexed]
         self.windows, self.places = windows, places
         shaped = g.reshape(indices, [*places, *[1] * len(windows), len(windows)])
@@ -118,7 +118,7 @@ class _Windows:
 
     @staticmethod
     def _signed(equation: Equation, indices: Tensor, kind: str) -> Tensor:
-        """Unsigned indices; those of 64 bits that are too large stay so."""
+        """Convert unsigned indices to signed ones, saturating 64-bit indices so that they stay out of range."""
         g = equation.g
         if indices.dtype.itemsize < 8:
             return g.cast(indices, kind)
@@ -163,7 +163,7 @@ def gather(
     if fill and windows.inside is not None:
         mask = g.reshape(windows.inside, [*windows.places, *[1] * (len(shape(found)) - len(windows.places))])
         found = g.select(mask, found, equation.constant(_fill(x, fill_value), x.dtype))
-    # The result has places, then windows of indexed axes, then the rest: first axes that are dropped, then the order.
+    # The result has index axes, indexed window axes, and the rest; drop collapsed axes, then permute.
     behind = [*windows.indexed, *windows.rest]
     kept = [axis for axis in behind if axis not in collapsed]
     sizes = [*windows.places, *[taken[axis] for axis in kept]]
@@ -180,7 +180,7 @@ def gather(
 
 
 def _fill(x: Tensor, value: Any) -> Any:
-    """What is picked where nothing is."""
+    """Return the fill value for out-of-range gathers."""
     if value is not None:
         return value
     if x.dtype.is_float or x.dtype.is_complex:
@@ -225,7 +225,7 @@ def scatter(
         equation, shape(x), indices, batch, _axes(numbers.scatter_indices_batching_dims),
         _axes(numbers.scatter_dims_to_operand_dims), taken, clip,
     )  # fmt: skip
-    # Updates in the order of places, windows of indexed axes, the rest.
+    # Order the updates by index axes, indexed window axes, and the rest.
     outer = [axis for axis in range(len(shape(updates))) if axis not in window_axes]
     behind = [axis for axis in [*windows.indexed, *windows.rest] if axis in windowed]
     order = [outer[place] for place in windows.order] + [window_axes[windowed.index(axis)] for axis in behind]
@@ -234,7 +234,7 @@ def scatter(
     updates = g.reshape(updates, [*windows.places, *windows.windows, *rest])
     operand, found = transposed(equation, x, windows.permutation), windows.indices
     if not windows.indexed:
-        # Nothing is indexed: every update is one of the whole, which an axis of one element makes an index.
+        # Without indexed axes, add an axis of size 1 to index, so that every update covers the whole operand.
         operand = g.reshape(operand, [*shape(operand)[: len(batch)], 1, *rest])
         found = equation.constant(0, "int32", [*windows.places, 1])
     if windows.inside is not None:
@@ -245,7 +245,7 @@ def scatter(
         operand, updates = g.cast(operand, "uint8"), g.cast(updates, "uint8")
         how = {"add": "max", "mul": "min"}.get(how, how)
     if how in ("min", "max") and x.dtype.is_complex:
-        equation.refuse("of complex numbers")
+        equation.refuse("minimum and maximum of complex numbers are not supported")
     result = g.scatter_nd(updates, found, len(batch), how, data=operand)
     if boolean and how != "set":
         result = g.cast(result, "bool")

@@ -1,4 +1,4 @@
-"""Bits of integers, and of bools: logic, shifts, counts, reinterpretation."""
+"""Translations of bit operations on integers and bools: logic, shifts, counts, and reinterpretation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._table import Equation, dtype_of, primitive, shape
 
 
 def logic(equation: Equation, word: str, x: Tensor, y: Tensor) -> Tensor:
-    """and, or, xor of bools or of bits."""
+    """Apply and, or, or xor to bools or bits."""
     kind = "logical" if x.dtype.name == "bool" else "bitwise"
     result: Tensor = getattr(equation.g, f"{kind}_{word}")(x, y)
     return result
@@ -39,7 +39,7 @@ def not_(equation: Equation, x: Tensor) -> Tensor:
 
 
 def _shifted(equation: Equation, x: Tensor, by: Tensor, left: bool, arithmetic: bool) -> Tensor:
-    """Shifts by as many bits as there are, or more, leave no bit, or the sign's."""
+    """Shift, with counts of the bit width or more clearing all bits but the sign."""
     g, width = equation.g, 8 * x.dtype.itemsize
     usual = g.less_than(by, equation.constant(width, by.dtype))
     if by.dtype.is_signed:
@@ -78,7 +78,7 @@ def population_count(equation: Equation, x: Tensor) -> Tensor:
 
 @primitive("clz")
 def clz(equation: Equation, x: Tensor) -> Tensor:
-    """The highest bit is smeared over those below it; what is not set then is counted."""
+    """Translate clz by propagating the highest bit to all lower ones and counting the remaining zeros."""
     width = 8 * x.dtype.itemsize
     word = np.dtype(f"uint{width}")
 
@@ -95,10 +95,10 @@ def clz(equation: Equation, x: Tensor) -> Tensor:
 
 @primitive("mulhi")
 def mulhi(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """The upper half of a product."""
+    """Translate mulhi, the upper half of a product."""
     width = 8 * x.dtype.itemsize
     if width == 64:
-        equation.refuse("of 64 bits")
+        equation.refuse("64-bit operands are not supported")
     g, wide = equation.g, ("int" if x.dtype.is_signed else "uint") + str(2 * width)
     product = g.multiplication(g.cast(x, wide), g.cast(y, wide))
     return g.cast(g.bitwise_right_shift(product, equation.constant(width, wide)), x.dtype)
@@ -106,7 +106,7 @@ def mulhi(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 @primitive("bitcast_convert_type")
 def bitcast_convert_type(equation: Equation, x: Tensor, *, new_dtype: Any) -> Tensor:
-    """The same bytes as another type; of another size, the last axis comes or goes."""
+    """Translate bitcast_convert_type; if element sizes differ, the last axis is added or removed."""
     g, dtype = equation.g, dtype_of(new_dtype)
     if "bool" in (x.dtype.name, dtype.name) and x.dtype != dtype:
         return g.cast(x, dtype)

@@ -1,4 +1,4 @@
-"""Products of matrices: dot_general as one batched product of matrices."""
+"""Translation of dot_general to one batched matmul."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .shapes import transposed
 
 @primitive("dot_general")
 def dot_general(equation: Equation, x: Tensor, y: Tensor, *, dimension_numbers: Any, **_: Any) -> Tensor:
-    """Axes in the order batch, free, contracted, and batch, contracted, free; each kind as one axis."""
+    """Translate dot_general by merging axes to (batch, free, contracted) and (batch, contracted, free)."""
     (over_x, over_y), (batch_x, batch_y) = (
         [[int(axis) for axis in axes] for axes in pair] for pair in dimension_numbers
     )

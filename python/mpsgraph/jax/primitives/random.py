@@ -1,4 +1,7 @@
-"""Random numbers: JAX's, bit for bit. Keys are words; what JAX defines of a key's implementation is traced."""
+"""Translations of random-number primitives, which match JAX bit for bit.
+
+Keys are represented by their words, and operations that JAX defines per key implementation are traced.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ PARITY = np.uint32(0x1BD11BDA)
 
 @primitive("threefry2x32")
 def threefry2x32(equation: Equation, *words: Tensor) -> Any:
-    """Two words encrypted by a key of two, in 20 rounds."""
+    """Translate threefry2x32, which encrypts two words with a two-word key in 20 rounds."""
     return equation.traced(_threefry2x32, *words)
 
 
@@ -44,11 +47,11 @@ def random_wrap(equation: Equation, key: Tensor, **_: Any) -> Tensor:
 
 
 def _implementation(equation: Equation) -> Any:
-    """How the keys among the operands or results are made and used."""
+    """Return the implementation of the keys among the operands or results."""
     for aval in (*equation.operands, *equation.results):
         if hasattr(aval.dtype, "_impl"):
             return aval.dtype._impl
-    return equation.refuse("without a key")
+    return equation.refuse("a typed key is required")
 
 
 @primitive("random_seed")
@@ -78,7 +81,7 @@ def random_fold_in(equation: Equation, key: Tensor, numbers: Tensor) -> Tensor:
 
 @primitive("iota_2x32_shape")
 def iota_2x32_shape(equation: Equation, *, shape: Any) -> list[Tensor]:
-    """The numbers of elements in row-major order, as a high and a low word."""
+    """Return element numbers in row-major order as high and low words."""
     count = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     words = ((count >> np.uint64(32)).astype(np.uint32), count.astype(np.uint32))
     return [equation.g.constant(word, dtype="uint32") for word in words]
@@ -86,7 +89,7 @@ def iota_2x32_shape(equation: Equation, *, shape: Any) -> list[Tensor]:
 
 @primitive("random_gamma")
 def random_gamma(equation: Equation, key: Tensor, alpha: Tensor, *, log_space: bool, **_: Any) -> Tensor:
-    """By JAX's own definition, which it lowers so for its CPU, too: Marsaglia and Tsang's rejection."""
+    """Translate random_gamma by tracing JAX's definition for CPU, which uses Marsaglia and Tsang's rejection method."""
     from jax._src.random import core
 
     name = _implementation(equation).name
@@ -106,9 +109,9 @@ PHILOX_STEPS = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 def rng_bit_generator(
     equation: Equation, key: Tensor, *, shape: Any, dtype: Any, algorithm: Any, **_: Any
 ) -> list[Tensor]:
-    """Bits of Philox (XLA's choice on the CPU, too) or Threefry, in the order in which XLA gives them.
+    """Translate rng_bit_generator with Philox (also XLA's choice on CPU) or Threefry, in XLA's order of bits.
 
-    The key's first half is the generator's key, the second a counter, which the new key has moved on.
+    The first half of the key is the generator's key, and the second half a counter, which is advanced in the new key.
     """
     g = equation.g
     words = g.reinterpret_cast(key, "uint32") if key.dtype.itemsize == 8 else key
@@ -129,7 +132,7 @@ def rng_bit_generator(
 
 
 def _counted(low: Any, high: Any, count: Any) -> Any:
-    """A number of two words and so much more, and whether it went round."""
+    """Add a count to a two-word number, and return the sum and the carry."""
     more = low + count
     carried = more < low
     top = high + carried.astype(np.uint32)

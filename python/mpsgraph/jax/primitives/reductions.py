@@ -1,4 +1,4 @@
-"""Reductions along axes, by any function of two elements, and the places of extremes."""
+"""Translations of reductions by arbitrary binary functions, and of argmax and argmin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shapes import sliced
 
 
 def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[Tensor], axis: int) -> list[Tensor]:
-    """Operands, reduced along an axis by halves; `combine` takes left and right parts and is associative."""
+    """Reduce operands along an axis by repeated halving with an associative function of left and right parts."""
     size = shape(operands[0])[axis]
     parts = list(operands)
     while size > 1:
@@ -37,7 +37,7 @@ def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[T
 
 
 def combination(equation: Equation, jaxpr: Any, consts: Any = ()) -> Callable[..., list[Tensor]]:
-    """A jaxpr of scalars as a function of tensors: combine(left parts, right parts)."""
+    """Return a jaxpr of scalars as a function combine(left parts, right parts) of tensors."""
     closed = jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, tuple(consts))
     function = core.jaxpr_as_fun(closed)
 
@@ -50,7 +50,10 @@ def combination(equation: Equation, jaxpr: Any, consts: Any = ()) -> Callable[..
 
 @primitive("reduce")
 def reduce(equation: Equation, *operands: Tensor, jaxpr: Any, dimensions: Any, consts: Any = (), **_: Any) -> Any:
-    """By halves along each axis, then with the first value: the function must be associative, as for XLA."""
+    """Translate reduce by halving each axis, and combine with the initial values at the end.
+
+    As in XLA, the function must be associative.
+    """
     count = len(operands) // 2
     parts, firsts = list(operands[:count]), operands[count:]
     combine = combination(equation, jaxpr, consts)
@@ -136,14 +139,14 @@ def reduce_xor(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
 
 
 def _place(equation: Equation, x: Tensor, axes: Any, index_dtype: Any, largest: bool) -> Tensor:
-    """The place of the first extreme; NaN is more extreme than all."""
+    """Return the index of the first extremum, where NaN is more extreme than every number."""
     g, (axis,) = equation.g, _axes(axes)
     if x.dtype.name == "bool":
         x = g.cast(x, "int32")
     if x.dtype.is_complex:
-        equation.refuse("of complex numbers")
+        equation.refuse("complex numbers are not supported")
     if x.dtype.is_float:
-        # The first NaN's place: those of numbers are behind it.
+        # Find the first NaN; if there is none, the first extremum.
         nan = g.is_nan(x)
         extreme = lowest(x.dtype) if largest else highest(x.dtype)
         numbers = g.select(nan, equation.constant(extreme, x.dtype), x)

@@ -1,4 +1,4 @@
-"""Shapes: broadcasts, transposes, slices of known places, joins, padding, and tensors made of nothing."""
+"""Translations of broadcast, transpose, static slices, concatenation, padding, and constants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broadcast_in_dim(equation: Equation, x: Tensor, *_: Tensor, broadcast_dimens
 
 @primitive("reshape")
 def reshape(equation: Equation, x: Tensor, *_: Tensor, dimensions: Any = None, **__: Any) -> Tensor:
-    """The same elements in another shape, read in an order of axes."""
+    """Translate reshape, optionally permuting axes first."""
     if dimensions is not None:
         x = transposed(equation, x, [int(axis) for axis in dimensions])
     return equation.g.reshape(x, equation.shape)
@@ -42,7 +42,7 @@ def transpose(equation: Equation, x: Tensor, *, permutation: Any) -> Tensor:
 
 
 def transposed(equation: Equation, x: Tensor, permutation: Sequence[int]) -> Tensor:
-    """Axes in another order; no operation where it is theirs."""
+    """Permute axes, or return x if the order is unchanged."""
     return x if list(permutation) == list(range(len(permutation))) else equation.g.transpose(x, permutation)
 
 
@@ -60,7 +60,7 @@ def slice_(equation: Equation, x: Tensor, *, start_indices: Any, limit_indices: 
 
 
 def sliced(equation: Equation, x: Tensor, starts: Any, ends: Any, strides: Any = None) -> Tensor:
-    """Elements from starts to ends; no operation where these are all."""
+    """Slice x from starts to ends, or return x if the slice covers it."""
     starts, ends = [int(v) for v in starts], [int(v) for v in ends]
     strides = [1] * len(starts) if strides is None else [int(v) for v in strides]
     if not any(v for v in starts) and tuple(ends) == shape(x) and all(v == 1 for v in strides):
@@ -92,7 +92,7 @@ def split(equation: Equation, x: Tensor, *, sizes: Any, axis: int) -> list[Tenso
 @primitive("tile")
 def tile(equation: Equation, x: Tensor, *, reps: Any = None, **_: Any) -> Tensor:
     if reps is None:
-        equation.refuse("without reps")
+        equation.refuse("reps is required")
     return equation.g.tile(x, [int(n) for n in reps])
 
 
@@ -102,7 +102,7 @@ def pad(equation: Equation, x: Tensor, value: Tensor, *, padding_config: Any) ->
 
 
 def padded(equation: Equation, x: Tensor, value: Tensor, config: Sequence[Any]) -> Tensor:
-    """A border of a value, what stands between elements, or, where negative, elements taken away."""
+    """Pad x at the borders and between elements; negative padding crops."""
     g = equation.g
     config = [tuple(int(v) for v in one) for one in config]
     sizes = [size + max(size - 1, 0) * between for size, (_, _, between) in zip(shape(x), config, strict=True)]
@@ -124,7 +124,7 @@ def iota(equation: Equation, *_: Tensor, dtype: Any, shape: Any, dimension: int,
 
 
 def counted(equation: Equation, sizes: Sequence[int], axis: int, dtype: Any) -> Tensor:
-    """0, 1, … along an axis of a shape."""
+    """Return indices 0, 1, ... along an axis of a shape."""
     kind = dtype_of(dtype)
     line = [1] * len(sizes)
     line[axis] = sizes[axis]

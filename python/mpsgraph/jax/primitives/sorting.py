@@ -1,4 +1,4 @@
-"""Sorting by one key or several, and the k largest."""
+"""Translations of sorting by one or several keys, and of top-k."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._table import Equation, primitive, shape
 
 
 def _keys(equation: Equation, x: Tensor) -> list[Tensor]:
-    """What a tensor is sorted by, the most significant first: a complex one by its parts."""
+    """Return the sort keys of a tensor, the most significant first; complex numbers are sorted by their parts."""
     g = equation.g
     return [g.real_part(x), g.imaginary_part(x)] if x.dtype.is_complex else [x]
 
@@ -22,7 +22,7 @@ def sort(equation: Equation, *operands: Tensor, dimension: int, num_keys: int, *
     if len(operands) == 1 and not operands[0].dtype.is_complex:
         return [g.sort(operands[0], axis)]
     keys = [key for x in operands[:num_keys] for key in _keys(equation, x)]
-    # Stable sorts by one key after another, the most significant last.
+    # Sort stably by each key in turn, the most significant last.
     order: Tensor | None = None
     for key in reversed(keys):
         seen = key if order is None else g.gather_along_axis(axis, key, order)
@@ -42,9 +42,9 @@ def top_k(equation: Equation, x: Tensor, *, k: int, axis: int = -1, **_: Any) ->
 def approx_top_k(
     equation: Equation, x: Tensor, *, k: int, reduction_dimension: int, is_max_k: bool, **_: Any
 ) -> list[Tensor]:
-    """Exact, as JAX's is on the CPU."""
+    """Translate approx_top_k exactly, as JAX does on CPU."""
     axis = int(reduction_dimension) % len(shape(x))
     values, places = (equation.g.top_k if is_max_k else equation.g.bottom_k)(x, int(k), axis)
     if shape(values) != equation.shape:
-        equation.refuse("that is not aggregated to k")
+        equation.refuse("results not aggregated to k elements are not supported")
     return [values, places]

@@ -1,7 +1,7 @@
-"""Special functions: by approximations written in JAX's language, or by JAX's own definitions of them.
+"""Special functions, by approximations written in JAX or by JAX's own definitions.
 
-Halves are computed in float32. Where JAX defines a function in its own language, and lowers it so for every device,
-that definition is traced; it stands in a private module of JAX's, and nowhere else.
+float16 and bfloat16 are computed in float32. Where JAX defines a function in terms of other primitives on every device,
+that definition is traced. It is imported from a private JAX module, because JAX does not export it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 
 
 def _special(name: str) -> Callable[[Function], Function]:
-    """Enters a function of JAX's arrays under a primitive's name."""
+    """Return a decorator that registers a JAX function as the translation of a primitive."""
 
     def enter(function: Function) -> Function:
         def translated(equation: Equation, *operands: Tensor, **_: Any) -> Tensor:
@@ -48,7 +48,7 @@ def _special(name: str) -> Callable[[Function], Function]:
 
 
 def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's method, highest power first."""
     found = jnp.full_like(x, coefficients[0])
     for c in coefficients[1:]:
         found = found * x + x.dtype.type(c)
@@ -56,7 +56,7 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
-    """Clenshaw's rule for a series of Chebyshev polynomials, the lowest first."""
+    """Evaluate a Chebyshev series by Clenshaw's method, lowest order first."""
     b0 = b1 = jnp.zeros_like(x)
     for c in reversed(coefficients[1:]):
         b0, b1 = 2 * x * b0 - b1 + x.dtype.type(c), b0
@@ -65,10 +65,10 @@ def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
 
 @_special("erfc")
 def erfc(x: Any) -> Any:
-    """1 - erf(x), without what that loses for large x."""
+    """Compute 1 - erf(x) without loss of accuracy for large x."""
     size = jnp.abs(x)
     clamped = jnp.maximum(size, 1)
-    # exp(-x^2) from a rounded part of x, whose square is exact, and the rest.
+    # Compute exp(-x^2) from a rounded part of x, whose square is exact, and the remainder.
     high = lax.reduce_precision(clamped, *((11, 25) if x.dtype.itemsize == 8 else (8, 11)))
     scale = jnp.exp(-high * high) * jnp.exp((high - clamped) * (high + clamped))
     bounded = jnp.minimum(clamped, 30)
@@ -82,7 +82,7 @@ def erfc(x: Any) -> Any:
 
 @_special("erf_inv")
 def erf_inv(x: Any) -> Any:
-    """Giles's approximation; in float64 with two steps of Halley's behind it."""
+    """Compute erf_inv by Giles's approximation, refined by two Halley steps in float64."""
     w = -jnp.log1p(-x * x)
     near = _polynomial(jnp.minimum(w, 5) - 2.5, INVERSE_NEAR)
     far = _polynomial(jnp.sqrt(jnp.clip(w, 5, 40)) - 3, INVERSE_FAR)
@@ -90,7 +90,7 @@ def erf_inv(x: Any) -> Any:
     if x.dtype.itemsize == 8:
         for _ in range(3):
             size = jnp.abs(found)
-            # In the tails by what is left to 1, which loses nothing there.
+            # In the tails, use the distance from 1, which is accurate there.
             error = jnp.where(size < 0.5, lax.erf(size) - jnp.abs(x), (1 - jnp.abs(x)) - erfc(size))
             step = error * (0.5 * math.sqrt(math.pi)) * jnp.exp(size * size)
             found = jnp.sign(x) * (size - step / (1 + size * step))
@@ -102,7 +102,7 @@ _LOG_SHIFT = math.log(7.5)
 
 @_special("lgamma")
 def lgamma(x: Any) -> Any:
-    """log |gamma(x)|; below 1/2 by reflection."""
+    """Compute log |gamma(x)|, by reflection below 1/2."""
     reflected = x < 0.5
     z = jnp.where(reflected, -x, x - 1)
     total = jnp.full_like(x, LANCZOS_BASE)
@@ -118,7 +118,7 @@ def lgamma(x: Any) -> Any:
 
 @_special("digamma")
 def digamma(x: Any) -> Any:
-    """The derivative of log gamma(x); below 1/2 by reflection, NaN at 0, -1, -2, …"""
+    """Compute the derivative of log gamma(x), by reflection below 1/2; NaN at 0, -1, -2, ..."""
     reflected = x < 0.5
     z = jnp.where(reflected, -x, x - 1)
     top, bottom = jnp.zeros_like(x), jnp.full_like(x, LANCZOS_BASE)
@@ -134,7 +134,7 @@ def digamma(x: Any) -> Any:
     return jnp.where(pole, jnp.nan, jnp.where(reflected, mirrored, found))
 
 
-# Chebyshev series of exp(-x) I1(x) / x over x / 4 - 1 to 8, and of exp(-x) sqrt(x) I1(x) over 16 / x - 1 beyond.
+# Chebyshev series of exp(-x) I1(x) / x in x / 4 - 1 for x up to 8, and of exp(-x) sqrt(x) I1(x) in 16 / x - 1 beyond.
 _I1_NEAR = (
     0.126293593221816827, -0.176416518357834055, 0.102643658689847095, -0.0529459812080949914, 0.0247264490306265168,
     -0.0105640848946261982, 0.00415642294431288816, -0.00151357245063125315, 0.000512285956168575773,
@@ -157,7 +157,7 @@ _I1_FAR = (
 
 @_special("bessel_i1e")
 def bessel_i1e(x: Any) -> Any:
-    """exp(-|x|) I1(x)."""
+    """Compute exp(-|x|) I1(x)."""
     size = jnp.abs(x)
     near = size * _chebyshev(jnp.minimum(size, 8) / 4 - 1, _I1_NEAR)
     large = jnp.maximum(size, 8)
@@ -167,7 +167,9 @@ def bessel_i1e(x: Any) -> Any:
 
 @_special("zeta")
 def zeta(s: Any, q: Any) -> Any:
-    """Hurwitz's zeta function, the sum of (q + n)^-s, for s > 1: some terms and Euler and Maclaurin's formula."""
+    """Compute Hurwitz's zeta function, the sum of (q + n)^-s for s > 1, from leading terms and the Euler-Maclaurin
+    formula.
+    """
     count = 12
     total = sum(jnp.power(q + n, -s) for n in range(count))
     a = q + count
@@ -190,7 +192,7 @@ def _typed(x: Any, number: float) -> Any:
 
 @_special("polygamma")
 def polygamma(n: Any, x: Any) -> Any:
-    """The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
+    """Compute the n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
     sign = jnp.where(jnp.floor(n / 2) * 2 == n, -jnp.ones_like(n), jnp.ones_like(n))
     found = sign * jnp.exp(lgamma(n + 1)) * zeta(n + 1, x)
     whole = (n >= 0) & (n == jnp.floor(n))

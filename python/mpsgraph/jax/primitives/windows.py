@@ -1,7 +1,7 @@
-"""Reductions of windows, and what JAX derives from them: elements chosen in windows, gathered or scattered.
+"""Translations of window reductions, and of the select-and-scatter and select-and-gather operations in their gradients.
 
-Sums and extrema of windows go axis by axis, a slice for each place of the window along it. Pooling of images goes by
-the graph's kernels.
+Sums and extrema are computed one axis at a time, with a slice per window position. Pooling of images uses the graph's
+kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 class _Window:
-    """A window's sizes, strides and dilation over a padded operand."""
+    """Window sizes, strides, and dilation over a padded operand."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class _Window:
         return padded(self.equation, x, value, config)
 
     def counts(self, x: Tensor) -> list[int]:
-        """How many windows there are along each axis of a padded operand."""
+        """Return the number of windows along each axis of a padded operand."""
         extents = [(size - 1) * step + 1 for size, step in zip(self.sizes, self.dilation, strict=True)]
         return [
             max((n - extent) // stride + 1, 0)
@@ -56,13 +56,13 @@ class _Window:
         ]
 
     def tap(self, x: Tensor, place: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """The element at a place of each window."""
+        """Return the element at one position of each window."""
         starts = [p * d for p, d in zip(place, self.dilation, strict=True)]
         ends = [s + (n - 1) * t + 1 for s, n, t in zip(starts, counts, self.strides, strict=True)]
         return sliced(self.equation, x, starts, ends, self.strides)
 
     def by_axes(self, x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """A window's elements combined, one axis after the other."""
+        """Combine the elements of each window, one axis at a time."""
         counts = self.counts(x)
         for axis, size in enumerate(self.sizes):
             parts = []
@@ -97,8 +97,10 @@ def _simple(
 
 
 def _image_window(equation: Equation, x: Tensor, parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """What the graph's pooling takes, where the windows are those of images (N, H, W, C) without dilation of the base;
-    None where they are not."""
+    """Return the graph's pooling arguments, or None if the windows are not those of image pooling.
+
+    Image pooling has windows over H and W of (N, H, W, C) without base dilation.
+    """
     sizes, strides = parameters["window_dimensions"], parameters["window_strides"]
     pads, base = parameters["padding"], parameters.get("base_dilation") or (1,) * len(sizes)
     dilation = parameters.get("window_dilation") or (1,) * len(sizes)
@@ -151,7 +153,7 @@ def reduce_window(
     base_dilation: Any,
     window_dilation: Any,
 ) -> list[Tensor]:
-    """Any function of elements, one place of the window after the other, from the first value on."""
+    """Translate reduce_window for any function, combining one window position at a time with the initial values."""
     count = len(operands) // 2
     window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     if 0 in equation.shape:
@@ -168,9 +170,9 @@ def reduce_window(
 def _chosen(
     equation: Equation, x: Tensor, window: _Window, select: Any
 ) -> tuple[list[int], list[tuple[tuple[int, ...], Tensor]]]:
-    """For each place of the window, in which windows the element there is the one that `select` chooses.
+    """Return, for each window position, the windows in which `select` chooses the element at that position.
 
-    The first of equal elements is chosen, and NaN before all numbers, as by XLA on the CPU.
+    The first of equal elements is chosen, and NaN before all numbers, as in XLA on CPU.
     """
     g = equation.g
     largest = "ge" in getattr(select, "name", str(select))
@@ -207,7 +209,9 @@ def select_and_scatter_add(
     padding: Any,
     **_: Any,
 ) -> Tensor:
-    """The gradient of an extreme of windows: each element of the source is added where its window's extreme stands."""
+    """Translate select_and_scatter_add, the gradient of window extrema, which adds each source element at its window's
+    extremum.
+    """
     g, window = equation.g, _Window(equation, window_dimensions, window_strides, padding)
     add = g.logical_or if source.dtype.name == "bool" else g.addition
     if 0 in shape(source):
@@ -247,7 +251,7 @@ def select_and_gather_add(
     base_dilation: Any,
     window_dilation: Any,
 ) -> Tensor:
-    """For each window the tangent that stands where its extreme does."""
+    """Translate select_and_gather_add, which returns the tangent at the extremum of each window."""
     g = equation.g
     window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     if 0 in equation.shape:
