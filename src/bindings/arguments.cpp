@@ -1,8 +1,10 @@
-// Arguments that no form of a bound function takes, as a typed error of one line, and how errors show Python's values.
+// Typed one-line errors for arguments that no overload of a bound function accepts, and the display of Python values in
+// errors.
 //
-// pybind11 answers such a call with a TypeError of many lines: every form in full, and a repr of each argument, however
-// long. Here its one entry point behind all functions of the module is replaced by one that lets it work and, only when
-// it refuses, says so in our words: "[SharedEvent.wait] takes (value: int, timeout: float | None), got ('two')".
+// pybind11 reports such a call with a TypeError of many lines: every overload in full, and a repr of each argument,
+// however long. This file replaces pybind11's single entry point, which all functions of the module share, with one
+// that calls it and rewrites its error if it rejects the arguments: "[SharedEvent.wait] takes (value: int, timeout:
+// float | None), got ('two')".
 #include <array>
 
 #include "bindings/bindings.h"
@@ -13,7 +15,7 @@ namespace {
 
 using Slow = PyObject* (*)(PyObject*, PyObject*, PyObject*);  // METH_VARARGS
 using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);  // METH_FASTCALL
-PyCFunction entry = nullptr;  // pybind11's
+PyCFunction entry = nullptr;  // pybind11's entry point.
 
 template <class To>
 To as(PyCFunction function) {
@@ -26,7 +28,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 constexpr size_t longest_form = 160;
 
-// What pybind11 calls types in its signatures, as people write them.
+// Names in pybind11's signatures, and their replacements in messages.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> plain{{
     {"mpsgraph._core.", ""},
     {"collections.abc.", ""},
@@ -38,7 +40,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> plain{{
     {"numpy.", ""},
 }};
 
-// "(value: int, timeout: float | None)" of each form, joined by "or".
+// Extracts the parameters of each overload, "(value: int, timeout: float | None)", joined by "or".
 std::string forms_of(const std::string& text) {
   std::string forms;
   for (int i = 1;; ++i) {
@@ -57,7 +59,7 @@ std::string forms_of(const std::string& text) {
   }
 }
 
-// Of a refusal of pybind11's, which is the error that is set, an error of ours. Others stay.
+// Replaces the current Python error by a typed one if it is pybind11's rejection of the arguments.
 void reword(const std::vector<py::handle>& positional, const std::vector<std::pair<py::handle, py::handle>>& named) {
   if (!PyErr_ExceptionMatches(PyExc_TypeError)) return;
   py::error_already_set error;
@@ -105,7 +107,7 @@ PyObject* slow(PyObject* self, PyObject* arguments, PyObject* options) {
   return nullptr;
 }
 
-// Puts our entry point in the place of pybind11's; the parts of properties and static methods are functions, too.
+// Replaces pybind11's entry point in a function, including static methods and the accessors of properties.
 void take_over(py::handle object) {
   PyObject* function = object.ptr();
   if (PyInstanceMethod_Check(function)) function = PyInstanceMethod_GET_FUNCTION(function);
@@ -135,7 +137,8 @@ void reword_refusals(py::module_& module) {
       if (PyCFunction_Check(value.ptr())) take_over(value);
       continue;
     }
-    const auto members = py::dict(value.attr("__dict__"));  // a copy: what is looked up changes caches
+    // Iterates over a copy, because attribute lookups change caches.
+    const auto members = py::dict(value.attr("__dict__"));
     for (auto [member, item] : members) take_over(item);
   }
 }

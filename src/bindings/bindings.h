@@ -1,5 +1,5 @@
-// What the files of the Python module share: conversions, references to Python objects that C++ threads may hold, and
-// waits that let other Python threads and Ctrl-C through. No logic of its own stands here.
+// Declarations shared by the files of the Python module: conversions, references to Python objects held by C++ threads,
+// and waits that let other Python threads and Ctrl-C through. This header contains no logic of its own.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -30,8 +30,8 @@ namespace py = pybind11;
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 
-// pybind11 compiles a call for each type of function and of what is said of it. So lambdas are defined as the pointers
-// that they convert to, and texts without their lengths: functions of one signature share their call.
+// pybind11 instantiates a call wrapper for each type of function and of docstring. Converting lambdas to function
+// pointers, and string literals to pointers, lets functions with the same signature share one wrapper.
 template <class F>
 auto shared_call(F&& f) {
   if constexpr (requires { requires std::is_pointer_v<decltype(+f)>; })
@@ -94,25 +94,25 @@ class Class : public py::class_<T, Options...> {
 
 // --- references from C++ (python_reference.cpp) ----------------------------------------------------------------------
 
-// Drops a reference on any thread, with or without the GIL. Without it the drop is left to the main thread, so that
-// no queue ever waits for the interpreter.
+// Releases a reference on any thread, with or without the GIL. Without the GIL, the main thread releases it later, so
+// that no queue ever waits for the interpreter.
 void release_object(PyObject* object) noexcept;
-void release_pending_objects();  // with the GIL
-// Shared by C++ objects; the last one drops it as above.
+void release_pending_objects();  // Requires the GIL.
+// Returns a reference that C++ objects can share. The last owner releases it with release_object.
 std::shared_ptr<PyObject> keep(py::handle object);
 
-// A Python exception on its way through C++ threads. Unlike pybind11's it can be thrown at several waiters.
+// A Python exception that propagates through C++ threads. Unlike pybind11's, it can be thrown to several waiters.
 struct PythonError : Error {
   PythonError(std::string message, std::shared_ptr<PyObject> exception)
       : Error(std::move(message)), exception(std::move(exception)) {}
   std::shared_ptr<PyObject> exception;
 };
 
-// Calls `function` with the GIL; what it raises becomes a PythonError.
+// Calls `function` with the GIL and converts exceptions that it raises to PythonError.
 void call_python(const std::function<void()>& function);
 
-// Python runs while it lives. A thread that comes back when the interpreter is ending stays here for good: before 3.14
-// CPython ends such a thread by unwinding its stack, which terminates the process at the first destructor.
+// Releases the GIL during its lifetime. A thread that returns while the interpreter is shutting down blocks forever:
+// before 3.14, CPython terminates such a thread by unwinding its stack, which ends the process at the first destructor.
 class WithoutGil {
  public:
   WithoutGil() : thread_(PyEval_SaveThread()) {}
@@ -124,22 +124,22 @@ class WithoutGil {
   PyThreadState* thread_;
 };
 
-// Waits without the GIL, in slices, until wait(seconds) says true; false when the time is over. Raises
+// Waits without the GIL, in slices, until wait(seconds) returns true. Returns false on timeout, and raises
 // KeyboardInterrupt.
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
-runtime::Timeout to_timeout(std::optional<double> seconds);  // DeviceError for NaN
+runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceError for NaN.
 
 // --- errors (errors.cpp, arguments.cpp) ------------------------------------------------------------------------------
 
 void define_errors(py::module_& module);
-py::object to_python_exception(const std::exception_ptr& error);  // None for null
-std::string message_of(const py::error_already_set& error);  // "TypeError: ...", without the traceback
-std::string shown(py::handle object);  // a value in one short line, for an error
-void reword_refusals(py::module_& module);  // when all functions are defined: pybind11's own errors become ours
+py::object to_python_exception(const std::exception_ptr& error);  // None for null.
+std::string message_of(const py::error_already_set& error);  // "TypeError: ...", without the traceback.
+std::string shown(py::handle object);  // A value as one short line, for an error.
+void reword_refusals(py::module_& module);  // Rewrites pybind11's errors. Call it after all functions are defined.
 
 // --- types, shapes, attributes (convert.cpp) -------------------------------------------------------------------------
 
-// A Python object of a bound class, annotated with that class in signatures.
+// A Python object of a bound class, which signatures annotate with that class.
 template <class T>
 class Object : public py::object {
  public:
@@ -151,32 +151,33 @@ class Object : public py::object {
   static bool check(PyObject* object) { return py::isinstance<T>(object); }
 };
 
-// An argument that should be a sequence of T; what else comes is refused with an error of ours.
+// An argument that must be a sequence of T; other objects are rejected with a typed error.
 template <class T>
 class Sequence : public py::object {
  public:
   PYBIND11_OBJECT_DEFAULT(Sequence, py::object, PyObject_Type)
 };
 
-// DType as Python sees it.
+// DType as a Python object.
 struct ElementType {
   DType dtype;
 };
 using DTypeObject = Object<ElementType>;
 
 void define_types(py::module_& module);
-DTypeObject to_object(DType dtype);  // the one object that stands for it
-DType to_dtype(py::handle object);  // DType, name, or what numpy takes for a dtype
+DTypeObject to_object(DType dtype);  // The unique object for the dtype.
+DType to_dtype(py::handle object);  // Accepts a DType, a name, or a numpy dtype.
 std::optional<DType> from_numpy_dtype(const py::dtype& dtype);
-py::dtype to_numpy_dtype(DType dtype);  // bfloat16: ml_dtypes' when it is there, else uint16
+py::dtype to_numpy_dtype(DType dtype);  // bfloat16 maps to ml_dtypes' type if that is installed, otherwise to uint16.
 
-int64_t to_size(py::handle object, std::string_view what);  // ShapeError when it is no integer, or too large
+// Throws ShapeError if the object is not an integer or does not fit in 64 bits.
+int64_t to_size(py::handle object, std::string_view what);
 Dims to_dims(py::handle object, std::string_view what);
-Shape to_shape(py::handle object, std::string_view what);  // None: unranked
-py::object to_object(const Shape& shape);  // tuple with -1, or None
-TensorType to_tensor_type(py::handle object);  // (dtype, shape)
+Shape to_shape(py::handle object, std::string_view what);  // None means unranked.
+py::object to_object(const Shape& shape);  // A tuple, with -1 for dynamic dimensions, or None.
+TensorType to_tensor_type(py::handle object);  // Accepts (dtype, shape).
 py::tuple to_object(const TensorType& type);
-Attributes to_attributes(std::string_view kind, const py::dict& values);  // of an operation
+Attributes to_attributes(std::string_view kind, const py::dict& values);  // Attributes of an operation.
 Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values);
 py::object to_object(const Attribute& attribute);
 
@@ -187,11 +188,12 @@ using TensorObject = Object<Tensor>;
 using OperationObject = Object<Operation>;
 
 void define_graph(py::module_& module);
-// The same Python object for the same tensor as long as one is alive; it keeps the graph's Python object alive.
+// Returns the same Python object for a tensor as long as one is alive. It keeps the Python object of the graph alive.
 TensorObject to_object(py::handle graph, Tensor* tensor);
 OperationObject to_object(py::handle graph, Operation* operation);
 py::object graph_object(const std::shared_ptr<Graph>& graph);
-py::object existing_object(Graph& graph);  // the one that Python has; GraphError when it has none
+// The existing Python object of the graph. Throws GraphError if there is none.
+py::object existing_object(Graph& graph);
 std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what);
 std::vector<Operation*> to_operations(py::handle sequence, std::string_view what);
 template <class T>
@@ -203,23 +205,25 @@ py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
 
 // --- arrays (ndarray.cpp) --------------------------------------------------------------------------------------------
 
-// None: copy when it cannot be shared; False: then refuse; True: always copy.
+// None copies arrays that cannot be shared, False rejects them, and True always copies.
 using CopyRule = std::optional<bool>;
 
 void define_ndarray(py::module_& module);
-// `dtype` none: the array's own. Numbers and lists are converted to it when nothing is lost in kind.
-std::optional<float> to_number(const runtime::NDArray& array);  // the only element of a float32 array
+// Without `dtype`, the array keeps its own. Numbers and lists are converted to `dtype` if the conversion keeps the kind
+// of number.
+std::optional<float> to_number(const runtime::NDArray& array);  // The only element of a float32 array.
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
-ConstantPtr to_constant(py::handle object);  // ConstantData, arrays, (array, dtype)
+ConstantPtr to_constant(py::handle object);  // Accepts ConstantData, arrays, and (array, dtype).
 py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 
 // --- packages (package.cpp) ------------------------------------------------------------------------------------------
 
-void define_package_contents(py::module_& module);  // before graphs, which are made of them
+// Must precede the definition of graphs, which can be constructed from package contents.
+void define_package_contents(py::module_& module);
 void define_package(py::module_& module);
 
-// --- the older interface (nngraph.h) --------------------------------------------------------------------------------
+// --- the legacy MPSNNGraph API (nngraph.h) --------------------------------------------------------------------------
 
 void define_nngraph(py::module_& module);
 
@@ -227,18 +231,19 @@ void define_nngraph(py::module_& module);
 
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
-void define_probes(py::module_& module);  // for the self-test
+void define_probes(py::module_& module);  // For the self-test.
 void define_custom(py::module_& module);
-void define_exchange(py::module_& module);  // before the executables: what graphs may call
+// Must precede the definition of executables: the base class of what graphs may call.
+void define_exchange(py::module_& module);
 void define_executables(py::module_& module);
 void define_tensor_exchange(py::module_& module);
-// Without the GIL, on this thread where the executable is brief.
+// Runs without the GIL, and on the calling thread if the executable is brief.
 std::vector<runtime::NDArray> run_and_wait(const std::shared_ptr<runtime::Executable>& executable,
                                            std::vector<runtime::NDArray> inputs, std::vector<runtime::NDArray> results,
                                            const std::shared_ptr<runtime::CommandQueue>& queue);
-runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
+runtime::Device& to_device(py::handle object);  // Accepts a Device, a name, or None for the default device.
 
-// --- the older interface (nngraph_recurrent.cpp) ---------------------------------------------------------------------
+// --- the legacy MPSNNGraph API (nngraph_recurrent.cpp) ---------------------------------------------------------------
 
 void define_nngraph_recurrent(py::module_& module);
 

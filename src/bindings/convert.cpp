@@ -1,4 +1,4 @@
-// Element types, sizes, shapes and attributes between Python and the core.
+// Conversion of element types, sizes, shapes, and attributes between Python and the core.
 #include <array>
 #include <limits>
 
@@ -11,7 +11,7 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-std::array<PyObject*, dtype_count> dtype_objects;  // never released
+std::array<PyObject*, dtype_count> dtype_objects;  // Never released.
 
 std::string known_dtypes() {
   std::string names;
@@ -19,7 +19,7 @@ std::string known_dtypes() {
   return names;
 }
 
-// ml_dtypes.bfloat16 as a dtype, or null when the package is not installed.
+// Returns ml_dtypes.bfloat16 as a dtype, or null if the package is not installed.
 PyObject* ml_bfloat16() {
   static PyObject* const dtype = []() -> PyObject* {
     try {
@@ -31,14 +31,14 @@ PyObject* ml_bfloat16() {
   return dtype;
 }
 
-constexpr size_t longest_word = 200;  // of strings that name one of several ways, or a symbol
+constexpr size_t longest_word = 200;  // Maximum length of strings that name an option or a symbol.
 
 [[noreturn]] void attribute_error(std::string_view kind, const std::string& attribute, std::string_view expected,
                                   py::handle value) {
   throw GraphError(cat("[", kind, "] attribute ", attribute, " must be ", expected, ", got ", shown(value)));
 }
 
-// An integer of up to 64 bits, exactly; none for what is no integer, or larger.
+// Returns an integer of up to 64 bits exactly, or nothing for other objects and larger integers.
 std::optional<Attribute> exact_integer(py::handle value) {
   if (!PyIndex_Check(value.ptr())) return {};
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
@@ -88,7 +88,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
       return types;
     }
   }
-  throw GraphError("unknown kind of attribute");
+  throw GraphError("unknown attribute kind");
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ DType to_dtype(py::handle object) {
         return *known;
     } catch (py::error_already_set&) {}
   }
-  throw DTypeError(cat(shown(object), " is no element type; there are ", known_dtypes()));
+  throw DTypeError(cat("dtype must be one of ", known_dtypes(), ", got ", shown(object)));
 }
 
 // --- sizes and shapes ------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ int64_t to_size(py::handle object, std::string_view what) {
   if (!index) throw py::error_already_set();
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-  if (overflow) throw ShapeError(cat(what, ": ", shown(object), " does not fit into 64 bits"));
+  if (overflow) throw ShapeError(cat(what, " must fit in 64 bits, got ", shown(object)));
   return value;
 }
 
@@ -211,7 +211,7 @@ py::object to_object(const Shape& shape) {
 
 TensorType to_tensor_type(py::handle object) {
   if (!py::isinstance<py::tuple>(object) || py::len(object) != 2)
-    throw GraphError(cat("a type is a pair (dtype, shape), got ", shown(object)));
+    throw GraphError(cat("a type must be a pair (dtype, shape), got ", shown(object)));
   auto pair = py::reinterpret_borrow<py::tuple>(object);
   return {to_dtype(pair[0]), to_shape(pair[1], "shape")};
 }
@@ -220,7 +220,7 @@ py::tuple to_object(const TensorType& type) { return py::make_tuple(to_object(ty
 
 // --- attributes ------------------------------------------------------------------------------------------------------
 
-// Beside its own attributes it has those of the user's operation, which the registry knows.
+// In addition to its own attributes, `custom` has those of the user's operation, which the registry stores.
 static Attributes to_custom_attributes(const OperationDefinition& definition, const py::dict& values) {
   const auto word = [&](const char* key) {
     return values.contains(key) ? py::cast<std::string>(py::str(values[key])) : std::string();
@@ -234,8 +234,8 @@ static Attributes to_custom_attributes(const OperationDefinition& definition, co
     if (own == definition.attributes.end() && theirs == custom->attributes.end()) {
       std::string known;
       for (const auto& one : custom->attributes) known += (known.empty() ? "" : ", ") + one.name;
-      throw GraphError(
-          cat("[", custom->name, "] has no attribute ", attribute, "; it has ", known.empty() ? "none" : known));
+      throw GraphError(cat("[", custom->name, "] unknown attribute ", attribute,
+                           ": the attributes of this operation are ", known.empty() ? "none" : known));
     }
     const AttributeKind kind = theirs == custom->attributes.end() ? own->kind : theirs->kind;
     result.set(attribute, to_attribute(custom->name, attribute, kind, value));
@@ -257,7 +257,8 @@ Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>
     if (spec == specs.end()) {
       std::string known;
       for (auto& other : specs) known += (known.empty() ? "" : ", ") + std::string(other.name);
-      throw GraphError(cat("[", kind, "] has no attribute ", attribute, "; it has ", known.empty() ? "none" : known));
+      throw GraphError(cat("[", kind, "] unknown attribute ", attribute, ": the attributes of this operation are ",
+                           known.empty() ? "none" : known));
     }
     result.set(attribute, to_attribute(kind, attribute, spec->kind, value));
   }

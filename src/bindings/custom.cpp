@@ -1,5 +1,5 @@
-// Custom operations from Python: libraries that are loaded, and functions in Python for shapes, derivatives, threads
-// and kernels. python/mpsgraph/custom/ gives them their form.
+// Custom operations defined from Python: shared libraries, and Python functions for shapes, gradients, thread counts,
+// and kernels. The user interface is in python/mpsgraph/custom/.
 #include "mpsgraph/core/custom.h"
 
 #include <cstring>
@@ -59,13 +59,13 @@ std::array<int64_t, 3> call_threads(const Held& function, const CustomSite& site
         py::handle(function.get())(to_objects(site.operands), to_objects(site.results), to_dict(site.attributes));
     const Dims dims = to_dims(given, "threads");
     if (dims.empty() || dims.size() > 3)
-      throw ShapeError(cat("[", site.name, "] threads gives one to three numbers, got ", shown(given)));
+      throw ShapeError(cat("[", site.name, "] threads must return one to three numbers, got ", shown(given)));
     std::copy(dims.begin(), dims.end(), threads.begin());
   });
   return threads;
 }
 
-// Operands are copied: arrays may be kept, the arena's memory may not.
+// Operands are copied, because the function may keep the arrays but the arena's memory is reused.
 void call_kernel(const Held& function, const CustomSite& site, const std::byte* const* operands,
                  std::byte* const* results) {
   call_python([&] {
@@ -80,21 +80,21 @@ void call_kernel(const Held& function, const CustomSite& site, const std::byte* 
     for (const TensorType& type : site.results) dtypes.append(to_numpy_dtype(type.dtype));
     const py::list given = py::handle(function.get())(arrays, to_dict(site.attributes), dtypes, site.where);
     if (py::len(given) != site.results.size())
-      throw GraphError(cat("[", site.name, "] the function of ", site.where, " gives ", py::len(given), " arrays, and ",
-                           site.results.size(), " results are expected"));
+      throw GraphError(cat("[", site.name, "] the function defined at ", site.where, " must return ",
+                           site.results.size(), " arrays, got ", py::len(given)));
     for (size_t i = 0; i < site.results.size(); ++i) {
       const auto array = py::array::ensure(given[i], py::array::c_style);
       if (!array) throw py::error_already_set();
       const Dims dims(array.shape(), array.shape() + array.ndim());
       if (Shape(dims) != site.results[i].shape)
-        throw ShapeError(cat("[", site.name, "] the function of ", site.where, " gives result ", i, " the shape ",
-                             to_string(dims), ", and ", site.results[i].shape, " was inferred"));
+        throw ShapeError(cat("[", site.name, "] result ", i, " of the function defined at ", site.where,
+                             " must have the inferred shape ", site.results[i].shape, ", got ", to_string(dims)));
       if (array.nbytes() > 0) std::memcpy(results[i], array.data(), static_cast<size_t>(array.nbytes()));
     }
   });
 }
 
-// As python/mpsgraph/custom/description.py has them.
+// The same names as in python/mpsgraph/custom/description.py.
 constexpr std::pair<AttributeKind, std::string_view> kind_words[] = {{AttributeKind::boolean, "boolean"},
                                                                      {AttributeKind::integer, "integer"},
                                                                      {AttributeKind::real, "real"},
@@ -107,7 +107,7 @@ std::string_view word_of(AttributeKind kind) {
   return "";
 }
 
-// (name, kind, default): kinds by their names, no default where it is None.
+// Converts (name, kind, default), where kind is a name and a default of None means that there is none.
 CustomOperation::AttributeOf to_attribute_spec(const py::tuple& given) {
   CustomOperation::AttributeOf made{py::cast<std::string>(given[0]), {}, {}};
   const auto kind = py::cast<std::string>(given[1]);
@@ -117,7 +117,7 @@ CustomOperation::AttributeOf to_attribute_spec(const py::tuple& given) {
     made.kind = one;
     found = true;
   }
-  if (!found) throw GraphError(cat("[custom] there is no kind of attribute ", kind));
+  if (!found) throw GraphError(cat("[custom] unknown attribute kind ", kind));
   if (!given[2].is_none()) {
     const py::object value = given[2];
     switch (made.kind) {
@@ -137,7 +137,7 @@ std::optional<Held> held(const T& object) {
   return keep(object);
 }
 
-// What Python says of an operation, on top of what its library does.
+// Adds the functions defined in Python to an operation that a library may define.
 void amend(CustomOperation& operation, const py::object& infer, const py::object& gradient, const py::object& threads,
            bool guard) {
   if (const auto function = held(infer))

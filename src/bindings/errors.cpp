@@ -1,4 +1,4 @@
-// The typed errors as Python exceptions, each also of the built-in class that users would expect.
+// The typed errors as Python exceptions, each also a subclass of the matching built-in exception.
 #include "bindings/bindings.h"
 #include "mpsgraph/core/check_error.h"
 
@@ -12,7 +12,7 @@ struct Exceptions {
   PyObject *error, *shape, *out_of_range, *check, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint,
       *package;
 };
-Exceptions exceptions;  // the module's; never released
+Exceptions exceptions;  // Owned by the module and never released.
 
 PyObject* define(py::module_& module, const char* name, const char* doc, std::vector<PyObject*> bases) {
   py::tuple tuple(bases.size());
@@ -24,7 +24,7 @@ PyObject* define(py::module_& module, const char* name, const char* doc, std::ve
   return type;
 }
 
-// The Python class for a C++ error; null for what is not ours.
+// Returns the Python class for a C++ error, or null for errors of other libraries.
 PyObject* class_of(const std::exception& error) {
   const auto is = [&]<class T>() { return dynamic_cast<const T*>(&error) != nullptr; };
   if (is.operator()<ShapeError>()) return exceptions.shape;

@@ -1,5 +1,5 @@
-// What graphs may call, which executables are as well; Exchange, whose memory a Python thread works on meanwhile; and
-// SharedSum, by which that thread adds up with those of other processes.
+// Callables of graphs, which executables are as well; Exchange, whose memory a Python thread processes during a run;
+// and SharedSum, with which that thread sums it across processes.
 #include "mpsgraph/runtime/exchange.h"
 
 #include "bindings/bindings.h"

@@ -1,32 +1,33 @@
-// DeviceGraph, Executable, Execution and their descriptors.
+// DeviceGraph, Executable, Execution, and their descriptors.
 //
-// A step crosses here once: feeds become arrays that borrow their memory, the run waits without the GIL, results come
-// back as NDArrays.
+// Each step makes one call into this file: feeds become arrays that borrow their memory, the run waits without the GIL,
+// and results are returned as NDArrays.
 #include "bindings/bindings.h"
 
 namespace mpsgraph::bindings {
 
 using namespace runtime;
 
-void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::optional<double> seconds);  // runtime.cpp
+// Defined in runtime.cpp.
+void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::optional<double> seconds);
 
 namespace {
 
 using Feeds = py::typing::Dict<Tensor, py::object>;
 using Arrays = py::typing::List<NDArray>;
 using QueuePointer = std::shared_ptr<CommandQueue>;
-// What may be None. A pointer may be as well, but then pybind11 looks whether another module knows None's type, which
-// makes and drops an exception in each call.
+// An argument that may be None. A pointer could express this as well, but pybind11 then searches other modules for
+// None's type, which creates and discards an exception in each call.
 template <class T>
 using Maybe = std::optional<T>;
 
 Arrays as_list(const std::vector<NDArray>& arrays) {
   Arrays list;
-  for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());  // not made yet
+  for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());  // Not allocated yet.
   return list;
 }
 
-// ExecutionDescriptor with the handlers as Python objects, so that they can be looked at.
+// An ExecutionDescriptor that keeps its handlers as Python objects, so that they can be read back.
 struct Descriptor {
   ExecutionDescriptor fields;
   py::object scheduled_handler = py::none(), completed_handler = py::none();
@@ -75,8 +76,8 @@ ExecutionDescriptor native(MaybeDescriptor descriptor) {
 
 // --- arrays in and out -----------------------------------------------------------------------------------------------
 
-// What is no array may stand for one, as image batches, matrices and vectors do: `_tensor_data(buffer, written)` gives
-// the array that is read or written, `buffer` being the command buffer that it is encoded to, or None.
+// Other objects can represent an array, as image batches, matrices, and vectors do: `_tensor_data(buffer, written)`
+// returns the array to read or write, where `buffer` is the command buffer that the run is encoded to, or None.
 py::object standing_for(py::handle value, py::handle buffer, bool written) {
   static PyObject* const name = PyUnicode_InternFromString("_tensor_data");
   auto given = py::reinterpret_borrow<py::object>(value);
@@ -85,7 +86,7 @@ py::object standing_for(py::handle value, py::handle buffer, bool written) {
   return given.attr(name)(buffer, written);
 }
 
-// Results that were encoded are written by `buffer`, and not there before it is done.
+// Records that `buffer` writes the encoded results, which are not available before it completes.
 void note_writer(const std::optional<Sequence<py::object>>& results, py::handle buffer) {
   if (!results || results->is_none()) return;
   for (py::handle item : *results)
@@ -98,7 +99,7 @@ void to_feeds(const Feeds& feeds, CopyRule copy, py::handle buffer, std::vector<
   arrays.reserve(feeds.size());
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
-      throw GraphError(cat("[run] feeds are placeholders with arrays; ", shown(key), " is no tensor"));
+      throw GraphError(cat("[run] feeds must map placeholders to arrays, got the key ", shown(key)));
     tensors.push_back(py::cast<Tensor*>(key));
     arrays.push_back(to_ndarray(standing_for(value, buffer, false), copy, tensors.back()->dtype(), true,
                                 "feed " + tensors.back()->name()));
@@ -109,13 +110,13 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
                                py::handle buffer = py::none()) {
   std::vector<NDArray> result;
   if (!PySequence_Check(inputs.ptr()))
-    throw GraphError(cat("[run] inputs are a sequence of arrays in the order of `feeds`, got a ",
+    throw GraphError(cat("[run] inputs must be a sequence of arrays in the order of `feeds`, got a ",
                          py::cast<std::string>(py::type::of(inputs).attr("__name__"))));
   auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(inputs.ptr(), ""));
   if (!sequence) throw py::error_already_set();
   const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
   if (count != executable.feeds().size())
-    throw GraphError(cat("[run] ", count, " inputs for an executable with ", executable.feeds().size(), " feeds"));
+    throw GraphError(cat("[run] the executable takes ", executable.feeds().size(), " inputs, got ", count));
   result.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const Tensor& feed = *executable.feeds()[i].first;
@@ -125,14 +126,14 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
   return result;
 }
 
-// Results are written in place, so nothing is ever copied here.
+// Results are written in place, so nothing is copied here.
 std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::optional<Sequence<py::object>>& results,
                                 py::handle buffer = py::none()) {
   std::vector<NDArray> arrays;
   if (!results || results->is_none()) return arrays;
   for (py::handle item : *results) {
     if (arrays.size() == targets.size())
-      throw GraphError(cat("[run] more results than the ", targets.size(), " targets"));
+      throw GraphError(cat("[run] results must not contain more arrays than there are targets, ", targets.size()));
     const Tensor& target = *targets[arrays.size()];
     arrays.push_back(item.is_none() ? NDArray()
                                     : to_ndarray(standing_for(item, buffer, true), false, target.dtype(), false,
@@ -145,8 +146,8 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::
 
 // --- the ways to run -------------------------------------------------------------------------------------------------
 
-// What Python calls an Execution. `targets` say how it gives its results: None, as a list in their order; a tensor, as
-// the one array; tensors, as a dict by them, which is what Graph.run returns.
+// An Execution in Python. `targets` sets the form of its results: None for a list in their order; a tensor for its
+// array; tensors for a dict keyed by them, which is what Graph.run returns.
 struct Started {
   std::shared_ptr<Execution> execution;
   py::object targets = py::none();
@@ -203,7 +204,7 @@ Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_p
   return as_list(outputs);
 }
 
-// What a call of DeviceGraph needs, converted, with its executable found or compiled.
+// The converted arguments of a DeviceGraph call, with the executable found in the cache or compiled.
 struct Request {
   std::vector<Tensor*> feeds, targets;
   std::vector<NDArray> inputs, results;
@@ -228,7 +229,7 @@ std::shared_ptr<Executable> compile(DeviceGraph& self, const py::typing::Dict<Te
   std::vector<Feed> typed;
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
-      throw GraphError(cat("[compile] feeds are placeholders with types; ", shown(key), " is no tensor"));
+      throw GraphError(cat("[compile] feeds must map placeholders to types, got the key ", shown(key)));
     typed.emplace_back(py::cast<Tensor*>(key), to_tensor_type(value));
   }
   const auto tensors = to_tensors(targets, "targets");

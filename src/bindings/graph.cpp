@@ -1,7 +1,7 @@
-// Graph, Block, Operation, Tensor, and the functions over them: gradients, print, parse, verify, definitions.
+// Graph, Block, Operation, Tensor, and the functions on them: gradients, print, parse, verify, definitions.
 //
-// A tensor's Python object holds its graph's Python object, so a graph lives as long as anything of it is held, and
-// `tensor.graph` is the very object that made it. The reference is shown to the garbage collector, because graphs hold
+// The Python object of a tensor holds that of its graph, so a graph lives as long as any part of it is referenced, and
+// `tensor.graph` is the object that created it. The reference is visible to the garbage collector, because graphs hold
 // tensors too.
 #include "bindings/bindings.h"
 #include "core/definition.h"
@@ -15,7 +15,8 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-// Deletes nothing: the graph owns its tensors and operations. The reference to the graph ends with the Python object.
+// Deletes nothing, because the graph owns its tensors and operations. Releases the reference to the graph together with
+// the Python object.
 struct GraphReference {
   PyObject* graph;
   void operator()(const void*) const { release_object(graph); }
@@ -59,12 +60,12 @@ Object<T> wrap(py::handle graph, T* item) {
   return py::reinterpret_steal<Object<T>>(py::cast(std::move(holder)).release());
 }
 
-// A block on its way from begin_block to the operation that owns it, or a block of an operation.
+// A block between begin_block and the operation that will own it, or a block of an operation.
 struct BlockHandle {
   py::object graph;
   Block* block;
   std::unique_ptr<Block> finished{};
-  bool owned_elsewhere = false;  // by an operation, or by the graph after it was abandoned
+  bool owned_elsewhere = false;  // Owned by an operation, or by the graph after it was abandoned.
 
   void abandon() {
     if (owned_elsewhere) return;
@@ -90,18 +91,18 @@ BlockObject make_block(const GraphObject& graph, Block* block, bool owned_elsewh
 
 BlockObject finish_block(const GraphObject& self, const BlockObject& block, const Sequence<Tensor>& results) {
   if (block->finished || block->owned_elsewhere || block->graph.ptr() != self.ptr())
-    throw GraphError("finish_block: the block is not being built in this graph");
+    throw GraphError("finish_block: block must be one that is being built in this graph");
   block->finished = self->finish_block(block->block, to_tensors(results, "a result of a block"));
   return block;
 }
 
-// Not a pointer: pybind11 reads all arguments twice, and asks for types of other modules, where one of these is None.
+// Not a pointer, because for None pybind11 would convert all arguments twice and search other modules for the type.
 using GivenAutocast = std::optional<Object<Autocast>>;
 
 Autocast* autocast_of(const GraphObject& self, const GivenAutocast& given) {
   if (!given) return nullptr;
   Autocast& autocast = **given;
-  if (&autocast.graph() != &*self) throw GraphError("create: the autocast is of another graph");
+  if (&autocast.graph() != &*self) throw GraphError("create: the autocast belongs to another graph");
   return &autocast;
 }
 
@@ -114,14 +115,14 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
   std::vector<BlockHandle*> handles;
   for (py::handle item : blocks) {
     if (!py::isinstance<BlockHandle>(item) || !py::cast<BlockHandle*>(item)->finished)
-      throw GraphError(cat("[", kind, "] takes blocks from finish_block, each once"));
+      throw GraphError(cat("[", kind, "] blocks must be returned by finish_block, and each may be used only once"));
     handles.push_back(py::cast<BlockHandle*>(item));
   }
   std::vector<std::unique_ptr<Block>> owned;
   for (auto* handle : handles) {
-    if (!handle->finished) throw GraphError(cat("[", kind, "] the same block was given twice"));
+    if (!handle->finished) throw GraphError(cat("[", kind, "] blocks must be distinct, got the same block twice"));
     owned.push_back(std::move(handle->finished));
-    handle->owned_elsewhere = true;  // the graph keeps it, also when create fails
+    handle->owned_elsewhere = true;  // The graph keeps the block even if create fails.
   }
   const std::string given = name.value_or("");
   return to_object(self,
@@ -138,18 +139,20 @@ TensorObject create_tensor(const GraphObject& self, const std::string& kind, con
   const std::string given = name.value_or("");
   const Operation* operation = autocast ? autocast->create(kind, std::move(operands), std::move(converted), given)
                                         : self->create(kind, std::move(operands), std::move(converted), given);
-  if (operation->outputs.empty()) throw GraphError(cat("[", kind, "] has no result"));
+  if (operation->outputs.empty()) throw GraphError(cat("[", kind, "] the operation has no result, so no tensor"));
   return to_object(self, operation->output());
 }
 
-// Which placeholders, or arguments of blocks, operations depend on in any way. Each operation is looked at once, and a
-// long chain shares one list, so that a model of thousands of operations that ask is read in linear time.
+// Finds the placeholders and block arguments that operations depend on, directly or indirectly. Each operation is
+// visited once, and a long chain shares one list, so that analyzing a model of thousands of operations takes linear
+// time.
 class Origins {
  public:
   explicit Origins(GraphObject graph) : graph_(std::move(graph)) {}
 
   py::typing::List<Operation> of(const OperationObject& operation) {
-    if (graph_of(operation).ptr() != graph_.ptr()) throw GraphError("[origins] the operation belongs to another graph");
+    if (graph_of(operation).ptr() != graph_.ptr())
+      throw GraphError("[origins] the operation belongs to another graph");
     std::vector<Operation*> stack{&*operation};
     while (!stack.empty()) {
       Operation* last = stack.back();
@@ -167,7 +170,7 @@ class Origins {
   }
 
  private:
-  using List = std::shared_ptr<const std::vector<Operation*>>;  // in the order of the graph
+  using List = std::shared_ptr<const std::vector<Operation*>>;  // In the order of the graph.
 
   static void for_sources(const Operation& operation, const std::function<void(Operation*)>& see) {
     for (const Tensor* input : operation.inputs) see(input->operation);
@@ -218,7 +221,7 @@ py::typing::List<Tensor> gradients_of(const TensorObject& of, const Sequence<Ten
                                          unconnected == "zeros" ? Unconnected::zeros : Unconnected::error));
 }
 
-// What every kind of operation takes, for tests and documentation.
+// Returns a description of every kind of operation, for tests and documentation.
 py::typing::List<py::dict> definitions() {
   py::typing::List<py::dict> result;
   for (auto* definition : all_definitions()) {
@@ -267,7 +270,7 @@ py::object graph_object(const std::shared_ptr<Graph>& graph) { return py::cast(g
 py::object existing_object(Graph& graph) {
   static const auto* const type = py::detail::get_type_info(typeid(Graph), true);
   const py::handle existing = py::detail::find_registered_python_instance(&graph, type);
-  if (!existing) throw GraphError("a function in Python is asked about a graph that Python does not have");
+  if (!existing) throw GraphError("a Python function was called for a graph that has no Python object");
   return py::reinterpret_steal<py::object>(existing);
 }
 
@@ -278,7 +281,7 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     if (!py::isinstance<T>(item)) throw GraphError(cat("[", what, "] expects ", expected, ", got ", shown(item)));
     result.push_back(py::cast<T*>(item));
   };
-  if (PyList_CheckExact(sequence.ptr())) {  // nearly always
+  if (PyList_CheckExact(sequence.ptr())) {  // The usual case.
     result.reserve(static_cast<size_t>(PyList_GET_SIZE(sequence.ptr())));
     for (py::handle item : py::reinterpret_borrow<py::list>(sequence)) add(item);
     return result;
@@ -288,7 +291,7 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     return result;
   }
   if (!py::isinstance<py::iterable>(sequence))
-    throw GraphError(cat("[", what, "] expects a sequence of ", expected, ", got ", shown(sequence)));
+    throw GraphError(cat("[", what, "] must be a sequence of ", expected, ", got ", shown(sequence)));
   for (py::handle item : sequence) add(item);
   return result;
 }

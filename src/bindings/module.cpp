@@ -1,4 +1,4 @@
-// The module mpsgraph._core: calls the definitions, and sees to an orderly exit.
+// The module mpsgraph._core: calls the definitions of all files, and arranges an orderly exit.
 #include "backends/cpu/random/philox.h"
 #include "bindings/bindings.h"
 
@@ -9,7 +9,7 @@
 namespace py = pybind11;
 
 namespace mpsgraph::bindings {
-void define_programs(pybind11::module_& module);  // programs.cpp
+void define_programs(pybind11::module_& module);  // Defined in programs.cpp.
 }
 
 PYBIND11_MODULE(_core, module) {
@@ -48,6 +48,6 @@ True
       "Blocks of Philox 4x32-10, four words each: the source of all random numbers.");
   bindings::reword_refusals(module);
 
-  // Before the interpreter goes: what is in flight may still call Python handlers.
+  // Runs before the interpreter exits, because work in flight may still call Python handlers.
   py::module_::import("atexit").attr("register")(module.attr("shutdown"));
 }

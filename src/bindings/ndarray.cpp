@@ -1,7 +1,7 @@
-// NDArray beside numpy and DLPack, and constant data.
+// NDArray and its exchange with numpy and DLPack, and constant data.
 //
-// Memory passes without a copy in both directions: a borrowed numpy array is held until the last use is over, and a
-// numpy view holds its NDArray. What cannot be shared is copied only where the caller allows it, and counted.
+// Memory is shared in both directions: a borrowed numpy array is held until its last use, and a numpy view holds its
+// NDArray. Arrays that cannot be shared are copied only if the caller allows it, and copies are counted.
 #include <array>
 #include <cstring>
 
@@ -14,7 +14,7 @@ using runtime::NDArray;
 
 namespace {
 
-// Is one element type a wider kind of number than another? A float for an integer is fine, the opposite is not.
+// Returns whether a conversion keeps the kind of number: an integer may become a float, but not the other way round.
 bool keeps_kind(char from, DType to) {
   switch (from) {
     case 'b': return to == DType::boolean;
@@ -26,17 +26,17 @@ bool keeps_kind(char from, DType to) {
   }
 }
 
-// Numbers and nested lists. A Python value has no element type of its own, so it takes the wanted one.
+// Converts numbers and nested lists. Python values have no element type, so they take the requested one.
 py::array array_of_values(py::handle object, std::optional<DType> dtype, const std::string& what) {
   auto numpy = py::module_::import("numpy");
   py::array plain;
   try {
     plain = numpy.attr("asarray")(object);
   } catch (py::error_already_set& error) {
-    throw ShapeError(cat(what, " is no array: ", message_of(error)));
+    throw ShapeError(cat(what, " must be convertible to an array: ", message_of(error)));
   }
   if (!dtype) {
-    // Python's int and float are wider than what one means by them here.
+    // Python's int and float are wider than the usual dtypes of graphs, so they become int32 and float32.
     const char kind = plain.dtype().kind();
     if (kind == 'f') dtype = DType::float32;
     if (kind == 'i') dtype = DType::int32;
@@ -44,7 +44,7 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
     if (!dtype) return plain;
   }
   if (!keeps_kind(plain.dtype().kind(), *dtype))
-    throw DTypeError(cat(what, " is ", shown(object), " and must be ", name(*dtype), "; convert it first"));
+    throw DTypeError(cat(what, " must be ", name(*dtype), ", got ", shown(object), ": convert it first"));
   if (*dtype == DType::bfloat16) {
     auto bits = py::array(py::dtype("uint16"), std::vector<py::ssize_t>(plain.shape(), plain.shape() + plain.ndim()));
     auto floats = py::array_t<float, py::array::c_style | py::array::forcecast>(plain);
@@ -55,18 +55,19 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
   try {
     return numpy.attr("asarray")(object, to_numpy_dtype(*dtype));
   } catch (py::error_already_set& error) {
-    throw DTypeError(cat(what, " does not fit into ", name(*dtype), ": ", message_of(error)));
+    throw DTypeError(cat(what, " cannot be represented in ", name(*dtype), ": ", message_of(error)));
   }
 }
 
 DType dtype_of(const py::array& array, std::optional<DType> wanted, const std::string& what) {
   const auto found = from_numpy_dtype(array.dtype());
-  if (wanted == DType::bfloat16 && found == DType::uint16) return DType::bfloat16;  // its bits
+  // uint16 stands for the bits of bfloat16.
+  if (wanted == DType::bfloat16 && found == DType::uint16) return DType::bfloat16;
   if (!found)
-    throw DTypeError(cat(what, " has element type ", py::cast<std::string>(py::str(array.dtype())),
-                         ", which is not supported; convert it with astype"));
+    throw DTypeError(cat(what, " has the unsupported element type ", py::cast<std::string>(py::str(array.dtype())),
+                         ": convert it with astype"));
   if (wanted && *found != *wanted)
-    throw DTypeError(cat(what, " is ", name(*found), " and must be ", name(*wanted), "; convert it with astype(\"",
+    throw DTypeError(cat(what, " must be ", name(*wanted), ", got ", name(*found), ": convert it with astype(\"",
                          name(*wanted), "\")"));
   return *found;
 }
@@ -82,7 +83,7 @@ NDArray from_numpy(py::array array, CopyRule copy, std::optional<DType> wanted, 
   const bool shareable = whole && (row_major || !contiguous);
   if (!shareable && copy == false)
     throw ShapeError(cat(what, whole ? " is not C-contiguous" : " is not aligned or not in native byte order",
-                         " and copy=False forbids a copy; pass numpy.ascontiguousarray(x), or allow copies"));
+                         " and copy=False forbids a copy: pass numpy.ascontiguousarray(x), or allow copies"));
   if (!shareable || copy == true) {
     runtime::count_copy();
     auto order = array.dtype().byteorder() == '>' ? py::object(array.dtype().attr("newbyteorder")("="))
@@ -103,7 +104,7 @@ NDArray from_numpy(py::array array, CopyRule copy, std::optional<DType> wanted, 
 
 template <class Managed>
 py::capsule to_capsule(Managed* managed, const char* name) {
-  auto destructor = [](PyObject* capsule) {  // a consumer that took it has renamed the capsule
+  auto destructor = [](PyObject* capsule) {  // A consumer that took ownership has renamed the capsule.
     const char* now = PyCapsule_GetName(capsule);
     if (!now || std::strncmp(now, "dltensor", 8) != 0) return;
     auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(capsule, now));
@@ -114,26 +115,26 @@ py::capsule to_capsule(Managed* managed, const char* name) {
 
 py::capsule dlpack(const NDArray& self, const py::object& stream, const py::object& max_version,
                    const py::object& device, std::optional<bool> copy) {
-  if (!stream.is_none()) throw py::value_error("the CPU has no streams: stream must be None");
+  if (!stream.is_none()) throw py::value_error("stream must be None, because the CPU has no streams");
   if (!device.is_none() && py::cast<std::pair<int, int>>(device).first != runtime::dlpack_cpu)
-    throw py::buffer_error("an array on the CPU cannot be exported to another device");
+    throw py::buffer_error("dl_device must be the CPU: an array on the CPU cannot be exported to another device");
   const NDArray array = copy == true ? runtime::counted_copy(self) : self;
   if (!max_version.is_none() && py::cast<std::pair<int, int>>(max_version).first >= 1)
     return to_capsule(runtime::to_dlpack_versioned(array, copy == true), "dltensor_versioned");
   if (!array.writable())
-    throw py::buffer_error("a read-only array cannot be exported before DLPack 1.0: pass max_version=(1, 0)");
+    throw py::buffer_error("exporting a read-only array requires DLPack 1.0: pass max_version=(1, 0)");
   return to_capsule(runtime::to_dlpack(array), "dltensor");
 }
 
 NDArray from_dlpack(const py::object& producer) {
   if (!py::hasattr(producer, "__dlpack__"))
-    throw DTypeError(cat("[from_dlpack] ", shown(py::type::of(producer)), " has no __dlpack__"));
+    throw DTypeError(cat("[from_dlpack] array must have a method __dlpack__, got ", shown(py::type::of(producer))));
   py::object capsule;
   try {
     capsule = producer.attr("__dlpack__")(py::arg("max_version") = py::make_tuple(1, 0));
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError)) throw;
-    capsule = producer.attr("__dlpack__")();  // a producer from before version 1
+    capsule = producer.attr("__dlpack__")();  // The producer predates DLPack 1.0.
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
@@ -141,7 +142,7 @@ NDArray from_dlpack(const py::object& producer) {
     return runtime::from_dlpack(managed);
   }
   if (!PyCapsule_IsValid(capsule.ptr(), "dltensor"))
-    throw GraphError("[from_dlpack] __dlpack__ did not return a DLPack capsule");
+    throw GraphError("[from_dlpack] __dlpack__ must return a DLPack capsule");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   return runtime::from_dlpack(managed);
@@ -153,7 +154,7 @@ py::array view(const Object<NDArray>& self) { return to_numpy(*self, self); }
 
 }  // namespace
 
-// Each step's loss, not by way of numpy.
+// Avoids numpy for the most common use, the loss of a training step.
 std::optional<float> to_number(const NDArray& array) {
   if (array.dtype() != DType::float32 || array.elements() != 1) return {};
   float value;
@@ -167,7 +168,7 @@ py::object as_array(const Object<NDArray>& self, const py::object& dtype, std::o
   py::array array = view(self);
   if (dtype.is_none() && copy != true) return array;
   if (!dtype.is_none() && copy == false && !array.dtype().equal(py::dtype::from_args(dtype)))
-    throw py::value_error("another dtype needs a copy, and copy=False forbids it");
+    throw py::value_error("converting to another dtype requires a copy, and copy=False forbids it");
   return array.attr("astype")(dtype.is_none() ? py::object(array.dtype()) : dtype, py::arg("copy") = copy == true);
 }
 
@@ -187,17 +188,18 @@ ConstantPtr splat(const py::object& value, const py::object& shape, const py::ob
   const DType type = to_dtype(dtype);
   const NDArray element = to_ndarray(value, {}, type, true, "a filled constant's value");
   if (element.elements() != 1)
-    throw ShapeError(cat("a filled constant's value has shape ", to_string(element.dims()), " and must be one number"));
+    throw ShapeError(cat("value must be one number to fill a shape, got shape ", to_string(element.dims())));
   return ConstantData::splat(type, to_dims(shape, "shape"), static_cast<const void*>(element.data()));
 }
 
-// An array's bytes in memory that a variable may take over.
+// Copies an array's bytes to memory that a variable may take over.
 std::shared_ptr<std::byte> own_copy(const NDArray& array) {
   const std::shared_ptr<runtime::Buffer> buffer = array.copy_contiguous().buffer();
   return {buffer, buffer->data()};
 }
 
-// `draw()` gives the array, and gives it again when somebody asks for it after a variable has taken its memory.
+// Creates a constant from `draw()`, which is called again if the value is needed after a variable has taken over the
+// memory.
 ConstantPtr drawn(const py::function& draw) {
   const auto array = [](PyObject* function) {
     return to_ndarray(py::reinterpret_borrow<py::object>(function)(), {}, {}, false, "a drawn value");
@@ -209,7 +211,7 @@ ConstantPtr drawn(const py::function& draw) {
     call_python([&] {
       const NDArray again = array(draw.get());
       if (again.type() != type)
-        throw GraphError(cat("a value that was drawn as ", type, " is ", again.type(), " when it is drawn again"));
+        throw GraphError(cat("draw must return the same type each time, got ", type, " first and then ", again.type()));
       memory = own_copy(again);
     });
     return memory;
@@ -242,19 +244,18 @@ NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype,
     if (py::hasattr(object, "__array__") && !PyNumber_Check(object.ptr()))
       return from_numpy(py::array(py::module_::import("numpy").attr("asarray")(object)), copy, dtype, contiguous, what);
     if (copy == false)
-      throw ShapeError(
-          cat(what, " is no array whose memory can be shared, and copy=False forbids a copy: got ", shown(object)));
+      throw ShapeError(cat(what, " must be an array whose memory can be shared if copy=False, got ", shown(object)));
     runtime::count_copy();
     return from_numpy(array_of_values(object, dtype, what), {}, dtype, contiguous, what);
   }
   NDArray array = bound ? py::cast<NDArray&>(object) : from_dlpack(py::reinterpret_borrow<py::object>(object));
   if (dtype && array.dtype() != *dtype)
-    throw DTypeError(cat(what, " is ", name(array.dtype()), " and must be ", name(*dtype), "; convert it first"));
+    throw DTypeError(cat(what, " must be ", name(*dtype), ", got ", name(array.dtype()), ": convert it first"));
   if (copy == true) return runtime::counted_copy(array);
   if (!contiguous || array.contiguous()) return array;
   if (copy == false)
     throw ShapeError(
-        cat(what, " is not contiguous and copy=False forbids a copy; make a contiguous copy, or allow copies"));
+        cat(what, " is not contiguous and copy=False forbids a copy: make a contiguous copy, or allow copies"));
   return runtime::counted_copy(array);
 }
 
@@ -270,9 +271,10 @@ ConstantPtr to_constant(py::handle object) {
   if (py::isinstance<py::array>(value)) {
     const auto array = py::reinterpret_borrow<py::array>(value);
     const auto* proxy = py::detail::array_proxy(array.ptr());
-    if ((proxy->flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_) && array.dtype().byteorder() != '>')  // one copy,
+    // A single copy,
+    if ((proxy->flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_) && array.dtype().byteorder() != '>')
       return ConstantData::copy(dtype_of(array, dtype, what), Dims(array.shape(), array.shape() + array.ndim()),
-                                array.data());  // wherever it lies
+                                array.data());  // whatever the alignment.
   }
   NDArray array = to_ndarray(value, {}, dtype, false, what);
   if (!array.contiguous()) array = array.copy_contiguous();

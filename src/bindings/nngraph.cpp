@@ -1,4 +1,4 @@
-// The older interface: nodes and NNGraph.
+// The legacy MPSNNGraph API: nodes and NNGraph.
 #include "bindings/nngraph.h"
 #include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/definition.h"
@@ -20,7 +20,8 @@ PaddingPolicy to_policy(const py::object& object) {
   if (py::hasattr(object, "padding") && !object.attr("padding").is_none()) {
     const auto padding = py::cast<std::vector<int64_t>>(object.attr("padding"));
     if (padding.size() != 4 || std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; }))
-      throw ShapeError(cat("padding is [top, bottom, left, right] from 0, came ", to_string(Ints(padding))));
+      throw ShapeError(
+          cat("padding must be [top, bottom, left, right] of numbers of at least 0, got ", to_string(Ints(padding))));
     policy.custom = true;
     std::copy(padding.begin(), padding.end(), policy.padding.begin());
     return policy;
@@ -33,7 +34,7 @@ PaddingPolicy to_policy(const py::object& object) {
       if (value == name) return i;
       known += cat(i++ ? ", " : "", name);
     }
-    throw GraphError(cat("a padding policy's ", attribute, " is one of ", known, ", came ", value));
+    throw GraphError(cat("a padding policy's ", attribute, " must be one of ", known, ", got ", value));
   };
   policy.size = static_cast<PaddingSize>(chosen("size", {"valid_only", "same", "full"}));
   policy.alignment = static_cast<PaddingAlignment>(chosen("alignment", {"centered", "top_left", "bottom_right"}));
@@ -106,7 +107,7 @@ void define_nodes(py::module_& module) {
           "padding_policy", [](const FilterNode& self) { return to_string(self.padding); },
           [](FilterNode& self, const py::object& policy) {
             if (!self.definition().windows)
-              throw GraphError(cat("[", self.title(), "] has no windows, so that no padding policy applies"));
+              throw GraphError(cat("[", self.title(), "] has no windows, so it takes no padding policy"));
             self.padding = to_policy(policy);
           })
       .def("gradient_filter", &FilterNode::gradient_filter, py::arg("source").none(false))

@@ -1,4 +1,4 @@
-// The older interface, over its three files: what they hand each other.
+// The legacy MPSNNGraph API: declarations shared by its three files.
 #pragma once
 
 #include "bindings/bindings.h"
@@ -6,9 +6,10 @@
 
 namespace mpsgraph::bindings {
 
-void define_nngraph_states(py::module_& module);   // and optimizers
+void define_nngraph_states(py::module_& module);   // And of optimizers.
 void define_nngraph_sources(py::module_& module);
-// A data source of ours, or of the user's in Python; null for None. GraphError when it lacks a method.
+// Returns a built-in data source, or a wrapper around a Python object; null for None. Throws GraphError if a method is
+// missing.
 std::shared_ptr<nngraph::DataSource> to_source(const py::object& object, nngraph::DataSource::Kind kind);
 
 }  // namespace mpsgraph::bindings

@@ -1,4 +1,4 @@
-// Matrices, vectors, converters and recurrent layers of the older interface; mpsgraph.nngraph is their face.
+// Matrices, vectors, converters, and recurrent layers of the legacy API; mpsgraph.nngraph wraps them.
 #include "bindings/bindings.h"
 #include "nngraph/recurrent_inference.h"
 #include "nngraph/recurrent_training.h"
@@ -11,13 +11,13 @@ using runtime::NDArray;
 namespace {
 
 using CommandBufferPointer = std::shared_ptr<runtime::CommandBuffer>;
-using LayerStates = std::vector<std::pair<py::object, py::object>>;  // output and cell, or None, of each layer
+using LayerStates = std::vector<std::pair<py::object, py::object>>;  // The output and the cell (or None) of each layer.
 
 // --- arguments -------------------------------------------------------------------------------------------------------
 
 NDArray shared_array(py::handle object, const std::string& what) { return to_ndarray(object, false, {}, false, what); }
 
-// The memory of an array as a buffer of its own, or the array's where it is all of that: it may be a device's.
+// Returns the memory of an array as a buffer: the array's own if the array covers all of it, which may be a device's.
 std::shared_ptr<runtime::Buffer> buffer_of(py::handle object, const std::string& what) {
   const NDArray array = to_ndarray(object, false, {}, true, what);
   if (array.data() == array.buffer()->data() && array.bytes() == array.buffer()->bytes()) return array.buffer();
@@ -28,11 +28,11 @@ std::vector<Matrix> matrices_of(const py::object& object, std::string_view what)
   std::vector<Matrix> result;
   if (object.is_none()) return result;
   if (!py::isinstance<py::sequence>(object))
-    throw GraphError(cat("[", what, "] must be a list of Matrix, got ", shown(object)));
+    throw GraphError(cat("[", what, "] must be a list of Matrix objects, got ", shown(object)));
   for (py::handle item : py::reinterpret_borrow<py::sequence>(object)) {
     if (!py::isinstance<Matrix>(item))
       throw GraphError(
-          cat("[", what, "] item ", result.size(), " is ", shown(item), " and must be a Matrix: take Matrix(array)"));
+          cat("[", what, "] item ", result.size(), " must be a Matrix, got ", shown(item), ": pass Matrix(array)"));
     result.push_back(py::cast<Matrix&>(item));
   }
   return result;
@@ -61,7 +61,7 @@ std::optional<LayerState> one_state_of(const std::optional<LayerStates>& layers)
   const std::optional<RecurrentState> state = state_of(layers);
   if (!state) return std::nullopt;
   if (state->size() != 1)
-    throw GraphError(cat("the recurrent state is of ", state->size(), " layers, a training layer is one"));
+    throw GraphError(cat("the recurrent state of a training layer must have 1 layer, got ", state->size()));
   return state->front();
 }
 
@@ -82,7 +82,7 @@ py::typing::List<NDArray> to_list_of_arrays(const std::vector<Matrix>& matrices)
 }
 
 runtime::CommandBuffer& open_buffer(const CommandBufferPointer& buffer) {
-  if (!buffer) throw GraphError("the command buffer is None: make one with CommandQueue.command_buffer()");
+  if (!buffer) throw GraphError("command_buffer must not be None: pass CommandQueue.command_buffer()");
   return *buffer;
 }
 
@@ -265,7 +265,7 @@ void define_training_layer(py::module_& module) {
           [](Self& self, const CommandBufferPointer& buffer, const py::object& weights, int id, const Matrix& matrix,
              bool from_weights, int64_t row, int64_t column) {
             if (id < 0 || id >= static_cast<int>(MatrixId::count))
-              throw GraphError(cat("[encode_copy_weights] there is no matrix id ", id, ": take one of RNNMatrixId"));
+              throw GraphError(cat("[encode_copy_weights] matrix id must be a value of RNNMatrixId, got ", id));
             self.encode_copy_weights(open_buffer(buffer), matrices_of(weights, "weights"), static_cast<MatrixId>(id),
                                      matrix, from_weights, {row, column, 0});
           },
@@ -280,7 +280,7 @@ void define_training_layer(py::module_& module) {
 
 void define_inference_layer(py::module_& module) {
   using Self = RecurrentInferenceLayer;
-  // Steps are matrices, with offsets or without, or image batches.
+  // Steps are matrices, with or without offsets, or image batches.
   const auto steps = [](const std::string& what, const py::object& items, const py::object& offsets,
                         bool images) -> Steps {
     if (!images) return steps_of_matrices(what, matrices_of(items, what), offsets_of(offsets, what));

@@ -1,4 +1,4 @@
-// The older interface: data sources, which may be Python objects, and the ready-made ones.
+// The legacy MPSNNGraph API: data sources, which may be Python objects, and the built-in ones.
 #include "bindings/nngraph.h"
 #include "nngraph/optimizer.h"
 #include "nngraph/stored_weights.h"
@@ -11,7 +11,7 @@ using runtime::NDArray;
 
 namespace {
 
-// An attribute, or what a method of that name gives: data sources may have either.
+// Returns an attribute, or the result of the method of that name; data sources may have either.
 py::object asked(py::handle object, const char* name) {
   py::object value = object.attr(name);
   return PyCallable_Check(value.ptr()) && !py::isinstance<NDArray>(value) ? value() : value;
@@ -36,11 +36,11 @@ Neuron to_neuron(const py::object& object) {
 }
 
 ConvolutionDescriptor to_descriptor(const py::object& object) {
-  if (object.is_none()) throw GraphError("a data source's descriptor is None; a ConvolutionDescriptor is expected");
+  if (object.is_none()) throw GraphError("the descriptor of a data source must be a ConvolutionDescriptor, got None");
   ConvolutionDescriptor d;
   const auto read = [&](const char* name, int64_t& field) {
     if (py::hasattr(object, name)) field = to_size(object.attr(name), name);
-    if (field < 1) throw ShapeError(cat("ConvolutionDescriptor: ", name, " must be 1 or more, came ", field));
+    if (field < 1) throw ShapeError(cat("ConvolutionDescriptor: ", name, " must be at least 1, got ", field));
   };
   read("kernel_width", d.kernel_width), read("kernel_height", d.kernel_height);
   read("input_feature_channels", d.input_feature_channels), read("output_feature_channels", d.output_feature_channels);
@@ -50,11 +50,12 @@ ConvolutionDescriptor to_descriptor(const py::object& object) {
   d.depthwise = py::cast<bool>(py::getattr(object, "depthwise", py::bool_(false)));
   d.neuron = to_neuron(py::getattr(object, "neuron", py::none()));
   if (d.input_feature_channels % d.groups != 0 || d.output_feature_channels % d.groups != 0)
-    throw ShapeError(cat("ConvolutionDescriptor: ", d.input_feature_channels, " and ", d.output_feature_channels,
-                         " channels cannot be divided into ", d.groups, " groups"));
+    throw ShapeError(cat("ConvolutionDescriptor: input and output channels must be divisible by groups, got ",
+                         d.input_feature_channels, " and ", d.output_feature_channels, " channels and ", d.groups,
+                         " groups"));
   if (d.depthwise && d.output_feature_channels % d.input_feature_channels != 0)
-    throw ShapeError(cat("ConvolutionDescriptor: a depthwise convolution has a multiple of its ",
-                         d.input_feature_channels, " input channels, came ", d.output_feature_channels));
+    throw ShapeError(cat("ConvolutionDescriptor: the output channels of a depthwise convolution must be a multiple of ",
+                         "its ", d.input_feature_channels, " input channels, got ", d.output_feature_channels));
   return d;
 }
 
@@ -62,19 +63,21 @@ ConvolutionDescriptor to_descriptor(const py::object& object, const py::object& 
   ConvolutionDescriptor d = to_descriptor(object);
   if (!kernel_weights.is_none()) d.kernel_weights = to_dtype(kernel_weights);
   if (d.kernel_weights != DType::float32 && d.kernel_weights != DType::float16)
-    throw DTypeError(cat("kernel_weights_data_type of a data source is float32 or float16, came ", d.kernel_weights));
+    throw DTypeError(
+        cat("kernel_weights_data_type of a data source must be float32 or float16, got ", d.kernel_weights));
   return d;
 }
 
 // --- data sources in Python ------------------------------------------------------------------------------------------
 
-// What both kinds share: a user's object, asked by the names of Apple's protocols.
+// Base of both kinds of sources: a user's object, called by the names of Apple's protocols.
 class PythonSource {
  public:
   explicit PythonSource(py::handle object) : object_(keep(object)) {}
 
  protected:
-  const void* identity_of() const { return object_.get(); }  // nodes wrap a user's object each
+  // Identifies the user's object, which several nodes may wrap.
+  const void* identity_of() const { return object_.get(); }
   py::handle object() const { return object_.get(); }
   std::string label_of() const {
     std::string result;
@@ -89,7 +92,7 @@ class PythonSource {
     call_python([&] {
       const py::object answer = object().attr("load")();
       if (!py::isinstance<py::bool_>(answer))
-        throw GraphError(cat("load() of a data source says True or False, it gave ", shown(answer)));
+        throw GraphError(cat("load() of a data source must return True or False, got ", shown(answer)));
       loaded = py::cast<bool>(answer);
     });
     return loaded;
@@ -118,7 +121,7 @@ class PythonSource {
     if (result.is_none()) return nullptr;
     if (!py::isinstance<ParameterState>(result))
       throw GraphError(
-          cat(method, "() of a data source gives a state with the new parameters or None, it gave ", shown(result)));
+          cat(method, "() of a data source must return a state with the new parameters or None, got ", shown(result)));
     return py::cast<StatePtr>(result);
   }
 
@@ -172,7 +175,7 @@ class PythonNormalization final : public NormalizationSource, PythonSource {
     return arrays_of({{"gamma", "gamma"}, {"beta", "beta"}, {"mean", "mean"}, {"variance", "variance"}});
   }
   bool updates() const override { return has("update_gamma_and_beta"); }
-  // Batch normalization: the moving statistics first, gamma and beta last, as Apple asks it.
+  // Batch normalization updates the moving statistics first and gamma and beta last, in Apple's order.
   StatePtr update(CommandBuffer& buffer, const StatePtr& gradients, const StatePtr& source) override {
     StatePtr result;
     call_python([&] {
@@ -197,12 +200,12 @@ std::shared_ptr<DataSource> to_source(const py::object& object, DataSource::Kind
   const bool convolution = kind == DataSource::Kind::convolution;
   for (const char* name : {"load", "purge", "descriptor", "weights"})
     if (convolution && !py::hasattr(object, name))
-      throw GraphError(cat("a convolution's data source needs load, purge, descriptor and weights; ", shown(object),
-                           " has no ", name));
+      throw GraphError(cat("the data source of a convolution must have load, purge, descriptor and weights, but ",
+                           shown(object), " has no ", name));
   for (const char* name : {"number_of_feature_channels", "gamma", "beta"})
     if (!convolution && !py::hasattr(object, name))
-      throw GraphError(cat("a normalization's data source needs number_of_feature_channels, gamma and beta; ",
-                           shown(object), " has no ", name));
+      throw GraphError(cat("the data source of a normalization must have number_of_feature_channels, gamma and beta, ",
+                           "but ", shown(object), " has no ", name));
   if (convolution) return std::make_shared<PythonConvolution>(object);
   return std::make_shared<PythonNormalization>(object, kind);
 }
@@ -217,7 +220,7 @@ DataSource::Kind to_kind(const std::string& name) {
   if (name == "batch") return DataSource::Kind::batch_normalization;
   if (name == "instance") return DataSource::Kind::instance_normalization;
   if (name == "group") return DataSource::Kind::group_normalization;
-  throw GraphError(cat("kind is batch, instance or group, came ", name));
+  throw GraphError(cat("kind must be batch, instance or group, got ", name));
 }
 
 py::object held_array(DataSource& self, const std::string& name) {

@@ -1,4 +1,4 @@
-// The older interface: states of parameters, and the optimizers that encode their steps.
+// The legacy MPSNNGraph API: parameter states, and the optimizers that encode their steps.
 #include "bindings/nngraph.h"
 #include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/backend.h"
@@ -20,9 +20,9 @@ py::object to_python(const NDArray* array) { return array ? py::cast(*array) : p
 void require_written(const ParameterState& state) {
   const auto buffer = state.written_by.lock();
   if (!buffer) return;
-  using enum runtime::CommandBufferStatus;  // done() would wait for handlers, too
+  using enum runtime::CommandBufferStatus;  // done() would also wait for handlers.
   if (const auto status = buffer->status(); status != completed && status != error)
-    throw DeviceError("this state is written by a command buffer that is not done; wait for it first");
+    throw DeviceError("this state is written by a command buffer that has not completed: wait for it first");
 }
 
 StatePtr to_state(const py::dict& arrays) {
@@ -33,8 +33,8 @@ StatePtr to_state(const py::dict& arrays) {
   return std::make_shared<ParameterState>(std::move(named));
 }
 
-// Encodes one step for each array that `gradients` and `source` both have. Values and moments are written into the
-// memory that is there, when the command buffer has run.
+// Encodes one step for each array that `gradients` and `source` both have. Values and moments are written in place when
+// the command buffer runs.
 void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buffer,
                  const std::vector<NDArray>& gradients, const std::vector<NDArray>& values,
                  const std::vector<std::vector<NDArray>>& moments, const std::vector<NDArray>& results) {
@@ -42,21 +42,22 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
     throw GraphError(cat(optimizer->name(), ": ", gradients.size(), " gradients for ", values.size(), " values and ",
                          results.size(), " results"));
   if (moments.size() != optimizer->moments().size())
-    throw GraphError(cat(optimizer->name(), " keeps ", optimizer->moments().size(), " moments of each parameter, came ",
+    throw GraphError(cat(optimizer->name(), " needs ", optimizer->moments().size(), " moments for each parameter, got ",
                          moments.size()));
   for (const auto& arrays : moments)
     if (arrays.size() != values.size())
       throw GraphError(cat(optimizer->name(), ": ", arrays.size(), " moments for ", values.size(), " parameters"));
   std::vector<std::vector<NDArray>> written;
-  for (size_t i = 0; i < values.size(); ++i) {  // all are looked at before any is encoded
+  for (size_t i = 0; i < values.size(); ++i) {  // All arrays are validated before any is encoded.
     if (gradients[i].dims() != values[i].dims())
-      throw ShapeError(
-          cat(optimizer->name(), ": the gradient is ", gradients[i].type(), ", the values ", values[i].type()));
+      throw ShapeError(cat(optimizer->name(), ": the gradient must have the shape of the values, got ",
+                           gradients[i].type(), " for ", values[i].type()));
     std::vector<NDArray> kept{results[i]};
     for (const auto& arrays : moments) kept.push_back(arrays[i]);
     for (const NDArray& array : kept) {
       if (array.dims() != values[i].dims() || array.dtype() != DType::float32)
-        throw ShapeError(cat(optimizer->name(), ": ", array.type(), " cannot take what ", values[i].type(), " gives"));
+        throw ShapeError(cat(optimizer->name(), ": results and moments must be float32 with the shape of the values, ",
+                             "got ", array.type(), " for ", values[i].type()));
       if (!array.writable()) throw DeviceError(cat(optimizer->name(), ": results and moments must be writable"));
     }
     written.push_back(std::move(kept));
@@ -87,8 +88,8 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
     d.apply_gradient_clipping = true;
     d.gradient_clip_min = clip->first, d.gradient_clip_max = clip->second;
     if (!(clip->first <= clip->second))
-      throw GraphError(
-          cat("gradients are clipped to [minimum, maximum], came [", clip->first, ", ", clip->second, "]"));
+      throw GraphError(cat("gradient_clip must be (minimum, maximum) with minimum <= maximum, got (", clip->first, ", ",
+                           clip->second, ")"));
   }
   using Regularization = OptimizerDescriptor::Regularization;
   if (type == "none")
@@ -98,7 +99,7 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
   else if (type == "l2")
     d.regularization_type = Regularization::l2;
   else
-    throw GraphError(cat("regularization_type is none, l1 or l2, came ", type));
+    throw GraphError(cat("regularization_type must be none, l1 or l2, got ", type));
   return d;
 }
 

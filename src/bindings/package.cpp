@@ -1,5 +1,5 @@
-// Packages: saving what a graph computes under names, and loading it into a graph of Python's; executables in the
-// device's own form.
+// Packages: saving the named outputs of a graph, loading packages into Python graphs, and executables in a device's
+// serialized form.
 #include "mpsgraph/runtime/package.h"
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/inference.h"
@@ -16,7 +16,7 @@ NamedTensors to_named(const py::dict& tensors, std::string_view what) {
   NamedTensors result;
   for (auto [name, tensor] : tensors) {
     if (!py::isinstance<py::str>(name) || !py::isinstance<Tensor>(tensor))
-      throw GraphError(cat("[save] ", what, " are tensors by name, got ", shown(name), ": ", shown(tensor)));
+      throw GraphError(cat("[save] ", what, " must map names to tensors, got ", shown(name), ": ", shown(tensor)));
     result.emplace_back(py::cast<std::string>(name), py::cast<Tensor*>(tensor));
   }
   return result;
@@ -154,7 +154,8 @@ std::vector<runtime::NDArray> run_serialized(const Self& self, const Sequence<py
   std::vector<runtime::NDArray> arrays;
   for (py::handle input : inputs) {
     if (arrays.size() == self->feeds().size())
-      throw GraphError(cat("[run] more inputs than the ", self->feeds().size(), " feeds"));
+      throw GraphError(
+          cat("[run] inputs must have one array for each of the ", self->feeds().size(), " feeds, got more"));
     const auto& feed = self->feeds()[arrays.size()];
     arrays.push_back(to_ndarray(input, std::nullopt, feed.type.dtype, true, "feed " + feed.name));
   }

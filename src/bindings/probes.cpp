@@ -1,4 +1,5 @@
-// What only the self-test uses: a device's probes, and gradients by the differentiation of the frameworks below it.
+// Bindings for the self-test only: probes of a device, and gradients by the automatic differentiation of the framework
+// underneath.
 #include "bindings/bindings.h"
 #include "compiler/program.h"
 #include "runtime/framework_oracle.h"
@@ -14,11 +15,12 @@ std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const s
   std::vector<std::pair<Tensor*, TensorType>> types;
   for (size_t i = 0; i < feeds.size(); ++i) types.emplace_back(feeds[i], arrays[i].type());
   compiler::Program program = compiler::specialize(graph, types, {of}, {});
-  if (program.rest) throw UnsupportedError("shapes that depend on values have no gradients of the framework's own");
-  if (!program.variables.empty()) throw UnsupportedError("variables have no gradients of the framework's own");
+  if (program.rest) throw UnsupportedError("the framework's own gradients do not support shapes that depend on values");
+  if (!program.variables.empty()) throw UnsupportedError("the framework's own gradients do not support variables");
   FrameworkOracle* const oracle = oracle_of(device);
   if (!oracle)
-    throw UnsupportedError(cat("device ", device.name(), " runs on no framework that differentiates by itself"));
+    throw UnsupportedError(
+        cat("device ", device.name(), " does not use a framework with its own automatic differentiation"));
   return oracle->gradients(std::move(program), arrays);
 }
 
@@ -49,7 +51,7 @@ void define_probes(py::module_& module) {
         std::vector<NDArray> given;
         for (py::handle array : arrays)
           given.push_back(to_ndarray(array, {}, placeholders.at(given.size())->dtype(), true, "feed"));
-        if (given.size() != placeholders.size()) throw GraphError("an array for each feed");
+        if (given.size() != placeholders.size()) throw GraphError("arrays must have one array for each feed");
         py::typing::List<py::object> result;
         for (const NDArray& gradient : apple_gradients(to_device(device), of->graph(), placeholders, given, &*of))
           result.append(gradient.valid() ? py::cast(gradient) : py::none());

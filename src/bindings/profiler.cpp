@@ -1,4 +1,4 @@
-// The profiler: start, stop, and what was recorded as plain tuples, of which the Python face makes its own.
+// The profiler: start, stop, and the recorded data as plain tuples, which the Python module converts.
 #include "mpsgraph/runtime/profiler.h"
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/device.h"
@@ -18,7 +18,7 @@ std::string_view shape_name(ProfileRecord::Shape shape) {
   return "";
 }
 
-// (name, category, shape, thread, begin, duration, command buffer, index of its kernel or -1), and the kernels.
+// Returns tuples (name, category, shape, thread, begin, duration, command buffer, kernel index or -1), and the kernels.
 py::tuple contents(const Profile& profile) {
   std::map<const KernelDescription*, int> known;
   py::list records, kernels;
@@ -37,7 +37,7 @@ py::tuple contents(const Profile& profile) {
   return py::make_tuple(std::move(records), std::move(kernels));
 }
 
-// (FLOP/s by the name of the dtype, bytes/s).
+// Returns ({dtype name: FLOP/s}, bytes/s).
 py::tuple limits(const std::string& device) {
   DeviceLimits found;
   {

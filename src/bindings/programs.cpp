@@ -1,4 +1,4 @@
-// Programs as graphs, for those who lower them outside of the library: mpsgraph.jax.
+// Programs as graphs, for code outside the library that lowers them: mpsgraph.jax.
 #include "bindings/bindings.h"
 #include "compiler/expanded.h"
 

@@ -1,4 +1,4 @@
-// References to Python objects that end on C++ threads, and calls and waits across the GIL.
+// References to Python objects that are released on C++ threads, and calls and waits across the GIL.
 #include <cxxabi.h>
 #include <unistd.h>
 
@@ -18,14 +18,15 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-// Dropped by the interpreter at its next opportunity. Never destroyed: buffers may outlive the interpreter.
+// References that the interpreter releases at its next opportunity. Never destroyed, because buffers may outlive the
+// interpreter.
 struct Pending {
   runtime::ForkGuard guard;
   std::mutex mutex;
   std::vector<PyObject*> objects;
 };
 
-// A forked child has a list of its own: a thread that it does not have may have held the parent's mutex.
+// A forked child has its own list, because a thread that does not exist in the child may have held the parent's mutex.
 Pending& pending() {
   static std::atomic<Pending*> instance{new Pending};
   Pending* current = instance.load();
@@ -40,8 +41,9 @@ int drop_pending(void*) {
   return 0;
 }
 
-// From any thread, without the GIL. Before 3.12, Py_AddPendingCall reads the interpreter from the state of the thread
-// that has the GIL; where that state is freed meanwhile, the process ends. The function behind it is told.
+// Can be called on any thread, without the GIL. Before 3.12, Py_AddPendingCall reads the interpreter from the state of
+// the thread that has the GIL, and crashes if that state is being freed. The function used instead takes the
+// interpreter as an argument.
 void call_soon(int (*function)(void*)) {
 #if PY_VERSION_HEX >= 0x030c0000
   Py_AddPendingCall(function, nullptr);
@@ -60,7 +62,7 @@ void release_object(PyObject* object) noexcept {
     std::lock_guard lock(of_process.mutex);
     of_process.objects.push_back(object);
   }
-  // When its list is full, a later release or release_pending_objects() will do it.
+  // If the interpreter's queue is full, a later release or release_pending_objects() releases the object.
   call_soon(drop_pending);
 }
 
@@ -118,7 +120,7 @@ bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& 
 
 runtime::Timeout to_timeout(std::optional<double> seconds) {
   if (seconds && std::isnan(*seconds))
-    throw DeviceError("a time-out is not a number; give seconds, or None for no limit");
+    throw DeviceError("timeout must be a number of seconds, or None for no limit, got NaN");
   return seconds && std::isinf(*seconds) ? std::nullopt : seconds;
 }
 

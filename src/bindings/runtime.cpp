@@ -1,6 +1,6 @@
-// Device, CommandQueue, CommandBuffer, SharedEvent, Semaphore and the end of the runtime.
+// Device, CommandQueue, CommandBuffer, SharedEvent, Semaphore, and the shutdown of the runtime.
 //
-// Whatever may wait does so without the GIL; handlers run on the runtime's thread and take it.
+// Calls that may wait release the GIL; handlers run on the runtime's threads and acquire it.
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/printing.h"
 #include "mpsgraph/runtime/threads.h"
@@ -36,7 +36,7 @@ Device& to_device(py::handle object) {
   const bool is_name = py::isinstance<py::str>(object) && py::len(object) < 100;
   if (is_name) return Device::get(py::cast<std::string>(object));
   if (!py::isinstance<Device>(object))
-    throw DeviceError(cat(shown(object), " is no device; pass a Device, its name, or None"));
+    throw DeviceError(cat("device must be a Device, its name, or None, got ", shown(object)));
   Device& device = py::cast<Device&>(object);
   device.check_usable();
   return device;
@@ -137,7 +137,7 @@ void define_runtime(py::module_& module) {
           "An exception, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
-  // sys.stdout may be a notebook's or a test's, which nobody else writes to.
+  // Printing through Python reaches sys.stdout even if a notebook or a test has replaced it.
   set_print_handler([](const std::string& text) {
     if (!Py_IsInitialized()) return;
     call_python(

@@ -1,8 +1,8 @@
-// Executables over the tensors of a framework that has DLPack's functions in C, `__dlpack_c_exchange_api__`.
+// Executables over the tensors of a framework that provides DLPack's C functions, `__dlpack_c_exchange_api__`.
 //
-// Whoever has a hundred tensors for a run would spend more time on passing them through Python, one by one, than some
-// runs take. Here a list goes in and a list comes out in one call, and memory is shared as DLPack says: inputs are held
-// until the run is over, results hold their buffers.
+// Passing a hundred tensors through Python one by one would take longer than some runs. Here one call takes a list and
+// returns a list, and memory is shared as DLPack specifies: inputs are held until the run is over, and results hold
+// their buffers.
 #include <array>
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 #include "mpsgraph/runtime/process.h"
 #include "mpsgraph/runtime/threads.h"
 
-// The standard's, of version 1.3; the layout must not change.
+// Defined by the DLPack standard, version 1.3; the layout must not change.
 extern "C" {
 
 struct DLPackExchangeAPIHeader {
@@ -24,7 +24,7 @@ struct DLPackExchangeAPI {
   void* managed_tensor_allocator;
   int (*managed_tensor_from_py_object_no_sync)(void* object, DLManagedTensorVersioned** out);
   int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor, void** out);
-  int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* out);  // borrowed
+  int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* out);  // The result is borrowed.
   void* current_work_stream;
 };
 
@@ -37,7 +37,8 @@ using runtime::NDArray;
 
 namespace {
 
-// The capsule's functions, or those of an older version that it leads to. Null: none of version 1.
+// Returns the functions in the capsule, or those of an older version that it refers to; null if none has major version
+// 1.
 const DLPackExchangeAPI* functions_of(const py::object& capsule) {
   constexpr const char* name = "dlpack_exchange_api";
   if (!PyCapsule_IsValid(capsule.ptr(), name)) return nullptr;
@@ -54,27 +55,28 @@ bool says(py::handle tensor, PyObject* question) {
 
 class TensorExchange {
  public:
-  // `types` are those whose tensors the functions know; a tensor answers each of `questions` no where its memory is
-  // what it looks like; `prepare` makes an array of what cannot be shared; `team`: addresses of what LentTeam asks for.
+  // `types` are the tensor types that the functions support. A tensor whose memory is not what it seems returns True
+  // for one of the methods `questions`. `prepare` makes an array of a tensor that cannot be shared. `team` holds the
+  // addresses of the functions that LentTeam needs.
   TensorExchange(py::tuple types, const std::vector<std::string>& questions, py::function prepare,
                  std::optional<std::pair<uintptr_t, uintptr_t>> team)
       : types_(std::move(types)), prepare_(std::move(prepare)), team_(team) {
-    if (types_.empty()) throw GraphError("[TensorExchange] expected a type of tensors, got none");
+    if (types_.empty()) throw GraphError("[TensorExchange] types must contain at least one tensor type, got none");
     functions_ = functions_of(py::getattr(types_[0], "__dlpack_c_exchange_api__", py::none()));
     if (!functions_ || !functions_->dltensor_from_py_object_no_sync)
-      throw UnsupportedError(cat("[TensorExchange] ", shown(types_[0]), " has no __dlpack_c_exchange_api__ of version ",
-                                 "1: pass its tensors by __dlpack__"));
+      throw UnsupportedError(cat("[TensorExchange] ", shown(types_[0]), " must provide __dlpack_c_exchange_api__ of ",
+                                 "version 1: pass its tensors by __dlpack__ instead"));
     for (const std::string& question : questions) questions_.append(py::str(question));
   }
 
   py::typing::List<py::object> run(const std::shared_ptr<Executable>& executable, const Sequence<py::object>& tensors,
                                    const std::vector<size_t>& places) const {
     std::optional<runtime::LentTeam> lent;
-    if (team_ && !guard_.forked())  // a child has none of its parent's threads, and would wait for them
+    if (team_ && !guard_.forked())  // A forked child has none of its parent's threads and would wait for them forever.
       lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
                    reinterpret_cast<runtime::LentTeam::Size>(team_->second));
-    // Whose memory the run reads. The last to drop it is this call, which has the GIL, or who ends a run that this call
-    // was interrupted in.
+    // Holds the memory that the run reads. It is released by this call, which has the GIL, or by the end of a run that
+    // outlives an interrupted call.
     const std::shared_ptr<PyObject> held = keep(py::list());
     std::vector<NDArray> inputs = to_inputs(*executable, tensors, places, held);
     return to_tensors(run_and_wait(executable, std::move(inputs), {}, nullptr));
@@ -87,13 +89,14 @@ class TensorExchange {
     if (!sequence) throw py::error_already_set();
     const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
     if (places.size() != executable.feeds().size())
-      throw GraphError(
-          cat("[run] ", places.size(), " places for an executable with ", executable.feeds().size(), " feeds"));
+      throw GraphError(cat("[run] places must have one index for each of the ", executable.feeds().size(),
+                           " feeds, got ", places.size()));
     const bool brief = executable.brief();
     std::vector<NDArray> inputs;
     inputs.reserve(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
-      if (places[i] >= count) throw GraphError(cat("[run] there is no tensor ", places[i], " among ", count));
+      if (places[i] >= count)
+        throw GraphError(cat("[run] places must be indices of the ", count, " tensors, got ", places[i]));
       auto tensor = py::reinterpret_borrow<py::object>(
           PySequence_Fast_GET_ITEM(sequence.ptr(), static_cast<Py_ssize_t>(places[i])));
       NDArray shared = borrowed(tensor, brief, held);
@@ -106,8 +109,8 @@ class TensorExchange {
     return inputs;
   }
 
-  // Not valid where the memory cannot be shared as it is. What is not brief may be interrupted, and go on while the
-  // tensor is given other memory: then an alias of it is held.
+  // Returns an invalid array if the memory cannot be shared. A run that is not brief may be interrupted and continue
+  // while the tensor is assigned other memory, so an alias of the tensor is held for it.
   NDArray borrowed(py::object& tensor, bool brief, const std::shared_ptr<PyObject>& held) const {
     static PyObject* const detach = PyUnicode_InternFromString("detach");
     const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.ptr()));
@@ -119,7 +122,7 @@ class TensorExchange {
     if (!owner) throw py::error_already_set();
     DLTensor said{};
     if (functions_->dltensor_from_py_object_no_sync(owner.ptr(), &said) != 0) {
-      PyErr_Clear();  // `prepare` says it in the framework's words
+      PyErr_Clear();  // `prepare` raises the error in the framework's own words.
       return {};
     }
     const std::optional<DType> dtype = runtime::dtype_of_dlpack(said.dtype);
@@ -131,7 +134,7 @@ class TensorExchange {
                            std::move(strides), [held] {});
   }
 
-  // In row-major order, with memory behind it that is aligned as elements are.
+  // Returns whether the tensor is in row-major order and its memory is aligned to its elements.
   static bool whole(const DLTensor& tensor) {
     int64_t expected = 1;
     for (int32_t axis = tensor.ndim - 1; axis >= 0; --axis) {

@@ -135,7 +135,7 @@ def test_attributes_of_every_kind():
 
 @pytest.mark.parametrize("threads", [lambda x, factor: (), lambda x, factor: (1, 2, 3, 4), lambda x, factor: -1])
 def test_numbers_of_threads_that_are_none(threads):
-    with pytest.raises(mg.ShapeError, match=r"\[threads\] threads gives one to three"):
+    with pytest.raises(mg.ShapeError, match=r"\[threads\] threads must return one to three"):
         run(scaling("threads", threads=threads))
 
 

@@ -175,7 +175,7 @@ def test_load_says_something_else_than_true(answer: Any):
 def test_a_descriptor_that_is_none():
     nothing = source()
     nothing.given = None
-    with pytest.raises(GraphError, match="descriptor is None"):
+    with pytest.raises(GraphError, match="must be a ConvolutionDescriptor, got None"):
         graph_of(nn.ConvolutionNode(x(), nothing).result_image)
 
 
@@ -251,7 +251,7 @@ class TestGraphs:
         y = images(3, 2, 2, 2)
         with pytest.raises(GraphError, match="one for each loss"):
             run(graph, {"x": y})
-        with pytest.raises(OutOfRangeError, match="2 images, 3 came"):
+        with pytest.raises(OutOfRangeError, match="labels for 3 images, got labels for 2"):
             run(graph, {"x": y}, [nn.LossLabelsBatch(images(2, 2, 2, 2))])
         for bad in (images(3, 2, 2, 3), images(3, 1, 2, 2), images(3, 2)):
             with pytest.raises(ShapeError, match=f"'me'.*labels are.*{HERE}"):
@@ -272,7 +272,7 @@ class TestGraphs:
         graph = graph_of(gradient.result_image)
         buffer = queue().command_buffer()
         graph.encode_batch(buffer, [images(1, 1, 1, 2)] * 2)
-        with pytest.raises(DeviceError, match="not done"):
+        with pytest.raises(DeviceError, match="has not completed"):
             layer.state.read("weights")
         buffer.commit()
         buffer.wait_until_completed()

@@ -88,7 +88,7 @@ def test_updates_by_the_source_itself_are_given_float32_weights():
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "uint8"])
 def test_other_types_are_refused(dtype: str):
-    with pytest.raises(DTypeError, match=f"kernel_weights_data_type .* float32 or float16, came {dtype}"):
+    with pytest.raises(DTypeError, match=f"kernel_weights_data_type .* float32 or float16, got {dtype}"):
         value(Own(dtype))
     with pytest.raises(DTypeError, match="kernel_weights_data_type"):
         nn.TrainableConvolution(ONE, kernel_weights_data_type=dtype)

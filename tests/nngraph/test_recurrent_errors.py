@@ -43,40 +43,48 @@ class Broken(Source):
 
 
 DESCRIPTORS = [
-    (lambda: RNNSingleGateDescriptor(0, 2), mg.ShapeError, "there must be a feature channel"),
+    (lambda: RNNSingleGateDescriptor(0, 2), mg.ShapeError, "must be integers of at least 1"),
     (
         lambda: RNNSingleGateDescriptor(3, 2, use_layer_input_unit_transform_mode=True),
         mg.ShapeError,
         "as many channels",
     ),
-    (lambda: single_gate(Source(zeros(2, 4))), mg.ShapeError, "says input_feature_channels 4, expected 3"),
+    (
+        lambda: single_gate(Source(zeros(2, 4))),
+        mg.ShapeError,
+        "input_feature_channels in the data source's descriptor must be 3, got 4",
+    ),
     (
         lambda: single_gate(Source(zeros(2, 3), descriptor=ConvolutionDescriptor(3, 2, kernel_width=3))),
         mg.ShapeError,
-        "says kernel_width 3, expected 1",
+        "kernel_width in the data source's descriptor must be 1, got 3",
     ),
     (
         lambda: single_gate(Source(zeros(2, 4), descriptor=ConvolutionDescriptor(3, 2))),
         mg.ShapeError,
-        r"'test source' have shape \(2, 4\), expected \(2, 3\) or \(2, 1, 1, 3\)",
+        r"'test source' must have shape \(2, 3\) or \(2, 1, 1, 3\), got shape \(2, 4\)",
     ),
-    (lambda: single_gate(Source(zeros(2, 3), zeros(3))), mg.ShapeError, r"bias terms .* have shape \(3,\)"),
-    (lambda: single_gate(Source(zeros(2, 3, dtype="float64"))), mg.DTypeError, "are float64, expected float32"),
-    (lambda: single_gate(Broken(data_type=mg.float16)), mg.DTypeError, "says data_type float16"),
-    (lambda: single_gate(Broken(weights=None)), mg.GraphError, "weights of the data source 'test source' are None"),
-    (lambda: single_gate(Broken(descriptor=None)), mg.GraphError, "descriptor is None"),
-    (lambda: single_gate(Broken(load=False)), mg.GraphError, "could not load its weights"),
-    (lambda: single_gate(object()), mg.GraphError, "has no load"),
-    (lambda: single_gate(Source(zeros(2, 3), neuron=("tan", 1))), mg.GraphError, "is no neuron"),
-    (lambda: single_gate(Source(zeros(2, 3), neuron=(16, 1))), mg.GraphError, "is no neuron"),
+    (lambda: single_gate(Source(zeros(2, 3), zeros(3))), mg.ShapeError, r"bias_terms .* got \(3,\)"),
+    (
+        lambda: single_gate(Source(zeros(2, 3, dtype="float64"))),
+        mg.DTypeError,
+        "must be float32 or float16, got float64",
+    ),
+    (lambda: single_gate(Broken(data_type=mg.float16)), mg.DTypeError, "data_type .* is float16, but"),
+    (lambda: single_gate(Broken(weights=None)), mg.GraphError, "'test source' returned None for its weights"),
+    (lambda: single_gate(Broken(descriptor=None)), mg.GraphError, "returned None for its descriptor"),
+    (lambda: single_gate(Broken(load=False)), mg.GraphError, "returned False"),
+    (lambda: single_gate(object()), mg.GraphError, "has no method 'load'"),
+    (lambda: single_gate(Source(zeros(2, 3), neuron=("tan", 1))), mg.GraphError, "type is one of none, relu"),
+    (lambda: single_gate(Source(zeros(2, 3), neuron=(16, 1))), mg.GraphError, "type is one of none, relu"),
     (lambda: GRUDescriptor(3, 2, gate_pnorm_value=0), mg.GraphError, "norm must be above 0"),
-    (lambda: LSTMDescriptor(3, 2, cell_to_output_neuron_type="tan"), mg.GraphError, "is no neuron"),
+    (lambda: LSTMDescriptor(3, 2, cell_to_output_neuron_type="tan"), mg.GraphError, "type is one of none, relu"),
     (
         lambda: LSTMDescriptor(3, 2, input_gate_memory_weights=Source(zeros(3)), memory_weights_are_diagonal=True),
         mg.ShapeError,
-        "expected 2 elements",
+        "must have 2 elements",
     ),
-    (lambda: "lstm", mg.GraphError, "is no descriptor of a cell"),
+    (lambda: "lstm", mg.GraphError, "expected an RNNSingleGateDescriptor"),
 ]
 
 
@@ -205,7 +213,7 @@ FORWARD = [
     ({"destination_matrices": of((2, 2), (2, 2), (1, 2))}, mg.ShapeError, "step 2 is 1 x 2, expected 2 x 2"),
     ({"source_matrices": of((2, 3), (2, 3), (2, 3), dtype="int32")}, mg.DTypeError, "source_matrices. is int32"),
     ({"source_matrices": of((2, 3), (2, 3)) + of((2, 3), dtype="float16")}, mg.DTypeError, "matrices of one type"),
-    ({"source_matrices": [zeros(2, 3)] * 3}, mg.GraphError, "must be a Matrix: take Matrix"),
+    ({"source_matrices": [zeros(2, 3)] * 3}, mg.GraphError, "must be a Matrix, got .*: pass Matrix"),
     ({"source_matrices": 3}, mg.GraphError, "must be a list of Matrix"),
     ({"source_offsets": [0]}, mg.ShapeError, "1 offsets for 3 matrices"),
     ({"source_offsets": [0, 0, 4]}, mg.ShapeError, "must lie within its buffer of 24 bytes"),
@@ -220,9 +228,9 @@ FORWARD = [
         "matrix 0. is int32",
     ),
     ({"training_states": [1]}, mg.GraphError, "training_states must be empty"),
-    ({"training_states": None}, mg.GraphError, "training_states must be a list"),
-    ({"recurrent_output_states": ()}, mg.GraphError, "must be a list, which is appended to"),
-    ({"recurrent_input_state": 3}, mg.GraphError, "must be a RNNRecurrentMatrixState"),
+    ({"training_states": None}, mg.GraphError, "training_states must be an empty list"),
+    ({"recurrent_output_states": ()}, mg.GraphError, "must be a list to append states to"),
+    ({"recurrent_input_state": 3}, mg.GraphError, "must be an RNNRecurrentMatrixState"),
     (
         {"recurrent_input_state": RNNRecurrentMatrixState([(Matrix(zeros(3, 2)), None)])},
         mg.ShapeError,
@@ -372,9 +380,9 @@ def test_lists_that_are_filled_must_be_empty(layer):
         layer.layer.create_weight_gradient_matrices,
         lambda items: RNNMatrixTrainingLayer(NAME, layer.cell.descriptor(), items),
     ):
-        with pytest.raises(mg.GraphError, match="must be empty, it holds 1"):
+        with pytest.raises(mg.GraphError, match="must be empty, got 1"):
             call(full)
-        with pytest.raises(mg.GraphError, match="must be a list"):
+        with pytest.raises(mg.GraphError, match="must be an empty list"):
             call(None)
     with pytest.raises(mg.DTypeError, match="float32 or float16, not float64"):
         layer.layer.create_weight_gradient_matrices([], "float64")
@@ -390,7 +398,7 @@ def test_weights_that_a_descriptor_does_not_have(layer):
         copy(RNNMatrixId.lstm_input_gate_memory_weights, whole)
     with pytest.raises(mg.GraphError, match="has no gru_input_gate_input_weights"):
         copy(RNNMatrixId.gru_input_gate_input_weights, whole)
-    with pytest.raises(mg.GraphError, match="there is no matrix id 29"):
+    with pytest.raises(mg.GraphError, match="must be a value of RNNMatrixId, got 29"):
         copy(29, whole)
     with pytest.raises(mg.ShapeError, match="is 2 x 3 from row 1, column 0 on; the matrix is 2 x 3"):
         copy(RNNMatrixId.lstm_input_gate_input_weights, whole, matrix_offset=(1, 0))

@@ -86,7 +86,7 @@ def test_unknown_feeds(model: Model):
         model.g.run(model.feeds() | {model.y: FLOATS}, model.y)
     with pytest.raises(mg.GraphError, match="placeholder|variable"):
         model.g.run(model.feeds() | {model.w: np.ones((3, 2), np.float32)}, model.y)
-    with pytest.raises(mg.GraphError, match="no tensor"):
+    with pytest.raises(mg.GraphError, match="must map placeholders to arrays"):
         model.g.run({**model.feeds(), "x": FLOATS}, model.y)
     model.assert_usable()
 
@@ -129,7 +129,7 @@ def test_targets_that_are_none(model: Model):
 def test_inputs_of_compiled_programs(model: Model):
     types = {model.x: (4, 3), model.scale: ()}
     executable = model.g.compile(types, [model.y])
-    with pytest.raises(mg.GraphError, match="1 inputs for an executable with 2"):
+    with pytest.raises(mg.GraphError, match="takes 2 inputs, got 1"):
         executable.run([FLOATS])
     with pytest.raises(mg.GraphError, match="3 inputs"):
         executable.run([FLOATS, np.float32(1), FLOATS])
