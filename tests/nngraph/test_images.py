@@ -107,9 +107,9 @@ class TestBatch:
 
     def test_different_sizes_and_formats(self):
         one = nn.Image(np.zeros((2, 3, 1), np.float32))
-        with pytest.raises(ShapeError, match=r"image 1 is \(2, 4, 1\)"):
+        with pytest.raises(ShapeError, match=r"image 1 has \(2, 4, 1\)"):
             nn.ImageBatch([one, nn.Image(np.zeros((2, 4, 1), np.float32))])
-        with pytest.raises(DTypeError, match="image 1 is uint8"):
+        with pytest.raises(DTypeError, match="image 1 has uint8"):
             nn.ImageBatch([one, nn.Image(np.zeros((2, 3, 1), np.uint8))])
         for bad in (np.zeros((2, 3, 1), np.float32), np.zeros((0, 2, 3, 1), np.float32), []):
             with pytest.raises(ShapeError):
@@ -158,9 +158,9 @@ class TestReading:
         batch = self.graph().encode_batch(buffer, [np.ones((2, 1, 1, 1), np.float32)])
         readers = [batch.numpy, batch[0].numpy, batch[:1].numpy, batch[1].read_bytes, lambda: np.asarray(batch)]
         for read in readers:
-            with pytest.raises(DeviceError, match="not done"):
+            with pytest.raises(DeviceError, match="has not completed"):
                 read()
-        with pytest.raises(DeviceError, match="not done"):
+        with pytest.raises(DeviceError, match="has not completed"):
             nn.ImageBatch([batch[0], batch[1]])
         buffer.commit()
         buffer.wait_until_completed()
@@ -170,11 +170,11 @@ class TestReading:
     def test_labels_too(self):
         loss = nn.LossNode(nn.ImageNode("y"), nn.LossDescriptor("mean_squared_error"))
         states = [nn.LossLabels([0.0]), nn.LossLabels([3.0])]
-        with pytest.raises(GraphError, match="no batch yet"):
+        with pytest.raises(GraphError, match="have no loss yet"):
             _ = states[0].loss_image
         buffer = queue().command_buffer()
         graph_of(loss.result_image).encode_batch(buffer, [np.ones((2, 1, 1, 1), np.float32)], [states])
-        with pytest.raises(DeviceError, match="not done"):
+        with pytest.raises(DeviceError, match="has not completed"):
             states[0].loss_image.numpy()
         buffer.commit()
         buffer.wait_until_completed()

@@ -1,8 +1,8 @@
-"""The older training path: MPSNNGraph's vocabulary on every device.
+"""The legacy MPSNNGraph API on every device.
 
-Filters are nodes between image nodes; an NNGraph runs them over batches of images; parameters come from data sources,
-which train by optimizers. Recurrent layers run over matrices. Names are Apple's in snake_case without the prefix.
-`docs/nngraph.md` teaches it, beside the WWDC18 talk's listings.
+Filters are nodes between image nodes, and an `NNGraph` runs them over batches of images. Parameters come from data
+sources and are trained by optimizers. Recurrent layers work on matrices. Names are Apple's names in snake_case, without
+the prefix. `docs/nngraph.md` introduces the API with the listings of the WWDC18 talk.
 """
 
 from .._core import RNNMatrixTrainingState

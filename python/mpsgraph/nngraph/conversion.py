@@ -1,4 +1,4 @@
-"""Converters between batches of images and matrices, whose rows are images."""
+"""Copies between batches of images and matrices with one image per row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from .matrix import Matrix, device_of
 
 
 class DataLayout(IntEnum):
-    """The order of an image's numbers in a row. Source: MPSDataLayout.
+    """Order of an image's elements in a matrix row.
 
-    >>> [member.name for member in mg.nngraph.DataLayout]
-    ['height_x_width_x_feature_channels', 'feature_channels_x_height_x_width']
+    Source: MPSDataLayout.
+
+    Example:
+        >>> [member.name for member in mg.nngraph.DataLayout]
+        ['height_x_width_x_feature_channels', 'feature_channels_x_height_x_width']
     """
 
     height_x_width_x_feature_channels = 0
@@ -24,7 +27,7 @@ class DataLayout(IntEnum):
 
 
 def array_of(images: Any) -> Any:
-    """The array [N, H, W, C] of an image batch, or the array that was given."""
+    """Return the [N, H, W, C] array of an image batch; return other objects unchanged."""
     return getattr(images, "array", images)
 
 
@@ -33,7 +36,10 @@ class _Converter:
         name = type(self).__name__
         found = device_of(device)
         if data_layout not in set(DataLayout):
-            raise GraphError(f"{name}: {shown(data_layout)} is no DataLayout: {', '.join(x.name for x in DataLayout)}")
+            raise GraphError(
+                f"{name}: data_layout must be a DataLayout ({', '.join(x.name for x in DataLayout)}), "
+                f"got {shown(data_layout)}"
+            )
         self.device, self.data_layout = found, DataLayout(data_layout)
 
     def _where(self, origin: tuple[int, int], index: int) -> tuple[bool, int, int, int]:
@@ -42,19 +48,34 @@ class _Converter:
 
 
 class ImageCopyToMatrix(_Converter):
-    """Copies each image of a batch into a row of a matrix, when the command buffer runs.
+    """Copy of each image of a batch into a row of a matrix.
 
-    Args: device, that of the command buffers; data_layout, a DataLayout. `destination_matrix_origin` (row, column) says
-    where the first image goes, `destination_matrix_batch_index` in which of the matrices. Source: MPSImageCopyToMatrix.
+    The copy runs when the command buffer runs.
 
-    >>> images = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
-    >>> rows = mg.nngraph.Matrix(np.zeros((1, 8), np.float32))
-    >>> copy = mg.nngraph.ImageCopyToMatrix("cpu", mg.nngraph.DataLayout.feature_channels_x_height_x_width)
-    >>> buffer = mg.CommandQueue("cpu").command_buffer()
-    >>> copy.encode_batch(buffer, images, rows)
-    >>> buffer.commit(); buffer.wait_until_completed()
-    >>> rows.numpy().tolist()
-    [[0.0, 2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0]]
+    Args:
+        device: Device of the command buffers: a Device, its name, or None for the default device.
+        data_layout: Order of an image's elements in a row, a DataLayout. Defaults to height x width x channels.
+
+    Attributes:
+        destination_matrix_origin: (row, column) at which the first image is written. Defaults to (0, 0).
+        destination_matrix_batch_index: Index of the matrix to write, if destination_matrix holds several. Defaults to
+            0.
+
+    Raises:
+        GraphError: If data_layout is not a DataLayout.
+        DeviceError: If the device does not exist.
+
+    Source: MPSImageCopyToMatrix.
+
+    Example:
+        >>> images = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
+        >>> rows = mg.nngraph.Matrix(np.zeros((1, 8), np.float32))
+        >>> copy = mg.nngraph.ImageCopyToMatrix("cpu", mg.nngraph.DataLayout.feature_channels_x_height_x_width)
+        >>> buffer = mg.CommandQueue("cpu").command_buffer()
+        >>> copy.encode_batch(buffer, images, rows)
+        >>> buffer.commit(); buffer.wait_until_completed()
+        >>> rows.numpy().tolist()
+        [[0.0, 2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0]]
     """
 
     def __init__(
@@ -65,13 +86,22 @@ class ImageCopyToMatrix(_Converter):
         self.destination_matrix_batch_index = 0
 
     def encode_batch(self, command_buffer: CommandBuffer, source_images: Any, destination_matrix: Matrix) -> None:
-        """Encodes the copy of a batch.
+        """Encode the copy of a batch into a matrix.
 
-        Args: source_images, an array [N, H, W, C] or what has one as `array`; destination_matrix, of the images' type,
-        with N rows of H W C columns from the origin on. Errors: ShapeError; DTypeError, nothing is converted;
-        DeviceError when they share memory, the matrix is read-only or the command buffer is another device's;
-        UnsupportedError for other types than float32 and float16 on device metal. Source:
-        encodeBatchToCommandBuffer:sourceImages:destinationMatrix:,
+        Args:
+            command_buffer: Command buffer that the copy is encoded into.
+            source_images: Array of shape (N, H, W, C), or an object with such an array as its `array` attribute.
+            destination_matrix: Matrix with the dtype of the images and, from the origin on, at least N rows and H*W*C
+                columns.
+
+        Raises:
+            ShapeError: If source_images is not 4-D, or the images do not fit into the matrix.
+            DTypeError: If the dtypes of the images and the matrix differ; there is no conversion.
+            DeviceError: If images and matrix share memory, the matrix is read-only, or command_buffer belongs to
+                another device.
+            UnsupportedError: On device metal, if the dtype is not float32 or float16.
+
+        Source: encodeBatchToCommandBuffer:sourceImages:destinationMatrix:,
         encodeToCommandBuffer:sourceImage:destinationMatrix:.
         """
         where = self._where(self.destination_matrix_origin, self.destination_matrix_batch_index)
@@ -80,17 +110,32 @@ class ImageCopyToMatrix(_Converter):
 
 
 class MatrixCopyToImage(_Converter):
-    """Copies a row of a matrix into each image of a batch, when the command buffer runs: ImageCopyToMatrix's reverse.
+    """Copy of rows of a matrix into the images of a batch, one row per image.
 
-    Args: as there; `source_matrix_origin` (row, column), `source_matrix_batch_index`. Source: MPSMatrixCopyToImage.
+    This is the inverse of ImageCopyToMatrix. The copy runs when the command buffer runs.
 
-    >>> images = np.zeros((2, 1, 1, 3), np.float32)
-    >>> rows = mg.nngraph.Matrix(np.arange(6, dtype=np.float32).reshape(2, 3))
-    >>> buffer = mg.CommandQueue("cpu").command_buffer()
-    >>> mg.nngraph.MatrixCopyToImage("cpu").encode_batch(buffer, rows, images)
-    >>> buffer.commit(); buffer.wait_until_completed()
-    >>> images[1].ravel().tolist()
-    [3.0, 4.0, 5.0]
+    Args:
+        device: Device of the command buffers: a Device, its name, or None for the default device.
+        data_layout: Order of an image's elements in a row, a DataLayout. Defaults to height x width x channels.
+
+    Attributes:
+        source_matrix_origin: (row, column) at which the first image is read. Defaults to (0, 0).
+        source_matrix_batch_index: Index of the matrix to read, if source_matrix holds several. Defaults to 0.
+
+    Raises:
+        GraphError: If data_layout is not a DataLayout.
+        DeviceError: If the device does not exist.
+
+    Source: MPSMatrixCopyToImage.
+
+    Example:
+        >>> images = np.zeros((2, 1, 1, 3), np.float32)
+        >>> rows = mg.nngraph.Matrix(np.arange(6, dtype=np.float32).reshape(2, 3))
+        >>> buffer = mg.CommandQueue("cpu").command_buffer()
+        >>> mg.nngraph.MatrixCopyToImage("cpu").encode_batch(buffer, rows, images)
+        >>> buffer.commit(); buffer.wait_until_completed()
+        >>> images[1].ravel().tolist()
+        [3.0, 4.0, 5.0]
     """
 
     def __init__(
@@ -101,11 +146,22 @@ class MatrixCopyToImage(_Converter):
         self.source_matrix_batch_index = 0
 
     def encode_batch(self, command_buffer: CommandBuffer, source_matrix: Matrix, destination_images: Any) -> None:
-        """Encodes the copy of a batch.
+        """Encode the copy of matrix rows into the images of a batch.
 
-        Args: source_matrix, N rows of H W C columns from the origin on; destination_images, a writable array
-        [N, H, W, C] of its type, or what has one as `array`. Errors: ShapeError, DTypeError, DeviceError. Source:
-        encodeBatchToCommandBuffer:sourceMatrix:destinationImages:.
+        Args:
+            command_buffer: Command buffer that the copy is encoded into.
+            source_matrix: Matrix with, from the origin on, at least N rows and H*W*C columns.
+            destination_images: Writable array of shape (N, H, W, C) with the dtype of the matrix, or an object with
+                such an array as its `array` attribute.
+
+        Raises:
+            ShapeError: If destination_images is not 4-D, or the matrix has too few rows or columns.
+            DTypeError: If the dtypes of the matrix and the images differ; there is no conversion.
+            DeviceError: If matrix and images share memory, the images are read-only, or command_buffer belongs to
+                another device.
+            UnsupportedError: On device metal, if the dtype is not float32 or float16.
+
+        Source: encodeBatchToCommandBuffer:sourceMatrix:destinationImages:.
         """
         where = self._where(self.source_matrix_origin, self.source_matrix_batch_index)
         images = array_of(destination_images)

@@ -1,8 +1,8 @@
-"""Images, batches of them, and the labels of a batch: MPSImage, MPSImageBatch, MPSCNNLossLabels.
+"""Images, batches of images, and labels: MPSImage, MPSImageBatch, and MPSCNNLossLabels.
 
-A batch is one array [images, height, width, feature channels], and its images are views of it, so that numpy arrays go
-in and come out without a copy. Images that do not lie side by side are copied together, and the copy is counted
-(`mpsgraph.copy_count`). What a graph writes can be read when its command buffer is done, and not before.
+A batch is one array [images, height, width, feature channels] whose images are views of it, so numpy arrays are used
+and returned without a copy. Images that are not adjacent in memory are copied together, and `mpsgraph.copy_count`
+counts the copy. Data that a graph writes can be read once its command buffer has completed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,32 @@ def _format_of(array: np.ndarray, what: str) -> str:
         if array.dtype == dtype:
             return name
     raise DTypeError(
-        f"{what}: {array.dtype} is no channel format; give float32, float16, uint8 (unorm8) or uint16 (unorm16)"
+        f"{what}: the dtype must be float32, float16, uint8 (unorm8) or uint16 (unorm16), got {array.dtype}; "
+        "convert the array first"
     )
 
 
 class Image:
-    """One image of height x width x feature channels. Source: MPSImage.
+    """Image of height x width x feature channels.
 
-    Args: array, numpy or anything that numpy takes, [height, width] or [height, width, channels]; its dtype is the
-    channel format: float32, float16, uint8 as unorm8 (0 to 255 stand for 0 to 1), uint16 as unorm16. Shares the array's
-    memory. A PIL image is given as np.asarray(image). Errors: ShapeError, DTypeError.
+    The image shares the memory of the array. Its dtype determines the channel format: float32, float16, uint8 as
+    "unorm8" (0 to 255 represent 0 to 1), or uint16 as "unorm16".
 
-    >>> nn = mg.nngraph
-    >>> image = nn.Image(np.zeros((28, 28), np.uint8))
-    >>> image.height, image.width, image.feature_channels, image.format
-    (28, 28, 1, 'unorm8')
+    Args:
+        array: numpy array or anything that numpy converts to one, of shape (height, width) or (height, width,
+            channels). Convert a PIL image with np.asarray(image).
+
+    Raises:
+        ShapeError: If the array is not 2-D or 3-D, or has a dimension of size 0.
+        DTypeError: If the dtype is not one of the four above.
+
+    Source: MPSImage.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> image = nn.Image(np.zeros((28, 28), np.uint8))
+        >>> image.height, image.width, image.feature_channels, image.format
+        (28, 28, 1, 'unorm8')
     """
 
     def __init__(self, array: Any) -> None:
@@ -53,7 +64,8 @@ class Image:
             values = values[:, :, None]
         if values.ndim != 3 or 0 in values.shape:
             raise ShapeError(
-                f"an Image is [height, width, channels] or [height, width] without a size of 0, got {values.shape}"
+                "Image: the array must have shape (height, width) or (height, width, channels) without a dimension of "
+                f"size 0, got {values.shape}"
             )
         self.format = _format_of(values, "Image")
         self._array = values
@@ -61,29 +73,51 @@ class Image:
 
     @classmethod
     def empty(cls, height: int, width: int, feature_channels: int, format: str = "float32") -> Image:
-        """An image of zeros. Errors: GraphError for an unknown format. Source: initWithDevice:imageDescriptor:."""
+        """Create an image of zeros.
+
+        Args:
+            height: Height in pixels.
+            width: Width in pixels.
+            feature_channels: Number of channels.
+            format: Channel format: "float32" (the default), "float16", "unorm8", or "unorm16".
+
+        Returns:
+            An image with its own memory.
+
+        Raises:
+            GraphError: If format is unknown.
+            ShapeError: If a size is 0.
+
+        Source: initWithDevice:imageDescriptor:.
+        """
         if format not in _FORMATS:
-            raise GraphError(f"format {shown(format)} is not one of {', '.join(_FORMATS)}")
+            raise GraphError(f"Image: format must be one of {', '.join(_FORMATS)}, got {shown(format)}")
         return cls(np.zeros((height, width, feature_channels), _FORMATS[format]))
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """Height in pixels."""
         return int(self._array.shape[0])
 
     @property
     def width(self) -> int:
-        """In pixels."""
+        """Width in pixels."""
         return int(self._array.shape[1])
 
     @property
     def feature_channels(self) -> int:
-        """Numbers in each pixel."""
+        """Number of channels per pixel."""
         return int(self._array.shape[2])
 
     def numpy(self) -> np.ndarray:
-        """The pixels, [height, width, channels], without a copy. Errors: DeviceError while a command buffer that
-        writes them is not done."""
+        """Return the pixels, [height, width, channels], without a copy.
+
+        Returns:
+            A view of the image's memory.
+
+        Raises:
+            DeviceError: If the command buffer that writes the image has not completed, or failed.
+        """
         _require_written(self._written_by, "this image")
         return self._array
 
@@ -91,17 +125,44 @@ class Image:
         return np.array(self.numpy(), dtype=dtype, copy=True if copy else None) if copy or dtype else self.numpy()
 
     def read_bytes(self, data_layout: str = "height_x_width_x_feature_channels") -> np.ndarray:
-        """A copy of the pixels in one of Apple's layouts: [height, width, channels], or, as
-        "feature_channels_x_height_x_width", [channels, height, width]. Source: readBytes:dataLayout:imageIndex:."""
+        """Return a copy of the pixels in one of Apple's layouts.
+
+        Args:
+            data_layout: "height_x_width_x_feature_channels" (the default), which returns [height, width, channels], or
+                "feature_channels_x_height_x_width", which returns [channels, height, width].
+
+        Returns:
+            A contiguous array with its own memory.
+
+        Raises:
+            GraphError: If data_layout is unknown.
+            DeviceError: If the command buffer that writes the image has not completed, or failed.
+
+        Source: readBytes:dataLayout:imageIndex:.
+        """
         return np.array(self.numpy().transpose(_axes(data_layout)), order="C")
 
     def write_bytes(self, data: Any, data_layout: str = "height_x_width_x_feature_channels") -> None:
-        """Takes pixels in that layout. Errors: ShapeError, DTypeError. Source: writeBytes:dataLayout:imageIndex:."""
+        """Copy pixels from one of Apple's layouts into the image.
+
+        Args:
+            data: Array with the dtype of the image, [height, width, channels] or [channels, height, width] according to
+                data_layout.
+            data_layout: "height_x_width_x_feature_channels" (the default) or "feature_channels_x_height_x_width".
+
+        Raises:
+            ShapeError: If the shape of data does not match.
+            DTypeError: If the dtype of data differs from the image's.
+            GraphError: If data_layout is unknown.
+            DeviceError: If the command buffer that writes the image has not completed, or failed.
+
+        Source: writeBytes:dataLayout:imageIndex:.
+        """
         values, there = np.asarray(data), self.numpy().transpose(_axes(data_layout))
         if values.shape != there.shape:
-            raise ShapeError(f"write_bytes: the image is {there.shape} in this layout, got {values.shape}")
+            raise ShapeError(f"write_bytes: expected data of shape {there.shape} in this layout, got {values.shape}")
         if values.dtype != there.dtype:
-            raise DTypeError(f"write_bytes: the image is {there.dtype}, got {values.dtype}; convert it first")
+            raise DTypeError(f"write_bytes: expected data of dtype {there.dtype}, got {values.dtype}; convert it first")
         there[...] = values
 
     def __repr__(self) -> str:
@@ -114,31 +175,46 @@ def _axes(data_layout: str) -> tuple[int, int, int]:
     if data_layout == "feature_channels_x_height_x_width":
         return 2, 0, 1
     raise GraphError(
-        f"data_layout {shown(data_layout)} is not height_x_width_x_feature_channels or "
-        "feature_channels_x_height_x_width"
+        "data_layout must be 'height_x_width_x_feature_channels' or 'feature_channels_x_height_x_width', "
+        f"got {shown(data_layout)}"
     )
 
 
 def _require_written(buffer: CommandBuffer | None, what: str) -> None:
     if buffer is None:
         return
-    if buffer.status not in ("completed", "error"):  # its handlers may be under way still
-        raise DeviceError(f"{what} is written by a command buffer that is not done; commit it and wait for it first")
+    if buffer.status not in ("completed", "error"):  # Not buffer.done(), which would also wait for completion handlers.
+        raise DeviceError(
+            f"{what} cannot be read yet, because its command buffer has not completed; commit the command buffer and "
+            "call wait_until_completed()"
+        )
     if buffer.error is not None:
-        raise DeviceError(f"{what} was not written: its command buffer failed: {buffer.error}") from buffer.error
+        raise DeviceError(
+            f"{what} was not written, because its command buffer failed: {buffer.error}"
+        ) from buffer.error
 
 
 class ImageBatch(Sequence[Image]):
-    """Images of one size and format, one after the other. Source: MPSImageBatch.
+    """Batch of images of one size and format, stored as one array.
 
-    Args: images, an array [images, height, width, channels], whose memory is shared, or a sequence of images, which are
-    shared where they lie side by side in one array, and else copied (counted by mpsgraph.copy_count). Indexing gives
-    images, which are views. Errors: ShapeError for images of different sizes, DTypeError for different formats.
+    Indexing returns images, which are views of the batch.
 
-    >>> nn = mg.nngraph
-    >>> batch = nn.ImageBatch(np.zeros((8, 28, 28, 1), np.float32))
-    >>> len(batch), batch[0]
-    (8, Image(28 x 28 x 1, float32))
+    Args:
+        images: Array of shape (images, height, width, channels), whose memory is shared; or a sequence of images.
+            Images that are adjacent in one array are shared, others are copied (counted by mpsgraph.copy_count).
+
+    Raises:
+        ShapeError: If the array is not 4-D or has a dimension of size 0, or the images differ in size.
+        DTypeError: If the images differ in format, or the dtype is not float32, float16, uint8, or uint16.
+        DeviceError: If a command buffer that writes one of the images has not completed, or failed.
+
+    Source: MPSImageBatch.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> batch = nn.ImageBatch(np.zeros((8, 28, 28, 1), np.float32))
+        >>> len(batch), batch[0]
+        (8, Image(28 x 28 x 1, float32))
     """
 
     _array: np.ndarray
@@ -155,14 +231,14 @@ class ImageBatch(Sequence[Image]):
             self._array = np.asarray(images)
         if self._array.ndim != 4 or 0 in self._array.shape:
             raise ShapeError(
-                "an ImageBatch is [images, height, width, channels] without a size of 0, or images, got "
-                f"{self._array.shape}"
+                "ImageBatch: expected an array of shape (images, height, width, channels) without a dimension of "
+                f"size 0, or a sequence of images, got an array of shape {self._array.shape}"
             )
         self.format = _format_of(self._array, "ImageBatch")
 
     @classmethod
     def _of(cls, native: NDArray, buffer: CommandBuffer) -> ImageBatch:
-        """What `buffer` writes."""
+        """Wrap an array that `buffer` writes."""
         batch = cls.__new__(cls)
         batch._native, batch._written_by, batch._array = native, buffer, np.from_dlpack(native)
         batch.format = _format_of(batch._array, "ImageBatch")
@@ -170,17 +246,26 @@ class ImageBatch(Sequence[Image]):
 
     @property
     def array(self) -> np.ndarray:
-        """The batch, [images, height, width, channels], also while it is not written yet."""
+        """Array of the batch, [images, height, width, channels]; its values are undefined until the batch has been
+        written.
+        """
         return self._array
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """(images, height, width, channels)."""
+        """Shape of the batch: (images, height, width, channels)."""
         images, height, width, channels = self._array.shape
         return images, height, width, channels
 
     def numpy(self) -> np.ndarray:
-        """The pixels without a copy. Errors: DeviceError while a command buffer that writes them is not done."""
+        """Return the pixels, [images, height, width, channels], without a copy.
+
+        Returns:
+            A view of the batch's memory.
+
+        Raises:
+            DeviceError: If the command buffer that writes the batch has not completed, or failed.
+        """
         _require_written(self._written_by, "this batch")
         return self._array
 
@@ -196,7 +281,7 @@ class ImageBatch(Sequence[Image]):
             part._written_by = self._written_by
             return part
         if not -len(self) <= index < len(self):
-            raise IndexError(f"image {index} of a batch of {len(self)}")
+            raise IndexError(f"image index {index} is out of range for a batch of {len(self)}")
         image = Image(self._array[index])
         image._written_by = self._written_by
         return image
@@ -208,15 +293,18 @@ class ImageBatch(Sequence[Image]):
         return self._native if self._native is not None else _core.asarray(dense(self._array))
 
     def _tensor_data(self, command_buffer: CommandBuffer | None, written: bool) -> NDArray:
-        """What a core graph reads or writes for it: the same memory, or of unorm formats float32 from 0 to 1."""
+        """Return the array that a core graph reads or writes: the same memory, or a float32 copy (0 to 1) of a unorm
+        batch.
+        """
         before = self._written_by
         if before is not None and not (command_buffer is not None and before.queue is command_buffer.queue):
-            _require_written(before, "this batch")  # what is encoded to one queue runs in turn
+            # The work of one queue runs in order, so a pending write on the same queue is fine.
+            _require_written(before, "this batch")
         if self.format not in ("unorm8", "unorm16"):
             return self._native if self._native is not None else _core.asarray(self._array, copy=False)
         if written:
             raise DTypeError(
-                f"results are floats and cannot be written into an ImageBatch of format {self.format}; give one of "
+                f"cannot write floating-point results into an ImageBatch of format {self.format}; pass a batch of "
                 "format float32"
             )
         _core.nn_count_copy()
@@ -230,16 +318,20 @@ class ImageBatch(Sequence[Image]):
 
 
 def _together(images: Sequence[Image]) -> np.ndarray:
-    """The images as one array: a view where they are neighbours in memory, else a copy."""
+    """Return the images as one array: a view if they are adjacent in memory, otherwise a copy."""
     arrays = [image._array for image in images]
     for image in images:
         _require_written(image._written_by, "an image of this batch")
     first = arrays[0]
     for i, array in enumerate(arrays):
         if array.shape != first.shape:
-            raise ShapeError(f"images of a batch have one size: image 0 is {first.shape}, image {i} is {array.shape}")
+            raise ShapeError(
+                f"images of a batch must have the same shape; image 0 has {first.shape}, image {i} has {array.shape}"
+            )
         if array.dtype != first.dtype:
-            raise DTypeError(f"images of a batch have one format: image 0 is {first.dtype}, image {i} is {array.dtype}")
+            raise DTypeError(
+                f"images of a batch must have the same dtype; image 0 has {first.dtype}, image {i} has {array.dtype}"
+            )
     base = first.base
     start = first.__array_interface__["data"][0]
     neighbours = (
@@ -259,7 +351,7 @@ def _together(images: Sequence[Image]) -> np.ndarray:
 
 
 def dense(array: np.ndarray) -> np.ndarray:
-    """As devices take it; a copy, which is counted, where it lies otherwise."""
+    """Return the array if it is C-contiguous, otherwise a copy, which is counted."""
     if array.flags.c_contiguous:
         return array
     _core.nn_count_copy()
@@ -267,16 +359,28 @@ def dense(array: np.ndarray) -> np.ndarray:
 
 
 class LossLabels:
-    """The labels of one image, and perhaps weights, for a loss node. Source: MPSCNNLossLabels.
+    """Labels of one image for a loss node, and optionally weights.
 
-    Args: labels, float32 [channels], or [height, width, channels] of the image that the loss reads; its channels may be
-    filled up to a multiple of four with zeros. weights, of the same shape, or one number. After the run `loss_image`
-    holds the image's loss. Errors: ShapeError, DTypeError.
+    Args:
+        labels: float32 array of shape (channels,), or (height, width, channels) like the image that the loss reads. The
+            channels may be padded with zeros to a multiple of four.
+        weights: float32 array of the same shape, or one number. None (the default) means the weight of the loss
+            descriptor.
 
-    >>> nn = mg.nngraph
-    >>> labels = nn.LossLabels(np.eye(10, dtype=np.float32)[3])
-    >>> labels.labels.shape
-    (1, 1, 10)
+    Attributes:
+        loss_image: Loss of the image, after the run.
+
+    Raises:
+        ShapeError: If an array has the wrong rank.
+        DTypeError: If an array is not float32.
+
+    Source: MPSCNNLossLabels.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> labels = nn.LossLabels(np.eye(10, dtype=np.float32)[3])
+        >>> labels.labels.shape
+        (1, 1, 10)
     """
 
     def __init__(self, labels: Any, weights: Any = None) -> None:
@@ -286,10 +390,17 @@ class LossLabels:
 
     @property
     def loss_image(self) -> Image:
-        """The loss: 1 x 1 x 1, or an image like the labels when nothing is reduced. Errors: GraphError before it was
-        encoded; reading the image before the command buffer is done, DeviceError. Source: lossImage."""
+        """Loss of the image: 1 x 1 x 1, or an image like the labels if nothing is reduced.
+
+        Reading the image before its command buffer has completed raises DeviceError.
+
+        Raises:
+            GraphError: If no batch with these labels has been encoded yet.
+
+        Source: lossImage.
+        """
         if self._loss is None:
-            raise GraphError("these labels have been in no batch yet: encode a graph with them first")
+            raise GraphError("these labels have no loss yet; pass them to encode_batch first")
         return self._loss
 
 
@@ -297,38 +408,61 @@ def _label_image(values: Any, what: str) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype != np.float32:
         if array.dtype.kind not in "fiub" or isinstance(values, np.ndarray):
-            raise DTypeError(f"LossLabels: {what} are float32, got {array.dtype}; convert them first")
+            raise DTypeError(f"LossLabels: {what} must be float32, got {array.dtype}; convert them first")
         array = array.astype(np.float32)
     if array.ndim < 2:
         array = array.reshape(1, 1, -1)
     if array.ndim != 3:
-        raise ShapeError(f"LossLabels: {what} are [channels] or [height, width, channels], got {array.shape}")
+        raise ShapeError(
+            f"LossLabels: {what} must have shape (channels,) or (height, width, channels), got {array.shape}"
+        )
     return array
 
 
 class LossLabelsBatch(Sequence[LossLabels]):
-    """The labels of a batch as one array, which is shared: an MPSStateBatch of MPSCNNLossLabels.
+    """Labels of a batch as one array, whose memory is shared.
 
-    Args: labels, float32 [images, channels] or [images, height, width, channels]; weights, likewise, or [images].
-    `losses` are those of the last encode. Errors: ShapeError, DTypeError.
+    Args:
+        labels: float32 array of shape (images, channels) or (images, height, width, channels).
+        weights: float32 array of the same shape, or of shape (images,). None (the default) means the weight of the loss
+            descriptor.
 
-    >>> nn = mg.nngraph
-    >>> nn.LossLabelsBatch(np.eye(10, dtype=np.float32)[[3, 1, 4]]).labels.shape
-    (3, 1, 1, 10)
+    Attributes:
+        losses: Losses of the last encode, after the run.
+
+    Raises:
+        ShapeError: If an array has the wrong rank, or the numbers of labels and weights differ.
+        DTypeError: If an array is not float32.
+
+    Source: MPSStateBatch of MPSCNNLossLabels.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> nn.LossLabelsBatch(np.eye(10, dtype=np.float32)[[3, 1, 4]]).labels.shape
+        (3, 1, 1, 10)
     """
 
     def __init__(self, labels: Any, weights: Any = None) -> None:
         self.labels = _label_batch(labels, "labels")
         self.weights = None if weights is None else _label_batch(weights, "weights")
         if self.weights is not None and len(self.weights) != len(self.labels):
-            raise ShapeError(f"LossLabelsBatch: {len(self.labels)} labels and {len(self.weights)} weights")
+            raise ShapeError(
+                f"LossLabelsBatch: expected one weight per image, got {len(self.labels)} labels and "
+                f"{len(self.weights)} weights"
+            )
         self._losses: ImageBatch | None = None
 
     @property
     def losses(self) -> ImageBatch:
-        """[images, 1, 1, 1], or like the labels when nothing is reduced. Errors: as of LossLabels.loss_image."""
+        """Losses of the last encode: [images, 1, 1, 1], or the shape of the labels if nothing is reduced.
+
+        Reading the batch before its command buffer has completed raises DeviceError.
+
+        Raises:
+            GraphError: If no batch with these labels has been encoded yet.
+        """
         if self._losses is None:
-            raise GraphError("these labels have been in no batch yet: encode a graph with them first")
+            raise GraphError("these labels have no losses yet; pass them to encode_batch first")
         return self._losses
 
     def __len__(self) -> int:
@@ -345,22 +479,26 @@ class LossLabelsBatch(Sequence[LossLabels]):
 def _label_batch(values: Any, what: str) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype != np.float32:
-        raise DTypeError(f"LossLabelsBatch: {what} are float32, got {array.dtype}; convert them first")
+        raise DTypeError(f"LossLabelsBatch: {what} must be float32, got {array.dtype}; convert them first")
     if array.ndim in (1, 2):
         array = array.reshape(len(array), 1, 1, -1)
     if array.ndim != 4:
         raise ShapeError(
-            f"LossLabelsBatch: {what} are [images, channels] or [images, height, width, channels], got {array.shape}"
+            f"LossLabelsBatch: {what} must have shape (images, channels) or (images, height, width, channels), got "
+            f"{array.shape}"
         )
     return array
 
 
 def label_arrays(batch: Any, images: int, buffer: CommandBuffer) -> tuple[NDArray, NDArray | None]:
-    """Labels and weights of a state batch as arrays for `images` images; the mask of a dropout's state."""
+    """Return labels and weights of a batch of source states as arrays; for a dropout's state, return its mask."""
     if isinstance(batch, _core.NNParameterState):
         mask = batch.array_for("mask", buffer)
         if mask is None:
-            raise GraphError(f"a source state is labels or a dropout's state with a mask, this one has {batch.names}")
+            raise GraphError(
+                "a source state must be labels or a dropout's state with a 'mask', got a state with the arrays "
+                f"{batch.names}"
+            )
         return mask, None
     if isinstance(batch, LossLabelsBatch):
         _require_free([batch._losses])
@@ -368,37 +506,40 @@ def label_arrays(batch: Any, images: int, buffer: CommandBuffer) -> tuple[NDArra
     else:
         states = list(batch)
         if not all(isinstance(s, LossLabels) for s in states):
-            raise GraphError("a batch of source states is a LossLabelsBatch or a list of LossLabels")
+            raise GraphError(
+                "source_states must contain, for each loss, a LossLabelsBatch or a list of LossLabels, got "
+                f"{shown(batch)}"
+            )
         if not states:
-            raise OutOfRangeError(f"there are labels for 0 images, {images} came")
+            raise OutOfRangeError(f"expected labels for {images} images, got an empty list")
         _require_free([s._loss for s in states])
         for state in states:
             if state.labels.shape != states[0].labels.shape:
                 raise ShapeError(
-                    f"labels of a batch have one size, got {states[0].labels.shape} and {state.labels.shape}"
+                    f"labels of a batch must have the same shape, got {states[0].labels.shape} and {state.labels.shape}"
                 )
         with_weights = [s.weights is not None for s in states]
         if any(with_weights) != all(with_weights):
-            raise GraphError("either all labels of a batch have weights or none has")
+            raise GraphError("either all labels of a batch must have weights or none of them, got some of each")
         labels = np.stack([s.labels for s in states])
         weights = np.stack([s.weights for s in states]) if all(with_weights) else None
     if len(labels) != images:
-        raise OutOfRangeError(f"there are labels for {len(labels)} images, {images} came")
+        raise OutOfRangeError(f"expected labels for {images} images, got labels for {len(labels)}")
     return _core.asarray(dense(labels)), None if weights is None else _core.asarray(dense(weights))
 
 
 def _require_free(losses: Sequence[ImageBatch | Image | None]) -> None:
-    """Labels hold the losses of one batch, which the next would take away before they are there."""
+    """Raise DeviceError if a batch in flight still has to write its losses into these labels."""
     for writer in (loss._written_by for loss in losses if loss is not None):
         if writer is not None and writer.status not in ("completed", "error"):
             raise DeviceError(
-                "these labels belong to another batch, whose command buffer is not done: wait for it, or take other "
-                "labels for each batch that is under way"
+                "these labels are in use by another batch, whose command buffer has not completed; wait for it, or "
+                "create separate labels for each batch in flight"
             )
 
 
 def give_losses(batch: Any, losses: ImageBatch) -> None:
-    """Lets labels know the images that their losses are written to."""
+    """Store the images that the losses are written to in the labels."""
     if isinstance(batch, LossLabelsBatch):
         batch._losses = losses
         return

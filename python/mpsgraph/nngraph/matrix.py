@@ -1,4 +1,4 @@
-"""Matrix and Vector: numbers in memory that layers read and write in place, with rows that may stand apart."""
+"""Matrices and vectors: views of memory that layers and optimizers read and write in place."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ from ..errors import GraphError
 
 @dataclass
 class MatrixDescriptor:
-    """What a matrix is: its size, where its rows begin, its element type.
+    """Size, row spacing, and dtype of a matrix.
 
-    Args: rows, columns, matrices (of one size, one after the other); row_bytes and matrix_bytes, from the begin of a
-    row or matrix to that of the next, dense when 0; data_type, a float or integer dtype. A Matrix made of it refuses
-    sizes that cannot be with ShapeError. Source: MPSMatrixDescriptor
-    matrixDescriptorWithRows:columns:matrices:rowBytes:matrixBytes:dataType:.
+    Args:
+        rows: Number of rows.
+        columns: Number of columns.
+        row_bytes: Bytes from the start of one row to the start of the next. 0 (the default) means that rows are
+            adjacent.
+        data_type: Floating-point or integer dtype. Defaults to float32.
+        matrices: Number of matrices of this size, one after the other. Defaults to 1.
+        matrix_bytes: Bytes from the start of one matrix to the start of the next. 0 (the default) means that matrices
+            are adjacent.
 
-    >>> mg.nngraph.MatrixDescriptor(3, 4).row_bytes_for_columns(4, "float16")
-    8
+    The values are checked when a Matrix is created from the descriptor.
+
+    Source: MPSMatrixDescriptor matrixDescriptorWithRows:columns:matrices:rowBytes:matrixBytes:dataType:.
+
+    Example:
+        >>> mg.nngraph.MatrixDescriptor(3, 4).row_bytes_for_columns(4, "float16")
+        8
     """
 
     rows: int
@@ -36,18 +46,38 @@ class MatrixDescriptor:
 
     @staticmethod
     def row_bytes_for_columns(columns: int, data_type: DTypeLike) -> int:
-        """Bytes of a row that is read quickly: here dense ones are. Source: rowBytesForColumns:dataType:."""
+        """Return the recommended number of bytes per row, which is that of adjacent rows on all devices.
+
+        Args:
+            columns: Number of columns.
+            data_type: dtype of the elements.
+
+        Returns:
+            The number of bytes.
+
+        Source: rowBytesForColumns:dataType:.
+        """
         return columns * as_dtype(data_type).itemsize
 
 
 @dataclass
 class VectorDescriptor:
-    """What a vector is: length, how many of them, bytes from one to the next (dense when 0), element type.
+    """Length, number, spacing, and dtype of vectors.
+
+    Args:
+        length: Number of elements.
+        data_type: Floating-point or integer dtype. Defaults to float32.
+        vectors: Number of vectors of this length, one after the other. Defaults to 1.
+        vector_bytes: Bytes from the start of one vector to the start of the next. 0 (the default) means that vectors
+            are adjacent.
+
+    The values are checked when a Vector is created from the descriptor.
 
     Source: MPSVectorDescriptor vectorDescriptorWithLength:vectors:vectorBytes:dataType:.
 
-    >>> mg.nngraph.Vector("cpu", mg.nngraph.VectorDescriptor(3)).numpy().tolist()
-    [0.0, 0.0, 0.0]
+    Example:
+        >>> mg.nngraph.Vector("cpu", mg.nngraph.VectorDescriptor(3)).numpy().tolist()
+        [0.0, 0.0, 0.0]
     """
 
     length: int
@@ -57,24 +87,44 @@ class VectorDescriptor:
 
 
 class Matrix(_core.Matrix):
-    """Rows and columns over memory, float or integer.
+    """Matrix over memory, which it shares or allocates.
 
-    Three forms:
-        Matrix(array): over an array [rows, columns] or [matrices, rows, columns] of numpy's or mpsgraph's, whose memory
-        it shares; rows may stand apart, elements of a row may not.
-        Matrix(device, descriptor): zeros of its own.
-        Matrix(buffer, descriptor, offset=0): over the memory of a contiguous array from a byte on, whatever its shape:
-        several matrices may be views of one buffer.
-    Attributes: rows, columns, matrices, row_bytes, matrix_bytes, offset (bytes), data_type; `array`, an NDArray of the
-    same memory, and `numpy()`. Errors: ShapeError when it does not lie within the memory, when a stride is no multiple
-    of the element or when an array's memory cannot be shared; DTypeError. Source: MPSMatrix initWithBuffer:descriptor:,
-    initWithBuffer:offset:descriptor:, initWithDevice:descriptor:.
+    There are three forms:
 
-    >>> sequence = np.zeros((2, 20, 3), np.float32)  # two sequences of twenty steps
-    >>> step = mg.nngraph.Matrix(sequence[:, 5])
-    >>> step.numpy()[:] = 1
-    >>> step.rows, step.columns, step.row_bytes, float(sequence.sum())
-    (2, 3, 240, 6.0)
+    - `Matrix(array)` shares the memory of an array [rows, columns] or [matrices, rows, columns]. There may be gaps
+      between rows, but not between the elements of a row.
+    - `Matrix(device, descriptor)` allocates a matrix of zeros.
+    - `Matrix(buffer, descriptor, offset)` shares part of the memory of a contiguous array of any shape. Several
+      matrices may be views of one buffer.
+
+    Args:
+        first: Array, buffer (a contiguous array), or device (a Device, its name, or None for the default device).
+        descriptor: Size and dtype. None (the default) takes them from the array.
+        offset: Byte in the buffer at which the matrix starts. Defaults to 0.
+
+    Attributes:
+        rows: Number of rows.
+        columns: Number of columns.
+        matrices: Number of matrices.
+        row_bytes: Bytes from the start of one row to the start of the next.
+        matrix_bytes: Bytes from the start of one matrix to the start of the next.
+        offset: Byte in the buffer at which the matrix starts.
+        array: NDArray over the same memory.
+
+    Raises:
+        ShapeError: If the matrix exceeds the memory, a stride is not a multiple of the element size, or the elements of
+            a row are not adjacent.
+        DTypeError: If the dtype is not a floating-point or integer dtype.
+        GraphError: If descriptor is not a MatrixDescriptor.
+
+    Source: MPSMatrix initWithBuffer:descriptor:, initWithBuffer:offset:descriptor:, initWithDevice:descriptor:.
+
+    Example:
+        >>> sequence = np.zeros((2, 20, 3), np.float32)  # two sequences of twenty steps
+        >>> step = mg.nngraph.Matrix(sequence[:, 5])
+        >>> step.numpy()[:] = 1
+        >>> step.rows, step.columns, step.row_bytes, float(sequence.sum())
+        (2, 3, 240, 6.0)
     """
 
     def __init__(self, first: Any, descriptor: MatrixDescriptor | None = None, offset: int = 0) -> None:
@@ -82,7 +132,7 @@ class Matrix(_core.Matrix):
             super().__init__(first)
             return
         if not isinstance(descriptor, MatrixDescriptor):
-            raise GraphError(f"Matrix: the descriptor is {shown(descriptor)} and must be a MatrixDescriptor")
+            raise GraphError(f"Matrix: descriptor must be a MatrixDescriptor, got {shown(descriptor)}")
         d = descriptor
         super().__init__(
             _memory(first), d.rows, d.columns, d.matrices, d.row_bytes, d.matrix_bytes, as_dtype(d.data_type), offset
@@ -90,11 +140,11 @@ class Matrix(_core.Matrix):
 
     @property
     def data_type(self) -> DType:
-        """The element type."""
+        """dtype of the elements."""
         return self.dtype
 
     def numpy(self) -> np.ndarray:
-        """A view of the same memory, [rows, columns] or [matrices, rows, columns]."""
+        """Return a view of the same memory, [rows, columns] or, for several matrices, [matrices, rows, columns]."""
         return self.array.numpy()
 
     def _tensor_data(self, command_buffer: Any, written: bool) -> NDArray:
@@ -105,16 +155,38 @@ class Matrix(_core.Matrix):
 
 
 class Vector(_core.Vector):
-    """Numbers over memory, one after the other.
+    """Vector over memory, which it shares or allocates.
 
-    Vector(array): over an array [length] or [vectors, length]. Vector(device, descriptor): zeros. Vector(buffer,
-    descriptor, offset=0): over a contiguous array's memory. Attributes: length, vectors, vector_bytes, offset,
-    data_type, array; numpy(). Errors: ShapeError, DTypeError, as of Matrix. Source: MPSVector
-    initWithBuffer:descriptor: and its other forms.
+    There are three forms:
 
-    >>> v = mg.nngraph.Vector("cpu", mg.nngraph.VectorDescriptor(4))
-    >>> v.length, v.numpy().tolist()
-    (4, [0.0, 0.0, 0.0, 0.0])
+    - `Vector(array)` shares the memory of an array [length] or [vectors, length].
+    - `Vector(device, descriptor)` allocates a vector of zeros.
+    - `Vector(buffer, descriptor, offset)` shares part of the memory of a contiguous array of any shape.
+
+    Args:
+        first: Array, buffer (a contiguous array), or device (a Device, its name, or None for the default device).
+        descriptor: Length and dtype. None (the default) takes them from the array.
+        offset: Byte in the buffer at which the vector starts. Defaults to 0.
+
+    Attributes:
+        length: Number of elements.
+        vectors: Number of vectors.
+        vector_bytes: Bytes from the start of one vector to the start of the next.
+        offset: Byte in the buffer at which the vector starts.
+        array: NDArray over the same memory.
+
+    Raises:
+        ShapeError: If the vector exceeds the memory, a stride is not a multiple of the element size, or the elements
+            are not adjacent.
+        DTypeError: If the dtype is not a floating-point or integer dtype.
+        GraphError: If descriptor is not a VectorDescriptor.
+
+    Source: MPSVector initWithBuffer:descriptor:, initWithBuffer:offset:descriptor:, initWithDevice:descriptor:.
+
+    Example:
+        >>> v = mg.nngraph.Vector("cpu", mg.nngraph.VectorDescriptor(4))
+        >>> v.length, v.numpy().tolist()
+        (4, [0.0, 0.0, 0.0, 0.0])
     """
 
     def __init__(self, first: Any, descriptor: VectorDescriptor | None = None, offset: int = 0) -> None:
@@ -122,17 +194,17 @@ class Vector(_core.Vector):
             super().__init__(first)
             return
         if not isinstance(descriptor, VectorDescriptor):
-            raise GraphError(f"Vector: the descriptor is {shown(descriptor)} and must be a VectorDescriptor")
+            raise GraphError(f"Vector: descriptor must be a VectorDescriptor, got {shown(descriptor)}")
         d = descriptor
         super().__init__(_memory(first), d.length, d.vectors, d.vector_bytes, as_dtype(d.data_type), offset)
 
     @property
     def data_type(self) -> DType:
-        """The element type."""
+        """dtype of the elements."""
         return self.dtype
 
     def numpy(self) -> np.ndarray:
-        """A view of the same memory, [length] or [vectors, length]."""
+        """Return a view of the same memory, [length] or, for several vectors, [vectors, length]."""
         return self.array.numpy()
 
     def _tensor_data(self, command_buffer: Any, written: bool) -> NDArray:
@@ -143,12 +215,12 @@ class Vector(_core.Vector):
 
 
 def device_of(device: _core.Device | str | None) -> _core.Device:
-    """A device by itself, by its name, or the default for None. DeviceError when there is none."""
+    """Return a Device, given the device, its name, or None for the default; raise DeviceError if it does not exist."""
     if device is None:
         return _core.Device.default()
     return device if isinstance(device, _core.Device) else _core.Device(device)
 
 
 def _memory(first: Any) -> Any:
-    """The array that is a buffer, or the device that shall give the memory."""
+    """Return the buffer, or the device that is to allocate the memory."""
     return device_of(first) if first is None or isinstance(first, (str, _core.Device)) else first

@@ -1,8 +1,8 @@
-"""The optimizers of the older path, by Apple's formulas: MPSNNOptimizerStochasticGradientDescent, …RMSProp, …Adam.
+"""Optimizers with Apple's formulas: MPSNNOptimizerStochasticGradientDescent, MPSNNOptimizerRMSProp, MPSNNOptimizerAdam.
 
-They differ from PyTorch's in places: epsilon stands outside the root and is not corrected for bias; the rate is inside
-plain momentum. A gradient is first clipped, then multiplied by gradient_rescale, then regularized: plus
-regularization_scale times the value (l2) or its sign (l1).
+They differ from PyTorch's in two ways: epsilon is outside the square root and not corrected for bias, and the learning
+rate is part of the plain momentum. A gradient is first clipped, then multiplied by gradient_rescale, then regularized:
+regularization_scale times the value ("l2") or its sign ("l1") is added.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..errors import GraphError, ShapeError
 
 
 def _array(value: Any) -> NDArray:
-    """A vector, matrix or array as the array that it lies in."""
+    """Return the array behind a vector, matrix, or array."""
     return _core.asarray(getattr(value, "array", value), copy=False)
 
 
 class _Encodes:
-    """What encodes a step over states, vectors or matrices."""
+    """Mixin that encodes an optimizer step over states, vectors, or matrices."""
 
     moments: Any
     encode_arrays: Any
@@ -47,34 +47,66 @@ class _Encodes:
         result_values_vector: Any = None,
         result_values_matrix: Any = None,
     ) -> None:
-        """Encodes one step; it happens when the command buffer runs.
+        """Encode one optimizer step, which runs when the command buffer runs.
 
-        Give gradients and values as states (convolution_gradient_state and convolution_source_state, or of
-        normalizations gradient_state and source_state), vectors or matrices. The moments are one array for each
-        parameter of the state, in its order (weights, biases), or one for a vector; they are written in place: zeros at
-        first. result: where the new values go; None, or the source itself, for in place. One encode is one step of
-        time_step. Errors: GraphError, ShapeError, DeviceError; then nothing is encoded. Source:
-        encodeToCommandBuffer:….
+        Pass gradients and values either as two states, two vectors, or two matrices. Each call advances time_step by
+        one.
+
+        Args:
+            command_buffer: Command buffer that the step is encoded into.
+            convolution_gradient_state: Gradients of a convolution's parameters.
+            convolution_source_state: Parameters of the convolution.
+            gradient_state: Gradients of a normalization's parameters.
+            source_state: Parameters of the normalization.
+            input_gradient_vector: Vector of gradients.
+            input_values_vector: Vector of values.
+            input_gradient_matrix: Matrix of gradients.
+            input_values_matrix: Matrix of values.
+            input_momentum_vectors: Momentum, updated in place and zero before the first step: one array per parameter
+                in the order of the state (weights, biases), or one array for a vector or matrix. Required if the
+                optimizer has momentum.
+            input_velocity_vectors: Velocity (RMSProp: sum of squares), in the same form.
+            maximum_velocity_vectors: Maximum velocity, in the same form. Required for Adam with amsgrad.
+            result_state: State that the new values are written to. None (the default) updates the source state in
+                place.
+            result_values_vector: Vector that the new values are written to. None (the default) updates the values in
+                place.
+            result_values_matrix: Matrix that the new values are written to. None (the default) updates the values in
+                place.
+
+        Raises:
+            GraphError: If gradients, values, or moments are missing or do not match.
+            ShapeError: If shapes differ, or a result or moment is not float32.
+            DeviceError: If a result or moment is read-only, or another queue has not written a state yet.
+
+        If a call raises, nothing is encoded.
+
+        Source: encodeToCommandBuffer:….
         """
         gradients = convolution_gradient_state or gradient_state
         source = convolution_source_state or source_state
         if gradients is not None:
             if source is None:
-                raise GraphError("a gradient state needs the source state, whose values change")
+                raise GraphError(
+                    "encode: pass source_state or convolution_source_state, too; the step updates its values"
+                )
             results = result_state or source
             names = [n for n in source.names if n in gradients.names and n not in ("mean", "variance")]
             if not names:
-                raise GraphError(f"the gradient state has {gradients.names}, the source state {source.names}")
+                raise GraphError(
+                    "encode: gradient state and source state have no parameter in common; the gradient state has "
+                    f"{gradients.names}, the source state {source.names}"
+                )
             sides = [
                 [state.array_for(name, command_buffer) for name in names] for state in (gradients, source, results)
             ]
             if any(array is None for side in sides for array in side):
-                raise GraphError(f"the result state has {results.names}, {names} are expected")
+                raise GraphError(f"encode: result_state must have the arrays {names}, got {results.names}")
         else:
             gradient = input_gradient_vector if input_gradient_vector is not None else input_gradient_matrix
             values = input_values_vector if input_values_vector is not None else input_values_matrix
             if gradient is None or values is None:
-                raise GraphError("encode needs gradients and values: two states, two vectors or two matrices")
+                raise GraphError("encode: pass both gradients and values, as two states, two vectors or two matrices")
             result = result_values_vector if result_values_vector is not None else result_values_matrix
             sides = [[_array(a)] for a in (gradient, values, values if result is None else result)]
         kept = {
@@ -89,39 +121,57 @@ class _Encodes:
     def _moment(self, name: str, given: Any, values: list[NDArray]) -> list[NDArray]:
         if given is None:
             raise GraphError(
-                f"{type(self).__name__} keeps a {name} for each parameter: give arrays of zeros at first, which it "
-                "writes in place"
+                f"{type(self).__name__}: the {name} argument is missing; pass one array per parameter, which is "
+                "updated in place and must be zero before the first step"
             )
         arrays = [_array(a) for a in (given if isinstance(given, (list, tuple)) else [given])]
         if len(arrays) != len(values):
-            raise GraphError(f"{name}: {len(arrays)} arrays for {len(values)} parameters")
+            raise GraphError(f"{name}: expected one array for each of {len(values)} parameters, got {len(arrays)}")
         return [_shaped(a, v, name) for a, v in zip(arrays, values, strict=True)]
 
 
 def _shaped(array: NDArray, like: NDArray, name: str) -> NDArray:
-    """The same memory in the parameter's shape: moments may be given as flat vectors."""
+    """Return the array in the shape of the parameter, over the same memory; moments may be flat vectors."""
     if array.shape == like.shape:
         return array
     view = np.from_dlpack(array)
     if view.size != np.prod(like.shape) or not view.flags.c_contiguous:
-        raise ShapeError(f"{name} has shape {array.shape}, the parameter {like.shape}")
+        raise ShapeError(f"{name}: expected the parameter's shape {like.shape} or a flat vector, got {array.shape}")
     return _core.asarray(view.reshape(like.shape), copy=False)
 
 
 class StochasticGradientDescent(_core.NNSGD, _Encodes):
-    """v -= rate * g; with momentum m = mu * m + rate * g, v -= m; Nesterov's m = mu * m + g, v -= rate * (g + mu * m).
+    """Stochastic gradient descent, with optional momentum.
 
-    Args: gradient_clip, (minimum, maximum) of each element, None for none; regularization_type, "none", "l1" or "l2".
-    learning_rate may change between encodes. Source: MPSNNOptimizerStochasticGradientDescent.
+    - without momentum: v -= rate * g
+    - with momentum: m = mu * m + rate * g, v -= m
+    - with Nesterov momentum: m = mu * m + g, v -= rate * (g + mu * m)
 
-    >>> nn = mg.nngraph
-    >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
-    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
-    >>> nn.StochasticGradientDescent(0.1).encode(buffer, input_gradient_vector=gradients, input_values_vector=values)
-    >>> buffer.commit()
-    >>> buffer.wait_until_completed()
-    >>> print(values.numpy().round(3))
-    [0.9 2.1]
+    Args:
+        learning_rate: Learning rate, which may be changed between steps. Defaults to 1e-3.
+        momentum_scale: Momentum mu. Defaults to 0.
+        use_nesterov_momentum: Whether the momentum is Nesterov's. Defaults to False.
+        gradient_rescale: Factor of the gradient, after clipping. Defaults to 1.
+        gradient_clip: (minimum, maximum) of each gradient element. None (the default) means no clipping.
+        regularization_type: "none" (the default), "l1", or "l2".
+        regularization_scale: Factor of the regularization. Defaults to 0.
+
+    Raises:
+        GraphError: If momentum_scale is negative, gradient_clip is not an increasing pair, or regularization_type is
+            unknown.
+
+    Source: MPSNNOptimizerStochasticGradientDescent.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
+        >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+        >>> sgd = nn.StochasticGradientDescent(0.1)
+        >>> sgd.encode(buffer, input_gradient_vector=gradients, input_values_vector=values)
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> print(values.numpy().round(3))
+        [0.9 2.1]
     """
 
     def __init__(
@@ -147,19 +197,35 @@ class StochasticGradientDescent(_core.NNSGD, _Encodes):
 
 
 class RMSProp(_core.NNRMSProp, _Encodes):
-    """s = decay * s + (1 - decay) * g^2; v -= rate * g / (sqrt(s) + epsilon). Source: MPSNNOptimizerRMSProp.
+    """RMSProp: s = decay * s + (1 - decay) * g^2, v -= rate * g / (sqrt(s) + epsilon).
 
-    >>> nn = mg.nngraph
-    >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
-    >>> velocity = nn.Vector(np.zeros(2, np.float32))
-    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
-    >>> nn.RMSProp(0.1).encode(
-    ...     buffer, input_gradient_vector=gradients, input_values_vector=values,
-    ...     input_velocity_vectors=velocity)
-    >>> buffer.commit()
-    >>> buffer.wait_until_completed()
-    >>> print(values.numpy().round(3))
-    [0.684 2.316]
+    Args:
+        learning_rate: Learning rate, which may be changed between steps. Defaults to 1e-3.
+        decay: Decay of the sum of squares, from 0 up to but not including 1. Defaults to 0.9.
+        epsilon: Constant added to the denominator. Defaults to 1e-8.
+        gradient_rescale: Factor of the gradient, after clipping. Defaults to 1.
+        gradient_clip: (minimum, maximum) of each gradient element. None (the default) means no clipping.
+        regularization_type: "none" (the default), "l1", or "l2".
+        regularization_scale: Factor of the regularization. Defaults to 0.
+
+    Raises:
+        GraphError: If decay is out of range, gradient_clip is not an increasing pair, or regularization_type is
+            unknown.
+
+    Source: MPSNNOptimizerRMSProp.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
+        >>> velocity = nn.Vector(np.zeros(2, np.float32))
+        >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+        >>> nn.RMSProp(0.1).encode(
+        ...     buffer, input_gradient_vector=gradients, input_values_vector=values,
+        ...     input_velocity_vectors=velocity)
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> print(values.numpy().round(3))
+        [0.684 2.316]
     """
 
     def __init__(
@@ -179,22 +245,41 @@ class RMSProp(_core.NNRMSProp, _Encodes):
 
 
 class Adam(_core.NNAdam, _Encodes):
-    """m = beta1 * m + (1 - beta1) * g; s = beta2 * s + (1 - beta2) * g^2; v -= rate_t * m / (sqrt(s) + epsilon).
+    """Adam: m = beta1 * m + (1 - beta1) * g, s = beta2 * s + (1 - beta2) * g^2, v -= rate_t * m / (sqrt(s) + epsilon).
 
-    rate_t = rate * sqrt(1 - beta2^t) / (1 - beta1^t), where t, the step, is time_step after the encode. amsgrad: the
-    largest s so far stands for s. Source: MPSNNOptimizerAdam.
+    The rate of step t is rate_t = rate * sqrt(1 - beta2^t) / (1 - beta1^t), where t is time_step after the step is
+    encoded.
 
-    >>> nn = mg.nngraph
-    >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
-    >>> momentum, velocity = nn.Vector(np.zeros(2, np.float32)), nn.Vector(np.zeros(2, np.float32))
-    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
-    >>> nn.Adam(0.1).encode(
-    ...     buffer, input_gradient_vector=gradients, input_values_vector=values, input_momentum_vectors=momentum,
-    ...     input_velocity_vectors=velocity)
-    >>> buffer.commit()
-    >>> buffer.wait_until_completed()
-    >>> print(values.numpy().round(3))
-    [0.9 2.1]
+    Args:
+        learning_rate: Learning rate, which may be changed between steps. Defaults to 1e-3.
+        beta1: Decay of the momentum m, from 0 up to but not including 1. Defaults to 0.9.
+        beta2: Decay of the velocity s, from 0 up to but not including 1. Defaults to 0.999.
+        epsilon: Constant added to the denominator. Defaults to 1e-8.
+        time_step: Number of steps so far. Defaults to 0.
+        amsgrad: Whether the largest s so far is used in place of s. Defaults to False.
+        gradient_rescale: Factor of the gradient, after clipping. Defaults to 1.
+        gradient_clip: (minimum, maximum) of each gradient element. None (the default) means no clipping.
+        regularization_type: "none" (the default), "l1", or "l2".
+        regularization_scale: Factor of the regularization. Defaults to 0.
+
+    Raises:
+        GraphError: If beta1, beta2, or time_step is out of range, gradient_clip is not an increasing pair, or
+            regularization_type is unknown.
+
+    Source: MPSNNOptimizerAdam.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
+        >>> momentum, velocity = nn.Vector(np.zeros(2, np.float32)), nn.Vector(np.zeros(2, np.float32))
+        >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+        >>> nn.Adam(0.1).encode(
+        ...     buffer, input_gradient_vector=gradients, input_values_vector=values, input_momentum_vectors=momentum,
+        ...     input_velocity_vectors=velocity)
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> print(values.numpy().round(3))
+        [0.9 2.1]
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Padding policies: how large the result of a filter with windows is, and where its windows lie. MPSNNPadding."""
+"""Padding policies, which determine result size and window positions of filters with windows: MPSNNPadding."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PaddingPolicy:
-    """How windows are laid over an image. Source: MPSNNDefaultPadding, MPSNNPaddingMethod.
+    """Padding of an image for a filter with windows.
 
-    Args: size, "valid_only" (windows lie inside), "same" (as many as strides fit) or "full" (each window that touches);
-    alignment, where the windows are, "centered", "top_left" or "bottom_right"; remainder, where an odd pixel of padding
-    goes, "top_left", "top_right", "bottom_left" or "bottom_right"; padding, instead of all that, [top, bottom, left,
-    right].
+    Args:
+        size: Size of the result: "valid_only" (only windows inside the image), "same" (the image size divided by the
+            stride, rounded up), or "full" (all windows that overlap the image). Defaults to "same".
+        alignment: Alignment of the windows: "centered" (padding on both sides, the default), "top_left" (padding only
+            at the bottom right), or "bottom_right" (padding only at the top left).
+        remainder: Corner that gets the odd pixel of padding: "top_left" (the default), "top_right", "bottom_left", or
+            "bottom_right".
+        padding: Explicit padding [top, bottom, left, right], which replaces the other settings. None (the default)
+            means no explicit padding.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.PoolingMaxNode(nn.ImageNode("x"), 2, 2, padding_policy=nn.VALID)
-    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 5, 5, 1), np.float32)).shape
-    (1, 2, 2, 1)
-    >>> nn.VALID == nn.PaddingPolicy("valid_only"), nn.TENSORFLOW_SAME.remainder
-    (True, 'bottom_right')
+    The values are checked when the policy is assigned to a filter.
+
+    Source: MPSNNDefaultPadding, MPSNNPaddingMethod.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.PoolingMaxNode(nn.ImageNode("x"), 2, 2, padding_policy=nn.VALID)
+        >>> nn.NNGraph(None, node.result_image)(np.ones((1, 5, 5, 1), np.float32)).shape
+        (1, 2, 2, 1)
+        >>> nn.VALID == nn.PaddingPolicy("valid_only"), nn.TENSORFLOW_SAME.remainder
+        (True, 'bottom_right')
     """
 
     size: str = "same"
@@ -32,6 +42,6 @@ class PaddingPolicy:
 SAME = PaddingPolicy()
 VALID = PaddingPolicy("valid_only")
 FULL = PaddingPolicy("full")
-# paddingForTensorflowAveragePooling and its kin: the odd pixel goes to the bottom right.
+# As in paddingForTensorflowAveragePooling and similar methods, the odd pixel is at the bottom right.
 TENSORFLOW_SAME = PaddingPolicy("same", "centered", "bottom_right")
 TENSORFLOW_VALID = PaddingPolicy("valid_only", "centered", "bottom_right")

@@ -1,9 +1,10 @@
-"""Descriptors of recurrent layers: cells, the data sources of their gates' weights, directions, names of weights.
+"""Descriptors of recurrent layers, their weight sources, directions, and weight names.
 
-x is a step's input, h0 and c0 the output and the cell of the step before. Weights come from data sources of
-convolutions 1 x 1, which are objects with load, purge, descriptor, weights, bias_terms, data_type and label: weights
-are (outputs, inputs) or (outputs, 1, 1, inputs), float32 or float16. Neuron and bias of a gate come from the source of
-its *input weights*; those of the other sources are not looked at. Without a source the weights are zeros and stay so.
+In the formulas, x is the input of a step, and h0 and c0 are the output and cell of the previous step. Weights come from
+data sources of 1 x 1 convolutions: objects with load, purge, descriptor, weights, bias_terms, data_type, and label.
+Weights are (outputs, inputs) or (outputs, 1, 1, inputs), float32 or float16. The activation function and the bias of a
+gate come from the source of its *input weights*; those of other sources are ignored. Weights without a source are zero
+and are not trained.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ NEURONS = (
     "none", "relu", "linear", "sigmoid", "hard_sigmoid", "tanh", "absolute", "softplus", "softsign", "elu", "prelu",
     "relun", "power", "exponential", "logarithm", "gelu",
 )  # fmt: skip
-"""Types of neurons, numbered as Apple's."""
+"""Names of the neuron types, in the order of Apple's numbers."""
 
 
 class RNNSequenceDirection(IntEnum):
-    """The way through a sequence in bidirectional inference. Source: MPSRNNSequenceDirection.
+    """Direction in which a layer reads a sequence in bidirectional inference.
 
-    >>> [member.name for member in mg.nngraph.RNNSequenceDirection][:3]
-    ['forward', 'backward']
+    Source: MPSRNNSequenceDirection.
+
+    Example:
+        >>> [member.name for member in mg.nngraph.RNNSequenceDirection][:3]
+        ['forward', 'backward']
     """
 
     forward = 0
@@ -40,10 +44,13 @@ class RNNSequenceDirection(IntEnum):
 
 
 class RNNBidirectionalCombineMode(IntEnum):
-    """What becomes of the results of both directions. Source: MPSRNNBidirectionalCombineMode.
+    """Combination of the results of both directions in bidirectional inference.
 
-    >>> [member.name for member in mg.nngraph.RNNBidirectionalCombineMode][:3]
-    ['none', 'add', 'concatenate']
+    Source: MPSRNNBidirectionalCombineMode.
+
+    Example:
+        >>> [member.name for member in mg.nngraph.RNNBidirectionalCombineMode][:3]
+        ['none', 'add', 'concatenate']
     """
 
     none = 0
@@ -52,10 +59,15 @@ class RNNBidirectionalCombineMode(IntEnum):
 
 
 class RNNMatrixId(IntEnum):
-    """Names of weights, for encode_copy_weights; an LSTM's memory gate is its cell. Source: MPSRNNMatrixId.
+    """Names of a recurrent layer's weights, for encode_copy_weights.
 
-    >>> [member.name for member in mg.nngraph.RNNMatrixId][:3]
-    ['single_gate_input_weights', 'single_gate_recurrent_weights', 'single_gate_bias_terms']
+    The memory gate of an LSTM is its cell gate.
+
+    Source: MPSRNNMatrixId.
+
+    Example:
+        >>> [member.name for member in mg.nngraph.RNNMatrixId][:3]
+        ['single_gate_input_weights', 'single_gate_recurrent_weights', 'single_gate_bias_terms']
     """
 
     single_gate_input_weights = 0
@@ -93,17 +105,18 @@ class RNNMatrixId(IntEnum):
 
 
 def _asked(source: Any, name: str, where: str) -> Any:
-    """An attribute of a data source, or what its method of that name returns."""
+    """Return an attribute of a data source, called if it is a method."""
     if not hasattr(source, name):
-        raise GraphError(f"{where}: the data source {shown(source)} has no {name}")
+        raise GraphError(f"{where}: data source {shown(source)} has no attribute or method '{name}'")
     value = getattr(source, name)
     return value() if callable(value) else value
 
 
 def neuron_of(neuron: Any, where: str) -> tuple[str, float, float, float]:
-    """The type's name, a, b and c of a NeuronDescriptor, of a type or of (type, a, b, c); None is no neuron.
+    """Return (type name, a, b, c) of an activation function.
 
-    A type is a name, Apple's number, or an enumeration's item of such a name.
+    The argument is a NeuronDescriptor, a type, a tuple (type, a, b, c), or None for no activation. A type is a name,
+    Apple's number, or an enumeration member of that name.
     """
     if neuron is None:
         return NEURONS[0], 0.0, 0.0, 0.0
@@ -115,40 +128,46 @@ def neuron_of(neuron: Any, where: str) -> tuple[str, float, float, float]:
     plain = str(getattr(kind, "name", kind)).lower().replace("_", "")
     found = next((name for name in NEURONS if name.replace("_", "") == plain), None)
     if found is None or len(parameters) > 3:
-        raise GraphError(f"{where}: {shown(neuron)} is no neuron: take a type of {', '.join(NEURONS)}, and a, b and c")
+        raise GraphError(
+            f"{where}: expected a NeuronDescriptor, a type or (type, a, b, c), where type is one of "
+            f"{', '.join(NEURONS)}; got {shown(neuron)}"
+        )
     a, b, c = (*(float(x) for x in parameters), 0.0, 0.0, 0.0)[:3]
     return found, a, b, c
 
 
 class _Source:
-    """What was read of a data source: weights (outputs, inputs), bias (outputs,) or None, neuron."""
+    """Contents of a data source: weights (outputs, inputs), bias (outputs,) or None, and activation function."""
 
     def __init__(self, source: Any, where: str, inputs: int, outputs: int, diagonal: bool) -> None:
         if getattr(source, "load", None) is None:
-            raise GraphError(f"{where}: the data source {shown(source)} has no load")
+            raise GraphError(f"{where}: data source {shown(source)} has no method 'load'")
         if source.load() is False:
-            raise GraphError(f"{where}: the data source {label_of(source)} could not load its weights")
+            raise GraphError(
+                f"{where}: load() of data source {label_of(source)} returned False; it must return True once the "
+                "weights are available"
+            )
         try:
             descriptor = _asked(source, "descriptor", where)
             self._check_descriptor(descriptor, where, inputs, outputs, diagonal)
             self.neuron = neuron_of(getattr(descriptor, "neuron", None), where)
             self.weights = self._array(source, "weights", where)
             if self.weights is None:
-                raise GraphError(f"{where}: weights of the data source {label_of(source)} are None")
+                raise GraphError(f"{where}: data source {label_of(source)} returned None for its weights")
             allowed = [(outputs, inputs), (outputs, 1, 1, inputs)]
             if self.weights.size != outputs if diagonal else self.weights.shape not in allowed:
-                expected = f"{outputs} elements" if diagonal else f"{allowed[0]} or {allowed[1]}"
+                expected = f"{outputs} elements" if diagonal else f"shape {allowed[0]} or {allowed[1]}"
                 raise ShapeError(
-                    f"{where}: weights of the data source {label_of(source)} have shape {self.weights.shape}, "
-                    f"expected {expected}"
+                    f"{where}: weights of data source {label_of(source)} must have {expected}, got shape "
+                    f"{self.weights.shape}"
                 )
             self.weights = self.weights.reshape((outputs,) if diagonal else allowed[0])
             self.bias = self._array(source, "bias_terms", where)
             if self.bias is not None:
                 if self.bias.size != outputs:
                     raise ShapeError(
-                        f"{where}: bias terms of the data source {label_of(source)} have shape {self.bias.shape}, "
-                        f"expected ({outputs},)"
+                        f"{where}: bias_terms of data source {label_of(source)} must have shape ({outputs},), got "
+                        f"{self.bias.shape}"
                     )
                 self.bias = self.bias.reshape(outputs)
         finally:
@@ -158,13 +177,13 @@ class _Source:
     @staticmethod
     def _check_descriptor(descriptor: Any, where: str, inputs: int, outputs: int, diagonal: bool) -> None:
         if descriptor is None:
-            raise GraphError(f"{where}: the data source's descriptor is None")
+            raise GraphError(f"{where}: the data source returned None for its descriptor")
         sizes = {"kernel_width": 1, "kernel_height": 1}
         if not diagonal:
             sizes |= {"input_feature_channels": inputs, "output_feature_channels": outputs}
         for name, wanted in sizes.items():
             if (found := getattr(descriptor, name, wanted)) != wanted:
-                raise ShapeError(f"{where}: the data source's descriptor says {name} {found}, expected {wanted}")
+                raise ShapeError(f"{where}: {name} in the data source's descriptor must be {wanted}, got {found}")
 
     @staticmethod
     def _array(source: Any, name: str, where: str) -> np.ndarray | None:
@@ -174,19 +193,19 @@ class _Source:
         array = np.asarray(value)
         if array.dtype not in (np.float32, np.float16):
             raise DTypeError(
-                f"{where}: {name} of the data source {label_of(source)} are {array.dtype}, expected float32 or float16"
+                f"{where}: {name} of data source {label_of(source)} must be float32 or float16, got {array.dtype}"
             )
         stated = _asked(source, "data_type", where) if name == "weights" and hasattr(source, "data_type") else None
         if stated is not None and as_dtype(stated) != as_dtype(array.dtype):
             raise DTypeError(
-                f"{where}: the data source {label_of(source)} says data_type {as_dtype(stated).name}, and its weights "
-                f"are {array.dtype}"
+                f"{where}: data_type of data source {label_of(source)} is {as_dtype(stated).name}, but its weights are "
+                f"{array.dtype}"
             )
-        return array.copy()  # the source may purge it
+        return array.copy()  # purge() may free the original
 
 
 def label_of(source: Any) -> str:
-    """How a data source is called in errors."""
+    """Return the name of a data source for error messages."""
     label = getattr(source, "label", None)
     label = label() if callable(label) else label
     return shown(label) if label else shown(source)
@@ -197,11 +216,17 @@ def label_of(source: Any) -> str:
 
 @dataclass(slots=True)
 class RNNDescriptor:
-    """What all recurrent layers say.
+    """Base of the descriptors of recurrent layers.
 
-    input_feature_channels, I, and output_feature_channels, H; use_layer_input_unit_transform_mode: the input is taken
-    as it is, W is the identity, I = H; use_float32_weights: else float16; layer_sequence_direction: for bidirectional
-    inference. Source: MPSRNNDescriptor.
+    Args:
+        input_feature_channels: Number of input channels I.
+        output_feature_channels: Number of output channels H.
+        use_layer_input_unit_transform_mode: Whether the input is used directly, as if W were the identity; requires I =
+            H. Defaults to False.
+        use_float32_weights: Whether weights are float32 instead of float16. Defaults to False.
+        layer_sequence_direction: Direction of the layer in bidirectional inference. Defaults to forward.
+
+    Source: MPSRNNDescriptor.
     """
 
     input_feature_channels: int
@@ -211,23 +236,23 @@ class RNNDescriptor:
     layer_sequence_direction: RNNSequenceDirection = RNNSequenceDirection.forward
 
     _cell: ClassVar[int]
-    # Of each gate in its order: its name before "input_weights", and the attribute with its memory weights or "".
+    # For each gate: its attribute prefix before "input_weights", and the attribute of its memory weights, or "".
     _gates: ClassVar[tuple[tuple[str, str], ...]]
 
     def _finish(self, native: _core.RecurrentDescriptor) -> None:
-        """What only this cell has."""
+        """Set the properties that only this kind of cell has."""
 
     def _is_diagonal(self) -> bool:
         return False
 
     def native(self, float32_weights: bool | None = None) -> _core.RecurrentDescriptor:
-        """The descriptor with its weights, as they are now: data sources are loaded, read and purged."""
+        """Return the core descriptor with the current weights, after loading, reading, and purging the data sources."""
         i, h = self.input_feature_channels, self.output_feature_channels
         for size in (i, h):
             if not isinstance(size, (int, np.integer)) or size < 1:
                 raise ShapeError(
-                    f"{type(self).__name__}: there must be a feature channel of input and output at least, got "
-                    f"{shown(i)} and {shown(h)}"
+                    f"{type(self).__name__}: input_feature_channels and output_feature_channels must be integers of at "
+                    f"least 1, got {shown(i)} and {shown(h)}"
                 )
         native = _core.RecurrentDescriptor(self._cell, i, h)
         native.identity_input = self.use_layer_input_unit_transform_mode
@@ -255,13 +280,23 @@ class RNNDescriptor:
 
 @dataclass(slots=True)
 class RNNSingleGateDescriptor(RNNDescriptor):
-    """A layer with one gate: h1 = g(W x + U h0 + b).
+    """Recurrent layer with a single gate: h1 = g(W x + U h0 + b).
 
-    W, g and b come from input_weights, U from recurrent_weights. Source: MPSRNNSingleGateDescriptor
-    createRNNSingleGateDescriptorWithInputFeatureChannels:outputFeatureChannels:.
+    Args:
+        input_feature_channels: Number of input channels I.
+        output_feature_channels: Number of output channels H.
+        use_layer_input_unit_transform_mode: Whether the input is used directly, as if W were the identity; requires I =
+            H. Defaults to False.
+        use_float32_weights: Whether weights are float32 instead of float16. Defaults to False.
+        layer_sequence_direction: Direction of the layer in bidirectional inference. Defaults to forward.
+        input_weights: Data source of W, the bias b, and the activation function g. None (the default) means zeros.
+        recurrent_weights: Data source of U. None (the default) means zeros.
 
-    >>> mg.nngraph.RNNSingleGateDescriptor(3, 4).output_feature_channels
-    4
+    Source: MPSRNNSingleGateDescriptor createRNNSingleGateDescriptorWithInputFeatureChannels:outputFeatureChannels:.
+
+    Example:
+        >>> mg.nngraph.RNNSingleGateDescriptor(3, 4).output_feature_channels
+        4
     """
 
     input_weights: Any = None
@@ -273,17 +308,45 @@ class RNNSingleGateDescriptor(RNNDescriptor):
 
 @dataclass(slots=True)
 class LSTMDescriptor(RNNDescriptor):
-    """Long short-term memory, with peepholes where memory weights V are given.
+    """Long short-term memory (LSTM) layer, with peepholes where memory weights V are set.
 
-    i, f, z = g(W x + U h0 + V c0 + b); c1 = f c0 + i z; o = g(W x + U h0 + V c1 + b); h1 = o act(c1).
-    The cell gate's source gives z; g is each input source's neuron: set sigmoid for i, f, o and tanh for z. act is
-    cell_to_output_neuron_type with its parameters a, b, c: tanh, 1, 1, 1. memory_weights_are_diagonal: each V is a
-    vector of H, multiplied by element. Source: MPSLSTMDescriptor
-    createLSTMDescriptorWithInputFeatureChannels:outputFeatureChannels:.
+    i, f, z = g(W x + U h0 + V c0 + b); c1 = f c0 + i z; o = g(W x + U h0 + V c1 + b); h1 = o act(c1)
 
-    >>> lstm = mg.nngraph.LSTMDescriptor(64, 200, use_float32_weights=True)
-    >>> lstm.cell_to_output_neuron_type
-    'tanh'
+    i, f, and o are the input, forget, and output gates, and z is the cell gate; each has its own W, U, V, and b. g is
+    the activation function of each gate's input source. Set it to sigmoid for i, f, and o, and to tanh for z.
+
+    Args:
+        input_feature_channels: Number of input channels I.
+        output_feature_channels: Number of output channels H.
+        use_layer_input_unit_transform_mode: Whether the input is used directly, as if W were the identity; requires I =
+            H. Defaults to False.
+        use_float32_weights: Whether weights are float32 instead of float16. Defaults to False.
+        layer_sequence_direction: Direction of the layer in bidirectional inference. Defaults to forward.
+        input_gate_input_weights: Data source of W, b, and g for i. None (the default) means zeros.
+        input_gate_recurrent_weights: Data source of U for i. None (the default) means zeros.
+        input_gate_memory_weights: Data source of V for i. None (the default) means zeros.
+        forget_gate_input_weights: Data source of W, b, and g for f. None (the default) means zeros.
+        forget_gate_recurrent_weights: Data source of U for f. None (the default) means zeros.
+        forget_gate_memory_weights: Data source of V for f. None (the default) means zeros.
+        output_gate_input_weights: Data source of W, b, and g for o. None (the default) means zeros.
+        output_gate_recurrent_weights: Data source of U for o. None (the default) means zeros.
+        output_gate_memory_weights: Data source of V for o. None (the default) means zeros.
+        cell_gate_input_weights: Data source of W, b, and g for z. None (the default) means zeros.
+        cell_gate_recurrent_weights: Data source of U for z. None (the default) means zeros.
+        cell_gate_memory_weights: Data source of V for z. None (the default) means zeros.
+        memory_weights_are_diagonal: Whether each V is a vector of length H that multiplies the cell element by element.
+            Defaults to False.
+        cell_to_output_neuron_type: Activation function act. Defaults to "tanh".
+        cell_to_output_neuron_param_a: Parameter a of act. Defaults to 1.
+        cell_to_output_neuron_param_b: Parameter b of act. Defaults to 1.
+        cell_to_output_neuron_param_c: Parameter c of act. Defaults to 1.
+
+    Source: MPSLSTMDescriptor createLSTMDescriptorWithInputFeatureChannels:outputFeatureChannels:.
+
+    Example:
+        >>> lstm = mg.nngraph.LSTMDescriptor(64, 200, use_float32_weights=True)
+        >>> lstm.cell_to_output_neuron_type
+        'tanh'
     """
 
     input_gate_input_weights: Any = None
@@ -321,16 +384,37 @@ class LSTMDescriptor(RNNDescriptor):
 
 @dataclass(slots=True)
 class GRUDescriptor(RNNDescriptor):
-    """Gated recurrent units, whose reset gate works before the product, and minimally gated units.
+    """Gated recurrent unit (GRU) layer, or a minimally gated unit.
 
-    z = g(Wz x + Uz h0 + bz); r = g(Wr x + Ur h0 + br); h = g(Wh x + bh + Uh (r h0) + Vh (z h0));
-    h1 = (1 - z^p)^(1/p) h + z h0, with flip_output_gates (1 - z^p)^(1/p) h0 + z h. z is the input gate, r the recurrent
-    gate, Vh output_gate_input_gate_weights, p gate_pnorm_value. A minimally gated unit has Vh and no Uh. PyTorch's and
-    cuDNN's units reset after the product: their weights mean something else here. Source: MPSGRUDescriptor
-    createGRUDescriptorWithInputFeatureChannels:outputFeatureChannels:.
+    z = g(Wz x + Uz h0 + bz); r = g(Wr x + Ur h0 + br); h = g(Wh x + bh + Uh (r h0) + Vh (z h0))
+    h1 = (1 - z^p)^(1/p) h + z h0, or with flip_output_gates: h1 = (1 - z^p)^(1/p) h0 + z h
 
-    >>> mg.nngraph.GRUDescriptor(3, 4).gate_pnorm_value
-    1.0
+    z is the input gate and r the recurrent gate. r is applied before the matrix product with Uh. PyTorch and cuDNN
+    apply it after that product, so their weights do not give the same results here. A minimally gated unit has Vh but
+    no Uh.
+
+    Args:
+        input_feature_channels: Number of input channels I.
+        output_feature_channels: Number of output channels H.
+        use_layer_input_unit_transform_mode: Whether the input is used directly, as if W were the identity; requires I =
+            H. Defaults to False.
+        use_float32_weights: Whether weights are float32 instead of float16. Defaults to False.
+        layer_sequence_direction: Direction of the layer in bidirectional inference. Defaults to forward.
+        input_gate_input_weights: Data source of Wz, bz, and g for z. None (the default) means zeros.
+        input_gate_recurrent_weights: Data source of Uz. None (the default) means zeros.
+        recurrent_gate_input_weights: Data source of Wr, br, and g for r. None (the default) means zeros.
+        recurrent_gate_recurrent_weights: Data source of Ur. None (the default) means zeros.
+        output_gate_input_weights: Data source of Wh, bh, and g for h. None (the default) means zeros.
+        output_gate_recurrent_weights: Data source of Uh. None (the default) means zeros.
+        output_gate_input_gate_weights: Data source of Vh. None (the default) means zeros.
+        gate_pnorm_value: Exponent p. Defaults to 1.
+        flip_output_gates: Whether z and its complement are exchanged in h1. Defaults to False.
+
+    Source: MPSGRUDescriptor createGRUDescriptorWithInputFeatureChannels:outputFeatureChannels:.
+
+    Example:
+        >>> mg.nngraph.GRUDescriptor(3, 4).gate_pnorm_value
+        1.0
     """
 
     input_gate_input_weights: Any = None
@@ -356,7 +440,9 @@ class GRUDescriptor(RNNDescriptor):
 
 
 def descriptor_checked(descriptor: Any, what: str) -> RNNDescriptor:
-    """A descriptor of a cell. GraphError for anything else."""
+    """Return the descriptor; raise GraphError if it is not that of a cell."""
     if not isinstance(descriptor, RNNDescriptor) or type(descriptor) is RNNDescriptor:
-        raise GraphError(f"{what}: {shown(descriptor)} is no descriptor of a cell: take e.g. LSTMDescriptor")
+        raise GraphError(
+            f"{what}: expected an RNNSingleGateDescriptor, LSTMDescriptor or GRUDescriptor, got {shown(descriptor)}"
+        )
     return descriptor

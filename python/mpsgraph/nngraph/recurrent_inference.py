@@ -1,4 +1,4 @@
-"""Inference of stacks of recurrent layers over matrices and over images, in one direction or both."""
+"""Inference with stacks of recurrent layers over matrices and images, in one or both directions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Descriptors = RNNDescriptor | Sequence[RNNDescriptor]
 
 
 class _Inference:
-    """What both layers share."""
+    """Base of the inference layers."""
 
     def __init__(self, device: Any, rnn_descriptors: Descriptors, float32_weights: bool | None) -> None:
         name = type(self).__name__
@@ -32,12 +32,18 @@ class _Inference:
 
     @property
     def number_of_layers(self) -> int:
-        """How many layers the stack has. Source: numberOfLayers."""
+        """Number of layers in the stack.
+
+        Source: numberOfLayers.
+        """
         return self._layer.layer_count
 
     @property
     def store_all_intermediate_states(self) -> bool:
-        """Does recurrent_output_states get the states of all steps? Source: storeAllIntermediateStates."""
+        """Whether recurrent_output_states receives the states of all steps instead of the last one. Defaults to False.
+
+        Source: storeAllIntermediateStates.
+        """
         return self._layer.store_all_intermediate_states
 
     @store_all_intermediate_states.setter
@@ -46,36 +52,60 @@ class _Inference:
 
     @property
     def bidirectional_combine_mode(self) -> RNNBidirectionalCombineMode:
-        """What becomes of the results of both directions. Source: bidirectionalCombineMode."""
+        """Combination of the results of both directions. Defaults to none.
+
+        Source: bidirectionalCombineMode.
+        """
         return RNNBidirectionalCombineMode(self._layer.combine_mode)
 
     @bidirectional_combine_mode.setter
     def bidirectional_combine_mode(self, value: RNNBidirectionalCombineMode | int) -> None:
         if value not in set(RNNBidirectionalCombineMode):
-            raise GraphError(f"bidirectional_combine_mode is {shown(value)} and must be one of its enumeration")
+            raise GraphError(
+                "bidirectional_combine_mode must be an RNNBidirectionalCombineMode "
+                f"({', '.join(mode.name for mode in RNNBidirectionalCombineMode)}), got {shown(value)}"
+            )
         self._layer.combine_mode = int(value)
 
     @property
     def compiled(self) -> int:
-        """How many executables have been compiled: one for each form of a sequence and each way through it.
+        """Number of executables compiled so far, one for each form of sequence and direction.
 
-        None on device metal, where the layer is Apple's.
+        None on device metal, where Apple's own layer runs.
         """
         return self._layer.compiled
 
 
 class RNNMatrixInferenceLayer(_Inference):
-    """A stack of recurrent layers over sequences of matrices, with weights that stay as they were loaded.
+    """Stack of recurrent layers over sequences of matrices, with fixed weights.
 
-    Args: device, "cpu" or a Device; rnn_descriptors, a descriptor or one for each layer, from the input on. Their data
-    sources are loaded, read and purged here; weights are rounded to float16 unless a descriptor says
-    use_float32_weights. Attributes: store_all_intermediate_states, bidirectional_combine_mode,
-    recurrent_output_is_temporary (which changes nothing). Errors: GraphError, ShapeError when layers do
-    not fit upon each other, DTypeError, UnsupportedError; whatever a data source raises. Sequences are as in
-    RNNMatrixTrainingLayer. Source: MPSRNNMatrixInferenceLayer initWithDevice:rnnDescriptors:.
+    The data sources are loaded, read, and purged by the constructor. A sequence is a list of matrices, as in
+    RNNMatrixTrainingLayer.
 
-    >>> mg.nngraph.RNNMatrixInferenceLayer("cpu", [mg.nngraph.GRUDescriptor(3, 4), mg.nngraph.GRUDescriptor(4, 5)])
-    RNNMatrixInferenceLayer(3 -> 5, 2 layers)
+    Args:
+        device: Device to run on: a Device, its name, or None for the default device.
+        rnn_descriptors: Descriptor of the layer, or a sequence of one for each layer, starting at the input. Weights
+            are rounded to float16 unless a descriptor's use_float32_weights is set.
+
+    Attributes:
+        store_all_intermediate_states: Whether encode_sequence returns the states of all steps. Defaults to False.
+        bidirectional_combine_mode: Combination of the results of both directions. Defaults to none.
+        recurrent_output_is_temporary: Has no effect; exists for compatibility with Apple's API.
+
+    Raises:
+        GraphError: If a descriptor is not that of a recurrent layer, or a data source lacks a member or fails to load.
+        ShapeError: If the input size of a layer differs from the output size of the previous one, or weights have the
+            wrong shape.
+        DTypeError: If weights are not float32 or float16.
+        UnsupportedError: If an activation function is PReLU, or the device does not support the layer.
+
+    Exceptions raised by data sources propagate unchanged.
+
+    Source: MPSRNNMatrixInferenceLayer initWithDevice:rnnDescriptors:.
+
+    Example:
+        >>> mg.nngraph.RNNMatrixInferenceLayer("cpu", [mg.nngraph.GRUDescriptor(3, 4), mg.nngraph.GRUDescriptor(4, 5)])
+        RNNMatrixInferenceLayer(3 -> 5, 2 layers)
     """
 
     def __init__(self, device: Any, rnn_descriptors: Descriptors) -> None:
@@ -96,13 +126,29 @@ class RNNMatrixInferenceLayer(_Inference):
         recurrent_input_state: RNNRecurrentMatrixState | None = None,
         recurrent_output_states: list[RNNRecurrentMatrixState] | None = None,
     ) -> None:
-        """Encodes all layers over a sequence, each from the first step to the last.
+        """Encode all layers over a sequence, from the first step to the last.
 
-        Args: source_matrices (rows, I), destination_matrices (rows, H) of the last layer, one for each step; offsets in
-        bytes; recurrent_input_state, zeros when None; recurrent_output_states, a list, which the state of the last step
-        is appended to, or those of all. Errors: ShapeError, DTypeError, GraphError, DeviceError; then nothing is
-        encoded. Source: encodeSequenceToCommandBuffer:sourceMatrices:sourceOffsets:destinationMatrices:
-        destinationOffsets:recurrentInputState:recurrentOutputStates: and its short form.
+        Args:
+            command_buffer: Command buffer of the layer's device.
+            source_matrices: Inputs, one matrix of shape (rows, I) for each step.
+            destination_matrices: Results of the last layer, one matrix of shape (rows, H) for each step.
+            source_offsets: Byte offset of each source within its buffer. None (the default) means 0.
+            destination_offsets: Byte offset of each destination within its buffer. None (the default) means 0.
+            recurrent_input_state: Initial state. None (the default) means zeros.
+            recurrent_output_states: List to which the state after the last step is appended, or with
+                store_all_intermediate_states those of all steps. None (the default) means that no state is needed.
+
+        Raises:
+            ShapeError: If the number or sizes of the matrices do not match.
+            DTypeError: If a matrix is not float32 or float16.
+            GraphError: If recurrent_input_state or recurrent_output_states is invalid.
+            DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
+                to another device or is already committed.
+
+        If a call raises, nothing is encoded.
+
+        Source: encodeSequenceToCommandBuffer:sourceMatrices:sourceOffsets:destinationMatrices:destinationOffsets:
+        recurrentInputState:recurrentOutputStates: and its short form.
         """
         gives_states = recurrent_output_states is not None
         if gives_states:
@@ -123,14 +169,31 @@ class RNNMatrixInferenceLayer(_Inference):
         destination_forward_matrices: Sequence[Matrix],
         destination_backward_matrices: Sequence[Matrix] | None = None,
     ) -> None:
-        """Encodes the layers of the forward direction and those of the backward direction, each stack from zeros.
+        """Encode the forward and the backward layers over a sequence, both starting from zero states.
 
-        Layers of a direction stand upon each other in the descriptors' order; all results are in forward time order.
-        Args: source_sequence (rows, I), of equal rows; destination_forward_matrices and destination_backward_matrices,
-        (rows, H) of the last layer of each direction; where bidirectional_combine_mode is add or concatenate the first
-        get the sum, or both behind each other, (rows, H + H), and there are no second. Errors: as of encode_sequence;
-        GraphError when all layers have one direction. Source:
-        encodeBidirectionalSequenceToCommandBuffer:sourceSequence:destinationForwardMatrices:
+        The layers of each direction are stacked in the order of the descriptors. All results are in forward time order.
+
+        Args:
+            command_buffer: Command buffer of the layer's device.
+            source_sequence: Inputs, one matrix of shape (rows, I) for each step, all with the same number of rows.
+            destination_forward_matrices: Results of the forward direction, (rows, H). With
+                bidirectional_combine_mode=add they receive the sum of both directions, with concatenate both results
+                side by side, (rows, H + H).
+            destination_backward_matrices: Results of the backward direction, (rows, H); None (the default) if the
+                combine mode is add or concatenate.
+
+        Raises:
+            ShapeError: If the number or sizes of the matrices do not match.
+            DTypeError: If a matrix is not float32 or float16.
+            GraphError: If all layers have the same direction, or destination_backward_matrices does not fit the combine
+                mode.
+            UnsupportedError: If the number of rows changes with time.
+            DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
+                to another device or is already committed.
+
+        If a call raises, nothing is encoded.
+
+        Source: encodeBidirectionalSequenceToCommandBuffer:sourceSequence:destinationForwardMatrices:
         destinationBackwardMatrices:.
         """
         self._layer.encode_bidirectional_sequence(
@@ -139,21 +202,41 @@ class RNNMatrixInferenceLayer(_Inference):
 
 
 class RNNImageInferenceLayer(_Inference):
-    """A stack of recurrent layers over sequences of images: each pixel is a sequence of its own.
+    """Stack of recurrent layers over sequences of images, in which each pixel is an independent sequence.
 
-    Args: as of RNNMatrixInferenceLayer; weights are always rounded to float16. A step is an array [N, H, W, C], or what
-    has one as `array`, float32 or float16, contiguous. On device metal each pixel is encoded by itself, 4096 at most
-    (UnsupportedError), and Apple's states between sequences are float16. Source: MPSRNNImageInferenceLayer
-    initWithDevice:rnnDescriptors:.
+    A step is a contiguous array of shape (N, H, W, C), float32 or float16, or an object with such an array as its
+    `array` attribute. On device metal, pixels are encoded one by one, and Apple's states between sequences are float16.
 
-    >>> layer = mg.nngraph.RNNImageInferenceLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(3, 4))
-    >>> images = [np.ones((1, 2, 2, 3), np.float32)] * 2
-    >>> results = [np.ones((1, 2, 2, 4), np.float32) for _ in images]
-    >>> buffer = mg.CommandQueue("cpu").command_buffer()
-    >>> layer.encode_sequence(buffer, images, results)
-    >>> buffer.commit(); buffer.wait_until_completed()
-    >>> float(results[1].sum())  # there are no weights
-    0.0
+    Args:
+        device: Device to run on: a Device, its name, or None for the default device.
+        rnn_descriptors: Descriptor of the layer, or a sequence of one for each layer, starting at the input. Weights
+            are always rounded to float16.
+
+    Attributes:
+        store_all_intermediate_states: Whether encode_sequence returns the states of all steps. Defaults to False.
+        bidirectional_combine_mode: Combination of the results of both directions. Defaults to none.
+        recurrent_output_is_temporary: Has no effect; exists for compatibility with Apple's API.
+
+    Raises:
+        GraphError: If a descriptor is not that of a recurrent layer, or a data source lacks a member or fails to load.
+        ShapeError: If the input size of a layer differs from the output size of the previous one, or weights have the
+            wrong shape.
+        DTypeError: If weights are not float32 or float16.
+        UnsupportedError: If an activation function is PReLU, or the device does not support the layer.
+
+    Exceptions raised by data sources propagate unchanged.
+
+    Source: MPSRNNImageInferenceLayer initWithDevice:rnnDescriptors:.
+
+    Example:
+        >>> layer = mg.nngraph.RNNImageInferenceLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(3, 4))
+        >>> images = [np.ones((1, 2, 2, 3), np.float32)] * 2
+        >>> results = [np.ones((1, 2, 2, 4), np.float32) for _ in images]
+        >>> buffer = mg.CommandQueue("cpu").command_buffer()
+        >>> layer.encode_sequence(buffer, images, results)
+        >>> buffer.commit(); buffer.wait_until_completed()
+        >>> float(results[1].sum())  # there are no weights
+        0.0
     """
 
     def __init__(self, device: Any, rnn_descriptors: Descriptors) -> None:
@@ -168,11 +251,28 @@ class RNNImageInferenceLayer(_Inference):
         recurrent_input_state: RNNRecurrentImageState | None = None,
         recurrent_output_states: list[RNNRecurrentImageState] | None = None,
     ) -> None:
-        """Encodes all layers over a sequence, each from the first step to the last.
+        """Encode all layers over a sequence, from the first step to the last.
 
-        Args: source_images [N, H, W, I], destination_images [N, H, W, channels of the last layer], one for each step;
-        the states as of RNNMatrixInferenceLayer. Errors: ShapeError, DTypeError, GraphError, DeviceError. Source:
-        encodeSequenceToCommandBuffer:sourceImages:destinationImages:recurrentInputState:recurrentOutputStates:.
+        Args:
+            command_buffer: Command buffer of the layer's device.
+            source_images: Inputs, one array of shape (N, H, W, input channels) for each step.
+            destination_images: Results of the last layer, one writable array of shape (N, H, W, output channels) for
+                each step.
+            recurrent_input_state: Initial state. None (the default) means zeros.
+            recurrent_output_states: List to which the state after the last step is appended, or with
+                store_all_intermediate_states those of all steps. None (the default) means that no state is needed.
+
+        Raises:
+            ShapeError: If the number or shapes of the images do not match, or an array is not contiguous.
+            DTypeError: If an image is not float32 or float16.
+            GraphError: If recurrent_input_state or recurrent_output_states is invalid.
+            DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
+                to another device or is already committed.
+            UnsupportedError: On device metal, if a step has more than 4096 pixels.
+
+        If a call raises, nothing is encoded.
+
+        Source: encodeSequenceToCommandBuffer:sourceImages:destinationImages:recurrentInputState:recurrentOutputStates:.
         """
         gives_states = recurrent_output_states is not None
         if gives_states:
@@ -197,8 +297,32 @@ class RNNImageInferenceLayer(_Inference):
         destination_forward_images: Sequence[Any],
         destination_backward_images: Sequence[Any] | None = None,
     ) -> None:
-        """As RNNMatrixInferenceLayer's, over images. Source: encodeBidirectionalSequenceToCommandBuffer:sourceSequence:
-        destinationForwardImages:destinationBackwardImages:.
+        """Encode the forward and the backward layers over a sequence of images, both starting from zero states.
+
+        The layers of each direction are stacked in the order of the descriptors. All results are in forward time order.
+
+        Args:
+            command_buffer: Command buffer of the layer's device.
+            source_sequence: Inputs, one array of shape (N, H, W, input channels) for each step.
+            destination_forward_images: Results of the forward direction, (N, H, W, output channels). With
+                bidirectional_combine_mode=add they receive the sum of both directions, with concatenate both results
+                along the channels.
+            destination_backward_images: Results of the backward direction; None (the default) if the combine mode is
+                add or concatenate.
+
+        Raises:
+            ShapeError: If the number or shapes of the images do not match, or an array is not contiguous.
+            DTypeError: If an image is not float32 or float16.
+            GraphError: If all layers have the same direction, or destination_backward_images does not fit the combine
+                mode.
+            DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
+                to another device or is already committed.
+            UnsupportedError: On device metal, if a step has more than 4096 pixels.
+
+        If a call raises, nothing is encoded.
+
+        Source:
+        encodeBidirectionalSequenceToCommandBuffer:sourceSequence:destinationForwardImages:destinationBackwardImages:.
         """
         backward = None if destination_backward_images is None else _images(destination_backward_images)
         self._layer.encode_bidirectional_sequence(
@@ -223,5 +347,5 @@ def _arrays(state: Any, kind: type[RNNRecurrentMatrixState | RNNRecurrentImageSt
     if state is None:
         return None
     if not isinstance(state, kind):
-        raise GraphError(f"recurrent_input_state is {shown(state)} and must be a {kind.__name__}")
+        raise GraphError(f"recurrent_input_state must be an {kind.__name__}, got {shown(state)}")
     return state.arrays()

@@ -1,4 +1,4 @@
-"""Training of one recurrent layer over sequences of matrices."""
+"""Training of a recurrent layer over sequences of matrices."""
 
 from __future__ import annotations
 
@@ -19,35 +19,53 @@ State = RNNRecurrentMatrixState | None
 
 
 class RNNMatrixTrainingLayer:
-    """A recurrent layer whose weights are matrices that the caller owns and updates.
+    """Recurrent layer for training, whose weights are matrices that the caller owns and updates.
 
-    A sequence is a list of matrices, one for each time step, in forward time order everywhere: rows are sequences,
-    columns feature channels, float32 or float16. Rows may fall with time, the longest sequences first. On device cpu
-    matrices that are views of one array [T, N, C] or [N, T, C] are read and written in place, and others pass through
-    a copy (mg.copy_count); on metal all are read and written in place, whose memory the device can map. Work is
-    encoded; nothing runs before the command buffer is committed. On device cpu each form of a sequence compiles once;
-    on metal Apple's own layer runs.
+    A sequence is a list with one matrix per time step, always in forward time order. Rows are sequences, columns are
+    feature channels, and the dtype is float32 or float16. The number of rows may decrease with time if the longest
+    sequences come first. On device cpu, matrices that are views of one array [T, N, C] or [N, T, C] are used in place,
+    and others are copied (counted by mg.copy_count). On device metal, all matrices whose memory the device can map are
+    used in place.
+
+    Work is only encoded; nothing runs before the command buffer is committed. On device cpu, each form of sequence is
+    compiled once. On device metal, Apple's own layer runs.
+
+    A layer has one direction; layer_sequence_direction is for inference. Some cells cannot be expressed as recurrent
+    operations of the graph: those with matrix peepholes or peepholes of the output gate, p-norms, minimally gated
+    units, and activation functions other than none, sigmoid, and tanh. They are unrolled step by step, and their
+    gradients recompute the forward pass.
 
     Args:
-        device: "cpu" or a Device. rnn_descriptor: RNNSingleGateDescriptor, LSTMDescriptor or GRUDescriptor; its data
-            sources are loaded, read and purged here, and what they raise reaches the caller.
-        trainable_weights: an empty list, which is filled with matrices of the sources' weights, float32 when the
-            descriptor says use_float32_weights, else float16. Their number and layout are the layer's own affair:
-            encode_copy_weights tells them apart.
-    Attributes: accumulate_weight_gradients (False): gradients of weights are added to what is there;
-    store_all_intermediate_states (False): recurrent_output_states gets the states of all steps, not of the last;
-    recurrent_output_is_temporary, training_state_is_temporary (False), which change nothing.
-    Errors: GraphError, ShapeError, DTypeError, UnsupportedError for PReLU, and on device metal for what Apple does not
-    document: a layer without weights, weights of another type or layout than the layer's own, states of gradients.
-    A layer has one direction; layer_sequence_direction is for inference. Cells that the graph's operations cannot say
-    (peepholes that are matrices or of the output gate, p-norms, minimally gated units, neurons other than none, sigmoid
-    and tanh) are written out step by step and compute the forward pass again for their gradients. Source:
-    MPSRNNMatrixTrainingLayer initWithDevice:rnnDescriptor:trainableWeights:.
+        device: Device to run on: a Device, its name, or None for the default device.
+        rnn_descriptor: RNNSingleGateDescriptor, LSTMDescriptor, or GRUDescriptor. Its data sources are loaded, read,
+            and purged by the constructor.
+        trainable_weights: Empty list, to which matrices with the data sources' weights are appended. They are float32
+            if the descriptor's use_float32_weights is set, otherwise float16. Their number and layout depend on the
+            device; use encode_copy_weights to access the weights of a gate.
 
-    >>> weights = []
-    >>> layer = mg.nngraph.RNNMatrixTrainingLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(2, 2), weights)
-    >>> len(weights)  # without data sources all weights are zeros, and there is none to train
-    0
+    Attributes:
+        accumulate_weight_gradients: Whether weight gradients are added to their matrices. Defaults to False.
+        store_all_intermediate_states: Whether recurrent_output_states receives the states of all steps. Defaults to
+            False.
+        recurrent_output_is_temporary: Has no effect; exists for compatibility with Apple's API.
+        training_state_is_temporary: Has no effect; exists for compatibility with Apple's API.
+
+    Raises:
+        GraphError: If trainable_weights is not an empty list, rnn_descriptor is not that of a recurrent layer, or a
+            data source lacks a member or fails to load.
+        ShapeError: If weights have the wrong shape.
+        DTypeError: If weights are not float32 or float16.
+        UnsupportedError: If an activation function is PReLU. On device metal, also for a layer without weights.
+
+    Exceptions raised by data sources propagate unchanged.
+
+    Source: MPSRNNMatrixTrainingLayer initWithDevice:rnnDescriptor:trainableWeights:.
+
+    Example:
+        >>> weights = []
+        >>> layer = mg.nngraph.RNNMatrixTrainingLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(2, 2), weights)
+        >>> len(weights)  # without data sources all weights are zeros, and there is none to train
+        0
     """
 
     def __init__(self, device: Any, rnn_descriptor: RNNDescriptor, trainable_weights: list[Matrix]) -> None:
@@ -62,7 +80,10 @@ class RNNMatrixTrainingLayer:
 
     @property
     def accumulate_weight_gradients(self) -> bool:
-        """Are gradients of weights added to what their matrices hold? Source: accumulateWeightGradients."""
+        """Whether weight gradients are added to the contents of their matrices. Defaults to False.
+
+        Source: accumulateWeightGradients.
+        """
         return self._layer.accumulate_weight_gradients
 
     @accumulate_weight_gradients.setter
@@ -71,7 +92,10 @@ class RNNMatrixTrainingLayer:
 
     @property
     def store_all_intermediate_states(self) -> bool:
-        """Does recurrent_output_states get the states of all steps? Source: storeAllIntermediateStates."""
+        """Whether recurrent_output_states receives the states of all steps instead of the last one. Defaults to False.
+
+        Source: storeAllIntermediateStates.
+        """
         return self._layer.store_all_intermediate_states
 
     @store_all_intermediate_states.setter
@@ -80,27 +104,40 @@ class RNNMatrixTrainingLayer:
 
     @property
     def compiled(self) -> int:
-        """How many executables have been compiled: one for each form of a sequence and each way through it.
+        """Number of executables compiled so far, one for each form of sequence and for each pass.
 
-        None on device metal, where the layer is Apple's.
+        None on device metal, where Apple's own layer runs.
         """
         return self._layer.compiled
 
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def create_weight_matrices(self, matrices: list[Matrix]) -> None:
-        """Fills an empty list with zeroed matrices that may stand for trainable_weights: of their sizes and type.
+        """Append zero matrices with the sizes and dtype of trainable_weights to an empty list.
 
-        Errors: GraphError when it is not empty. Source: createWeightMatrices:.
+        Args:
+            matrices: Empty list.
+
+        Raises:
+            GraphError: If matrices is not an empty list.
+
+        Source: createWeightMatrices:.
         """
         _require_empty(matrices, "matrices")
         matrices.extend(Matrix(array) for array in self._layer.zeros(None))
 
     def create_weight_gradient_matrices(self, matrices: list[Matrix], data_type: DTypeLike = "float32") -> None:
-        """Fills an empty list with zeroed matrices for gradients of the weights, or for moments of an optimizer.
+        """Append zero matrices for weight gradients, or for an optimizer's moments, to an empty list.
 
-        Args: data_type, float32 or float16. Errors: GraphError when the list is not empty, DTypeError. Source:
-        createWeightGradientMatrices:dataType:.
+        Args:
+            matrices: Empty list.
+            data_type: float32 (the default) or float16.
+
+        Raises:
+            GraphError: If matrices is not an empty list.
+            DTypeError: If data_type is not float32 or float16.
+
+        Source: createWeightGradientMatrices:dataType:.
         """
         _require_empty(matrices, "matrices")
         matrices.extend(Matrix(array) for array in self._layer.zeros(data_type))
@@ -114,13 +151,23 @@ class RNNMatrixTrainingLayer:
         copy_from_weights_to_matrix: bool,
         matrix_offset: tuple[int, int] = (0, 0),
     ) -> None:
-        """Copies the weights of one gate out of the layer's matrices, or into them.
+        """Encode a copy of one gate's weights from the layer's matrices or into them.
 
-        Args: weights, the layer's, or gradients of them; matrix_id, whose; matrix, of the same type, (outputs, inputs),
-        1 x H for biases and diagonal memory weights; copy_from_weights_to_matrix, True for out of the weights;
-        matrix_offset, the (row, column) in `matrix` from which on. Errors: GraphError when the descriptor has no such
-        weights, ShapeError, DTypeError, DeviceError for shared or read-only memory. Source:
-        encodeCopyWeightsToCommandBuffer:weights:matrixId:matrix:copyFromWeightsToMatrix:matrixOffset:.
+        Args:
+            command_buffer: Command buffer of the layer's device.
+            weights: The layer's weight matrices, or their gradients.
+            matrix_id: Which weights to copy.
+            matrix: Matrix of the same dtype, (outputs, inputs), or 1 x H for biases and diagonal memory weights.
+            copy_from_weights_to_matrix: True to copy from weights to matrix, False for the other way.
+            matrix_offset: (row, column) in matrix at which the copied part starts. Defaults to (0, 0).
+
+        Raises:
+            GraphError: If the layer has no such weights, or the number of matrices in weights is wrong.
+            ShapeError: If the weights do not fit into matrix.
+            DTypeError: If the dtypes of weights and matrix differ.
+            DeviceError: If weights and matrix share memory, or the destination is read-only.
+
+        Source: encodeCopyWeightsToCommandBuffer:weights:matrixId:matrix:copyFromWeightsToMatrix:matrixOffset:.
         """
         row, column = matrix_offset
         self._layer.encode_copy_weights(
@@ -142,19 +189,32 @@ class RNNMatrixTrainingLayer:
         recurrent_input_state: State = None,
         recurrent_output_states: list[RNNRecurrentMatrixState] | None = None,
     ) -> None:
-        """Encodes the layer over a sequence.
+        """Encode the forward pass over a sequence.
 
         Args:
-            source_matrices: a step's input each, (rows, I). destination_matrices: its output, (rows, H), of other
-            memory. training_states: an empty list, which is filled: pass it to encode_gradient_sequence as it is.
-            weights: trainable_weights, as they are when the command buffer runs.
-            source_offsets, destination_offsets: bytes by which each matrix is moved on within its buffer.
-            recurrent_input_state: what the sequence begins with, zeros when None. recurrent_output_states: a list,
-                which the state of the last step is appended to, or those of all, see store_all_intermediate_states.
-        Errors: ShapeError for sizes and numbers of matrices, DTypeError, GraphError, DeviceError for shared or
-        read-only memory and for a committed command buffer; then nothing is encoded or appended. Source:
-        encodeForwardSequenceToCommandBuffer:sourceMatrices:sourceOffsets:destinationMatrices:destinationOffsets:
-        trainingStates:recurrentInputState:recurrentOutputStates:weights: and its short form.
+            command_buffer: Command buffer of the layer's device.
+            source_matrices: Inputs, one matrix of shape (rows, I) for each step.
+            destination_matrices: Outputs, one matrix of shape (rows, H) for each step, in separate memory.
+            training_states: Empty list, to which the states for encode_gradient_sequence are appended.
+            weights: trainable_weights. Their values are read when the command buffer runs.
+            source_offsets: Byte offset of each source within its buffer. None (the default) means 0.
+            destination_offsets: Byte offset of each destination within its buffer. None (the default) means 0.
+            recurrent_input_state: Initial state. None (the default) means zeros.
+            recurrent_output_states: List to which the state after the last step is appended, or with
+                store_all_intermediate_states those of all steps. None (the default) means that no state is needed.
+
+        Raises:
+            ShapeError: If the number or sizes of the matrices do not match.
+            DTypeError: If a matrix has an unsupported dtype.
+            GraphError: If training_states is not an empty list, or a state or the number of weights is invalid.
+            DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
+                to another device or is already committed.
+            UnsupportedError: On device metal, if weights do not have the layer's own dtype and layout.
+
+        If a call raises, nothing is encoded and no list is changed.
+
+        Source: encodeForwardSequenceToCommandBuffer:sourceMatrices:sourceOffsets:destinationMatrices:
+        destinationOffsets:trainingStates:recurrentInputState:recurrentOutputStates:weights: and its short form.
         """
         _require_empty(training_states, "training_states")
         gives_states = recurrent_output_states is not None
@@ -191,21 +251,41 @@ class RNNMatrixTrainingLayer:
         recurrent_input_state: State = None,
         recurrent_output_states: list[RNNRecurrentMatrixState] | None = None,
     ) -> None:
-        """Encodes the gradients of a sequence, back through time. All lists are in forward time order.
+        """Encode the gradients of a sequence by backpropagation through time.
+
+        All lists are in forward time order.
 
         Args:
-            forward_sources: source_matrices of the forward sequence. source_gradients: of its results, (rows, H).
-            destination_gradients: of its sources, (rows, I), to be written; None leaves them out.
-            weight_gradients: those of create_weight_gradient_matrices, summed over time and rows; None leaves them out.
-            training_states: as the forward sequence filled them; they are used up. weights: the same as there.
-            recurrent_input_state: the gradient of the last step's state. recurrent_output_states: a list, which the
-                gradient of the state that the sequence began with is appended to.
-        Errors: as of encode_forward_sequence; GraphError for states of another layer or sequence, or that have been
-        used, and when nothing is asked for; UnsupportedError for a recurrent_input_state where rows fall, and on device
-        metal for any recurrent state. Source:
-        encodeGradientSequenceToCommandBuffer:forwardSources:forwardSourceOffsets:sourceGradients:sourceGradientOffsets:
-        destinationGradients:destinationOffsets:weightGradients:trainingStates:recurrentInputState:
-        recurrentOutputStates:weights: and its short form.
+            command_buffer: Command buffer of the layer's device.
+            forward_sources: source_matrices of the forward pass.
+            source_gradients: Gradients of the forward pass's outputs, (rows, H).
+            destination_gradients: Matrices for the gradients of the inputs, (rows, I). None omits them.
+            weight_gradients: Matrices from create_weight_gradient_matrices for the weight gradients, which are summed
+                over time and rows. None omits them.
+            training_states: List filled by the forward pass. The states can be used once.
+            weights: The same weights as in the forward pass.
+            forward_source_offsets: Byte offset of each forward source within its buffer. None (the default) means 0.
+            source_gradient_offsets: Byte offset of each source gradient within its buffer. None (the default) means 0.
+            destination_offsets: Byte offset of each destination gradient within its buffer. None (the default) means 0.
+            recurrent_input_state: Gradient of the state after the last step. None (the default) means zeros.
+            recurrent_output_states: List to which the gradient of the initial state is appended. None (the default)
+                means that it is not needed.
+
+        Raises:
+            ShapeError: If the number or sizes of the matrices do not match.
+            DTypeError: If a matrix has an unsupported dtype.
+            GraphError: If the training states are those of another layer or sequence or have been used, or there is
+                nothing to compute.
+            DeviceError: If inputs and results share memory, a result is read-only, or command_buffer belongs to another
+                device or is already committed.
+            UnsupportedError: If recurrent_input_state is passed for a sequence whose number of rows decreases. On
+                device metal, for any recurrent state.
+
+        If a call raises, nothing is encoded.
+
+        Source: encodeGradientSequenceToCommandBuffer:forwardSources:forwardSourceOffsets:sourceGradients:
+        sourceGradientOffsets:destinationGradients:destinationOffsets:weightGradients:trainingStates:
+        recurrentInputState:recurrentOutputStates:weights: and its short form.
         """
         gives_states = recurrent_output_states is not None
         if gives_states:
@@ -231,12 +311,12 @@ class RNNMatrixTrainingLayer:
 
 def _arrays(state: State) -> list[tuple[Any, Any]] | None:
     if state is not None and not isinstance(state, RNNRecurrentMatrixState):
-        raise GraphError(f"recurrent_input_state is {shown(state)} and must be a RNNRecurrentMatrixState")
+        raise GraphError(f"recurrent_input_state must be an RNNRecurrentMatrixState, got {shown(state)}")
     return None if state is None else state.arrays()
 
 
 def _require_empty(items: Any, name: str) -> None:
     if not isinstance(items, list):
-        raise GraphError(f"{name} must be a list, which is filled, got {shown(items)}")
+        raise GraphError(f"{name} must be an empty list, which is filled, got {shown(items)}")
     if items:
-        raise GraphError(f"{name} must be empty, it holds {len(items)}: pass a new list, or clear it")
+        raise GraphError(f"{name} must be empty, got {len(items)} items; pass a new list or clear it")

@@ -1,8 +1,8 @@
-"""The filters: MPSNNGraphNodes.h, name by name in snake_case. A filter's `result_image` is the next one's source.
+"""Filter nodes: the classes of MPSNNGraphNodes.h under their names in snake_case, one file per family.
 
-Each has gradient_filter(source), gradient_filters(source) and training_graph(source_gradient, node_handler); what has
-no gradient, and why, stands in docs/nngraph.md. `label` names a filter in errors. A file is a family, as in
-src/nngraph/nodes.
+The `result_image` of a filter is the source of the next one. Each filter has the methods gradient_filter(source),
+gradient_filters(source), and training_graph(source_gradient, node_handler). docs/nngraph.md lists the filters without a
+gradient and the reasons. `label` names a filter in error messages. The families are those of src/nngraph/nodes.
 """
 
 from __future__ import annotations
@@ -106,12 +106,16 @@ from .yolo_loss import (
 
 
 def node_table() -> list[dict[str, str]]:
-    """What filters there are: name, family, Apple's class, its gradient's, the first macOS, and why a gradient is
-    missing.
+    """Return a table of all filters.
 
-    >>> table = mg.nngraph.nodes.node_table()
-    >>> len(table) > 50
-    True
+    Returns:
+        One dict per filter with the keys "name", "family", "apple" (Apple's class), "apple_gradient" (Apple's gradient
+        class, or ""), "first_macos", and "without" (the reason for a missing gradient, or "").
+
+    Example:
+        >>> table = mg.nngraph.nodes.node_table()
+        >>> len(table) > 50
+        True
     """
     return list(_core.nn_node_definitions())
 

@@ -1,4 +1,4 @@
-"""What all filters share: sources, attributes, a label and the place where they were made."""
+"""Base class of the filters: checks the sources and stores attributes, label, and the line of user code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...ops._family import user_location
 
 
 class Node(FilterNode):
-    """A filter of one kind."""
+    """Base of all filters; subclasses set the kind."""
 
     kind_name = ""
 
@@ -29,15 +29,15 @@ class Node(FilterNode):
         name = kind or self.kind_name
         for source in sources:
             if not isinstance(source, ImageNode):
-                hint = "; give its result_image" if isinstance(source, FilterNode) else ""
-                raise GraphError(f"[{name}] a source is an ImageNode, got {shown(source)}{hint}")
+                hint = "; pass its result_image" if isinstance(source, FilterNode) else ""
+                raise GraphError(f"[{name}] sources must be ImageNodes, got {shown(source)}{hint}")
         super().__init__(name, list(sources), attributes or {}, data_source, label, user_location())
         if padding_policy is not None:
             self.padding_policy = padding_policy
 
 
 class Sizes(Node):
-    """A filter of one source that is given numbers by name."""
+    """Base of filters with one source whose other arguments are numbers passed by keyword."""
 
     def __init__(self, source: ImageNode, *, label: str = "", **attributes: Any) -> None:
         super().__init__([source], attributes, label=label)

@@ -1,4 +1,4 @@
-"""Family dropout: MPSCNNDropoutNode."""
+"""Dropout and its gradient for use in another graph: MPSCNNDropoutNode, MPSCNNDropoutGradientNode."""
 
 from __future__ import annotations
 
@@ -11,17 +11,31 @@ from ._node import Node
 
 
 class DropoutNode(Node):
-    """x / keep_probability with that probability, else 0; the gradient has the same mask. Source: MPSCNNDropoutNode.
+    """Dropout: keeps each value with probability keep_probability, divided by it, and sets the others to 0.
 
-    seed: another for each dropout; masks differ from batch to batch. mask_stride_in_pixels (x, y, channels): 0 draws
-    one number for all of that axis. It drops in every graph that has it: build inference graphs without it.
-    result_state, exported, gives the mask out: for a DropoutGradientNode.
+    The gradient filter uses the same mask. Every batch gets a new mask. Dropout is active in every graph that contains
+    the node, so build inference graphs without it. To compute the gradient in another graph, export the node's
+    result_state, which contains the mask, and use a DropoutGradientNode.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.DropoutNode(nn.ImageNode("x"), keep_probability=0.5, seed=1)
-    >>> x = np.float32([1, 1, 1, 1]).reshape(1, 1, 1, 4)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().shape)
-    (1, 1, 1, 4)
+    Args:
+        source: Image node that the filter reads.
+        keep_probability: Probability of keeping a value, between 0 and 1. Defaults to 0.5.
+        seed: Seed of the masks. Use a different one for each dropout. Defaults to 0.
+        mask_stride_in_pixels: (x, y, channels), each 0 or 1; 0 uses one random number for all elements along that axis.
+            Defaults to (1, 1, 1).
+        label: Name of the filter in error messages. Empty by default.
+
+    Raises:
+        GraphError: If source is not an ImageNode, keep_probability is not between 0 and 1, or a stride is not 0 or 1.
+
+    Source: MPSCNNDropoutNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.DropoutNode(nn.ImageNode("x"), keep_probability=0.5, seed=1)
+        >>> x = np.float32([1, 1, 1, 1]).reshape(1, 1, 1, 4)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().shape)
+        (1, 1, 1, 4)
     """
 
     kind_name = "dropout"
@@ -44,17 +58,34 @@ class DropoutNode(Node):
 
 
 class DropoutGradientNode(Node):
-    """The gradient of a dropout in another graph, by the mask that it left there. Source: MPSCNNDropoutGradientNode.
+    """Gradient of a dropout in another graph, computed from the mask that the dropout exported.
 
-    source_gradient: of the dropout's result; source_image: what the dropout read; gradient_state: a StateNode, for
-    which encodes take what the other graph's destination_states have of this batch; the others as of that dropout. In
-    one graph DropoutNode.gradient_filter makes it.
+    Within one graph, use DropoutNode.gradient_filter instead.
 
-    >>> nn = mg.nngraph
-    >>> gradient, x, mask = nn.ImageNode("gradient"), nn.ImageNode("x"), nn.StateNode("mask")
-    >>> node = nn.DropoutGradientNode(gradient, x, mask, keep_probability=0.5)
-    >>> node.kind, node.source_state is mask
-    ('dropout_gradient', True)
+    Args:
+        source_gradient: Image node of the gradient of the dropout's result.
+        source_image: Image node of the image that the dropout read.
+        gradient_state: StateNode for the mask. In encode_batch, pass the state that the other graph appended to
+            destination_states for the same batch.
+        keep_probability: keep_probability of the dropout. Defaults to 0.5.
+        seed: seed of the dropout. Defaults to 0.
+        mask_stride_in_pixels: mask_stride_in_pixels of the dropout. Defaults to (1, 1, 1).
+        label: Name of the filter in error messages. Empty by default.
+
+    Raises:
+        GraphError: If a source is not an ImageNode, gradient_state is not a StateNode, keep_probability is not between
+            0 and 1, or a stride is not 0 or 1.
+        ShapeError: From encode_batch, if the images differ in shape, or the mask belongs to another batch or dropout.
+        UnsupportedError: On device metal, when the NNGraph is created.
+
+    Source: MPSCNNDropoutGradientNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> gradient, x, mask = nn.ImageNode("gradient"), nn.ImageNode("x"), nn.StateNode("mask")
+        >>> node = nn.DropoutGradientNode(gradient, x, mask, keep_probability=0.5)
+        >>> node.kind, node.source_state is mask
+        ('dropout_gradient', True)
     """
 
     kind_name = "dropout_gradient"
@@ -77,5 +108,5 @@ class DropoutGradientNode(Node):
         }
         super().__init__([source_gradient, source_image], attributes, label=label)
         if not isinstance(gradient_state, StateNode):
-            raise GraphError(f"DropoutGradientNode: gradient_state is a StateNode, got {shown(gradient_state)}")
+            raise GraphError(f"DropoutGradientNode: gradient_state must be a StateNode, got {shown(gradient_state)}")
         self.source_state = gradient_state

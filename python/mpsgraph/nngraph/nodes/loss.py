@@ -1,4 +1,4 @@
-"""Family loss: MPSCNNLossNode, MPSNNForwardLossNode, MPSNNInitialGradientNode."""
+"""Losses: MPSCNNLossNode, MPSNNForwardLossNode, and MPSNNInitialGradientNode."""
 
 from __future__ import annotations
 
@@ -9,18 +9,31 @@ from ._node import Node, Sizes
 
 
 class LossDescriptor:
-    """How a loss is computed. Source: MPSCNNLossDescriptor.
+    """Kind and parameters of a loss.
 
-    Args: loss_type, "mean_absolute_error", "mean_squared_error", "softmax_cross_entropy" (over logits),
-    "sigmoid_cross_entropy", "categorical_cross_entropy", "hinge", "huber", "cosine_distance", "log" or
-    "kullback_leibler_divergence"; reduction_type, "none", "sum", "mean" or "sum_by_nonzero_weights", of the loss that
-    is shown: the gradient is that of the sum, as Apple's is, so that a mean over the batch is a weight of 1 / images;
-    weight; label_smoothing of the two cross entropies, with number_of_classes; epsilon of log; delta of huber;
-    reduce_across_batch.
+    Args:
+        loss_type: "mean_absolute_error", "mean_squared_error", "softmax_cross_entropy" (of logits),
+            "sigmoid_cross_entropy" (of logits), "categorical_cross_entropy", "hinge", "huber", "cosine_distance",
+            "log", or "kullback_leibler_divergence".
+        reduction_type: Reduction of the reported loss: "none", "sum" (the default), "mean", or
+            "sum_by_nonzero_weights". As in Apple's API, the gradient is always that of the sum; for the mean over a
+            batch, set weight to 1 / images.
+        weight: Factor of the loss and its gradient. Defaults to 1.
+        label_smoothing: Label smoothing of the softmax and sigmoid cross-entropies, from 0 up to but not including 1.
+            Defaults to 0.
+        number_of_classes: Number of classes, for label_smoothing. Defaults to 1.
+        epsilon: Constant added to the arguments of the logarithms in the "log" loss. Defaults to 1e-7.
+        delta: Threshold of the "huber" loss. Defaults to 1.
+        reduce_across_batch: Whether the loss is reduced over the whole batch instead of per image. Defaults to False.
 
-    >>> descriptor = mg.nngraph.LossDescriptor("softmax_cross_entropy", weight=1 / 64)
-    >>> descriptor.loss_type, descriptor.weight
-    ('softmax_cross_entropy', 0.015625)
+    The loss node checks the values and raises GraphError for invalid ones.
+
+    Source: MPSCNNLossDescriptor.
+
+    Example:
+        >>> descriptor = mg.nngraph.LossDescriptor("softmax_cross_entropy", weight=1 / 64)
+        >>> descriptor.loss_type, descriptor.weight
+        ('softmax_cross_entropy', 0.015625)
     """
 
     def __init__(
@@ -53,19 +66,33 @@ class LossDescriptor:
 
 
 class LossNode(Node):
-    """A loss by labels that come with each batch as source states. Its result_image is the gradient already, where the
-    gradient filters begin. Source: MPSCNNLossNode.
+    """Loss whose labels are passed with each batch as source states.
 
-    >>> nn = mg.nngraph
-    >>> loss = nn.LossNode(nn.ImageNode("x"), nn.LossDescriptor("mean_squared_error", "none"))
-    >>> graph = nn.NNGraph(None, loss.result_image)
-    >>> labels = nn.LossLabelsBatch(np.float32([[[[1, 2]]]]))
-    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
-    >>> gradient = graph.encode_batch(buffer, [np.float32([[[[2, 2]]]])], [labels])
-    >>> buffer.commit()
-    >>> buffer.wait_until_completed()
-    >>> print(gradient.numpy().ravel())
-    [2. 0.]
+    Its result_image is already the gradient, so gradient filters start there. After the run, the labels contain the
+    loss.
+
+    Args:
+        source: Image node that the filter reads.
+        loss_descriptor: Kind and parameters of the loss.
+        label: Name of the filter in error messages. Empty by default.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or loss_descriptor has an invalid value.
+        ShapeError: From encode_batch, if labels or weights do not match the images.
+
+    Source: MPSCNNLossNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> loss = nn.LossNode(nn.ImageNode("x"), nn.LossDescriptor("mean_squared_error", "none"))
+        >>> graph = nn.NNGraph(None, loss.result_image)
+        >>> labels = nn.LossLabelsBatch(np.float32([[[[1, 2]]]]))
+        >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+        >>> gradient = graph.encode_batch(buffer, [np.float32([[[[2, 2]]]])], [labels])
+        >>> buffer.commit()
+        >>> buffer.wait_until_completed()
+        >>> print(gradient.numpy().ravel())
+        [2. 0.]
     """
 
     kind_name = "loss"
@@ -75,15 +102,30 @@ class LossNode(Node):
 
 
 class ForwardLossNode(Node):
-    """A loss whose labels, and perhaps weights, are images: its result is the loss, and it has a gradient filter.
+    """Loss whose labels, and optionally weights, are images.
+
+    Its result is the loss, and it has a gradient filter.
+
+    Args:
+        source: Image node that the filter reads.
+        labels: Image node of the labels.
+        weights: Image node of the weights. None (the default) means the weight of the descriptor.
+        loss_descriptor: Kind and parameters of the loss.
+        label: Name of the filter in error messages. Empty by default.
+
+    Raises:
+        GraphError: If a source is not an ImageNode, or loss_descriptor has an invalid value.
+        ShapeError: From encode_batch, if labels or weights do not match the images.
+
     Source: MPSNNForwardLossNode, MPSNNLossGradientNode.
 
-    >>> nn = mg.nngraph
-    >>> descriptor = nn.LossDescriptor("mean_squared_error", "none")
-    >>> loss = nn.ForwardLossNode(nn.ImageNode("x"), nn.ImageNode("labels"), loss_descriptor=descriptor)
-    >>> x = np.float32([[[[2, 2]]]])
-    >>> print(nn.NNGraph(None, loss.result_image)(x, x - 1).numpy().ravel())
-    [1. 1.]
+    Example:
+        >>> nn = mg.nngraph
+        >>> descriptor = nn.LossDescriptor("mean_squared_error", "none")
+        >>> loss = nn.ForwardLossNode(nn.ImageNode("x"), nn.ImageNode("labels"), loss_descriptor=descriptor)
+        >>> x = np.float32([[[[2, 2]]]])
+        >>> print(nn.NNGraph(None, loss.result_image)(x, x - 1).numpy().ravel())
+        [1. 1.]
     """
 
     kind_name = "forward_loss"
@@ -102,13 +144,24 @@ class ForwardLossNode(Node):
 
 
 class InitialGradientNode(Sizes):
-    """Ones like the source: where gradients of a loss that is an image begin. Source: MPSNNInitialGradientNode.
+    """Image of ones in the shape of the source: the initial gradient of a loss that is an image.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.InitialGradientNode(nn.ImageNode("x"))
-    >>> x = np.float32([-1, 0, 2]).reshape(1, 1, 1, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [1. 1. 1.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNInitialGradientNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.InitialGradientNode(nn.ImageNode("x"))
+        >>> x = np.float32([-1, 0, 2]).reshape(1, 1, 1, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [1. 1. 1.]
     """
 
     kind_name = "initial_gradient"

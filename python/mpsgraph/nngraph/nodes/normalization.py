@@ -1,4 +1,6 @@
-"""Family normalization: MPSCNNBatchNormalizationNode, …InstanceNormalizationNode, …GroupNormalizationNode."""
+"""Normalizations with parameters: MPSCNNBatchNormalizationNode, MPSCNNInstanceNormalizationNode, and
+MPSCNNGroupNormalizationNode.
+"""
 
 from __future__ import annotations
 
@@ -15,42 +17,88 @@ class _Normalization(Node):
 
 
 class BatchNormalizationNode(_Normalization):
-    """(x - mean) * gamma / sqrt(variance + epsilon) + beta for each channel. Source: MPSCNNBatchNormalizationNode.
+    """Batch normalization: (x - mean) * gamma / sqrt(variance + epsilon) + beta for each channel.
 
-    In a graph with its gradient filter the mean and variance are the batch's, without it the data source's; flags
-    "calculate_statistics_always" or "calculate_statistics_never" decide otherwise.
+    Args:
+        source: Image node that the filter reads.
+        data_source: Source of gamma, beta, mean, variance, and epsilon, such as TrainableNormalization.
+        label: Name of the filter in error messages. Empty by default.
+        flags: "calculate_statistics_always" to use the mean and variance of the batch, "calculate_statistics_never" to
+            use those of the data source, or "default" to use those of the batch if the graph contains the gradient
+            filter, otherwise those of the data source. Defaults to "default".
 
-    >>> nn = mg.nngraph
-    >>> source = nn.TrainableNormalization(2)
-    >>> node = nn.BatchNormalizationNode(nn.ImageNode("x"), source)
-    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 2), np.float32)).shape
-    (1, 2, 2, 2)
+    Raises:
+        GraphError: If source is not an ImageNode, data_source lacks a required member, or flags is unknown.
+        ShapeError: From encode_batch, if the images have another number of channels than the data source.
+
+    Source: MPSCNNBatchNormalizationNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> source = nn.TrainableNormalization(2)
+        >>> node = nn.BatchNormalizationNode(nn.ImageNode("x"), source)
+        >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 2), np.float32)).shape
+        (1, 2, 2, 2)
     """
 
     kind_name = "batch_normalization"
 
 
 class InstanceNormalizationNode(_Normalization):
-    """The same with statistics of each image and channel. Source: MPSCNNInstanceNormalizationNode.
+    """Instance normalization: (x - mean) * gamma / sqrt(variance + epsilon) + beta.
 
-    >>> nn = mg.nngraph
-    >>> source = nn.TrainableNormalization(2, kind="instance")
-    >>> node = nn.InstanceNormalizationNode(nn.ImageNode("x"), source)
-    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 2), np.float32)).shape
-    (1, 2, 2, 2)
+    Mean and variance are computed for each image and channel.
+
+    Args:
+        source: Image node that the filter reads.
+        data_source: Source of gamma, beta, and epsilon, such as TrainableNormalization with kind="instance".
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, data_source lacks a required member or has another kind, or a keyword
+            is passed.
+        ShapeError: From encode_batch, if the images have another number of channels than the data source.
+
+    Source: MPSCNNInstanceNormalizationNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> source = nn.TrainableNormalization(2, kind="instance")
+        >>> node = nn.InstanceNormalizationNode(nn.ImageNode("x"), source)
+        >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 2), np.float32)).shape
+        (1, 2, 2, 2)
     """
 
     kind_name = "instance_normalization"
 
 
 class GroupNormalizationNode(_Normalization):
-    """The same with statistics of each image and group of channels. Source: MPSCNNGroupNormalizationNode.
+    """Group normalization: (x - mean) * gamma / sqrt(variance + epsilon) + beta.
 
-    >>> nn = mg.nngraph
-    >>> source = nn.TrainableNormalization(4, kind="group", number_of_groups=2)
-    >>> node = nn.GroupNormalizationNode(nn.ImageNode("x"), source)
-    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 4), np.float32)).shape
-    (1, 2, 2, 4)
+    Mean and variance are computed for each image and group of channels.
+
+    Args:
+        source: Image node that the filter reads.
+        data_source: Source of gamma, beta, epsilon, and number_of_groups, such as TrainableNormalization with
+            kind="group".
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, data_source lacks a required member or has another kind, or a keyword
+            is passed.
+        ShapeError: From encode_batch, if the images have another number of channels than the data source, or the
+            channels do not divide into groups.
+
+    Source: MPSCNNGroupNormalizationNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> source = nn.TrainableNormalization(4, kind="group", number_of_groups=2)
+        >>> node = nn.GroupNormalizationNode(nn.ImageNode("x"), source)
+        >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 4), np.float32)).shape
+        (1, 2, 2, 4)
     """
 
     kind_name = "group_normalization"

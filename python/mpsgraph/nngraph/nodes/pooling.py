@@ -1,4 +1,4 @@
-"""Family pooling: MPSCNNPoolingMaxNode, …AverageNode, …L2NormNode, MPSCNNDilatedPoolingMaxNode."""
+"""Pooling: MPSCNNPoolingMaxNode, MPSCNNPoolingAverageNode, MPSCNNPoolingL2NormNode, and MPSCNNDilatedPoolingMaxNode."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ._node import Node
 
 
 def _two(value: int | Sequence[int]) -> tuple[int, int]:
-    """(x, y) of one number or two."""
+    """Return (x, y), given one number for both or a pair."""
     return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 
 class _Pooling(Node):
-    """filter_size and stride: one number, or (x, y); a stride of None is the filter's size."""
+    """Base of the pooling nodes; filter_size and stride are one number or (x, y), stride defaults to filter_size."""
 
     def __init__(
         self,
@@ -33,52 +33,121 @@ class _Pooling(Node):
 
 
 class PoolingMaxNode(_Pooling):
-    """The largest of each window; the gradient goes to the first of them. Source: MPSCNNPoolingMaxNode.
+    """Max pooling: the largest value in each window.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.PoolingMaxNode(nn.ImageNode("x"), 2)
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [6.]
+    Args:
+        source: Image node that the filter reads.
+        filter_size: Size of the window, in pixels; one number or (x, y).
+        stride: Distance between windows, in pixels; one number or (x, y). None (the default) means filter_size.
+        padding_policy: PaddingPolicy, or "same", "valid" or "full". None (the default) means PaddingPolicy(), which is
+            "same" with an odd pixel of padding at the top left.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Sizes by Apple's names (kernel_width, kernel_height, stride_in_pixels_x, stride_in_pixels_y),
+            which override filter_size and stride.
+
+    Raises:
+        GraphError: If source is not an ImageNode, a size is less than 1, or a keyword is unknown.
+        ShapeError: From encode_batch, if a window does not fit into the images or touches no pixel.
+
+    Gradient: to the first maximum of each window.
+
+    Source: MPSCNNPoolingMaxNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.PoolingMaxNode(nn.ImageNode("x"), 2)
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [6.]
     """
 
     kind_name = "pooling_max"
 
 
 class PoolingAverageNode(_Pooling):
-    """The mean of the pixels of each window that lie in the image. Source: MPSCNNPoolingAverageNode.
+    """Average pooling: the mean of the pixels of each window that are inside the image.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.PoolingAverageNode(nn.ImageNode("x"), 2)
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [3.]
+    Args:
+        source: Image node that the filter reads.
+        filter_size: Size of the window, in pixels; one number or (x, y).
+        stride: Distance between windows, in pixels; one number or (x, y). None (the default) means filter_size.
+        padding_policy: PaddingPolicy, or "same", "valid" or "full". None (the default) means PaddingPolicy(), which is
+            "same" with an odd pixel of padding at the top left.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Sizes by Apple's names (kernel_width, kernel_height, stride_in_pixels_x, stride_in_pixels_y),
+            which override filter_size and stride.
+
+    Raises:
+        GraphError: If source is not an ImageNode, a size is less than 1, or a keyword is unknown.
+        ShapeError: From encode_batch, if no window fits into the images.
+
+    Source: MPSCNNPoolingAverageNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.PoolingAverageNode(nn.ImageNode("x"), 2)
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [3.]
     """
 
     kind_name = "pooling_average"
 
 
 class PoolingL2NormNode(_Pooling):
-    """The root of the sum of squares of each window. Source: MPSCNNPoolingL2NormNode.
+    """L2-norm pooling: the square root of the sum of squares in each window.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.PoolingL2NormNode(nn.ImageNode("x"), 2)
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [7.071]
+    Args:
+        source: Image node that the filter reads.
+        filter_size: Size of the window, in pixels; one number or (x, y).
+        stride: Distance between windows, in pixels; one number or (x, y). None (the default) means filter_size.
+        padding_policy: PaddingPolicy, or "same", "valid" or "full". None (the default) means PaddingPolicy(), which is
+            "same" with an odd pixel of padding at the top left.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Sizes by Apple's names (kernel_width, kernel_height, stride_in_pixels_x, stride_in_pixels_y),
+            which override filter_size and stride.
+
+    Raises:
+        GraphError: If source is not an ImageNode, a size is less than 1, or a keyword is unknown.
+        ShapeError: From encode_batch, if a window does not fit into the images or touches no pixel.
+
+    Source: MPSCNNPoolingL2NormNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.PoolingL2NormNode(nn.ImageNode("x"), 2)
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [7.071]
     """
 
     kind_name = "pooling_l2_norm"
 
 
 class DilatedPoolingMaxNode(_Pooling):
-    """The largest of every dilation_rate-th pixel of each window. Source: MPSCNNDilatedPoolingMaxNode.
+    """Max pooling with dilated windows, which contain every dilation_rate-th pixel.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.DilatedPoolingMaxNode(nn.ImageNode("x"), 2, 1, 2)
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 1, 4, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [-inf -inf -inf -inf]
+    Args:
+        source: Image node that the filter reads.
+        filter_size: Number of pixels in the window along each axis; one number or (x, y).
+        stride: Distance between windows, in pixels; one number or (x, y). Defaults to 1.
+        dilation_rate: Distance between the pixels of a window; one number or (x, y). Defaults to 1.
+        padding_policy: PaddingPolicy, or "same", "valid" or "full". None (the default) means PaddingPolicy(), which is
+            "same" with an odd pixel of padding at the top left.
+        label: Name of the filter in error messages. Empty by default.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a size is less than 1.
+        ShapeError: From encode_batch, if a window does not fit into the images or touches no pixel.
+
+    Source: MPSCNNDilatedPoolingMaxNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.DilatedPoolingMaxNode(nn.ImageNode("x"), 2, 1, 2)
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 1, 4, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [-inf -inf -inf -inf]
     """
 
     kind_name = "dilated_pooling_max"

@@ -1,4 +1,4 @@
-"""Family reduction: along rows, columns, channels, or all pixels. MPSNNReduction…Node."""
+"""Reductions along rows, columns, channels, or all pixels: MPSNNReduction…Node."""
 
 from __future__ import annotations
 
@@ -6,202 +6,364 @@ from ._node import Sizes
 
 
 class ReductionRowMinNode(Sizes):
-    """The smallest of each row: its width becomes 1. Source: MPSNNReductionRowMinNode.
+    """Minimum of each row, which reduces the width to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionRowMinNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [1. 3.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionRowMinNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionRowMinNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [1. 3.]
     """
 
     kind_name = "reduction_row_min"
 
 
 class ReductionRowMaxNode(Sizes):
-    """The largest of each row: its width becomes 1. Source: MPSNNReductionRowMaxNode.
+    """Maximum of each row, which reduces the width to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionRowMaxNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [2. 6.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionRowMaxNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionRowMaxNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [2. 6.]
     """
 
     kind_name = "reduction_row_max"
 
 
 class ReductionRowMeanNode(Sizes):
-    """The mean of each row: its width becomes 1. Source: MPSNNReductionRowMeanNode.
+    """Mean of each row, which reduces the width to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionRowMeanNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [1.5 4.5]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionRowMeanNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionRowMeanNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [1.5 4.5]
     """
 
     kind_name = "reduction_row_mean"
 
 
 class ReductionRowSumNode(Sizes):
-    """The sum of each row: its width becomes 1. Keyword: weight (1), which the sum is multiplied by. Source:
-    MPSNNReductionRowSumNode.
+    """Sum of each row, which reduces the width to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionRowSumNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [3. 9.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        weight: Factor of the sum. Defaults to 1.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is unknown.
+
+    Source: MPSNNReductionRowSumNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionRowSumNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [3. 9.]
     """
 
     kind_name = "reduction_row_sum"
 
 
 class ReductionColumnMinNode(Sizes):
-    """The smallest of each column: its height becomes 1. Source: MPSNNReductionColumnMinNode.
+    """Minimum of each column, which reduces the height to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionColumnMinNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [1. 2.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionColumnMinNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionColumnMinNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [1. 2.]
     """
 
     kind_name = "reduction_column_min"
 
 
 class ReductionColumnMaxNode(Sizes):
-    """The largest of each column: its height becomes 1. Source: MPSNNReductionColumnMaxNode.
+    """Maximum of each column, which reduces the height to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionColumnMaxNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [3. 6.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionColumnMaxNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionColumnMaxNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [3. 6.]
     """
 
     kind_name = "reduction_column_max"
 
 
 class ReductionColumnMeanNode(Sizes):
-    """The mean of each column: its height becomes 1. Source: MPSNNReductionColumnMeanNode.
+    """Mean of each column, which reduces the height to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionColumnMeanNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [2. 4.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionColumnMeanNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionColumnMeanNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [2. 4.]
     """
 
     kind_name = "reduction_column_mean"
 
 
 class ReductionColumnSumNode(Sizes):
-    """The sum of each column: its height becomes 1. Keyword: weight (1), which the sum is multiplied by. Source:
-    MPSNNReductionColumnSumNode.
+    """Sum of each column, which reduces the height to 1.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionColumnSumNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [4. 8.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        weight: Factor of the sum. Defaults to 1.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is unknown.
+
+    Source: MPSNNReductionColumnSumNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionColumnSumNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [4. 8.]
     """
 
     kind_name = "reduction_column_sum"
 
 
 class ReductionFeatureChannelsMinNode(Sizes):
-    """The smallest of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMinNode.
+    """Minimum over the channels of each pixel, which leaves one channel.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionFeatureChannelsMinNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [1. 5.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionFeatureChannelsMinNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionFeatureChannelsMinNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [1. 5.]
     """
 
     kind_name = "reduction_feature_channels_min"
 
 
 class ReductionFeatureChannelsMaxNode(Sizes):
-    """The largest of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMaxNode.
+    """Maximum over the channels of each pixel, which leaves one channel.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionFeatureChannelsMaxNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [3. 9.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionFeatureChannelsMaxNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionFeatureChannelsMaxNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [3. 9.]
     """
 
     kind_name = "reduction_feature_channels_max"
 
 
 class ReductionFeatureChannelsMeanNode(Sizes):
-    """The mean of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMeanNode.
+    """Mean over the channels of each pixel, which leaves one channel.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionFeatureChannelsMeanNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [2. 7.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionFeatureChannelsMeanNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionFeatureChannelsMeanNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [2. 7.]
     """
 
     kind_name = "reduction_feature_channels_mean"
 
 
 class ReductionFeatureChannelsSumNode(Sizes):
-    """The sum of each pixel's channels: one is left. Keyword: weight (1), which the sum is multiplied by. Source:
-    MPSNNReductionFeatureChannelsSumNode.
+    """Sum over the channels of each pixel, which leaves one channel.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionFeatureChannelsSumNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [ 6. 21.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        weight: Factor of the sum. Defaults to 1.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is unknown.
+
+    Source: MPSNNReductionFeatureChannelsSumNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionFeatureChannelsSumNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [ 6. 21.]
     """
 
     kind_name = "reduction_feature_channels_sum"
 
 
 class ReductionFeatureChannelsArgumentMinNode(Sizes):
-    """The number of the first channel that is a pixel's smallest.
+    """Index of the smallest channel of each pixel; the first one if several are equal.
+
+    The result has one channel of floating-point indices.
+
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
 
     Source: MPSNNReductionFeatureChannelsArgumentMinNode.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionFeatureChannelsArgumentMinNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [0. 2.]
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionFeatureChannelsArgumentMinNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [0. 2.]
     """
 
     kind_name = "reduction_feature_channels_argument_min"
 
 
 class ReductionFeatureChannelsArgumentMaxNode(Sizes):
-    """The number of the first channel that is a pixel's largest.
+    """Index of the largest channel of each pixel; the first one if several are equal.
+
+    The result has one channel of floating-point indices.
+
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
 
     Source: MPSNNReductionFeatureChannelsArgumentMaxNode.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionFeatureChannelsArgumentMaxNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [2. 0.]
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionFeatureChannelsArgumentMaxNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 9, 7, 5]).reshape(1, 1, 2, 3)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [2. 0.]
     """
 
     kind_name = "reduction_feature_channels_argument_max"
 
 
 class ReductionSpatialMeanNode(Sizes):
-    """The mean of each channel: 1 x 1 x channels. Source: MPSNNReductionSpatialMeanNode.
+    """Mean of each channel over all pixels; the result is 1 x 1 x channels.
 
-    >>> nn = mg.nngraph
-    >>> node = nn.ReductionSpatialMeanNode(nn.ImageNode("x"))
-    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
-    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-    [3.]
+    Args:
+        source: Image node that the filter reads.
+        label: Name of the filter in error messages. Empty by default.
+        **attributes: Must be empty; this node has no attributes.
+
+    Raises:
+        GraphError: If source is not an ImageNode, or a keyword is passed.
+
+    Source: MPSNNReductionSpatialMeanNode.
+
+    Example:
+        >>> nn = mg.nngraph
+        >>> node = nn.ReductionSpatialMeanNode(nn.ImageNode("x"))
+        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+        [3.]
     """
 
     kind_name = "reduction_spatial_mean"
