@@ -166,7 +166,7 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
 
 
 def test_files_that_cannot_be_used_are_refused(tmp_path: Path):
-    assert "has no data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
+    assert "contains neither data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
     for name in ("activity_classifier", "activity_classifier_layers"):
         assert "needs two CSV files" in refused(name, "--data", "none", within=tmp_path, status=1)
     text(tmp_path)

@@ -67,5 +67,5 @@ def test_files_of_cifar10_are_read(tmp_path, rng):
         record.tofile(tmp_path / name)
     name, (images, labels), (test_images, _) = resnet50.read_data(tmp_path)
     assert name.startswith("CIFAR-10") and images.shape == (100, 32, 32, 3) and len(test_images) == 20
-    with pytest.raises(mg.data.DataError, match="has no data_batch_1"):
+    with pytest.raises(mg.data.DataError, match="contains neither data_batch_1"):
         resnet50.read_data(tmp_path / "absent")

@@ -51,7 +51,7 @@ def test_the_order_continues_where_its_state_was_taken(taken):
 
 
 def test_what_batches_refuse():
-    with pytest.raises(mg.ShapeError, match="one length"):
+    with pytest.raises(mg.ShapeError, match="arrays of equal length"):
         mg.data.batches((X, Y[:5]), 5)
     with pytest.raises(mg.ShapeError, match="at least 1"):
         mg.data.batches((X, Y), 0)
@@ -83,7 +83,7 @@ def test_idx_of_several_types_plain_and_zipped(tmp_path):
         (b"PNG\r", "not an IDX"),
         (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "not an IDX"),
         (b"\0\0\x08\x02\0\0\0\x02", "truncated"),
-        (idx(np.zeros((3, 3), "u1"))[:-1], "truncated: shape .3, 3. needs 9 bytes, it has 8"),
+        (idx(np.zeros((3, 3), "u1"))[:-1], "truncated: shape .3, 3. needs 9 bytes of data, got 8"),
         (idx(np.zeros((3, 3), "u1")) + b"\0", "too long"),
         (gzip.compress(idx(np.zeros((300, 3), "u1")), mtime=0)[:-12], "cannot be read"),
     ],
@@ -108,12 +108,12 @@ def test_mnist(tmp_path):
     assert labels.tolist() == list(range(7)) and labels.dtype == np.int32
     assert test_images.shape == (3, 28, 28, 1) and len(test_labels) == 3
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(6).astype("u1")))
-    with pytest.raises(mg.data.DataError, match="labels .6,"):
+    with pytest.raises(mg.data.DataError, match=r"labels of shape \(6,\)"):
         mg.data.read_mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte").unlink()
     write_mnist(tmp_path)
     (tmp_path / "t10k-images-idx3-ubyte.gz").unlink()
-    with pytest.raises(mg.data.DataError, match="has no t10k-images"):
+    with pytest.raises(mg.data.DataError, match="contains neither t10k-images"):
         mg.data.read_mnist(tmp_path)
 
 
@@ -131,11 +131,11 @@ def test_cifar10(tmp_path, rng):
     with pytest.raises(mg.data.DataError, match="truncated: 3072 bytes"):
         mg.data.read_cifar10(tmp_path)
     (tmp_path / names[1]).write_bytes(bytes([10]) + records[0][1:])
-    with pytest.raises(mg.data.DataError, match="label 10"):
+    with pytest.raises(mg.data.DataError, match="labels must be 0 to 9, found 10"):
         mg.data.read_cifar10(tmp_path)
 
     (tmp_path / names[0]).unlink()
-    with pytest.raises(mg.data.DataError, match="no data_batch_1.bin and no data_batch_1, with"):
+    with pytest.raises(mg.data.DataError, match="contains neither data_batch_1.bin nor data_batch_1, with"):
         mg.data.read_cifar10(tmp_path)
 
 
@@ -163,13 +163,13 @@ def test_pickles_of_something_else_are_refused(tmp_path):
     path, good = tmp_path / "data_batch_1", {b"data": np.zeros((1, 3072), "u1"), b"labels": [1]}
     harmful = b"cos\nsystem\n(S'touch " + bytes(tmp_path / "ran") + b"'\ntR."
     for content, message in [
-        (harmful, r"data_batch_1 .* asks for (os|posix)\.system"),
+        (harmful, r"data_batch_1 .* refers to (os|posix)\.system"),
         (pickle.dumps(good)[:-40], "not a batch of CIFAR-10"),
         (pickle.dumps([1, 2]), "not a batch of CIFAR-10"),
         (pickle.dumps(good | {b"data": np.zeros((1, 3072), "f4")}), "float32"),
         (pickle.dumps(good | {b"data": np.zeros((1, 3071), "u1")}), "3071"),
-        (pickle.dumps(good | {b"labels": [1, 2]}), "1 images have labels"),
-        (pickle.dumps(good | {b"labels": [10]}), "label 10"),
+        (pickle.dumps(good | {b"labels": [1, 2]}), "1 images need as many integer labels"),
+        (pickle.dumps(good | {b"labels": [10]}), "labels must be 0 to 9, found 10"),
     ]:
         path.write_bytes(content)
         with pytest.raises(mg.data.DataError, match=message):
@@ -214,9 +214,9 @@ def test_parts_go_on_where_they_were_with_others_beside_them():
         other = mg.data.batches((x,), size, seed=1).shard(0, count)
         other.load_state_dict(state)
         assert (other.epoch, other.position) == (0, position)
-    with pytest.raises(mg.GraphError, match="part 2 of 4 already"):
+    with pytest.raises(mg.GraphError, match="already part 2 of 4"):
         first.shard(0, 2)
-    with pytest.raises(mg.ShapeError, match="parts 0 to 1 of 2, 2 is none"):
+    with pytest.raises(mg.ShapeError, match="index must be from 0 to 1 for count=2, got 2"):
         mg.data.batches((x,)).shard(2, 2)
 
 

@@ -1,8 +1,8 @@
-"""Data for training: shuffled batches that can be resumed, readers of files, and the digits of the demo.
+"""Data for training: shuffled batches that can be resumed, file readers, and the digits dataset of the demo.
 
-A dataset is a pair of arrays of one length, inputs and labels, which `batches` takes; sequences of different lengths,
-for `bucketed`; or anything with samples by number, which `loaded` reads ahead with workers: memory maps, `hdf5` files,
-`columns` of tables, images of an `image_folder`, `windows` of a text. Readers read files that the user has; nothing is
+`batches` takes a dataset of arrays of equal length, such as inputs and labels; `bucketed` takes sequences of different
+lengths; `loaded` takes anything with samples by index and reads them ahead with workers: memory maps, `hdf5` files,
+`columns` of tables, images of an `image_folder`, `windows` of a text. Readers read existing files; nothing is
 downloaded.
 """
 

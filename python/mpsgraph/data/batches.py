@@ -1,7 +1,7 @@
-"""Batches of a dataset in an order that depends only on the seed and the epoch, and that can be taken up anywhere.
+"""Batches of a dataset in an order that depends only on seed and epoch and can be resumed anywhere.
 
-Each batch is a fresh pair of arrays, which `Trainer.train_step` may hold on to. The state is two numbers, so that a
-checkpoint in the middle of an epoch continues with the very next batch.
+Each batch is a new tuple of arrays, which `Trainer.train_step` may keep. The position is part of a small state, so a
+checkpoint in the middle of an epoch continues with the next batch.
 """
 
 from __future__ import annotations
@@ -15,21 +15,39 @@ from .._display import shown
 from ..errors import GraphError, ShapeError
 
 Dataset = Sequence[np.ndarray]
-"""Arrays of one length, such as (inputs, labels)."""
+"""Arrays of equal length, such as (inputs, labels)."""
 
 
 @checked
 class Batches:
-    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left.
+    """Iterable over the batches of a dataset of arrays, as returned by `batches`.
 
-    >>> data = mg.data.batches((np.arange(4), np.arange(4)), batch_size=2, seed=1)
-    >>> first, *_ = data
-    >>> data.epoch, data.position, len(data)
-    (1, 0, 2)
-    >>> state = data.state_dict()
-    >>> data.load_state_dict({**state, "epoch": 0, "position": 1})
-    >>> len(list(data))
-    1
+    Each iteration goes through one epoch; the next one continues with the next epoch, or where an unfinished one
+    stopped.
+
+    Args:
+        dataset: Arrays of equal length.
+        batch_size: Number of samples per batch.
+        shuffle: Whether each epoch has a different order.
+        seed: Seed of the order.
+        drop_last: Whether to omit the last batch if it is smaller.
+
+    Attributes:
+        epoch: Index of the current epoch, from 0.
+        position: Number of batches of this epoch already returned.
+
+    Raises:
+        ShapeError: If the arrays have different lengths, or batch_size is below 1.
+
+    Example:
+        >>> data = mg.data.batches((np.arange(4), np.arange(4)), batch_size=2, seed=1)
+        >>> first, *_ = data
+        >>> data.epoch, data.position, len(data)
+        (1, 0, 2)
+        >>> state = data.state_dict()
+        >>> data.load_state_dict({**state, "epoch": 0, "position": 1})
+        >>> len(list(data))
+        1
     """
 
     def __init__(self, dataset: Dataset, batch_size: int, shuffle: bool, seed: int, drop_last: bool) -> None:
@@ -37,7 +55,10 @@ class Batches:
         lengths = {len(array) if array.ndim else -1 for array in self.arrays}
         if len(lengths) != 1 or -1 in lengths:
             shapes = ", ".join(str(array.shape) for array in self.arrays)
-            raise ShapeError(f"a dataset is arrays of one length, such as (images, labels); got shapes {shapes}")
+            raise ShapeError(
+                "dataset must be arrays of equal length, such as (images, labels), "
+                f"got {f'shapes {shapes}' if shapes else 'no arrays'}"
+            )
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
         self._begin(len(self.arrays[0]), batch_size, shuffle, seed, drop_last)
@@ -46,30 +67,44 @@ class Batches:
         self.samples = samples
         self.batch_size, self.shuffle, self.seed, self.drop_last = batch_size, shuffle, seed, drop_last
         self.shards = 0, 1
-        """Which part of each batch is given out, and of how many."""
+        """Index of the part of each batch that is returned, and number of parts."""
         self.epoch = 0
-        self.position = 0  # batches of this epoch that have been given out
+        self.position = 0  # Number of batches of this epoch already returned.
 
     def shard(self, index: int, count: int) -> Batches:
-        """From now on batches are `count` times as large, and one part of each is given out: this object.
+        """Make each batch `count` times as large and return only one part of it from now on.
 
-        So as many processes share one order, and each has batches of its own size. A last batch has parts that differ
-        by one sample at most; one with fewer samples than parts is left out. Errors: ShapeError for a part that there
-        is not; GraphError for batches that have been sharded already.
+        This lets `count` processes share one order, each with batches of the original size. The parts of the last batch
+        differ by at most one sample; a last batch with fewer samples than parts is omitted.
 
-        >>> data = mg.data.batches((np.arange(7),), batch_size=2, shuffle=False).shard(1, 2)
-        >>> [x.tolist() for x, in data]
-        [[2, 3], [5, 6]]
+        Args:
+            index: Part to return, from 0 to count - 1.
+            count: Number of parts.
+
+        Returns:
+            This object.
+
+        Raises:
+            ShapeError: If index is out of range.
+            GraphError: If the batches are already sharded.
+
+        Example:
+            >>> data = mg.data.batches((np.arange(7),), batch_size=2, shuffle=False).shard(1, 2)
+            >>> [x.tolist() for x, in data]
+            [[2, 3], [5, 6]]
         """
         if not 0 <= index < count:
-            raise ShapeError(f"shard: there are parts 0 to {count - 1} of {count}, {index} is none of them")
+            raise ShapeError(f"shard: index must be from 0 to {count - 1} for count={count}, got {index}")
         if self.shards != (0, 1):
-            raise GraphError(f"shard: these batches are part {self.shards[0]} of {self.shards[1]} already")
+            raise GraphError(
+                f"shard: these batches are already part {self.shards[0]} of {self.shards[1]} and cannot be sharded "
+                "again"
+            )
         self.shards, self.batch_size = (index, count), self.batch_size * count
         return self
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return self._count(self.samples)
 
     def _count(self, samples: int) -> int:
@@ -77,12 +112,12 @@ class Batches:
         return full + (rest >= self.shards[1] and not self.drop_last)
 
     def _part(self, picked: np.ndarray) -> np.ndarray:
-        """What is given out of a batch."""
+        """Return the part of a batch that belongs to this shard."""
         index, count = self.shards
         return picked[len(picked) * index // count : len(picked) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
-        if self.position and self.position >= len(self):  # whoever took the last batch asked for no more
+        if self.position and self.position >= len(self):  # The last batch was taken without exhausting the iterator.
             self.epoch, self.position = self.epoch + 1, 0
         picks = self._picks()
         while self.position < len(self):
@@ -91,7 +126,7 @@ class Batches:
         self.epoch, self.position = self.epoch + 1, 0
 
     def _picks(self) -> Sequence[np.ndarray]:
-        """Which samples each batch of this epoch has."""
+        """Return the sample indices of each batch of this epoch."""
         order = np.arange(self.samples)
         if self.shuffle:
             order = self._generator().permutation(self.samples)
@@ -104,27 +139,41 @@ class Batches:
         return tuple(array[picked] for array in self.arrays)
 
     def fits(self, other: Batches) -> bool:
-        """Do both stand for the same order of as many samples, so that one's state means the same for the other?"""
+        """Return whether both iterate over the same order, so that the state of one is valid for the other.
+
+        Args:
+            other: Batches to compare with.
+        """
         mine, its = self.state_dict(), other.state_dict()
         return self.batch_size == other.batch_size and all(mine[key] == its[key] for key in ("seed", "samples"))
 
     def state_dict(self) -> dict[str, int]:
-        """Where the order stands: epoch, batches given out in it, and the seed that it belongs to."""
+        """Return the position in the order: epoch, batches returned in it, seed, and number of samples."""
         state = {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self.samples}
         return state if self.shards[1] == 1 else state | {"batch_size": self.batch_size}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues where `state` was taken; where batches are parts of larger ones, behind as many samples.
+        """Continue where a state was taken. For sharded batches, continue after the same number of samples.
 
-        Errors: ShapeError when it belongs to another seed or dataset length.
+        Args:
+            state: Result of `state_dict`.
+
+        Raises:
+            ShapeError: If the state has another seed or number of samples, or is incomplete.
         """
         if missing := [key for key in ("epoch", "position", "seed", "samples") if key not in state]:
-            raise ShapeError(f"load_state_dict takes what state_dict gives, {shown(state)} has no {missing[0]}")
+            raise ShapeError(
+                f"load_state_dict: state must come from state_dict, got {shown(state)} without '{missing[0]}'"
+            )
         for key, own in (("seed", self.seed), ("samples", self.samples)):
             if state[key] != own:
-                raise ShapeError(f"the data order was saved with {key} {state[key]}, these batches have {own}")
+                raise ShapeError(
+                    f"load_state_dict: the state was saved with {key} {state[key]}, but these batches have {key} "
+                    f"{own}: use the "
+                    "same seed and dataset"
+                )
         self.epoch, self.position = state["epoch"], state["position"]
-        if "batch_size" in state:  # of all processes together, of which there may be others now
+        if "batch_size" in state:  # That of all processes together, whose number may have changed.
             self.position = self.position * state["batch_size"] // self.batch_size
 
 
@@ -132,13 +181,24 @@ class Batches:
 def batches(
     dataset: Dataset, batch_size: int = 64, shuffle: bool = True, seed: int = 0, drop_last: bool = False
 ) -> Batches:
-    """Batches of a dataset.
+    """Divide a dataset of arrays into batches.
 
-    Args: dataset, arrays of one length, such as (images, labels); batch_size in samples; shuffle, another order each
-    epoch, from seed and epoch; drop_last, leave out the last batch when it is smaller. Errors: ShapeError.
+    Args:
+        dataset: Arrays of equal length, such as (images, labels).
+        batch_size: Number of samples per batch. Defaults to 64.
+        shuffle: Whether each epoch has a different order, determined by seed and epoch. Defaults to True.
+        seed: Seed of the order. Defaults to 0.
+        drop_last: Whether to omit the last batch if it is smaller. Defaults to False.
 
-    >>> data = mg.data.batches((np.arange(5), np.arange(5) * 10), batch_size=2, shuffle=False)
-    >>> [x.tolist() for x, y in data]
-    [[0, 1], [2, 3], [4]]
+    Returns:
+        An iterable over tuples of arrays.
+
+    Raises:
+        ShapeError: If the arrays have different lengths, or batch_size is below 1.
+
+    Example:
+        >>> data = mg.data.batches((np.arange(5), np.arange(5) * 10), batch_size=2, shuffle=False)
+        >>> [x.tolist() for x, y in data]
+        [[0, 1], [2, 3], [4]]
     """
     return Batches(dataset, batch_size, shuffle, seed, drop_last)

@@ -1,8 +1,8 @@
-"""Batches of sequences of about one length: little padding, and few shapes, each of which is compiled once.
+"""Batches of sequences of similar length, which need little padding and few shapes to compile for.
 
-Sequences of different lengths fall into buckets by the shortest boundary that holds them. A batch comes from one
-bucket and is padded to its boundary. Order and state are those of `batches`: seed and epoch decide, and a checkpoint in
-the middle of an epoch continues with the very next batch.
+Each sequence is assigned to the bucket of the smallest boundary that holds it. A batch comes from one bucket and is
+padded to its boundary. Order and state are as for `batches`: seed and epoch determine them, and a checkpoint in the
+middle of an epoch continues with the next batch.
 """
 
 from __future__ import annotations
@@ -17,17 +17,35 @@ from ..errors import DTypeError, ShapeError
 from .batches import Batches
 
 Sequences = Sequence[np.ndarray]
-_SHORTEST = 8  # the first boundary where none are given
+_SHORTEST = 8  # First boundary if none are given.
 
 
 @checked
 class Buckets(Batches):
-    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left.
+    """Iterable over batches of sequences of similar length, as returned by `bucketed`.
 
-    >>> sequences = [np.ones(n, np.float32) for n in (3, 5, 7, 2)]
-    >>> data = mg.data.bucketed((sequences, np.arange(4)), batch_size=2, boundaries=[4, 8], shuffle=False)
-    >>> type(data).__name__, [x.shape for x, y in data]
-    ('Buckets', [(2, 4), (2, 8)])
+    Each iteration goes through one epoch; the next one continues with the next epoch, or where an unfinished one
+    stopped.
+
+    Args:
+        dataset: Sequences, a list of arrays, followed by other columns with as many items.
+        batch_size: Number of samples per batch.
+        boundaries: Increasing maximum lengths of the buckets, or None.
+        shuffle: Whether each epoch has a different order.
+        seed: Seed of the order.
+        drop_last: Whether to omit batches that are smaller.
+        padding: Value after the end of sequences.
+        with_lengths: Whether each batch ends with the lengths.
+
+    Raises:
+        ShapeError: If the columns, boundaries, or batch_size are invalid.
+        DTypeError: If padding does not fit the dtype of the sequences.
+
+    Example:
+        >>> sequences = [np.ones(n, np.float32) for n in (3, 5, 7, 2)]
+        >>> data = mg.data.bucketed((sequences, np.arange(4)), batch_size=2, boundaries=[4, 8], shuffle=False)
+        >>> type(data).__name__, [x.shape for x, y in data]
+        ('Buckets', [(2, 4), (2, 8)])
     """
 
     def __init__(
@@ -45,8 +63,9 @@ class Buckets(Batches):
         sizes = {len(column.items) for column in self.columns}
         if len(sizes) != 1 or not self.columns[0].ragged:
             raise ShapeError(
-                "bucketed: a dataset is sequences of different lengths, a list of arrays, and beside them arrays or "
-                f"lists of as many; got {', '.join(map(str, self.columns)) or 'nothing'}"
+                "bucketed: dataset must start with a list of sequences, followed by arrays or lists with as many "
+                "items; got "
+                f"{', '.join(map(str, self.columns)) or 'nothing'}"
             )
         self.lengths = self.columns[0].lengths
         longest = int(self.lengths.max(initial=1))
@@ -54,11 +73,12 @@ class Buckets(Batches):
             boundaries = [_SHORTEST << i for i in range(max((longest - 1) // _SHORTEST, 0).bit_length() + 1)]
         self.boundaries = np.array(boundaries, np.int64)
         if self.boundaries.size == 0 or self.boundaries[0] < 1 or (np.diff(self.boundaries) < 1).any():
-            raise ShapeError(f"bucketed: boundaries must grow from 1 at least, got {shown(boundaries)}")
+            raise ShapeError(f"bucketed: boundaries must be increasing and at least 1, got {shown(boundaries)}")
         if longest > self.boundaries[-1]:
             raise ShapeError(
-                f"bucketed: a sequence has {longest} steps, the last boundary is {self.boundaries[-1]}: give a greater "
-                "one, or cut the sequence"
+                f"bucketed: the longest sequence has {longest} steps, more than the last boundary, "
+                f"{self.boundaries[-1]}: add "
+                "a larger boundary or shorten the sequence"
             )
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
@@ -68,7 +88,7 @@ class Buckets(Batches):
         self._begin(len(self.lengths), batch_size, shuffle, seed, drop_last)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return sum(self._count(len(bucket)) for bucket in self._buckets)
 
     def _picks(self) -> Sequence[np.ndarray]:
@@ -85,7 +105,7 @@ class Buckets(Batches):
 
 
 class _Column:
-    """Sequences of one dtype whose first axes differ, or an array of samples."""
+    """A column of a dataset: sequences of one dtype whose first axes differ, or an array of samples."""
 
     def __init__(self, items: Sequences | np.ndarray, padding: float, number: int) -> None:
         self.ragged = not isinstance(items, np.ndarray)
@@ -94,24 +114,25 @@ class _Column:
             kinds = {(item.dtype, item.shape[1:]) for item in self.items}
             if len(kinds) > 1 or any(item.ndim == 0 for item in self.items):
                 raise ShapeError(
-                    f"bucketed: the sequences of column {number} must have one dtype, and one shape but for their "
+                    f"bucketed: the sequences of column {number} must have the same dtype, and the same shape except "
+                    "for the "
                     f"first axis; got {', '.join(sorted(f'{dtype} {shape}' for dtype, shape in kinds))}"
                 )
             self.padding = np.array(padding)
             if len(kinds) and not np.can_cast(np.min_scalar_type(padding), next(iter(kinds))[0], "same_kind"):
                 raise DTypeError(
-                    f"bucketed: padding {padding} is no {next(iter(kinds))[0]}, which column {number} is of"
+                    f"bucketed: padding must fit the dtype of column {number}, {next(iter(kinds))[0]}, got {padding}"
                 )
         elif np.ndim(self.items) == 0:
-            raise ShapeError(f"bucketed: column {number} is a number, not as many samples as there are sequences")
+            raise ShapeError(f"bucketed: column {number} must have one item for each sequence, got a single number")
         self.lengths = np.array([len(item) for item in self.items] if self.ragged else [], np.int64)
 
     def follows(self, lengths: np.ndarray) -> bool:
-        """Does each item have as many steps as the sequence it belongs to?"""
+        """Return whether each item has as many steps as the sequence it belongs to."""
         return self.ragged and bool((self.lengths == lengths).all())
 
     def batch(self, picked: np.ndarray, steps: int | None) -> np.ndarray:
-        """The samples, sequences padded to so many steps, or to the longest among them."""
+        """Return samples as one array, with sequences padded to a number of steps, or to the longest of them."""
         if isinstance(self.items, np.ndarray):
             return np.asarray(self.items[picked])
         steps = int(self.lengths[picked].max()) if steps is None else steps
@@ -137,19 +158,33 @@ def bucketed(
     padding: float = 0,
     with_lengths: bool = False,
 ) -> Buckets:
-    """Batches of sequences of about one length, padded behind.
+    """Divide sequences into batches of similar length, padded at the end.
 
-    Args: dataset, columns of as many samples: first the sequences, a list of arrays (T_i, ...) of one dtype; then for
-    example labels, an array (n, ...), or a list of arrays, which are padded like the first where their lengths are
-    equal, else to the longest of the batch; batch_size in samples; boundaries, up to how many steps each bucket takes
-    and to how many it is padded: 8, 16, 32 and so on up to the longest when None; shuffle, another order in and of the
-    batches each epoch, from seed and epoch; drop_last, leave out batches that are smaller, one a bucket at most;
-    padding, what stands behind sequences; with_lengths, whether each batch ends with the lengths, int32 (batch,).
-    Errors: ShapeError, DTypeError.
+    Args:
+        dataset: Columns with one item per sample. The first is the sequences, a list of arrays (T_i, ...) of one dtype.
+            Others are arrays (n, ...), such as labels, or lists of arrays, which are padded like the first column if
+            their lengths are equal to its lengths, and otherwise to the longest of the batch.
+        batch_size: Number of samples per batch. Defaults to 64.
+        boundaries: Maximum lengths of the buckets, to which their sequences are padded. None, the default, means 8, 16,
+            32, and so on up to the longest sequence.
+        shuffle: Whether the order of samples and batches differs in each epoch, determined by seed and epoch. Defaults
+            to True.
+        seed: Seed of the order. Defaults to 0.
+        drop_last: Whether to omit batches that are smaller, at most one per bucket. Defaults to False.
+        padding: Value after the end of sequences. Defaults to 0.
+        with_lengths: Whether each batch ends with the lengths, int32 (batch,). Defaults to False.
 
-    >>> words = [np.arange(1, n + 1) for n in (2, 9, 3)]
-    >>> data = mg.data.bucketed((words, np.array([0, 1, 0])), batch_size=2, boundaries=(4, 10), shuffle=False)
-    >>> [(x.shape, y.tolist()) for x, y in data]
-    [((2, 4), [0, 0]), ((1, 10), [1])]
+    Returns:
+        An iterable over tuples of arrays.
+
+    Raises:
+        ShapeError: If the columns, boundaries, or batch_size are invalid.
+        DTypeError: If padding does not fit the dtype of the sequences.
+
+    Example:
+        >>> words = [np.arange(1, n + 1) for n in (2, 9, 3)]
+        >>> data = mg.data.bucketed((words, np.array([0, 1, 0])), batch_size=2, boundaries=(4, 10), shuffle=False)
+        >>> [(x.shape, y.tolist()) for x, y in data]
+        [((2, 4), [0, 0]), ((1, 10), [1])]
     """
     return Buckets(dataset, batch_size, boundaries, shuffle, seed, drop_last, padding, with_lengths)

@@ -1,7 +1,7 @@
-"""Readers of dataset files that the user has: IDX (MNIST and its kin) and CIFAR-10 in its binary and its Python form.
+"""Readers of dataset files: IDX (MNIST and similar datasets), and CIFAR-10 in its binary and Python versions.
 
-A file that is cut short, has another magic number or holds labels that cannot be raises a DataError that names the
-file; no half of it is returned.
+A file that is truncated, has the wrong magic number, or contains invalid labels raises a DataError that names the file;
+partial data is never returned.
 """
 
 from __future__ import annotations
@@ -23,47 +23,58 @@ from .._display import shown
 from ..errors import Error
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_IDX_MAX_RANK = 16  # that of the arrays here
+_IDX_MAX_RANK = 16  # The maximum rank of arrays in this package.
 _CIFAR_RECORD = 1 + 3 * 32 * 32
 
 
 class DataError(Error, ValueError):
-    """A data file that is missing, truncated or not what it should be.
+    """A data file is missing, truncated, or not in the expected format.
 
-    >>> try:
-    ...     mg.data.read_idx("no such file")
-    ... except mg.data.DataError as error:
-    ...     print(type(error).__mro__[1].__name__)
-    Error
+    Example:
+        >>> try:
+        ...     mg.data.read_idx("no such file")
+        ... except mg.data.DataError as error:
+        ...     print(type(error).__mro__[1].__name__)
+        Error
     """
 
 
 @checked
 def read_idx(path: str | Path) -> np.ndarray:
-    """The array of an IDX file, plain or gzipped.
+    """Read the array in an IDX file, plain or gzipped.
 
-    Format: two zero bytes, a type, a rank; then the sizes as big-endian uint32, then the elements.
-    Args: path. Result: an array in native byte order. Errors: DataError.
+    The format is two zero bytes, a type, and a rank, followed by the sizes as big-endian uint32, and the elements.
+
+    Args:
+        path: Path of the file.
+
+    Returns:
+        The array, in native byte order.
+
+    Raises:
+        DataError: If the file is missing, truncated, or not an IDX file.
+
     Source: Yann LeCun, "The MNIST database of handwritten digits".
 
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "labels"
-    >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 3]))
-    >>> mg.data.read_idx(path).tolist()
-    [7, 3]
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "labels"
+        >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 3]))
+        >>> mg.data.read_idx(path).tolist()
+        [7, 3]
     """
     data = _contents(Path(path))
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or data[3] > _IDX_MAX_RANK:
-        raise DataError(f"{path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}")
+        raise DataError(f"{path} is not an IDX file: it starts with {data[:4].hex(' ') or 'nothing'}")
     dtype, rank = np.dtype(_IDX_TYPES[data[2]]), data[3]
     start = 4 + 4 * rank
     if len(data) < start:
-        raise DataError(f"{path} is truncated: {len(data)} bytes do not hold the sizes of {rank} dimensions")
+        raise DataError(f"{path} is truncated: {len(data)} bytes cannot hold the sizes of {rank} dimensions")
     shape = struct.unpack(f">{rank}I", data[4:start])
     expected = math.prod(shape) * dtype.itemsize
     if len(data) - start != expected:
         what = "truncated" if len(data) - start < expected else "too long"
-        raise DataError(f"{path} is {what}: shape {shape} needs {expected} bytes, it has {len(data) - start}")
+        raise DataError(f"{path} is {what}: shape {shape} needs {expected} bytes of data, got {len(data) - start}")
     return np.frombuffer(data, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
 
 
@@ -71,29 +82,42 @@ def read_idx(path: str | Path) -> np.ndarray:
 def read_mnist(
     directory: str | Path,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """MNIST, or a set in its form, from its four files, plain or gzipped.
+    """Read MNIST, or a dataset in its format, from its four files, plain or gzipped.
 
-    Args: directory with train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
-    t10k-labels-idx1-ubyte, with or without .gz. Result: ((images, labels), (images, labels)) for training and test;
-    images float32 (n, 28, 28, 1) in 0..1, labels int32 (n,). Errors: DataError.
+    Args:
+        directory: Folder with train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, and
+            t10k-labels-idx1-ubyte, with or without .gz.
 
-    >>> import pathlib, tempfile
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> images = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 0, 51, 102, 255])  # one of 2 x 2
-    >>> labels = bytes([0, 0, 8, 1, 0, 0, 0, 1, 7])
-    >>> for part in ("train", "t10k"):
-    ...     _ = (folder / f"{part}-images-idx3-ubyte").write_bytes(images)
-    ...     _ = (folder / f"{part}-labels-idx1-ubyte").write_bytes(labels)
-    >>> (images, labels), test_set = mg.data.read_mnist(folder)
-    >>> images.shape, labels.tolist()
-    ((1, 2, 2, 1), [7])
+    Returns:
+        ((images, labels), (images, labels)) for training and test: images float32 (n, 28, 28, 1) from 0 to 1, labels
+        int32
+        (n,).
+
+    Raises:
+        DataError: If a file is missing, truncated, or not in the format.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> images = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 0, 51, 102, 255])  # one of 2 x 2
+        >>> labels = bytes([0, 0, 8, 1, 0, 0, 0, 1, 7])
+        >>> for part in ("train", "t10k"):
+        ...     _ = (folder / f"{part}-images-idx3-ubyte").write_bytes(images)
+        ...     _ = (folder / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+        >>> (images, labels), test_set = mg.data.read_mnist(folder)
+        >>> images.shape, labels.tolist()
+        ((1, 2, 2, 1), [7])
     """
 
     def part(prefix: str) -> tuple[np.ndarray, np.ndarray]:
         images = read_idx(_find(Path(directory), f"{prefix}-images-idx3-ubyte"))
         labels = read_idx(_find(Path(directory), f"{prefix}-labels-idx1-ubyte"))
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-            raise DataError(f"{directory}: {prefix} has images {images.shape} and labels {labels.shape}")
+            raise DataError(
+                f"{directory}: the {prefix} set must have 3-D images with one label each, got images of shape "
+                f"{images.shape} "
+                f"and labels of shape {labels.shape}"
+            )
         return (images[..., None] / np.float32(255)).astype(np.float32), labels.astype(np.int32)
 
     return part("train"), part("t10k")
@@ -103,20 +127,32 @@ def read_mnist(
 def read_cifar10(
     directory: str | Path,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """CIFAR-10 from the six files of its binary or its Python version.
+    """Read CIFAR-10 from the six files of its binary or its Python version.
 
-    Args: directory with data_batch_1.bin to data_batch_5.bin and test_batch.bin, or the same names without .bin, which
-    are pickles; of these nothing is run but what makes arrays. Result: ((images, labels), (images, labels)) for
-    training and test; images float32 (n, 32, 32, 3) in 0..1, labels int32 (n,). Errors: DataError.
+    The files of the Python version are pickles; only what is needed to restore arrays is executed.
+
+    Args:
+        directory: Folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin, or the same names without .bin,
+            each with or without .gz.
+
+    Returns:
+        ((images, labels), (images, labels)) for training and test: images float32 (n, 32, 32, 3) from 0 to 1, labels
+        int32
+        (n,).
+
+    Raises:
+        DataError: If a file is missing, truncated, or not in the format.
+
     Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 
-    >>> import pathlib, tempfile
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-    ...     _ = (folder / f"{name}.bin").write_bytes(bytes([3]) + bytes(3 * 32 * 32))
-    >>> (images, labels), test_set = mg.data.read_cifar10(folder)
-    >>> images.shape, labels.tolist()
-    ((5, 32, 32, 3), [3, 3, 3, 3, 3])
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        ...     _ = (folder / f"{name}.bin").write_bytes(bytes([3]) + bytes(3 * 32 * 32))
+        >>> (images, labels), test_set = mg.data.read_cifar10(folder)
+        >>> images.shape, labels.tolist()
+        ((5, 32, 32, 3), [3, 3, 3, 3, 3])
     """
 
     def is_there(name: str) -> bool:
@@ -125,8 +161,9 @@ def read_cifar10(
     pickled = not is_there("data_batch_1.bin")
     if pickled and not is_there("data_batch_1"):
         raise DataError(
-            f"read_cifar10: {shown(str(directory))} has no data_batch_1.bin and no data_batch_1, with or without .gz: "
-            "it is not CIFAR-10's binary and not its Python version"
+            f"read_cifar10: {shown(str(directory))} contains neither data_batch_1.bin nor data_batch_1, with or "
+            "without "
+            ".gz: pass the folder of CIFAR-10's binary or Python version"
         )
 
     def part(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -140,56 +177,64 @@ def read_cifar10(
 
 
 def _is_file(path: Path) -> bool:
-    with suppress(OSError):  # a name that no file can have
+    with suppress(OSError):  # Some names are invalid for any file.
         return path.is_file()
     return False
 
 
 def _cifar_records(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (n, 3072) and labels (n,), both uint8."""
+    """Return pixels (n, 3072) and labels (n,), both uint8."""
     data = np.frombuffer(_contents(path), np.uint8)
     if len(data) == 0 or len(data) % _CIFAR_RECORD:
-        raise DataError(f"{path} is truncated: {len(data)} bytes are no multiple of a record of {_CIFAR_RECORD}")
+        raise DataError(
+            f"{path} is empty or truncated: {len(data)} bytes are not a multiple of the {_CIFAR_RECORD} bytes of a "
+            "record"
+        )
     records = data.reshape(-1, _CIFAR_RECORD)
     if records[:, 0].max() > 9:
-        raise DataError(f"{path} is not CIFAR-10 in binary form: it has a label {records[:, 0].max()}")
+        raise DataError(f"{path} is not CIFAR-10 in binary form: labels must be 0 to 9, found {records[:, 0].max()}")
     return records[:, 1:], records[:, 0]
 
 
 def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The same from a dict with the keys data, a uint8 array, and labels, a list."""
+    """Return pixels and labels from a pickled dict with the keys data, a uint8 array, and labels, a list."""
     try:
         batch = _ArrayUnpickler(io.BytesIO(_contents(path)), encoding="bytes").load()
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
     except DataError as error:
         raise DataError(f"{path} is not a batch of CIFAR-10's Python version: {error}") from error
-    except Exception as error:  # a pickle that is cut short or is something else can raise anything
+    except Exception as error:  # A pickle that is truncated or something else can raise anything.
         raise DataError(
             f"{path} is not a batch of CIFAR-10's Python version: {type(error).__name__} {error}"
         ) from error
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _CIFAR_RECORD - 1:
-        raise DataError(f"{path} is not CIFAR-10: its data are {pixels.dtype} {pixels.shape}, not uint8 (n, 3072)")
+        raise DataError(
+            f"{path} is not CIFAR-10: data must be uint8 of shape (n, 3072), got {pixels.dtype} of shape {pixels.shape}"
+        )
     if labels.shape != pixels.shape[:1] or labels.dtype.kind != "i" or labels.min(initial=0) < 0:
-        raise DataError(f"{path} is not CIFAR-10: {pixels.shape[0]} images have labels {labels.dtype} {labels.shape}")
+        raise DataError(
+            f"{path} is not CIFAR-10: {pixels.shape[0]} images need as many integer labels of at least 0, got "
+            f"{labels.dtype} of shape {labels.shape}"
+        )
     if labels.max(initial=0) > 9:
-        raise DataError(f"{path} is not CIFAR-10: it has a label {labels.max()}")
+        raise DataError(f"{path} is not CIFAR-10: labels must be 0 to 9, found {labels.max()}")
     return pixels, labels
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Makes arrays, strings and containers; a pickle that asks for anything else to be called is refused."""
+    """Unpickler for arrays, strings, and containers; pickles that refer to anything else are rejected."""
 
     _ALLOWED = {
         ("multiarray", "_reconstruct"): lambda subtype, shape, code: np.ndarray(shape, np.uint8),
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # bytes, as protocol 2 writes them
+        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # Bytes, as protocol 2 writes them.
     }
 
     def find_class(self, module: str, name: str) -> Any:
         found = self._ALLOWED.get((module.removeprefix("numpy.core.").removeprefix("numpy._core."), name))
         if found is None:
-            raise DataError(f"it asks for {module}.{name}, which arrays do not need; it is not opened")
+            raise DataError(f"the pickle refers to {module}.{name}, which arrays do not need, so it was not loaded")
         return found
 
 
@@ -197,7 +242,7 @@ def _find(directory: Path, name: str) -> Path:
     for path in (directory / name, directory / f"{name}.gz"):
         if path.is_file():
             return path
-    raise DataError(f"{directory} has no {name} and no {name}.gz")
+    raise DataError(f"{directory} contains neither {name} nor {name}.gz")
 
 
 def _contents(path: Path) -> bytes:

@@ -1,7 +1,8 @@
-"""Scikit-learn's handwritten digits, brought to the size of MNIST: the data of the demo, without a download.
+"""Scikit-learn's handwritten digits, resized to the size of MNIST, as demo data that needs no download.
 
-1,797 real scans of 8x8 pixels and 17 grey levels (Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI
-1998) become 28x28, or another size, by bilinear interpolation. Every fifth one is the test set, always the same.
+1,797 real scans of 8x8 pixels with 17 gray levels (Alpaydin and Kaynak, "Optical recognition of handwritten digits",
+UCI
+1998) are resized to 28x28, or another size, by bilinear interpolation. Every fifth one is in the test set.
 """
 
 from __future__ import annotations
@@ -13,22 +14,32 @@ from .._display import shown
 from .._optional import require
 from ..errors import ShapeError
 
-SIZE, LARGEST = 28, 1024  # pixels
+SIZE, LARGEST = 28, 1024  # In pixels.
 
 
 @checked
 def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """The digits as ((images, labels), (images, labels)) for training (1,438) and test (359).
+    """Return scikit-learn's handwritten digits, divided into training (1,438) and test (359) samples.
 
-    Args: size in pixels, height and width. Result: images float32 (n, size, size, 1) in 0..1, labels int32 (n,).
-    Errors: ShapeError for a size below 1 or above 1024; ImportError without scikit-learn.
+    Args:
+        size: Height and width of the images, from 1 to 1024 pixels. Defaults to 28.
 
-    >>> (x, y), (test_x, test_y) = mg.data.digits()
-    >>> x.shape, y.dtype, test_x.shape
-    ((1438, 28, 28, 1), dtype('int32'), (359, 28, 28, 1))
+    Returns:
+        ((images, labels), (images, labels)) for training and test: images float32 (n, size, size, 1) from 0 to 1,
+        labels int32
+        (n,).
+
+    Raises:
+        ShapeError: If size is out of range.
+        ImportError: If scikit-learn is not installed.
+
+    Example:
+        >>> (x, y), (test_x, test_y) = mg.data.digits()
+        >>> x.shape, y.dtype, test_x.shape
+        ((1438, 28, 28, 1), dtype('int32'), (359, 28, 28, 1))
     """
     if not 1 <= size <= LARGEST:
-        raise ShapeError(f"digits need a size of 1 to {LARGEST} pixels, got {shown(size)}")
+        raise ShapeError(f"digits: size must be from 1 to {LARGEST} pixels, got {shown(size)}")
     loaded = require("sklearn.datasets", "demo", "the digits dataset").load_digits()
     images = resize_bilinear(loaded.images.astype(np.float32) / np.float32(16), size, size)[..., None]
     labels = loaded.target.astype(np.int32)
@@ -38,12 +49,21 @@ def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.nd
 
 @checked
 def resize_bilinear(images: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Images (n, h, w) brought to (n, height, width) by bilinear interpolation between pixel centres.
+    """Resize images by bilinear interpolation between pixel centers.
 
-    Output pixel i lies at (i + 1/2) * h / height - 1/2 in the input, held inside the image.
+    Output pixel i is at (i + 1/2) * h / height - 1/2 in the input, clamped to the image.
 
-    >>> mg.data.handwritten.resize_bilinear(np.array([[[0.0, 1.0]]]), 1, 4).tolist()
-    [[[0.0, 0.25, 0.75, 1.0]]]
+    Args:
+        images: Floating-point array (n, h, w).
+        height: Height of the result.
+        width: Width of the result.
+
+    Returns:
+        An array (n, height, width) with the dtype of images.
+
+    Example:
+        >>> mg.data.handwritten.resize_bilinear(np.array([[[0.0, 1.0]]]), 1, 4).tolist()
+        [[[0.0, 0.25, 0.75, 1.0]]]
     """
 
     def weights(size: int, target: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Images in folders, one a class, as a dataset for `loaded`: Pillow opens a file when its sample is asked for."""
+"""Images in one folder per class as a dataset for `loaded`. Pillow opens each file when its sample is requested."""
 
 from __future__ import annotations
 
@@ -17,22 +17,38 @@ SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", "
 
 @checked
 class ImageFolder:
-    """Images by number: (image, class), float32 (height, width, channels) in 0..1 and an int32; `classes` has names.
+    """Dataset of the images in one folder per class, as returned by `image_folder`.
 
-    >>> import os, tempfile
-    >>> from PIL import Image
-    >>> folder = tempfile.mkdtemp()
-    >>> os.mkdir(os.path.join(folder, "cat"))
-    >>> Image.new("RGB", (6, 4), "red").save(os.path.join(folder, "cat", "1.png"))
-    >>> images = mg.data.image_folder(folder)
-    >>> len(images), images.classes, images[0][0].shape
-    (1, ['cat'], (4, 6, 3))
+    Sample i is (image, class): float32 (height, width, channels) from 0 to 1, and int32.
+
+    Args:
+        folder: Folder that contains one folder per class.
+        size: Height and width to resize images to, or None.
+        channels: Number of channels: 1, 3, or 4.
+
+    Attributes:
+        classes: Names of the classes.
+        paths: Paths of the images.
+        labels: Class index of each image, int32.
+
+    Raises:
+        DataError: If folder is not a folder, contains no images, or a file cannot be read as an image.
+
+    Example:
+        >>> import os, tempfile
+        >>> from PIL import Image
+        >>> folder = tempfile.mkdtemp()
+        >>> os.mkdir(os.path.join(folder, "cat"))
+        >>> Image.new("RGB", (6, 4), "red").save(os.path.join(folder, "cat", "1.png"))
+        >>> images = mg.data.image_folder(folder)
+        >>> len(images), images.classes, images[0][0].shape
+        (1, ['cat'], (4, 6, 3))
     """
 
     def __init__(self, folder: str | Path, size: list[int] | None, channels: int) -> None:
         root = Path(folder)
         if not root.is_dir():
-            raise DataError(f"image_folder: {folder} is no folder")
+            raise DataError(f"image_folder: {folder} is not a folder")
         self.size, self.channels = size, channels
         self.classes = sorted(path.name for path in root.iterdir() if path.is_dir())
         self.paths: list[Path] = []
@@ -43,12 +59,13 @@ class ImageFolder:
             numbers += [number] * len(found)
         if not self.paths:
             raise DataError(
-                f"image_folder: {folder} has no images in folders of their classes, such as {root / 'cat' / '1.png'}"
+                f"image_folder: {folder} has no images in folders named after their classes, such as "
+                f"{root / 'cat' / '1.png'}"
             )
         self.labels = np.array(numbers, np.int32)
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Return the number of images."""
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.int32]:
@@ -60,7 +77,7 @@ class ImageFolder:
                 if self.size is not None:
                     image = image.resize((self.size[1], self.size[0]), pillow.Resampling.BILINEAR)
                 pixels = np.asarray(image, np.float32) / np.float32(255)
-        except (OSError, ValueError, SyntaxError) as error:  # SyntaxError is what Pillow raises for broken PNGs
+        except (OSError, ValueError, SyntaxError) as error:  # Pillow raises SyntaxError for broken PNGs.
             raise DataError(f"{path} cannot be read as an image: {error}") from error
         return pixels.reshape(*pixels.shape[:2], self.channels), self.labels[index]
 
@@ -69,24 +86,35 @@ class ImageFolder:
 def image_folder(
     folder: str | Path, size: Size | tuple[Size, Size] | None = None, channels: Literal["L", "RGB", "RGBA"] = "RGB"
 ) -> ImageFolder:
-    """A dataset of the images in a folder's folders, whose names are the classes, in the order of the alphabet.
+    """Create a dataset of images stored in one folder per class, for use with `loaded`.
 
-    Args: folder; size, height and width that images are brought to, None: they stay, and must be equal in a batch;
-    channels, "L" for grey, "RGB" or "RGBA". Samples are (image, class), float32 (height, width, channels) in 0..1 and
-    int32. Give it to `loaded`, whose workers open the files. PyTorch's ImageFolder, Keras's
-    image_dataset_from_directory. Errors: DataError for a folder without images, and where a file is none; ImportError
-    without Pillow.
+    The names of the folders, in alphabetical order, are the classes. Sample i is (image, class): float32 (height,
+    width, channels) from 0 to 1, and int32. PyTorch's ImageFolder, Keras's image_dataset_from_directory.
 
-    >>> import os, tempfile
-    >>> from PIL import Image
-    >>> folder = tempfile.mkdtemp()
-    >>> for name in ("cat", "dog"):
-    ...     os.mkdir(os.path.join(folder, name))
-    ...     Image.new("RGB", (6, 4), "red").save(os.path.join(folder, name, "1.png"))
-    >>> data = mg.data.image_folder(folder, size=(2, 3))
-    >>> x, y = next(iter(mg.data.loaded(data, 2, shuffle=False)))
-    >>> data.classes, x.shape, y.tolist()
-    (['cat', 'dog'], (2, 2, 3, 3), [0, 1])
+    Args:
+        folder: Folder that contains one folder per class.
+        size: Height and width to resize images to; an int means a square. None, the default, keeps the sizes, which
+            must be equal within a batch.
+        channels: "L" for grayscale, "RGB" (the default), or "RGBA".
+
+    Returns:
+        The dataset.
+
+    Raises:
+        DataError: If folder is not a folder, contains no images, or, when a sample is read, a file is not an image.
+        ImportError: If Pillow is not installed.
+
+    Example:
+        >>> import os, tempfile
+        >>> from PIL import Image
+        >>> folder = tempfile.mkdtemp()
+        >>> for name in ("cat", "dog"):
+        ...     os.mkdir(os.path.join(folder, name))
+        ...     Image.new("RGB", (6, 4), "red").save(os.path.join(folder, name, "1.png"))
+        >>> data = mg.data.image_folder(folder, size=(2, 3))
+        >>> x, y = next(iter(mg.data.loaded(data, 2, shuffle=False)))
+        >>> data.classes, x.shape, y.tolist()
+        (['cat', 'dog'], (2, 2, 3, 3), [0, 1])
     """
     require("PIL.Image", "data", "image_folder")
     height_and_width = None if size is None else ints(size, "image_folder: size", 2)

@@ -1,8 +1,9 @@
-"""Batches of any dataset, read ahead by threads or processes, in an order that no number of workers changes.
+"""Batches of any dataset, read ahead by threads or processes, in an order that does not depend on the number of
+workers.
 
-A dataset is anything with a length and samples by number: arrays, memory maps, HDF5 files and tables (`stored.py`),
-images in folders (`images.py`), a class of your own. Samples are read when their batch is near, so that the whole need
-not fit in memory.
+A dataset is any object with a length and samples by index: arrays, memory maps, HDF5 files and tables (`stored.py`),
+images in folders (`images.py`), or a custom class. Samples are read shortly before their batch is due, so the dataset
+need not fit in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Transform = Callable[[Any, np.random.Generator], Any]
 
 
 class Samples(Protocol):
-    """A dataset: how many samples there are, and each by its number."""
+    """Protocol of datasets: a length, and samples by index."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> Any: ...
@@ -32,13 +33,33 @@ class Samples(Protocol):
 
 @checked
 class Loader(Batches):
-    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left.
+    """Iterable over the batches of a dataset of samples, as returned by `loaded`.
 
-    >>> data = mg.data.loaded(np.arange(6), 2, shuffle=False)
-    >>> type(data).__name__, [batch.tolist() for batch in data]
-    ('Loader', [[0, 1], [2, 3], [4, 5]])
-    >>> data.state_dict()
-    {'epoch': 1, 'position': 0, 'seed': 0, 'samples': 6}
+    Each iteration goes through one epoch; the next one continues with the next epoch, or where an unfinished one
+    stopped.
+
+    Args:
+        dataset: Object with a length and samples by index, or a tuple of such objects.
+        batch_size: Number of samples per batch.
+        shuffle: Whether each epoch has a different order.
+        seed: Seed of the order and of the transform.
+        drop_last: Whether to omit the last batch if it is smaller.
+        workers: Number of workers, or 0.
+        processes: Whether workers are processes instead of threads.
+        prefetch: Number of batches kept ready beyond those being read.
+        transform: Function (sample, numpy generator) that returns the sample to use, or None.
+
+    Raises:
+        GraphError: If dataset is not a dataset, or processes is set without workers.
+        ShapeError: If batch_size is below 1, datasets of a tuple differ in length, or samples do not fit into one
+            batch.
+
+    Example:
+        >>> data = mg.data.loaded(np.arange(6), 2, shuffle=False)
+        >>> type(data).__name__, [batch.tolist() for batch in data]
+        ('Loader', [[0, 1], [2, 3], [4, 5]])
+        >>> data.state_dict()
+        {'epoch': 1, 'position': 0, 'seed': 0, 'samples': 6}
     """
 
     def __init__(
@@ -56,11 +77,11 @@ class Loader(Batches):
         if isinstance(dataset, tuple):
             dataset = _Side(dataset)
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-            raise GraphError(f"loaded: a dataset has a length and samples by number, got {shown(dataset)}")
+            raise GraphError(f"loaded: dataset must have __len__ and __getitem__, got {shown(dataset)}")
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
         if processes and not workers:
-            raise GraphError("loaded: processes are workers, say how many by workers=")
+            raise GraphError("loaded: processes=True needs workers: pass the number of processes as workers=")
         self.reader = _Reader(dataset, transform, seed % 2**64)
         self.workers, self.processes, self.prefetch = workers, processes, prefetch
         self._begin(len(dataset), batch_size, shuffle, seed, drop_last)
@@ -69,7 +90,7 @@ class Loader(Batches):
         if not self.workers:
             yield from super().__iter__()
             return
-        if self.position and self.position >= len(self):  # whoever took the last batch asked for no more
+        if self.position and self.position >= len(self):  # The last batch was taken without exhausting the iterator.
             self.epoch, self.position = self.epoch + 1, 0
         picks, epoch = self._picks(), self.epoch
         ahead = (self._part(picked) for picked in picks[self.position : len(self)])
@@ -89,9 +110,9 @@ class Loader(Batches):
                     batch = due.popleft().result()
                 except BrokenExecutor as error:
                     raise GraphError(
-                        "loaded: a worker process ended by itself. Processes are started anew (spawn): dataset and "
-                        "transform must be importable and picklable, and a program guards its start by 'if __name__ "
-                        '== "__main__":\''
+                        "loaded: a worker process died. Workers are started by spawn, so dataset and transform must be "
+                        "importable "
+                        "and picklable, and the main program must be guarded by 'if __name__ == \"__main__\":'"
                     ) from error
                 self.position += 1
                 yield batch
@@ -110,14 +131,17 @@ class Loader(Batches):
 
 
 class _Side:
-    """Several datasets of one length, side by side: samples are tuples."""
+    """Several datasets of equal length, whose samples are combined into tuples."""
 
     def __init__(self, parts: tuple[Any, ...]) -> None:
         if not parts or not all(hasattr(part, "__getitem__") and hasattr(part, "__len__") for part in parts):
-            raise GraphError(f"loaded: a tuple is of datasets, such as (images, labels), got {shown(parts)}")
+            raise GraphError(
+                "loaded: a tuple must contain datasets with __len__ and __getitem__, such as (images, labels), got "
+                f"{shown(parts)}"
+            )
         if len({len(part) for part in parts}) > 1:
             raise ShapeError(
-                f"loaded: datasets of a tuple have one length, got {', '.join(str(len(p)) for p in parts)}"
+                f"loaded: datasets in a tuple must have equal lengths, got {', '.join(str(len(p)) for p in parts)}"
             )
         self.parts = parts
 
@@ -129,7 +153,7 @@ class _Side:
 
 
 class _Reader:
-    """Reads samples and puts them together; it goes to worker processes as it is."""
+    """Reads samples and combines them into batches. Worker processes get a copy of it."""
 
     def __init__(self, dataset: Any, transform: Transform | None, seed: int) -> None:
         self.dataset, self.transform, self.seed = dataset, transform, seed
@@ -144,7 +168,7 @@ class _Reader:
         return self.transform(sample, np.random.default_rng([self.seed, epoch, index]))
 
 
-_reader: _Reader | None = None  # of a worker process
+_reader: _Reader | None = None  # The reader of this worker process.
 
 
 def _begin_process(reader: _Reader) -> None:
@@ -159,28 +183,42 @@ def _read_in_process(epoch: int, picked: np.ndarray) -> Any:
 
 @checked
 def together(samples: list[Any]) -> Any:
-    """Samples as one batch: arrays and numbers stacked, tuples and dicts item by item.
+    """Combine samples into one batch: stack arrays and numbers, and combine tuples and dicts item by item.
 
-    Errors: ShapeError for samples of different shapes or structures.
+    Args:
+        samples: Samples of the same structure and shapes.
 
-    >>> mg.data.loader.together([(np.zeros(2), 1), (np.ones(2), 0)])
-    (array([[0., 0.], [1., 1.]]), array([1, 0]))
+    Returns:
+        The batch, in the structure of the samples; lists become tuples.
+
+    Raises:
+        ShapeError: If the samples have different shapes or structures.
+
+    Example:
+        >>> mg.data.loader.together([(np.zeros(2), 1), (np.ones(2), 0)])
+        (array([[0., 0.], [1., 1.]]), array([1, 0]))
     """
     first = samples[0]
     if isinstance(first, dict):
         if any(not isinstance(s, dict) or s.keys() != first.keys() for s in samples):
-            raise ShapeError(f"a batch needs samples of equal keys, the first has {shown(sorted(first))}")
+            raise ShapeError(
+                "samples of a batch must have the same keys, but some differ from the first one's, "
+                f"{shown(sorted(first))}"
+            )
         return {key: together([sample[key] for sample in samples]) for key in first}
     if isinstance(first, (tuple, list)):
         if any(not isinstance(s, (tuple, list)) or len(s) != len(first) for s in samples):
-            raise ShapeError(f"a batch needs samples of as many items, the first has {len(first)}")
+            raise ShapeError(
+                "samples of a batch must have the same number of items, but some differ from the first one's "
+                f"{len(first)}"
+            )
         return tuple(together(list(items)) for items in zip(*samples, strict=True))
     arrays = [np.asarray(sample) for sample in samples]
     if len({(array.shape, array.dtype) for array in arrays}) > 1 and len({array.shape for array in arrays}) > 1:
         shapes = sorted({array.shape for array in arrays})
         raise ShapeError(
-            f"a batch needs samples of one shape, got {', '.join(map(str, shapes[:3]))}: cut or pad them in a "
-            "transform, or see mpsgraph.data.bucketed"
+            f"samples of a batch must have the same shape, got {', '.join(map(str, shapes[:3]))}: crop or pad them in "
+            "transform, or use mpsgraph.data.bucketed"
         )
     return np.stack(arrays)
 
@@ -198,22 +236,37 @@ def loaded(
     prefetch: Size = 2,
     transform: Transform | None = None,
 ) -> Loader:
-    """Batches of a dataset of samples, read ahead by workers.
+    """Divide a dataset of samples into batches, read ahead by workers.
 
-    Args: dataset, what has a length and by `dataset[i]` samples: arrays, numbers, or tuples or dicts of them, which
-    become batches of the same structure; or a tuple of such, side by side, as (images, labels); batch_size in samples;
-    shuffle, another order each epoch, from seed and epoch; drop_last, leave out the last batch when it is smaller;
-    workers, how many read at once, 0 to read when asked; processes, whether they are processes, started anew (spawn),
-    which get a pickled copy of the dataset, for samples that Python itself computes; else threads, for files and numpy;
-    prefetch, batches that are ready beyond those in work; transform, a function (sample, numpy generator) that gives
-    the sample to take: its generator is that of seed, epoch and sample, so that workers change nothing. What a worker
-    raises is raised where its batch is due. State and resuming are those of `batches`. Errors: ShapeError, GraphError,
-    and the dataset's.
+    State and resuming work as for `batches`. An exception in a worker is raised where its batch is due.
 
-    >>> class Squares:
-    ...     def __len__(self): return 5
-    ...     def __getitem__(self, i): return np.float32([i, i * i]), i
-    >>> [y.tolist() for x, y in mg.data.loaded(Squares(), 2, shuffle=False, workers=2)]
-    [[0, 1], [2, 3], [4]]
+    Args:
+        dataset: Object with `len(dataset)` and `dataset[i]`, whose samples are arrays, numbers, or tuples or dicts of
+            them; batches have the same structure. Or a tuple of such objects, such as (images, labels).
+        batch_size: Number of samples per batch. Defaults to 64.
+        shuffle: Whether each epoch has a different order, determined by seed and epoch. Defaults to True.
+        seed: Seed of the order and of the transform's generators. Defaults to 0.
+        drop_last: Whether to omit the last batch if it is smaller. Defaults to False.
+        workers: Number of batches read at the same time; 0, the default, reads each batch when it is requested.
+        processes: Whether workers are processes, started by spawn, which get a pickled copy of the dataset; use them if
+            samples are computed by Python code. Defaults to False, which uses threads, suited to files and numpy.
+        prefetch: Number of batches kept ready beyond those being read. Defaults to 2.
+        transform: Function (sample, numpy generator) that returns the sample to use. The generator depends only on
+            seed, epoch, and sample, so results do not depend on workers. Defaults to none.
+
+    Returns:
+        An iterable over batches.
+
+    Raises:
+        GraphError: If dataset is not a dataset, processes is set without workers, or a worker process dies.
+        ShapeError: If batch_size is below 1, datasets of a tuple differ in length, or samples do not fit into one
+            batch.
+
+    Example:
+        >>> class Squares:
+        ...     def __len__(self): return 5
+        ...     def __getitem__(self, i): return np.float32([i, i * i]), i
+        >>> [y.tolist() for x, y in mg.data.loaded(Squares(), 2, shuffle=False, workers=2)]
+        [[0, 1], [2, 3], [4]]
     """
     return Loader(dataset, batch_size, shuffle, seed, drop_last, workers, processes, prefetch, transform)
