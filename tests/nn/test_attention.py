@@ -1,4 +1,4 @@
-"""Attention and transformers give PyTorch's values and gradients with its parameters; masks, modes, training."""
+"""Check attention and transformer layers against PyTorch's outputs and gradients; also masks, modes, and training."""
 
 import mpsgraph as mg
 import numpy as np
@@ -8,7 +8,10 @@ from mpsgraph import nn
 
 
 def ours(parameters):
-    """PyTorch's names and layouts as ours: packed maps apart, weights of maps transposed, gamma and beta."""
+    """Rename and lay out PyTorch's parameters as this package does.
+
+    Packed projections are split, projection weights are transposed, and normalization parameters become gamma and beta.
+    """
     found = {}
     for path, value in parameters.items():
         *owner, name = path.split(".")
@@ -66,7 +69,7 @@ CASES = {
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("name", CASES)
-def test_attention_is_that_of_torch(name, known):
+def test_attention_matches_pytorch(name, known):
     module, run = CASES[name]()
     compare(name, run, module=module, state=ours, known=known)
 
@@ -76,7 +79,7 @@ def x(rng):
     return rng.normal(size=(2, 5, 8)).astype(np.float32)
 
 
-def test_with_and_without_weights_are_one(x):
+def test_attention_output_is_the_same_with_and_without_returned_weights(x):
     g = mg.Graph(seed=1)
     layer, given = nn.MultiheadAttention(8, 2), g.constant(x)
     y, causal = layer(given), layer(given, is_causal=True)
@@ -89,7 +92,7 @@ def test_with_and_without_weights_are_one(x):
     assert (np.triu(found[seen].numpy(), 1) == 0).all()
 
 
-def test_dropout_of_the_weights_only_in_training(x):
+def test_attention_weight_dropout_applies_only_in_training(x):
     g = mg.Graph(seed=1)
     layer, given = nn.MultiheadAttention(8, 2, dropout=0.5), g.constant(x)
     training, inference = layer(given), layer.eval()(given)
@@ -100,7 +103,7 @@ def test_dropout_of_the_weights_only_in_training(x):
     np.testing.assert_array_equal(first[inference].numpy(), second[inference].numpy())
 
 
-def test_positions_are_waves(x):
+def test_positional_encoding_adds_sines_and_cosines(x):
     angles = np.arange(5)[:, None] / 10000 ** (np.arange(4) * 2 / 8)
     wanted = x.copy()
     wanted[..., 0::2] += np.sin(angles)
@@ -114,7 +117,7 @@ def test_positions_are_waves(x):
             np.testing.assert_allclose(y if first else y.swapaxes(0, 1), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_layers_of_an_encoder_have_values_of_their_own(x):
+def test_encoder_layers_have_independent_initial_values(x):
     g = mg.Graph(seed=1)
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
     model(g.constant(x))
@@ -123,8 +126,8 @@ def test_layers_of_an_encoder_have_values_of_their_own(x):
     assert len(state) == 2 * 16
 
 
-def test_a_transformer_learns():
-    """Which of two tokens comes first in a sequence: order and content both count."""
+def test_transformer_learns_token_order():
+    """Learn which of two tokens comes first in a sequence; solving this takes both content and order."""
     g = mg.Graph(seed=3)
     tokens, label = g.placeholder((-1, 6), mg.int32), g.placeholder((-1,), mg.int32)
     model = nn.Sequential(
@@ -143,7 +146,7 @@ def test_a_transformer_learns():
     assert losses[-1] < 0.3 * losses[0]
 
 
-def test_what_does_not_fit_is_said(x):
+def test_invalid_attention_arguments_and_shapes_raise(x):
     g = mg.Graph()
     given = g.constant(x)
     with pytest.raises(mg.ShapeError, match="embed_dim must be divisible by num_heads"):

@@ -1,4 +1,4 @@
-"""Augmentation: what each draw does, how draws are spread, what a seed decides, and that inference has none of it."""
+"""Test data augmentation: the effect and distribution of each random transform, seeding, and inference mode."""
 
 import math
 
@@ -28,24 +28,26 @@ def run(layer, x, seed=0, training=True, times=1):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_seed_and_step_decide(name):
+def test_augmentation_depends_on_seed_and_step(name):
     x = images()
     first, again, other, later = (run(MADE[name](), x, s, times=t) for s, t in ((1, 1), (1, 1), (2, 1), (1, 2)))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any() and (first != later).any()
-    assert len({sample.tobytes() for sample in first - (x if first.shape == x.shape else 0)}) > 3, "a draw a sample"
+    assert len({sample.tobytes() for sample in first - (x if first.shape == x.shape else 0)}) > 3, (
+        "samples must be drawn independently"
+    )
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_inference_has_none_of_it(name):
+def test_inference_mode_disables_augmentation(name):
     x = images()
-    # 11 x 13 padded: rows from 2 and columns from 4 on, which are the image's from 0 and 2 on
+    # The center crop of the padded 11 x 13 image starts at row 2, column 4: row 0, column 2 of the unpadded image.
     wanted = x[:, 0:6, 2:7] if name == "crop" else x
     np.testing.assert_array_equal(run(MADE[name](), x, training=False), wanted)
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_channels_in_front(name):
+def test_augmentation_of_nchw_images_equals_nhwc(name):
     x = images(8)
     found = run(MADE[name](data_layout="NCHW"), x.transpose(0, 3, 1, 2).copy())
     np.testing.assert_allclose(found.transpose(0, 2, 3, 1), run(MADE[name](), x), atol=1e-6)
@@ -53,14 +55,14 @@ def test_channels_in_front(name):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 @pytest.mark.parametrize("name", MADE)
-def test_other_floats(name, dtype):
+def test_augmentation_supports_other_float_dtypes(name, dtype):
     x = images(8)
     found = run(MADE[name](), x.astype(dtype))
     assert found.dtype == dtype
     np.testing.assert_allclose(found.astype(float), run(MADE[name](), x), atol=2e-2 if dtype == np.float16 else 1e-5)
 
 
-def test_flips():
+def test_random_flip_flips_at_the_given_rate():
     x = images(2000, 2, 3, 1)
     y = run(nn.RandomFlip(rate=0.3), x)
     turned = (y == x[:, :, ::-1]).all((1, 2, 3))
@@ -71,7 +73,7 @@ def test_flips():
     np.testing.assert_array_equal(run(nn.RandomFlip(rate=0.0), x), x)
 
 
-def test_crops_come_from_everywhere():
+def test_random_crops_are_uniform_over_positions():
     x = images(900, 4, 5, 1)
     padded, found = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), np.zeros((3, 5), int)
     y = run(nn.RandomCrop((4, 3), padding=1), x)
@@ -79,28 +81,28 @@ def test_crops_come_from_everywhere():
         places = [(i, j) for i in range(3) for j in range(5) if (before[i : i + 4, j : j + 3] == after).all()]
         assert len(places) == 1
         found[places[0]] += 1
-    assert found.min() > 30 and found.max() < 95, "60 each"
+    assert found.min() > 30 and found.max() < 95, "each of the 15 positions is expected 60 times"
     with pytest.raises(mg.ShapeError, match=r"size \(8, 8\) is larger than images of 4 x 5 pixels"):
         run(nn.RandomCrop(8, padding=1), x)
 
 
-def test_rotations():
-    """Angles are spread evenly; corners come from outside."""
+def test_random_rotation_angles_are_uniform():
+    """Angles are uniform, and pixels from outside the image fill the corners."""
     x = images(4, 5, 5, 2)
     line = np.zeros((2000, 9, 9, 1), np.float32)
-    line[:, 4, 8] = 1.0  # a point to the right of the middle
+    line[:, 4, 8] = 1.0  # A point to the right of the center.
     turned = run(nn.RandomRotation(60), line)[..., 0]
     down, right = np.mgrid[:9, :9] - 4
     mass = turned.sum((1, 2))
     angles = np.degrees(np.arctan2(-(turned * down).sum((1, 2)) / mass, (turned * right).sum((1, 2)) / mass))
     assert np.abs(angles).max() < 68 and abs(angles.mean()) < 4
-    assert abs(np.mean(np.abs(angles) > 30) - 0.5) < 0.08, "even between -60 and 60"
+    assert abs(np.mean(np.abs(angles) > 30) - 0.5) < 0.08, "angles must be uniform between -60 and 60 degrees"
     filled = run(nn.RandomRotation(45, fill=7.0), np.zeros((50, 6, 6, 1), np.float32))
     assert filled.max() == pytest.approx(7) and (filled[:, 2:4, 2:4] == 0).all()
     np.testing.assert_allclose(run(nn.RandomRotation(0.0), x), x, atol=1e-6)
 
 
-def test_a_turn_by_a_known_angle(monkeypatch):
+def test_rotation_by_a_known_angle_matches_numpy(monkeypatch):
     from mpsgraph.nn import augmentation
 
     monkeypatch.setattr(augmentation, "_draws", lambda x, low, high: x.graph.constant(1.0, (2, 1, 1, 1)))
@@ -109,7 +111,7 @@ def test_a_turn_by_a_known_angle(monkeypatch):
     np.testing.assert_allclose(run(nn.RandomRotation(180, "nearest"), x), x[:, ::-1, ::-1], atol=1e-5)
 
 
-def test_colours():
+def test_color_jitter():
     x = images(1000)
     grey = (x * [0.299, 0.587, 0.114]).sum(-1, keepdims=True)
     mean = grey.mean((1, 2), keepdims=True)
@@ -126,11 +128,11 @@ def test_colours():
         run(nn.ColorJitter(0, 0.5), x[..., :2])
 
 
-def test_cutout():
+def test_cutout_hides_one_rectangle():
     x = np.ones((2000, 6, 8, 1), np.float32)
     hidden = run(nn.Cutout(3, fill=0.5), x)[..., 0] == 0.5
     sides = hidden.any(2).sum(1), hidden.any(1).sum(1)
-    assert (hidden.sum((1, 2)) == sides[0] * sides[1]).all(), "a rectangle"
+    assert (hidden.sum((1, 2)) == sides[0] * sides[1]).all(), "the hidden area must be a rectangle"
     assert set(sides[0]) == set(sides[1]) == {2, 3}
     share = hidden.mean(0)
     assert abs(share[2:4, 2:6].mean() - 9 / 48) < 0.03 and abs(share[0, 0] - 4 / 48) < 0.03
@@ -154,10 +156,10 @@ def test_mixup(alpha):
     assert abs(share.mean() - 0.5) < 4 * math.sqrt(variance / count)
     assert abs(share.var() / variance - 1) < 0.06
     kurtosis = ((share - 0.5) ** 4).mean() / variance**2
-    assert abs(kurtosis - (3 - 6 / (2 * alpha + 3))) < 0.08, "the fourth moment of Beta(alpha, alpha)"
+    assert abs(kurtosis - (3 - 6 / (2 * alpha + 3))) < 0.08, "the shares must have the kurtosis of Beta(alpha, alpha)"
 
 
-def test_what_is_refused():
+def test_invalid_augmentation_arguments_raise():
     g = mg.Graph()
     with pytest.raises(mg.DTypeError, match=r"RandomFlip needs floating-point images, got uint8"):
         nn.RandomFlip()(g.placeholder((-1, 4, 4, 3), "uint8"))
@@ -175,8 +177,8 @@ def test_what_is_refused():
         nn.mixup(g.placeholder((-1, 4)), g.placeholder((-1,), "int32"))
 
 
-def test_a_trainer_augments_its_steps_alone(tmp_path):
-    """It learns with all of them, predicts the same twice, and resumes with the draws that would have come."""
+def test_trainer_augments_only_training_steps(tmp_path):
+    """Train with every augmentation layer, predict twice with equal results, and resume with the same random draws."""
     x, y = images(32, 8, 8), np.arange(32, dtype=np.int32) % 3
 
     def made():

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: PyTorch's losses and gradients, what cannot be written, extremes, refusals."""
+"""Test the CTC loss: PyTorch's values and gradients, impossible alignments, extreme logits, and invalid arguments."""
 
 from functools import cache
 from itertools import product
@@ -18,7 +18,10 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-12} if has("float64") else {"rtol": 1e-4, "ato
 
 @cache
 def golden():
-    """By tests/data/make_torch_ctc.py; row 3 has fewer steps than labels, row 5 neither, row 6 no labels."""
+    """Return the data written by tests/data/make_torch_ctc.py.
+
+    Row 3 has fewer steps than labels, row 5 has neither steps nor labels, and row 6 has no labels.
+    """
     with np.load(Path(__file__).parents[1] / "data" / "torch_ctc.npz") as numbers:
         return dict(numbers)
 
@@ -41,9 +44,9 @@ def lengths():
 
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_losses_and_gradients_are_pytorchs(open_sizes, batch_first):
+def test_ctc_losses_and_gradients_match_pytorch(open_sizes, batch_first):
     if open_sizes and WIDE == "float32":
-        pytest.skip("on device metal loops of unknown length have no gradient")
+        pytest.skip("the Metal device has no gradients of loops with a dynamic trip count")
     data = golden()
     logits = data["logits"] if batch_first else data["logits"].swapaxes(0, 1)
     options = {**lengths(), "zero_infinity": True, "batch_first": batch_first}
@@ -55,7 +58,7 @@ def test_losses_and_gradients_are_pytorchs(open_sizes, batch_first):
     np.testing.assert_allclose(slopes if batch_first else slopes.swapaxes(0, 1), data["d_mean"], **CLOSE)
 
 
-def test_any_class_may_be_the_blank():
+def test_any_class_can_be_the_ctc_blank():
     data = golden()
     options = {**lengths(), "zero_infinity": True, "blank": 4, "reduction": "sum"}
     total, slopes = losses_and_slopes(data["logits"], data["labels"] - 1, **options)
@@ -63,7 +66,7 @@ def test_any_class_may_be_the_blank():
     np.testing.assert_allclose(slopes, data["d_last_blank"], **CLOSE)
 
 
-def test_what_cannot_be_written_costs_infinity_and_has_no_gradient():
+def test_impossible_ctc_alignment_has_infinite_loss_and_zero_gradient():
     data = golden()
     losses, slopes = losses_and_slopes(data["logits"], data["labels"], reduction="none", **lengths())
     np.testing.assert_allclose(losses, data["losses"], **CLOSE)
@@ -71,7 +74,7 @@ def test_what_cannot_be_written_costs_infinity_and_has_no_gradient():
     np.testing.assert_allclose(slopes, data["d_zeroed"], **CLOSE)
 
 
-def test_all_ways_counted_one_by_one(rng):
+def test_ctc_loss_equals_sum_over_all_alignments(rng):
     logits, labels = rng.normal(size=(1, 4, 3)), np.array([[1, 1]])
     odds = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
 
@@ -82,7 +85,7 @@ def test_all_ways_counted_one_by_one(rng):
     np.testing.assert_allclose(losses_and_slopes(logits, labels, reduction="sum")[0], -np.log(total), **CLOSE)
 
 
-def test_without_lengths_labels_end_at_the_first_blank(rng):
+def test_ctc_labels_without_lengths_end_at_the_first_blank(rng):
     logits, labels = rng.normal(size=(3, 8, 4)), np.array([[1, 2, 0, 0], [3, 0, 2, 0], [0, 0, 0, 0]])
     alone, slopes = losses_and_slopes(logits, labels, reduction="none")
     counted, other = losses_and_slopes(logits, labels, reduction="none", label_lengths=[2, 1, 0])
@@ -91,8 +94,10 @@ def test_without_lengths_labels_end_at_the_first_blank(rng):
 
 
 @pytest.mark.parametrize("size", [1e3, 1e30, np.inf])
-def test_extreme_logits_give_finite_gradients(size, rng):
-    """One class takes all at every step: the labels that it writes cost nothing, others much; nothing is NaN."""
+def test_extreme_logits_give_finite_ctc_gradients(size, rng):
+    """One class takes all the probability at every step: its labels cost nothing, others cost a lot, and nothing is
+    NaN.
+    """
     logits = np.full((2, 6, 3), -size)
     logits[0, :, :], logits[1, :, 0] = [-size, 0, -size], 0
     losses, slopes = losses_and_slopes(logits, np.array([[1], [1]]), reduction="none", dtype="float32")
@@ -100,7 +105,7 @@ def test_extreme_logits_give_finite_gradients(size, rng):
     assert np.isfinite(slopes).all() and np.abs(slopes).max() <= 6.001
 
 
-def test_it_is_as_good_in_float16(rng):
+def test_ctc_float16_is_as_accurate_as_float32(rng):
     logits, labels = rng.normal(size=(2, 9, 4)), rng.integers(1, 4, (2, 3))
     half, slopes = losses_and_slopes(logits, labels, dtype="float16")
     wide, other = losses_and_slopes(logits.astype(np.float16), labels, dtype="float32")
@@ -108,11 +113,11 @@ def test_it_is_as_good_in_float16(rng):
     np.testing.assert_allclose(slopes, other, atol=2e-3)
 
 
-def test_trainer_takes_it_by_name():
+def test_ctc_loss_is_found_by_name():
     assert mg.nn.losses.loss_named("ctc") is ctc
 
 
-def test_labels_and_lengths_that_cannot_be_are_refused(rng):
+def test_invalid_ctc_labels_and_lengths_raise(rng):
     logits = rng.normal(size=(2, 6, 4))
     with pytest.raises(mg.OutOfRangeError, match="4"):
         losses_and_slopes(logits, np.array([[1], [4]]))

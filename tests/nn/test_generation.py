@@ -1,4 +1,7 @@
-"""Writing on: tokens follow the model's odds, beams find the likeliest, prompts may differ in length."""
+"""Test text generation: sampling follows the model's probabilities, beam search finds the best sequence, and prompts
+may
+differ in length.
+"""
 
 from itertools import product
 
@@ -11,7 +14,7 @@ CLASSES = 5
 
 
 class Model(nn.Module):
-    """A transformer with one layer, whose odds are decided."""
+    """A one-layer transformer whose wide output weights give clearly separated probabilities."""
 
     def __init__(self) -> None:
         self.embedding, self.next = (
@@ -32,7 +35,7 @@ def model():
 
 
 def log_odds(model, tokens):
-    """Of each token behind the first, given those before it, by the whole at once."""
+    """Return the log probabilities of each next token, computed from the whole sequence at once."""
     g = mg.Graph()
     twin = Model()
     x = g.constant(np.asarray(tokens, np.int32)[None])
@@ -41,13 +44,13 @@ def log_odds(model, tokens):
     return g.run({}, y).numpy()[0]
 
 
-def test_without_temperature_each_token_is_the_likeliest(model):
+def test_zero_temperature_picks_the_most_likely_token(model):
     written = nn.generate(model, [1, 2, 3], 12, temperature=0.0)
     assert written.shape == (15,) and written.dtype == np.int32
     np.testing.assert_array_equal(log_odds(model, written)[2:-1].argmax(-1), written[3:])
 
 
-def test_rows_of_different_lengths_are_each_what_they_are_alone(model):
+def test_batched_prompts_generate_the_same_as_separate_prompts(model):
     prompts = [[1], [2, 3, 4, 1, 2], [4, 4, 0]]
     together = nn.generate(model, prompts, 6, temperature=0.0)
     assert together.shape == (3, 11)
@@ -56,25 +59,25 @@ def test_rows_of_different_lengths_are_each_what_they_are_alone(model):
         np.testing.assert_array_equal(row, alone)
 
 
-def test_a_step_compiles_nothing_and_a_generator_begins_anew(model):
+def test_generator_compiles_nothing_per_step_and_restarts_cleanly(model):
     generator = nn.Generator(model, max_length=40)
     first = generator.generate([[1, 2]], 20, temperature=0.0)
     compiled = generator.graph.cache.compiles
     second = generator.generate([[1, 2]], 30, temperature=0.0)
     assert generator.graph.cache.compiles == compiled
     np.testing.assert_array_equal(first[0], second[0, :22])
-    generator.generate([[1, 2, 3, 4, 0, 1, 2]], 5, temperature=0.0)  # in pieces of 4, 2 and 1
+    generator.generate([[1, 2, 3, 4, 0, 1, 2]], 5, temperature=0.0)  # Processed in chunks of 4, 2, and 1 tokens.
     assert generator.graph.cache.compiles <= compiled + 1
 
 
-def test_the_training_graph_stays_as_it_is(model):
+def test_generation_leaves_training_graph_unchanged(model):
     g = model.next.weight.graph
     before = g.operation_count, len(g.variables)
     nn.generate(model, [1], 3, temperature=0.0)
     assert before == (g.operation_count, len(g.variables))
 
 
-def test_a_generator_takes_new_values_when_told(model):
+def test_generator_load_updates_weights(model):
     other = Model()
     other(mg.Graph(9).placeholder((1, -1), mg.int32))
     generator = nn.Generator(other, max_length=12)
@@ -84,7 +87,7 @@ def test_a_generator_takes_new_values_when_told(model):
     )
 
 
-def test_what_is_drawn_depends_on_the_seed_alone(model):
+def test_sampled_tokens_depend_only_on_seed(model):
     one, two, three = (nn.generate(model, [1, 2], 30, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, two)
     assert (one != three).any()
@@ -104,12 +107,13 @@ ODDS = np.array([0.4, 0.05, 0.3, 0.2, 0.05])
         ({"top_p": 0.65}, ODDS * [1, 0, 1, 0, 0]),
         ({"top_p": 0.75}, ODDS * [1, 0, 1, 1, 0]),
         ({"top_p": 0.01}, ODDS * [1, 0, 0, 0, 0]),
-        ({"top_k": 3, "top_p": 0.7}, ODDS * [1, 0, 1, 0, 0]),  # of the three's 0.9 are 0.4 and 0.3 more than 0.7
+        # The two likeliest of the three, 0.4 and 0.3 out of 0.9, exceed 0.7.
+        ({"top_k": 3, "top_p": 0.7}, ODDS * [1, 0, 1, 0, 0]),
         ({"temperature": 0.0}, ODDS * [1, 0, 0, 0, 0]),
         ({"temperature": 1e-30}, ODDS * [1, 0, 0, 0, 0]),
     ],
 )
-def test_tokens_are_drawn_by_their_odds(options, wanted):
+def test_tokens_are_sampled_by_their_probabilities(options, wanted):
     count = 40000
     g = mg.Graph(7)
     logits = g.broadcast_to(g.constant(np.log(ODDS)[None].astype(np.float32)), (count, 5))
@@ -121,14 +125,14 @@ def test_tokens_are_drawn_by_their_odds(options, wanted):
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.9}])
-def test_logits_of_minus_infinity_are_never_drawn(options):
+def test_tokens_with_infinite_negative_logit_are_never_sampled(options):
     g = mg.Graph(7)
     logits = np.full((2000, 4), -np.inf, np.float32)
     logits[:, 2], logits[:, 0] = 3e38, 3e38
     assert set(g.run({}, nn.sampled(g.constant(logits), **options)).tolist()) == {0, 2}
 
 
-def test_enough_beams_find_the_likeliest_of_all(model):
+def test_full_width_beam_search_finds_most_likely_sequence(model):
     prompt, length = [1, 3], 4
     ways = {way: log_odds(model, [*prompt, *way]) for way in product(range(CLASSES), repeat=length)}
     sums = {
@@ -142,13 +146,13 @@ def test_enough_beams_find_the_likeliest_of_all(model):
     assert sums[tuple(greedy[2:])] - 1e-4 <= narrow <= sums[best] + 1e-4
 
 
-def test_one_beam_is_greedy(model):
+def test_single_beam_equals_greedy_search(model):
     np.testing.assert_array_equal(
         nn.generate(model, [1, 2], 10, beams=1), nn.generate(model, [1, 2], 10, temperature=0.0)
     )
 
 
-def test_a_sequence_ends_with_its_end(model):
+def test_generation_stops_at_end_token(model):
     free = nn.generate(model, [1, 2, 3], 20, temperature=0.0)
     end = int(free[5])
     place = 3 + list(free[3:]).index(end)
@@ -160,8 +164,10 @@ def test_a_sequence_ends_with_its_end(model):
         assert not len(places) or (row[3 + places[0] :] == end).all()
 
 
-def test_beams_weigh_short_sequences_by_their_length(model):
-    """With all ways kept, what comes first is the best mean of log odds, or the best sum without a penalty."""
+def test_beam_search_length_penalty_normalizes_scores(model):
+    """With every sequence kept, the best one has the highest mean log probability, or without a penalty the highest
+    sum.
+    """
     prompt, length, end = [1, 3], 3, 2
     for penalty in (0.0, 1.0):
         best = -np.inf
@@ -176,7 +182,7 @@ def test_beams_weigh_short_sequences_by_their_length(model):
         assert score / (len(found) - 2) ** penalty == pytest.approx(best, abs=1e-4)
 
 
-def test_what_cannot_be_is_refused(model):
+def test_invalid_generation_arguments_raise(model):
     generator = nn.Generator(model, max_length=8, rows=2)
     with pytest.raises(mg.ShapeError, match="exceeds max_length=8"):
         generator.generate([[1], [2]], 8)
@@ -198,8 +204,8 @@ def test_what_cannot_be_is_refused(model):
         nn.sampled(mg.Graph().placeholder((2, 3, 4)))
 
 
-def test_recurrent_layers_may_be_copied_for_it_and_still_train():
-    """A copy for another graph has weights of its own."""
+def test_original_recurrent_layer_trains_after_unbuilt_copy():
+    """A copy for another graph has its own weights."""
     from mpsgraph.nn.module import unbuilt_copy
 
     g, layer = mg.Graph(), nn.LSTM(3)

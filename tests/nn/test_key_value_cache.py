@@ -1,4 +1,6 @@
-"""Caches of keys and values: step by step gives what the whole gives; positions, shared heads, refusals."""
+"""Test key-value caches: incremental results equal full-sequence results; positions, shared heads, and invalid
+arguments.
+"""
 
 import math
 
@@ -21,14 +23,14 @@ POSITIONS = {
 
 
 def weighed(layer, rng):
-    """The layer's state with numbers that tell everything apart."""
+    """Set every weight of the layer to a distinct random value."""
     layer.load_state_dict({k: rng.normal(size=v.shape).astype(v.dtype) / 2 for k, v in layer.state_dict().items()})
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_step_by_step_gives_what_the_whole_gives(positions, kv_heads, batch_first, rng):
+def test_incremental_encoding_equals_full_sequence(positions, kv_heads, batch_first, rng):
     g = mg.Graph()
     layer = nn.TransformerEncoderLayer(
         16, 4, 8, 0.0, batch_first=batch_first, num_kv_heads=kv_heads, positions=POSITIONS[positions]()
@@ -47,12 +49,12 @@ def test_step_by_step_gives_what_the_whole_gives(positions, kv_heads, batch_firs
         return y if batch_first else y.swapaxes(0, 1)
 
     wanted = run(whole, 0, 9, {})
-    for cuts in ((0, 4, 5, 6, 9), (0, 1, 9)):  # the second begins anew over what the first left
+    for cuts in ((0, 4, 5, 6, 9), (0, 1, 9)):  # The second pass overwrites the cache entries of the first.
         parts = [run(cached, a, b, {position: np.int32([a])}) for a, b in zip(cuts, cuts[1:], strict=False)]
         np.testing.assert_allclose(np.concatenate(parts, 1), wanted, **CLOSE)
 
 
-def test_a_decoder_keeps_its_own_steps(rng):
+def test_incremental_decoding_equals_full_sequence(rng):
     g = mg.Graph()
     model = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 8, 0.0), 2)
     x, memory, position = g.placeholder((1, -1, 8)), g.placeholder((1, 3, 8)), g.placeholder((1,), mg.int32)
@@ -64,7 +66,7 @@ def test_a_decoder_keeps_its_own_steps(rng):
     np.testing.assert_allclose(np.concatenate(steps, 1), wanted, **CLOSE)
 
 
-def test_places_are_data_and_nothing_is_compiled_for_a_new_one(rng):
+def test_new_cache_positions_compile_nothing(rng):
     g = mg.Graph()
     x, position = g.placeholder((1, 1, 8)), g.placeholder((1,), mg.int32)
     y = nn.MultiheadAttention(8, 2, positions=nn.RotaryPositions())(x, cache=nn.KeyValueCache(1, 64, position))
@@ -76,7 +78,7 @@ def test_places_are_data_and_nothing_is_compiled_for_a_new_one(rng):
     assert g.cache.compiles == compiled
 
 
-def test_a_run_beyond_the_cache_is_refused_and_changes_nothing(rng):
+def test_step_beyond_cache_capacity_raises_and_changes_nothing(rng):
     g = mg.Graph()
     x, position = g.placeholder((1, 2, 8)), g.placeholder((1,), mg.int32)
     cache = nn.KeyValueCache(1, 4, position)
@@ -91,14 +93,14 @@ def test_a_run_beyond_the_cache_is_refused_and_changes_nothing(rng):
     assert np.abs(before[0][:, :, :2]).min() > 0 and not before[0][:, :, 2:].any()
 
 
-def test_the_cache_is_no_part_of_the_model(rng):
+def test_cache_is_not_part_of_model_state(rng):
     g = mg.Graph()
     layer = nn.MultiheadAttention(8, 2)
     layer(g.placeholder((1, -1, 8)), cache=nn.KeyValueCache(1, 4, g.placeholder((1,), mg.int32)))
     assert len(layer.state_dict()) == 8 and all(not v.name.endswith("cache") for v in layer.parameters())
 
 
-def test_sequences_change_places(rng):
+def test_cached_sequences_can_be_reordered(rng):
     g = mg.Graph()
     x, position = g.placeholder((3, 1, 8)), g.placeholder((1,), mg.int32)
     cache = nn.KeyValueCache(3, 4, position)
@@ -110,8 +112,8 @@ def test_sequences_change_places(rng):
         np.testing.assert_array_equal(old[[2, 2, 0]], g.variable_value(variable))
 
 
-def test_shared_heads_are_heads_with_equal_keys_and_values(rng):
-    """With the mask, and in the gradients: those of shared weights are sums of their copies'."""
+def test_shared_key_value_heads_equal_repeated_heads(rng):
+    """Also with a mask and for gradients: the gradient of a shared weight is the sum over its copies."""
     g = mg.Graph()
     x, mask = g.placeholder((2, 5, 8)), g.constant(np.triu(np.ones((5, 5), bool), 1))
     shared, apart = nn.MultiheadAttention(8, 4, num_kv_heads=2), nn.MultiheadAttention(8, 4)
@@ -143,8 +145,8 @@ def test_shared_heads_are_heads_with_equal_keys_and_values(rng):
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_rotations_are_of_complex_numbers(interleaved, rng):
-    """As the paper has them: a pair of features as a complex number, times e^(i m theta)."""
+def test_rotary_positions_are_complex_rotations(interleaved, rng):
+    """As in the paper: each pair of features is a complex number multiplied by e^(i m theta)."""
     g, x = mg.Graph(), rng.normal(size=(2, 3, 7, 6)).astype(np.float32)
     got = g.run({}, nn.RotaryPositions(100.0, interleaved=interleaved)(g.constant(x))).numpy()
     real, imaginary = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :3], x[..., 3:])
@@ -156,8 +158,8 @@ def test_rotations_are_of_complex_numbers(interleaved, rng):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_ranges_of_distances_are_t5s(bidirectional):
-    """By the formula, distance by distance: 32 ranges, 128 the farthest."""
+def test_relative_position_buckets_match_t5(bidirectional):
+    """Compare each distance with the published formula, for 32 buckets and a maximum distance of 128."""
 
     def bucket(distance):
         own, result = (16, 16 * (distance > 0)) if bidirectional else (32, 0)
@@ -170,12 +172,13 @@ def test_ranges_of_distances_are_t5s(bidirectional):
 
     g, distances = mg.Graph(), np.arange(-300, 301, dtype=np.int32)
     got = g.run({}, nn.RelativePositions(bidirectional=bidirectional).buckets(g.constant(distances))).tolist()
-    exact = {8 * 2**k for k in range(5)} | {16 * 2**k for k in range(4)}  # where float32 may round either way
+    # Distances at bucket boundaries, where float32 may round either way.
+    exact = {8 * 2**k for k in range(5)} | {16 * 2**k for k in range(4)}
     wrong = [d for d, b in zip(distances, got, strict=True) if b != bucket(int(d)) and abs(d) not in exact]
     assert not wrong and len(set(got)) == (31 if bidirectional else 32)
 
 
-def test_relative_positions_are_added_to_the_scores(rng):
+def test_relative_position_bias_is_added_to_scores(rng):
     g, x = mg.Graph(), rng.normal(size=(1, 4, 8)).astype(np.float32)
     positions = nn.RelativePositions(8, 8)
     layer, plain = nn.MultiheadAttention(8, 2, positions=positions), nn.MultiheadAttention(8, 2)
@@ -191,7 +194,7 @@ def test_relative_positions_are_added_to_the_scores(rng):
     np.testing.assert_allclose(g.run({}, y).numpy(), g.run({}, other).numpy(), **CLOSE)
 
 
-def test_linear_positions_take_shares_of_distances_off(rng):
+def test_linear_positions_penalize_distance_per_head(rng):
     assert linear_shares(8) == [2.0**-k for k in range(1, 9)]
     assert linear_shares(3) == [2.0**-4, 2.0**-8, 2.0**-2]
     g, x = mg.Graph(), rng.normal(size=(1, 4, 8)).astype(np.float32)
@@ -204,7 +207,7 @@ def test_linear_positions_take_shares_of_distances_off(rng):
     np.testing.assert_allclose(g.run({}, y).numpy(), g.run({}, other).numpy(), **CLOSE)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_cache_and_position_arguments_raise():
     g = mg.Graph()
     x, position = g.placeholder((2, 3, 8)), g.placeholder((1,), mg.int32)
     with pytest.raises(mg.ShapeError, match="num_heads must be divisible by num_kv_heads"):

@@ -1,4 +1,6 @@
-"""Layers, activations, initialisers, losses and metrics against numpy; modules, their names, states and modes."""
+"""Test layers, activations, initializers, losses, and metrics against numpy, and the names, states, and modes of
+modules.
+"""
 
 import math
 
@@ -9,7 +11,7 @@ from mpsgraph import nn
 
 
 def applied(module, x, *, training=False):
-    """The module's value for an input that is fed, and its graph."""
+    """Return the value of the module at x, fed through a placeholder, and the graph."""
     g = mg.Graph(seed=1)
     placeholder = g.placeholder((-1, *x.shape[1:]), x.dtype)
     return g.run({placeholder: x}, module.train(training)(placeholder)).numpy(), g
@@ -51,7 +53,7 @@ def test_convolution_and_pooling_agree_in_both_layouts(layout, rng):
     assert layers["convolution"].state_dict()["weight"].shape == ((3, 2, 2, 6) if layout == "NHWC" else (6, 2, 3, 2))
 
 
-def test_batch_norm_by_batch_and_by_moving_averages(x):
+def test_batch_norm_uses_batch_statistics_or_moving_averages(x):
     layer = nn.BatchNorm(momentum=0.9, epsilon=1e-3)
     result, g = applied(layer, x, training=True)
     np.testing.assert_allclose(result, (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3), rtol=1e-4, atol=1e-5)
@@ -62,7 +64,7 @@ def test_batch_norm_by_batch_and_by_moving_averages(x):
     wanted = (x - state["moving_mean"]) / np.sqrt(state["moving_variance"] + 1e-3)
     np.testing.assert_allclose(inference, wanted, rtol=1e-4, atol=1e-5)
     assert {name for name, _ in layer.named_parameters()} == {"gamma", "beta"}
-    assert g.trainable_variables == layer.parameters(), "moving averages are not trained"
+    assert g.trainable_variables == layer.parameters(), "moving averages must not be trained"
 
 
 def test_batch_norm_normalizes_channels_of_images(rng):
@@ -73,7 +75,7 @@ def test_batch_norm_normalizes_channels_of_images(rng):
         np.testing.assert_allclose(result.std(axes), 1, atol=1e-2)
 
 
-def test_dropout_in_both_modes(rng):
+def test_dropout_in_training_and_inference(rng):
     ones = np.ones((200, 50), np.float32)
     layer = nn.Dropout(0.25)
     dropped, g = applied(layer, ones, training=True)
@@ -83,13 +85,13 @@ def test_dropout_in_both_modes(rng):
     placeholder = g.placeholders[0]
     again = layer.train()(placeholder)
     first, second = (g.run({placeholder: ones}, again).numpy() for _ in range(2))
-    assert (first != second).any(), "each run draws anew"
+    assert (first != second).any(), "each run must draw a new mask"
     with pytest.raises(mg.GraphError, match="rate"):
         applied(nn.Dropout(1.0), ones, training=True)
 
 
-def test_the_mode_may_be_a_tensor(x):
-    """One graph for both modes, chosen when it runs; gradients follow the choice."""
+def test_training_mode_can_be_a_tensor(x):
+    """One graph serves both modes: the run selects one, and gradients follow it."""
     g = mg.Graph()
     mode, placeholder = g.placeholder((), mg.bool_), g.placeholder((-1, 5))
     model = nn.Sequential(nn.Linear(4), nn.BatchNorm(), nn.Dropout(0.5)).train(mode)
@@ -105,7 +107,7 @@ def test_the_mode_may_be_a_tensor(x):
     assert (model.state_dict()["1.moving_mean"] != before).all()
 
 
-def test_flatten_and_sizes_that_must_be_known():
+def test_flatten_shape_and_invalid_layer_inputs():
     g = mg.Graph()
     assert nn.Flatten()(g.placeholder((-1, 3, 4, 5))).shape == (-1, 60)
     with pytest.raises(mg.ShapeError, match="Linear"):
@@ -118,7 +120,7 @@ def test_flatten_and_sizes_that_must_be_known():
         nn.BatchNorm()(g.placeholder((4,)))
 
 
-def test_layers_work_in_the_dtype_of_their_input(x):
+def test_layers_compute_in_the_dtype_of_their_input(x):
     for dtype in ("float16", "bfloat16", "float64"):
         g = mg.Graph()
         y = nn.Sequential(nn.Linear(4), nn.GELU(), nn.BatchNorm())(g.cast(g.constant(x), dtype))
@@ -160,7 +162,7 @@ VARIANCES = {
 
 
 @pytest.mark.parametrize("name", VARIANCES)
-def test_scaled_initialisers_have_keras_variances(name):
+def test_scaled_initializers_have_the_variances_of_keras(name):
     initialiser, variance = getattr(nn.initialisers, name)(), VARIANCES[name]
     weight = initialiser(SHAPE, 0)
     assert weight.dtype == np.float32 and weight.shape == SHAPE
@@ -168,15 +170,17 @@ def test_scaled_initialisers_have_keras_variances(name):
     if name.endswith("Uniform"):
         limit = math.sqrt(3 * variance)
         assert 0.999 * limit < np.abs(weight).max() <= limit
-    else:  # cut at two standard deviations of the normal before it was cut
+    else:  # Truncated at two standard deviations of the untruncated normal distribution.
         cut = 2 * math.sqrt(variance) / 0.87962566103423978
         assert 0.99 * cut < np.abs(weight).max() <= cut
     np.testing.assert_array_equal(weight, initialiser(SHAPE, 0))
     assert (weight != initialiser(SHAPE, 1)).any()
 
 
-def test_fans_are_those_of_the_layer_not_of_the_batch():
-    """A talk about MPSGraph counts the batch; for NCHW the shape alone would mislead too."""
+def test_convolution_fans_do_not_depend_on_batch_or_layout():
+    """Apple's MPSGraph talk counts the batch size in the fans; in NCHW, the weight shape alone would be misleading as
+    well.
+    """
     variances = []
     for batch, layout in ((1, "NHWC"), (64, "NHWC"), (64, "NCHW")):
         g = mg.Graph(seed=3)
@@ -187,8 +191,8 @@ def test_fans_are_those_of_the_layer_not_of_the_batch():
 
 
 @pytest.mark.parametrize("name", sorted(VARIANCES))
-def test_first_values_are_the_same_when_they_are_drawn_again(name):
-    """A variable takes the memory of a large first value; who asks for that later has it drawn anew."""
+def test_large_initial_values_are_reproduced_after_release(name):
+    """The variable takes over the buffer of a large initial value; reading that value later draws it again."""
     g = mg.Graph(seed=3)
     x = g.placeholder((2, 128), name="x")
     initialiser = getattr(nn.initialisers, name)()
@@ -203,10 +207,10 @@ def test_first_values_are_the_same_when_they_are_drawn_again(name):
     np.testing.assert_array_equal(g.variable_value(layer.weight), drawn * 2)
     generator = np.random.default_rng(3)
     initialiser((128, 160), generator)
-    assert g.generator.random() == generator.random(), "drawing again leaves the graph's generator alone"
+    assert g.generator.random() == generator.random(), "redrawing must not advance the graph's generator"
 
 
-def test_what_cannot_be_drawn_again_is_kept():
+def test_initial_values_of_custom_initializers_are_kept():
     class Counting:
         calls = 0
 
@@ -222,7 +226,7 @@ def test_what_cannot_be_drawn_again_is_kept():
     assert (g.variable_value(layer.weight) == 2).all()
 
 
-def test_plain_initialisers():
+def test_plain_initializers():
     make = nn.initialisers
     assert (make.zeros((2, 3)) == 0).all() and (make.ones((2,)) == 1).all()
     assert make.Constant(0.1)((4,)).tolist() == [np.float32(0.1)] * 4
@@ -235,20 +239,22 @@ def test_plain_initialisers():
         make.GlorotUniform()((3,), 0)
 
 
-def test_variance_scaling_in_every_mode():
+def test_variance_scaling_in_every_mode_and_distribution():
     scaling = nn.initialisers.VarianceScaling
     for mode, fan in (("fan_in", FAN_IN), ("fan_out", FAN_OUT), ("fan_avg", (FAN_IN + FAN_OUT) / 2)):
         for distribution in ("truncated_normal", "normal", "uniform"):
             weight = scaling(3.0, mode, distribution)(SHAPE, 0)
             assert abs(weight.var() * fan / 3 - 1) < 0.01
-    assert np.abs(scaling(3.0, "fan_in", "normal")(SHAPE, 0)).max() > 3.5 * (3 / FAN_IN) ** 0.5, "not cut"
+    assert np.abs(scaling(3.0, "fan_in", "normal")(SHAPE, 0)).max() > 3.5 * (3 / FAN_IN) ** 0.5, (
+        "the normal distribution must not be truncated"
+    )
     for arguments in ((0.0,), (1.0, "fan"), (1.0, "fan_in", "gamma")):
         with pytest.raises(mg.GraphError, match="VarianceScaling"):
             scaling(*arguments)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (3, 8), (3, 2, 4)])
-def test_orthogonal(shape):
+def test_orthogonal_initializer(shape):
     q = nn.initialisers.Orthogonal(2.0)(shape, 0).reshape(-1, shape[-1]).astype(float)
     small = q @ q.T if q.shape[0] <= q.shape[1] else q.T @ q
     np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
@@ -257,7 +263,7 @@ def test_orthogonal(shape):
         nn.initialisers.Orthogonal()((3,))
 
 
-def test_identity_passes_images_on():
+def test_identity_initializer_passes_images_through():
     images = np.random.default_rng(0).normal(size=(1, 5, 5, 2)).astype(np.float32)
     layer = nn.Conv2d(2, 3, padding="TF_SAME", weight_initialiser=nn.initialisers.Identity(2.0))
     np.testing.assert_allclose(applied(layer, images)[0], 2 * images, rtol=1e-6)
@@ -273,7 +279,7 @@ def scalar(function, *arrays):
     return float(result)
 
 
-def test_cross_entropy_of_integers_one_hot_and_probabilities(x):
+def test_cross_entropy_with_class_indices_and_one_hot_labels(x):
     classes = np.array([0, 4, 2, 2, 1, 3], np.int64)
     logs = x - np.log(np.exp(x).sum(-1, keepdims=True))
     expected = -logs[np.arange(6), classes].mean()
@@ -311,7 +317,7 @@ def test_accuracy(x):
 
 # --- modules ----------------------------------------------------------------------------------------------------------
 class Residual(nn.Module):
-    """A module of a user: children as attributes and in a list, and a parameter of its own."""
+    """A custom module with children as attributes and in a list, and a parameter."""
 
     def __init__(self, width):
         self.first = nn.Linear(width)
@@ -346,7 +352,7 @@ def test_names_states_and_modes_of_nested_modules(x):
         "3.weight",
         "3.bias",
     ]
-    assert [v.name for v in model.parameters()] == names, "variables bear the paths"
+    assert [v.name for v in model.parameters()] == names, "variables must be named by their module path"
     assert [name for name, _ in model.named_buffers()] == ["0.rest.1.moving_mean", "0.rest.1.moving_variance"]
     assert not any(module.training for _, module in model.named_modules())
     out = g.run({placeholder: x}, [training, inference])
@@ -372,7 +378,7 @@ def test_names_states_and_modes_of_nested_modules(x):
     assert "(first): Linear(5)" in repr(model)
 
 
-def test_a_shared_module_has_one_set_of_variables(x):
+def test_shared_module_has_one_set_of_variables(x):
     shared = nn.Linear(5)
     model = nn.Sequential(shared, nn.ReLU(), shared)
     applied(model, x)

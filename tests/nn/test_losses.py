@@ -1,4 +1,4 @@
-"""Losses give PyTorch's values and gradients; what Keras and MPSCNNLoss have beside it; reductions, weights, errors."""
+"""Test losses against PyTorch's values and gradients; also losses of Keras and MPSCNNLoss, weights, and errors."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from mpsgraph.nn import losses
 
 
 def weighed(function, **how):
-    """With the classes' weights as third operand."""
+    """Return the loss taking class weights as its third operand."""
     return lambda x, labels, weights, **more: function(x, labels, class_weights=weights, **how, **more)
 
 
@@ -51,7 +51,7 @@ LOSSES |= {
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_are_those_of_torch(name, known):
+def test_losses_match_pytorch(name, known):
     compare(name, LOSSES[name], known=known or "images" in name)
 
 
@@ -70,7 +70,7 @@ def y(rng):
     return rng.normal(size=(4, 3)).astype(np.float32)
 
 
-def test_what_keras_and_mps_have_beside(x, y):
+def test_keras_and_mps_losses_match_their_formulas(x, y):
     signs, p, q = np.sign(y), 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(-y))
     unit = [a / np.linalg.norm(a, axis=-1, keepdims=True) for a in (x, y)]
     wanted = {
@@ -87,8 +87,8 @@ def test_what_keras_and_mps_have_beside(x, y):
         np.testing.assert_allclose(value(getattr(losses, name), outputs, labels), expected, rtol=1e-5, err_msg=name)
 
 
-def test_extremes_stay_finite():
-    """Probabilities of 0 and 1, and vectors of zeros, with slopes that are numbers."""
+def test_losses_and_gradients_are_finite_at_extreme_values():
+    """Probabilities of 0 and 1, zero vectors, and huge differences give finite losses and gradients."""
     g = mg.Graph()
     cases = {
         losses.binary_cross_entropy: ([0.0, 1.0, 0.0], [0.0, 1.0, 1.0]),
@@ -104,8 +104,8 @@ def test_extremes_stay_finite():
         assert all(np.isfinite(v.numpy()).all() for v in found.values()), function.__name__
 
 
-@pytest.mark.parametrize("name", [n for n in losses.LOSSES if n != "ctc"])  # of sequences: test_ctc
-def test_what_is_no_number_is_not_hidden(name):
+@pytest.mark.parametrize("name", [n for n in losses.LOSSES if n != "ctc"])  # CTC takes sequences; test_ctc covers it.
+def test_nan_output_gives_nan_loss(name):
     g = mg.Graph()
     outputs = g.constant([[0.5, np.nan], [0.5, 0.5]])
     by_index = name in ("nll", "cross_entropy")
@@ -113,11 +113,11 @@ def test_what_is_no_number_is_not_hidden(name):
     assert np.isnan(g.run({}, losses.LOSSES[name](outputs, labels)).numpy())
 
 
-def test_a_variance_that_is_no_number_is_not_hidden():
+def test_nan_variance_gives_nan_gaussian_loss():
     assert np.isnan(value(losses.gaussian_nll, *np.array([[1.0, 1.0], [2.0, 2.0], [1.0, np.nan]], np.float32)))
 
 
-def test_reductions_and_weights(x, y):
+def test_loss_reductions_and_sample_weights(x, y):
     weights = np.array([[0.0], [2.0], [0.0], [0.5]], np.float32)
     each = (x - y) ** 2 * weights
     for reduction, wanted in {
@@ -137,7 +137,7 @@ def test_reductions_and_weights(x, y):
     np.testing.assert_allclose(found, -(logs[np.arange(4), labels] * per_sample).mean(), rtol=1e-5)
 
 
-def test_label_smoothing_of_several_classes_at_once(x):
+def test_label_smoothing_of_binary_labels(x):
     labels = (x > 0).astype(np.float32)
     smooth = labels * 0.8 + 0.1
     found = value(losses.binary_cross_entropy_with_logits, x, labels, label_smoothing=0.2)
@@ -159,8 +159,8 @@ def test_losses_in_half_precision(x, y):
 
 
 @pytest.mark.parametrize("name", [n for n in losses.LOSSES if n not in ("nll", "ctc")])
-def test_losses_train_by_their_names(name):
-    """Each descends when a single layer is fitted to it."""
+def test_models_train_with_losses_given_by_name(name):
+    """Fitting a single layer lowers each loss."""
     rng = np.random.default_rng(1)
     inputs = rng.normal(size=(32, 5)).astype(np.float32)
     hidden = inputs @ rng.normal(size=(5, 3)).astype(np.float32)
@@ -186,7 +186,7 @@ def test_losses_train_by_their_names(name):
     assert values[-1] < values[0]
 
 
-def test_what_does_not_fit_is_said(x):
+def test_invalid_loss_arguments_raise(x):
     g = mg.Graph()
     given, labels = g.constant(x), g.constant(np.array([0, 1, 2, 0]))
     with pytest.raises(mg.GraphError, match="one of mean, sum, none"):

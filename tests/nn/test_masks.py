@@ -1,4 +1,4 @@
-"""Masks that go with sequences: who makes them, who hands them on, who uses them, who loses them."""
+"""Test sequence masks: which layers create, propagate, use, and drop them."""
 
 import mpsgraph as mg
 import numpy as np
@@ -24,13 +24,13 @@ def embedded(g):
         lambda: nn.Sequential(nn.Linear(4), nn.ReLU(), lambda x: x * 2.0 + 1.0),
     ],
 )  # fmt: skip
-def test_layers_that_keep_steps_apart_hand_it_on(make):
+def test_layers_acting_per_step_propagate_the_mask(make):
     g = mg.Graph()
     mask = nn.mask_of(make()(embedded(g)))
     np.testing.assert_array_equal(g.run({}, mask).numpy(), TOKENS != 0)
 
 
-def test_what_mixes_steps_loses_it():
+def test_layers_mixing_steps_drop_the_mask():
     g = mg.Graph()
     x = embedded(g)
     for y in (nn.Conv1d(4, 3)(x), nn.Flatten()(x), g.swap_axes(x, 0, 1), g.reduction_sum(x, 1)):
@@ -38,7 +38,7 @@ def test_what_mixes_steps_loses_it():
     assert nn.mask_of(nn.Embedding(6, 8)(g.constant(TOKENS))) is None
 
 
-def test_operands_with_different_masks_have_what_is_real_in_all():
+def test_masks_of_several_operands_are_combined_with_and():
     g = mg.Graph()
     x, y = embedded(g), nn.Embedding(6, 8, mask_zero=True)(g.constant(TOKENS[::-1].copy()))
     both = g.run({}, nn.mask_of(x + nn.Linear(8)(y))).numpy()
@@ -46,7 +46,7 @@ def test_operands_with_different_masks_have_what_is_real_in_all():
 
 
 @pytest.mark.parametrize("make", [lambda: nn.LSTM(4, 2, bidirectional=True), lambda: nn.GRU(4), lambda: nn.RNN(4)])
-def test_recurrent_layers_use_it(make):
+def test_recurrent_layers_use_the_mask(make):
     g = mg.Graph()
     x, layer = embedded(g), make()
     y, _ = layer.with_state(x)
@@ -57,7 +57,7 @@ def test_recurrent_layers_use_it(make):
     assert not found[y].numpy()[0, 3:].any()
 
 
-def test_attention_uses_it():
+def test_attention_uses_the_mask():
     g = mg.Graph()
     x, layer = embedded(g), nn.MultiheadAttention(8, 2)
     wanted = layer(x, key_padding_mask=g.constant(TOKENS == 0))
@@ -67,8 +67,8 @@ def test_attention_uses_it():
     assert not found[weights].numpy()[0, :, 3:].any()
 
 
-def test_it_goes_through_a_transformer_and_padding_changes_nothing(rng):
-    """Residual sums keep it, so that each row is what it is alone."""
+def test_padding_does_not_change_transformer_outputs(rng):
+    """Residual sums propagate the mask, so each row equals the result of that row alone."""
     g = mg.Graph()
     tokens = g.placeholder((-1, -1), mg.int32)
     embedding = nn.Embedding(6, 8, mask_zero=True)
@@ -80,7 +80,7 @@ def test_it_goes_through_a_transformer_and_padding_changes_nothing(rng):
         np.testing.assert_allclose(padded[row, :length], alone[0], rtol=1e-4, atol=1e-5)
 
 
-def test_masking_finds_steps_of_one_number():
+def test_masking_layer_masks_steps_equal_to_the_mask_value():
     g = mg.Graph()
     x = np.array([[[1, 2], [7, 7], [7, 3]]], np.float32)
     y = nn.Masking(7.0)(g.constant(x))
@@ -88,7 +88,7 @@ def test_masking_finds_steps_of_one_number():
     np.testing.assert_array_equal(g.run({}, y).numpy(), [[[1, 2], [0, 0], [7, 3]]])
 
 
-def test_a_loss_is_the_mean_over_real_steps(rng):
+def test_masked_loss_averages_over_real_steps(rng):
     g, labels = mg.Graph(), rng.integers(0, 4, (3, 5)).astype(np.int32)
     logits = nn.Linear(4)(embedded(g))
     options = {"weights": nn.mask_of(logits), "reduction": "sum_by_nonzero_weights"}
@@ -98,7 +98,7 @@ def test_a_loss_is_the_mean_over_real_steps(rng):
     assert found[loss].item() == pytest.approx(found[each].numpy()[TOKENS != 0].mean(), rel=1e-5)
 
 
-def test_what_is_no_mask_is_refused():
+def test_invalid_masks_raise():
     g = mg.Graph()
     x = g.placeholder((-1, 5, 8))
     with pytest.raises(mg.DTypeError, match="mask must be bool"):
@@ -112,7 +112,7 @@ def test_what_is_no_mask_is_refused():
     assert nn.mask_of(x) is None
 
 
-def test_a_graph_with_masks_is_freed():
+def test_graph_with_masks_is_garbage_collected():
     import gc
     import weakref
 

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU layers give PyTorch's values, last states and gradients with its state dictionaries; they train."""
+"""Test RNN, LSTM, and GRU layers against PyTorch's values, final states, and gradients; also training."""
 
 import mpsgraph as mg
 import numpy as np
@@ -21,7 +21,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_recurrent_layers_are_those_of_torch(name, known):
+def test_recurrent_layers_match_pytorch(name, known):
     layer = LAYERS[name]()
 
     def run(x, *state):
@@ -34,7 +34,7 @@ def test_recurrent_layers_are_those_of_torch(name, known):
 
 
 @pytest.mark.parametrize("name", ["RNN", "LSTM_2_both", "GRU"])
-def test_called_they_give_the_sequence_alone(name):
+def test_calling_recurrent_layer_returns_only_the_sequence(name):
     layer, given = LAYERS[name](), stored(name, "in")
     g = mg.Graph()
     x, *states = (g.constant(value, dtype="float64") for value in given.values())
@@ -43,7 +43,7 @@ def test_called_they_give_the_sequence_alone(name):
     agree(g.run({}, y).numpy(), stored(name, "out")["0"], name)
 
 
-def test_a_sequence_in_two_halves_is_the_whole():
+def test_sequence_split_in_two_equals_whole_sequence():
     g = mg.Graph(seed=1)
     layer = nn.LSTM(3, 2)
     x = g.constant(np.random.default_rng(0).normal(size=(2, 6, 4)).astype(np.float32))
@@ -55,7 +55,7 @@ def test_a_sequence_in_two_halves_is_the_whole():
     np.testing.assert_allclose(halves, found[whole].numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_stands_between_the_layers():
+def test_dropout_applies_between_recurrent_layers():
     g = mg.Graph(seed=1)
     x = g.constant(np.ones((1, 4, 3), np.float32))
     layer = nn.GRU(50, 2, dropout=0.5)
@@ -67,7 +67,7 @@ def test_dropout_stands_between_the_layers():
     np.testing.assert_array_equal(g.run({}, single).numpy(), g.run({}, single).numpy())
 
 
-def test_first_values_are_drawn_gate_by_gate():
+def test_recurrent_weights_are_initialized_per_gate():
     g = mg.Graph(seed=4)
     layer = nn.LSTM(8)
     layer(g.placeholder((-1, 3, 5)))
@@ -82,9 +82,9 @@ def test_first_values_are_drawn_gate_by_gate():
 
 
 @pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
-def test_it_learns_to_remember(make):
-    """The sign of the first number of a sequence, told at its end."""
-    g = mg.Graph(seed=5)  # with 3 or 6 an LSTM is still in the middle of it, and how far depends on roundings
+def test_recurrent_layers_learn_to_remember(make):
+    """Learn to report the sign of the first number at the end of the sequence."""
+    g = mg.Graph(seed=5)  # With seeds 3 and 6 an LSTM converges later, and how late depends on rounding.
     x, label = g.placeholder((-1, 8, 1)), g.placeholder((-1,), mg.int32)
     model = nn.Sequential(make(16), lambda y: y[:, -1, :], nn.Linear(2))
     loss = nn.losses.cross_entropy(model(x), label)
@@ -95,7 +95,7 @@ def test_it_learns_to_remember(make):
     assert losses[-1] < 0.4 * losses[0]
 
 
-def test_what_does_not_fit_is_said():
+def test_invalid_recurrent_arguments_raise():
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match=r"LSTM needs a 3-D input \(batch, time, inputs\)"):
         nn.LSTM(4)(g.placeholder((3, 4)))

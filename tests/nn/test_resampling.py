@@ -1,4 +1,4 @@
-"""Layers that pick, resize, shuffle and pad, against numpy and PyTorch's numbers (torch 2.13)."""
+"""Test embedding, upsampling, pixel shuffle, and padding layers against numpy and results of torch 2.13."""
 
 import mpsgraph as mg
 import numpy as np
@@ -18,7 +18,7 @@ def planar(x):
     return np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
-def test_embedding_picks_rows_and_trains_those():
+def test_embedding_gathers_rows_and_trains_only_those():
     g = mg.Graph(seed=0)
     layer, indices = nn.Embedding(5, 3, padding_index=-1), g.placeholder((-1, 2), mg.int32)
     y = layer(indices)
@@ -39,7 +39,7 @@ def test_embedding_picks_rows_and_trains_those():
 def test_pixel_shuffle_and_its_inverse(layout):
     n, h, w, c = IMAGES.shape
     x = IMAGES if layout == "NHWC" else planar(IMAGES)
-    blocks = IMAGES.reshape(n, h, w, c // 4, 2, 2)  # channels, then the place in the block
+    blocks = IMAGES.reshape(n, h, w, c // 4, 2, 2)  # Channels, then the offset within the block.
     wanted = blocks.transpose(0, 1, 4, 2, 5, 3).reshape(n, h * 2, w * 2, c // 4)
     shuffled = applied(nn.PixelShuffle(2, data_layout=layout), x)
     np.testing.assert_array_equal(shuffled, wanted if layout == "NHWC" else planar(wanted))
@@ -50,15 +50,15 @@ def test_pixel_shuffle_and_its_inverse(layout):
 @pytest.mark.parametrize(
     ("layer", "mode"), [(nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "edge")]
 )
-def test_borders(layer, mode, layout):
-    wanted = np.pad(IMAGES, [(0, 0), (2, 0), (1, 3), (0, 0)], mode)  # left, right, top, bottom
+def test_padding_layers_match_numpy(layer, mode, layout):
+    wanted = np.pad(IMAGES, [(0, 0), (2, 0), (1, 3), (0, 0)], mode)  # Left, right, top, bottom.
     x = IMAGES if layout == "NHWC" else planar(IMAGES)
     found = applied(layer((1, 3, 2, 0), data_layout=layout), x)
     np.testing.assert_array_equal(found, wanted if layout == "NHWC" else planar(wanted))
     assert applied(layer(1, data_layout=layout), x).size == 2 * 5 * 6 * 8
 
 
-def test_upsampling_gives_pytorchs_numbers():
+def test_upsampling_matches_pytorch():
     x = np.array([[1.0, 2.0, -3.0], [4.0, 0.5, 6.0]], np.float32).reshape(1, 2, 3, 1)
     wanted = {
         ("nearest", False): [[1, 1, 2, 2, -3], [1, 1, 2, 2, -3], [4, 4, 0.5, 0.5, 6]],
@@ -72,7 +72,7 @@ def test_upsampling_gives_pytorchs_numbers():
     np.testing.assert_array_equal(doubled, planar(IMAGES).repeat(2, 2).repeat(2, 3))
 
 
-def test_what_is_refused():
+def test_invalid_resampling_arguments_raise():
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match="exactly one of size and scale_factor"):
         nn.Upsample()

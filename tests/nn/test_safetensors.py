@@ -1,4 +1,4 @@
-"""Models take weights from safetensors files that other programs wrote, and refuse what is damaged."""
+"""Test loading weights from safetensors files written by other programs, and errors for damaged files."""
 
 import json
 import struct
@@ -33,14 +33,14 @@ def assert_loaded(made):
         assert np.array_equal(value, STATE[f"body.{name}"]), name
 
 
-def test_files_of_the_safetensors_library(tmp_path):
+def test_load_files_written_by_safetensors_library(tmp_path):
     save_file(STATE, tmp_path / "weights.safetensors", {"format": "pt"})
     made = model()
     assert nn.load_safetensors(made, tmp_path / "weights.safetensors", {"body": ""}) == ([], [])
     assert_loaded(made)
 
 
-def test_files_with_an_index(tmp_path):
+def test_load_sharded_files_through_their_index(tmp_path):
     parts = {
         "model-1.safetensors": ["body.0.weight", "body.2.bias"],
         "model-2.safetensors": ["body.0.bias", "body.2.weight"],
@@ -66,7 +66,7 @@ def test_files_with_an_index(tmp_path):
             nn.load_safetensors(model(), path)
 
 
-def test_a_folder_with_one_file_and_a_model_that_waits(tmp_path):
+def test_load_folder_into_unbuilt_model(tmp_path):
     save_file({name.removeprefix("body."): value for name, value in STATE.items()}, tmp_path / "model.safetensors")
     made = nn.Sequential(nn.Linear(3), nn.ReLU(), nn.Linear(2))
     assert nn.load_safetensors(made, tmp_path) is None
@@ -75,7 +75,7 @@ def test_a_folder_with_one_file_and_a_model_that_waits(tmp_path):
     assert_loaded(made)
 
 
-def test_own_names_and_checkpoints(tmp_path):
+def test_load_checkpoint_with_own_names(tmp_path):
     made, other = model(), model()
     mg.checkpoint.save(tmp_path / "own", made.state_dict())
     nn.load_safetensors(other, tmp_path / "own", layout="mpsgraph")
@@ -84,7 +84,7 @@ def test_own_names_and_checkpoints(tmp_path):
         nn.load_safetensors(other, tmp_path / "own", layout="keras")
 
 
-def test_halves_become_wide_when_asked(tmp_path):
+def test_half_precision_weights_load_into_float32_with_cast(tmp_path):
     wide = np.float32([[1.5, -2.0], [0.25, 3.0]])
     bits = (wide.view(np.uint32) >> 16).astype(np.uint16)
     entries = {
@@ -119,7 +119,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_damaged_files_are_refused(kind, tmp_path):
+def test_damaged_safetensors_files_raise(kind, tmp_path):
     content, words = DAMAGED[kind]
     path = tmp_path / "damaged.safetensors"
     if isinstance(content, bytes):
@@ -130,7 +130,7 @@ def test_damaged_files_are_refused(kind, tmp_path):
         nn.load_safetensors(model(), path)
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_missing_safetensors_files_raise(tmp_path):
     for path in (tmp_path, tmp_path / "none.safetensors", tmp_path / "none.json"):
         with pytest.raises(mg.errors.CheckpointError, match="cannot be read"):
             nn.load_safetensors(model(), path)

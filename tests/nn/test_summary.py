@@ -1,4 +1,4 @@
-"""Module.summary and representations: shapes, parameters, multiply-adds, and every argument that is no default."""
+"""Test Module.summary and repr: shapes, parameters, multiply-adds, and arguments that differ from their defaults."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def counted(layer: nn.Module, *shapes: tuple[int, ...], **options: object) -> in
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
 )
-def test_layers_against_formulas(layer, shape, multiply_adds, parameters):
+def test_summary_counts_match_formulas(layer, shape, multiply_adds, parameters):
     dtype = "int32" if isinstance(layer, nn.Embedding) else "float32"
     summary = layer.summary(shape, dtype=dtype)
     assert summary.multiply_adds == multiply_adds
     own = sum(np.prod(v.shape) for v in built(layer, shape, dtype).parameters())
     assert summary.parameters == own
-    if not isinstance(layer, nn.LSTM):  # which has one bias or two
+    if not isinstance(layer, nn.LSTM):  # An LSTM may have one bias per gate or two.
         assert own == parameters
 
 
@@ -42,18 +42,18 @@ def built(layer: nn.Module, shape: tuple[int, ...], dtype: str) -> nn.Module:
     return layer
 
 
-def test_attention_counts_its_products():
+def test_summary_counts_attention_matmuls():
     layer = nn.MultiheadAttention(16, 4)
     queries, keys = 5, 7
     per_sample = 16 * 16 * (2 * queries + 2 * keys) + 2 * queries * keys * 16
     assert counted(layer, (-1, queries, 16), (-1, keys, 16), (-1, keys, 16)) == per_sample
 
 
-def test_a_model_is_left_as_it_is():
+def test_summary_leaves_model_unchanged():
     model = nn.Sequential(nn.Linear(4), nn.Dropout(0.5), nn.Linear(2).freeze())
     summary = model.summary((-1, 3))
     with pytest.raises(mg.GraphError):
-        model.state_dict()  # not built
+        model.state_dict()  # Not built yet.
     g = mg.Graph()
     model(g.placeholder((-1, 3)))
     before, count = model.state_dict(), g.operation_count
@@ -64,7 +64,7 @@ def test_a_model_is_left_as_it_is():
     assert [layer.output for layer in summary.layers] == ["(-1, 2)", "(-1, 4)", "(-1, 4)", "(-1, 2)"]
 
 
-def test_parts_that_stand_in_several_places_and_parts_that_are_not_called():
+def test_summary_of_shared_and_uncalled_submodules():
     class Twice(nn.Module):
         def __init__(self) -> None:
             self.shared, self.idle = nn.Linear(3), nn.Linear(9)
@@ -78,7 +78,7 @@ def test_parts_that_stand_in_several_places_and_parts_that_are_not_called():
     assert "shared: Linear(3) ×2" in str(summary) and "not called" in str(summary)
 
 
-def test_several_inputs_and_wrong_ones():
+def test_summary_of_several_inputs_and_invalid_inputs():
     class Sum(nn.Module):
         def forward(self, x, y):
             return {"sum": x + y, "pair": (x, y)}
@@ -91,7 +91,7 @@ def test_several_inputs_and_wrong_ones():
         nn.Linear(2).summary(("a", 2))
 
 
-def test_tables_for_notebooks():
+def test_summary_renders_html_for_notebooks():
     html = nn.Sequential(nn.Linear(4), nn.ReLU()).summary((-1, 3))._repr_html_()
     assert html.count("<tr>") == 4 and "0: Linear(4)" in html and "16 parameters" in html
     assert "Linear(4)" in nn.Linear(4)._repr_html_()
@@ -120,20 +120,20 @@ def test_tables_for_notebooks():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_representations(made, text):
+def test_repr_shows_arguments_that_are_not_defaults(made, text):
     if text.startswith("ClipByNorm"):
         assert "SGD(learning_rate=0.1)" in repr(made) or "SGD(0.1)" in repr(made)
     else:
         assert repr(made) == text
 
 
-def test_what_was_changed_is_shown_as_it_is():
+def test_repr_shows_changed_attributes():
     dropout, optimizer = nn.Dropout(0.1), mg.optim.SGD(0.5)
     dropout.rate, optimizer.learning_rate = 0.3, 0.25
     assert repr(dropout) == "Dropout(rate=0.3)" and "0.25" in repr(optimizer)
 
 
-def test_parts_are_shown_beneath():
+def test_repr_indents_submodules():
     class Own(nn.Module):
         def __init__(self, size: int, *, scale: float = 1.0) -> None:
             self.inner = nn.Linear(size)

@@ -1,7 +1,8 @@
-"""NaN, infinities, zeros of both signs, the ends of each type and tiny differences through activations and losses.
+"""Test activations and losses at NaN, infinities, both zeros, the limits of each dtype, and tiny differences.
 
-Values and slopes are those of torch 2.13 in float64, written down; where PyTorch's own differ between its types the
-limit stands here. The slope at NaN is nobody's promise: activations of pieces give that of the piece that NaN falls to.
+The expected values and gradients were computed with torch 2.13 in float64. Where PyTorch's own results differ between
+dtypes, the limit is expected. The gradient at NaN is unspecified: piecewise activations return the slope of whichever
+piece NaN selects.
 """
 
 import math
@@ -21,10 +22,10 @@ if has("float64"):
     LARGEST["float64"] = float(np.finfo("f8").max)
 WIDE = "float64" if has("float64") else "float32"
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
-M = 123456.0  # stands for the largest number of the type
+M = 123456.0  # Placeholder for the largest finite number of the dtype.
 LN2, SELU, SLOPE = math.log(2), 1.7580993408473766, 1.0507009873554805
 
-# At inf, -inf, M, -M, 0 and -0: values, slopes; at NaN all values are NaN. None: not held to anything.
+# Values and gradients at inf, -inf, M, -M, 0, and -0. At NaN all values are NaN. None means unchecked.
 ACTIVATIONS = {
     "ReLU": (nn.ReLU, [INF, 0, M, 0, 0, -0.0], [1, 0, 1, 0, 0, 0]),
     "ReLU6": (nn.ReLU6, [6, 0, 6, 0, 0, -0.0], [0, 0, 0, 0, 0, 0]),
@@ -54,7 +55,7 @@ ACTIVATIONS = {
 
 
 def run(make, x, dtype):
-    """Values and slopes of a function of numbers of a type."""
+    """Return the values and gradients of make at the numbers x, computed in dtype."""
     g = mg.Graph()
     fed = g.placeholder((-1,), WIDE)
     given = g.cast(fed, dtype)
@@ -66,7 +67,7 @@ def run(make, x, dtype):
 
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_the_ends_of_activations(name, dtype):
+def test_activations_at_infinities_and_dtype_limits(name, dtype):
     make, values, slopes = ACTIVATIONS[name]
     largest = LARGEST[dtype]
     y, d = run(lambda g, x: make()(x), [NAN, INF, -INF, largest, -largest, 0.0, -0.0], dtype)
@@ -75,14 +76,14 @@ def test_the_ends_of_activations(name, dtype):
         for a, b in zip(found, wanted, strict=True):
             if b is not None:
                 b = b / M * largest if abs(b) > 1000 else b
-                np.testing.assert_allclose(a, b, rtol=16 * EPSILON[dtype], err_msg=f"{found} for {wanted}")
-    if dtype == "float32":  # alone and among so many that they are computed in vectors
+                np.testing.assert_allclose(a, b, rtol=16 * EPSILON[dtype], err_msg=f"got {found}, expected {wanted}")
+    if dtype == "float32":  # Once alone, and once among enough numbers to use the vectorized kernels.
         again, _ = run(lambda g, x: make()(x), [NAN, INF, -INF, largest, -largest, 0.0, -0.0] * 100, dtype)
         np.testing.assert_array_equal(again, np.tile(y, 100))
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_nan_comes_out_wherever_it_goes_in(name):
+def test_activations_propagate_nan_element_wise(name):
     x = np.zeros((3, 70))
     for place in range(70):
         x[1, place] = NAN
@@ -92,8 +93,8 @@ def test_nan_comes_out_wherever_it_goes_in(name):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_nan_comes_through_a_layer_and_its_activation(name, dtype):
-    """Which the compiler makes one kernel where it can."""
+def test_layer_with_fused_activation_propagates_nan(name, dtype):
+    """The compiler fuses the two into one kernel where it can."""
     g = mg.Graph()
     x = g.placeholder((-1, 3))
     y = nn.Sequential(nn.Linear(5), ACTIVATIONS[name][0]())(g.cast(x, dtype))
@@ -105,7 +106,7 @@ def test_nan_comes_through_a_layer_and_its_activation(name, dtype):
         assert found[rows // 2].all() and found.sum() == 5
 
 
-# By exact arithmetic; a sum with 1 would lose them.
+# Values for which adding 1 in the textbook formula would lose all precision.
 SMALL = {
     "Softplus": (nn.Softplus, lambda x: np.log1p(np.exp(x)), [-12.0, -20.0, -60.0]),
     "LogSigmoid": (nn.LogSigmoid, lambda x: -np.log1p(np.exp(-x)), [12.0, 20.0, 60.0]),
@@ -118,12 +119,12 @@ SMALL = {
 
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("name", SMALL)
-def test_what_is_small_is_not_lost(name, dtype):
+def test_activations_keep_precision_for_tiny_results(name, dtype):
     make, exact, x = SMALL[name]
     g = mg.Graph()
     given = (
         g.run({}, g.cast(g.cast(g.constant(np.array(x, WIDE)), dtype), WIDE)).numpy().astype(float)
-    )  # as the type holds them
+    )  # Rounded to dtype.
     y, _ = run(lambda g, t: make()(t), x, dtype)
     np.testing.assert_allclose(y, exact(given), rtol=8 * EPSILON[dtype], atol=2.0**-25 if dtype == "float16" else 0)
 
@@ -131,7 +132,7 @@ def test_what_is_small_is_not_lost(name, dtype):
 # --- losses -----------------------------------------------------------------------------------------------------------
 
 L32, TINY = LARGEST["float32"], 4.24835413113866e-18
-# (output, label): (value, slope by the output).
+# (output, label): (value, gradient with respect to the output).
 LOSSES = {
     "binary_cross_entropy_with_logits": [
         ((INF, 0), (INF, 1)), ((-INF, 1), (INF, -1)), ((-INF, 0), (NAN, None)), ((NAN, 1), (NAN, None)),
@@ -160,7 +161,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_ends_of_losses(name):
+def test_losses_at_infinities_and_dtype_limits(name):
     pairs, wanted = zip(*LOSSES[name], strict=True)
     outputs, labels = np.float32(pairs).T
     g = mg.Graph()
@@ -175,7 +176,7 @@ def test_the_ends_of_losses(name):
 
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("name", sorted(set(losses.LOSSES) - {"mse", "l1", "log", "nll", "ctc"}))
-def test_a_nan_among_outputs_or_labels_is_a_loss_of_nan(name, dtype):
+def test_nan_in_outputs_or_labels_gives_nan_loss(name, dtype):
     for which in (0, 1):
         fed = [np.full((5, 3), 0.4, WIDE), np.full((5, 3), 1.0, WIDE)]
         fed[which][3, 1] = NAN
@@ -183,13 +184,13 @@ def test_a_nan_among_outputs_or_labels_is_a_loss_of_nan(name, dtype):
         wide = [g.placeholder((-1, 3), WIDE) for _ in fed]
         x, y = (g.cast(w, dtype) for w in wide)
         if name == "hinge_embedding" and which:
-            continue  # whose labels are 1 or anything else
+            continue  # Any label other than 1 counts as -1, so a NaN label goes unnoticed.
         loss = g.cast(losses.LOSSES[name](x, y), WIDE)
         assert math.isnan(g.run(dict(zip(wide, fed, strict=True)), loss).item()), which
 
 
-def test_classes_that_are_ruled_out_cost_nothing():
-    """A logit of -infinity is a probability of 0; of torch 2.13."""
+def test_logits_of_minus_infinity_have_zero_probability():
+    """A logit of -infinity is a probability of 0. Expected values are from torch 2.13."""
     x = np.float32([[0, -INF, 1], [0, 0, -INF]])
     for labels, wanted, slopes in (
         ([0, 1], [1.31326162815094, LN2], [[-0.7310586, 0, 0.7310586], [0.5, -0.5, 0]]),
@@ -208,8 +209,8 @@ def test_classes_that_are_ruled_out_cost_nothing():
             np.testing.assert_allclose(found[d].numpy(), slopes, rtol=1e-6)
 
 
-def test_vectors_without_length_and_very_long_ones():
-    """Values and slopes of torch 2.13, cosine_similarity and triplet_margin_loss."""
+def test_cosine_losses_of_zero_and_huge_vectors():
+    """Expected values and gradients are those of torch 2.13's cosine_similarity and triplet_margin_loss."""
     g = mg.Graph()
     x, y = g.placeholder((4, 3)), g.placeholder((4, 3))
     cosine = losses.cosine_similarity(x, y)
@@ -221,14 +222,14 @@ def test_vectors_without_length_and_very_long_ones():
     np.testing.assert_allclose(found[slope].numpy()[:2], [[1e8, 0, 0], [0, 0, 0]], rtol=1e-6)
     for p in (1.0, 2.0, 3.0):
         anchor = g.placeholder((1, 2))
-        near = g.constant(np.full((1, 2), 1e-6, np.float32))  # as far away as epsilon
+        near = g.constant(np.full((1, 2), 1e-6, np.float32))  # Vectors whose distance is epsilon.
         loss = losses.triplet_margin(anchor, near, near, p=p)
         d = g.gradients(loss, [anchor])[anchor]
         found = g.run({anchor: np.zeros((1, 2), np.float32)}, [loss, d])
         assert found[loss].item() == 1.0 and (found[d].numpy() == 0).all()
 
 
-def test_a_nan_distance_is_not_left_for_the_other():
+def test_triplet_swap_propagates_nan_distance():
     g = mg.Graph()
     anchor, far, lost = (g.constant([[value]]) for value in (0.0, 5.0, NAN))
     for negative, positive in ((far, lost), (lost, far)):

@@ -1,4 +1,4 @@
-"""Layers in every floating-point type, in both modes chosen by a run, for batches of any size and of none."""
+"""Test layers in every floating-point dtype, in both modes of one graph, and with batches of any size, including 0."""
 
 import mpsgraph as mg
 import numpy as np
@@ -22,7 +22,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_in_all_types_modes_and_sizes(name, dtype):
+def test_layers_in_every_dtype_mode_and_batch_size(name, dtype):
     g = mg.Graph(seed=1)
     x, mode = g.placeholder((-1, -1, 8)), g.placeholder((), mg.bool_)
     layer = LAYERS[name]().train(mode)
@@ -39,7 +39,7 @@ def test_layers_in_all_types_modes_and_sizes(name, dtype):
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_whole_channels_are_dropped(layout):
+def test_spatial_dropout_drops_whole_channels(layout):
     ones = np.ones((40, 3, 4, 50) if layout == "NHWC" else (40, 50, 3, 4), np.float32)
     g = mg.Graph(seed=1)
     x = g.placeholder((-1, -1, -1, 50) if layout == "NHWC" else (-1, 50, -1, -1))
@@ -51,7 +51,7 @@ def test_whole_channels_are_dropped(layout):
     np.testing.assert_array_equal(g.run({x: ones}, layer.eval()(x)).numpy(), ones)
 
 
-def test_shapes_there_and_back():
+def test_unflatten_inverts_flatten():
     g = mg.Graph()
     x = g.placeholder((-1, 2, 3, 4))
     flat = nn.Flatten()(x)

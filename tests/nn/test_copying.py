@@ -1,4 +1,4 @@
-"""Built modules, graphs and models that are pickled and copied: values come along, and nothing is shared."""
+"""Test pickling and copying of built modules, graphs, and models: values are kept and nothing is shared."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_copies_train_independently(way):
 
 
 @ways
-def test_a_copy_has_a_graph_of_its_own_and_each_variable_once(way):
+def test_copied_module_gets_its_own_graph_with_each_variable_once(way):
     model = small_model()
     trained(model)
     twin = way(model)
@@ -61,7 +61,7 @@ def test_a_copy_has_a_graph_of_its_own_and_each_variable_once(way):
 
 
 @ways
-def test_parts_that_stand_in_several_places_stay_one(way):
+def test_copy_keeps_shared_submodules_shared(way):
     shared = nn.Linear(3)
     model = nn.Sequential(nn.Flatten(), shared, nn.ReLU(), shared)
     model(mg.Graph().placeholder((-1, 3)))
@@ -70,7 +70,7 @@ def test_parts_that_stand_in_several_places_stay_one(way):
 
 
 @ways
-def test_models_that_are_not_built(way):
+def test_unbuilt_modules_can_be_copied(way):
     model = small_model()
     twin = way(model)
     trained(model), trained(twin)
@@ -80,7 +80,7 @@ def test_models_that_are_not_built(way):
 
 @ways
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_other_types(way, dtype):
+def test_copies_keep_dtype_and_values(way, dtype):
     layer = nn.Linear(2)
     g = mg.Graph()
     layer(g.placeholder((-1, 3), dtype))
@@ -90,14 +90,14 @@ def test_other_types(way, dtype):
         np.testing.assert_array_equal(value, layer.state_dict()[name])
 
 
-def test_shallow_copies_share():
+def test_shallow_copy_shares_parameters():
     layer = nn.Linear(2)
     layer(mg.Graph().placeholder((-1, 3)))
     twin = copy.copy(layer)
     assert twin is not layer and twin.weight is layer.weight
 
 
-def test_what_is_copied_later_has_later_values():
+def test_deep_copy_takes_current_parameter_values():
     layer = nn.Linear(2, bias=False)
     layer(mg.Graph().placeholder((-1, 3)))
     first = copy.deepcopy(layer)
@@ -106,7 +106,7 @@ def test_what_is_copied_later_has_later_values():
 
 
 @ways
-def test_graphs_and_models(way):
+def test_graphs_and_models_can_be_copied(way):
     g = mg.Graph(seed=5)
     x, v = g.placeholder((-1, 2), name="x"), g.variable([1.0, 2.0], name="v")
     model = mg.Model(g, {"x": x}, {"y": x * v}, {"v": v})
@@ -119,7 +119,7 @@ def test_graphs_and_models(way):
     assert model(np.float32([[1, 1]])).tolist() == [[2.0, 3.0]]
 
 
-def test_what_cannot_be_copied_says_what_to_do():
+def test_copying_unsupported_objects_raises_with_advice():
     model = small_model()
     trainer = trained(model)
     for value, advice in [

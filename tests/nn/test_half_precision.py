@@ -1,6 +1,6 @@
-"""bfloat16 and float16 through layers and losses: float32 inside, one rounding at the end.
+"""Test layers and losses in bfloat16 and float16: computed in float32, with one rounding at the end.
 
-Expectations are numpy's in float64 of the numbers as the type holds them.
+Expected values are computed by numpy in float64 from inputs rounded to the dtype.
 """
 
 import ml_dtypes
@@ -13,7 +13,7 @@ from mpsgraph.nn import losses
 pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # half a unit in the last place
+ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # Half a unit in the last place.
 
 
 def normalized(x, axes, epsilon, centred=True):
@@ -37,7 +37,7 @@ NORMS = {
 
 
 def run(make, x, dtype):
-    """The result and the slope of the sum of its first half, in float64."""
+    """Return the result, and the gradient of the sum over the first half of its rows, computed in dtype."""
     g = mg.Graph()
     fed = g.placeholder(x.shape)
     given = g.cast(fed, dtype)
@@ -53,21 +53,21 @@ def run(make, x, dtype):
 @pytest.mark.parametrize("mean, deviation", [(0, 300), (60, 1), (0, 1e-3), (0, 1.2e4), (1000, 1)])
 @pytest.mark.parametrize("shape", [(6, 4096), (2, 100_000)], ids=str)
 @pytest.mark.parametrize("name", NORMS)
-def test_normalizations(name, shape, mean, deviation, dtype, rng):
+def test_half_precision_normalizations_match_numpy(name, shape, mean, deviation, dtype, rng):
     make, exact = NORMS[name]
     rows = shape[::-1] if name == "BatchNorm" else shape
     x = rng.normal(mean, deviation, rows).astype(TYPES[dtype]).astype(np.float64)
     y, slope = run(make(), x.astype(np.float32), dtype)
     wanted = exact(x)
-    resolution = 2.0**-22 * (4 + abs(mean) / deviation)  # float32's, of the mean
+    resolution = 2.0**-22 * (4 + abs(mean) / deviation)  # Resolution of the mean in float32.
     np.testing.assert_allclose(y, wanted, rtol=2 * ROUNDING[dtype], atol=resolution)
     assert np.isfinite(slope).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", NORMS)
-def test_normalizations_of_three_hundred(name, dtype):
-    """Their squares leave float16."""
+def test_normalization_does_not_overflow_float16(name, dtype):
+    """The squares of the inputs overflow float16."""
     x = np.tile(np.float32([[300, -300], [-300, 300]]), (2, 2))
     y, _ = run(NORMS[name][0](), x, dtype)
     np.testing.assert_array_equal(y, np.sign(x))
@@ -75,7 +75,7 @@ def test_normalizations_of_three_hundred(name, dtype):
 
 @pytest.mark.parametrize("precision", TYPES)
 @pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm"])
-def test_normalizations_behind_a_product_under_autocast(name, precision):
+def test_normalization_after_matmul_under_autocast(name, precision):
     g = mg.Graph()
     linear, norm = nn.Linear(4, bias=False), NORMS[name][0]()
     x = g.placeholder((-1, 4))
@@ -91,8 +91,8 @@ def test_normalizations_behind_a_product_under_autocast(name, precision):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_moving_averages_are_float32(dtype):
-    """0.99 of a half number and a hundredth of another would stand still; a variance of 90,000 is no float16."""
+def test_moving_averages_are_kept_in_float32(dtype):
+    """In half precision, updates with momentum 0.99 would round away, and a variance of 90,000 overflows float16."""
     g = mg.Graph()
     norm = nn.BatchNorm()
     x = g.placeholder((-1, 1))
@@ -122,7 +122,7 @@ MEANS = {
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("count", [1000, 100_000])
 @pytest.mark.parametrize("name", MEANS)
-def test_means_over_many(name, count, scale, dtype, rng):
+def test_half_precision_losses_over_many_elements_match_numpy(name, count, scale, dtype, rng):
     x, y = (rng.normal(0, scale, count) for _ in range(2))
     if name in ("soft_margin", "hinge", "binary_cross_entropy_with_logits"):
         y = np.sign(y) if "binary" not in name else (y > 0) * 1.0
@@ -140,12 +140,12 @@ def test_means_over_many(name, count, scale, dtype, rng):
     step = 1e-4 * scale
     wanted = (MEANS[name](x + step, y) - MEANS[name](x - step, y)) / (2 * step) / count
     close = np.abs(found[targets[1]].numpy() - wanted) <= 4 * ROUNDING[dtype] * np.abs(wanted) + 2.0**-24
-    assert close.mean() > 0.99  # but for numbers at a bend
+    assert close.mean() > 0.99  # Except for inputs at a kink of the loss.
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_weights_move_by_steps_that_their_type_cannot_add(dtype):
-    """Momenta and averages are float32: a thousand equal gradients of 2^-12 make the average that they are."""
+def test_optimizer_state_of_half_precision_weights_is_float32(dtype):
+    """Momenta and averages are float32, so the average of 300 equal gradients of 2^-12 is exact."""
     for optimizer, name in ((mg.optim.Adam(0.0), "momentum"), (mg.optim.SGD(0.0, 0.9), "momentum")):
         g = mg.Graph()
         v = g.variable([1.0], dtype, name="v")

@@ -1,5 +1,5 @@
-"""Attention where there is nothing to attend to: rows of padding find zeros, and no gradient is NaN; positions beyond a
-table are an error.
+"""Test attention with no keys to attend to: fully padded rows give zeros and no gradient is NaN. Positions beyond the
+table of a positional encoding raise an error.
 """
 
 import mpsgraph as mg
@@ -21,7 +21,7 @@ def added(mask):
 @pytest.mark.parametrize("bools", [True, False], ids=["bools", "numbers"])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_row_of_padding_gives_the_output_bias_and_no_gradient(causal, dropout, bools, dtype, rng):
+def test_fully_padded_row_attends_to_nothing_and_has_zero_gradient(causal, dropout, bools, dtype, rng):
     g = mg.Graph(seed=1)
     fed = g.placeholder((3, 5, 8))
     padding = g.placeholder((3, 5), mg.bool_ if bools else "float32")
@@ -40,13 +40,15 @@ def test_a_row_of_padding_gives_the_output_bias_and_no_gradient(causal, dropout,
     for given in found[:2]:
         np.testing.assert_array_equal(given[1], np.tile(bias, (5, 1)))
     assert (found[2][1] == 0).all() and (found[2][0].sum(-1) > 0.99).all()
-    assert (found[3][1] == 0).all(), "nothing comes back to the row of padding"
+    assert (found[3][1] == 0).all(), "the fully padded row must have zero gradient"
     assert all(np.isfinite(v).all() for v in found)
     assert (found[3][0] != 0).any()
 
 
-def test_scores_that_leave_float16(rng):
-    """Of vectors of 200s over 64 features: 320,000, where the key that fits must have all the weight."""
+def test_attention_scores_beyond_float16_range(rng):
+    """Dot products of vectors of 64 features of +-100 and +-200 overflow float16; the best key must still get all the
+    weight.
+    """
     g = mg.Graph()
     layer = nn.MultiheadAttention(64, 1, bias=False)
     x = g.placeholder((1, 3, 64))
@@ -63,8 +65,8 @@ def test_scores_that_leave_float16(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_padding_in_front_of_causal_attention(dtype, rng):
-    """The first queries see padding alone; the others what they would see without it."""
+def test_leading_padding_with_causal_attention(dtype, rng):
+    """The first queries see only padding; the others give the same results as without padding."""
     g = mg.Graph(seed=1)
     x, mask = g.placeholder((-1, -1, 8)), g.placeholder((-1, -1), mg.bool_)
     layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 2)
@@ -80,7 +82,7 @@ def test_padding_in_front_of_causal_attention(dtype, rng):
     assert all(np.isfinite(v.numpy()).all() for v in padded.values())
 
 
-def test_a_decoder_whose_memory_is_padding(rng):
+def test_decoder_with_fully_padded_memory(rng):
     g = mg.Graph(seed=1)
     x, memory, mask = g.placeholder((2, 3, 8)), g.placeholder((2, 4, 8)), g.placeholder((2, 4), mg.bool_)
     layer = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2)
@@ -92,7 +94,7 @@ def test_a_decoder_whose_memory_is_padding(rng):
     assert all(np.isfinite(v).all() for v in found) and (found[1][1] == 0).all() and (found[1][0] != 0).any()
 
 
-def test_positions_beyond_the_table_are_an_error():
+def test_positions_beyond_the_encoding_table_raise():
     for batch_first in (True, False):
         g = mg.Graph()
         x = g.placeholder((-1, -1, 4))
@@ -107,5 +109,5 @@ def test_positions_beyond_the_table_are_an_error():
         with pytest.raises(mg.ShapeError, match=r"10.*\(8,4\)"):
             g.run({x: fed}, y)
     short = nn.PositionalEncoding(max_length=1)(x)
-    with pytest.raises(mg.ShapeError, match=r"10.*\(1,4\)"):  # a single row would broadcast
+    with pytest.raises(mg.ShapeError, match=r"10.*\(1,4\)"):  # A table with a single row would otherwise be broadcast.
         g.run({x: np.zeros((2, 10, 4), np.float32)}, short)

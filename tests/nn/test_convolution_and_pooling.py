@@ -1,4 +1,6 @@
-"""Convolutional and pooling layers against numbers that torch 2.13 gave, in both layouts; sizes, weights, training."""
+"""Test convolution and pooling layers against results of torch 2.13, in both layouts; also sizes, weights, and
+training.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -15,7 +17,7 @@ def fed(*shape):
 
 
 def applied(layer, x, known=True, state=None):
-    """The layer's value; without `known` only the rank and the channels of its input are, when it is built."""
+    """Return the layer's value at x; unless known, only the rank and channel count are static."""
     g = mg.Graph(seed=3)
     channels = x.ndim - 1 if layer_is_last(layer) else 1
     shape = x.shape if known else tuple(n if i == channels else -1 for i, n in enumerate(x.shape))
@@ -38,7 +40,8 @@ def weights_to_last(w):
     return np.ascontiguousarray(np.moveaxis(w, (0, 1), (-1, -2)))
 
 
-# name: (layer, arguments, input, weight, bias, result as torch has it); data and weights with the channels in front
+# name: (layer, arguments, input, weight, bias size, output shape, output of torch); data and weights have channels
+# first.
 TORCH = {
     "Conv1d": (
         nn.Conv1d, {"out_channels": 4, "kernel_size": 3, "strides": 2, "padding": (1, 1), "dilations": 2, "groups": 2},
@@ -70,7 +73,7 @@ TORCH = {
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
 @pytest.mark.parametrize("name", TORCH)
-def test_convolutions_are_those_of_torch(name, last, known):
+def test_convolutions_match_pytorch(name, last, known):
     make, arguments, x, weight, channels, shape, numbers = TORCH[name]
     layout = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[x.ndim][last]
     layer = make(**arguments, data_layout=layout)
@@ -115,7 +118,7 @@ POOLS = {
 
 @pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
 @pytest.mark.parametrize("name", POOLS)
-def test_poolings_are_those_of_torch(name, last):
+def test_pooling_layers_match_pytorch(name, last):
     make, arguments, x, shape, numbers = POOLS[name]
     layout = {3: ("NCW", "NWC"), 5: ("NCDHW", "NDHWC")}[x.ndim][last]
     result = applied(make(**arguments, data_layout=layout), to_last(x) if last else x)
@@ -124,7 +127,7 @@ def test_poolings_are_those_of_torch(name, last):
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["NCHW", "NHWC"])
-def test_averages_of_a_size(last):
+def test_adaptive_average_pooling_matches_pytorch(last):
     layout = "NHWC" if last else "NCHW"
 
     def of(layer, x):
@@ -144,7 +147,7 @@ def test_averages_of_a_size(last):
     np.testing.assert_allclose(of(nn.GlobalAveragePooling2d(data_layout=layout), x), mean, rtol=1e-5, atol=1e-6)
 
 
-def test_separable_is_depthwise_and_pointwise():
+def test_separable_equals_depthwise_then_pointwise_convolution():
     layer = nn.SeparableConv2d(5, 3, channel_multiplier=2, strides=2, padding="TF_SAME")
     x = np.random.default_rng(0).normal(size=(2, 7, 6, 4)).astype(np.float32)
     g = mg.Graph()
@@ -162,7 +165,7 @@ def test_separable_is_depthwise_and_pointwise():
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("batch", [2, -1])
-def test_fold_adds_what_unfold_took(layout, batch):
+def test_fold_adds_up_unfolded_patches(layout, batch):
     how = {"strides": 2, "padding": ((1, 1), (0, 1)), "dilations": (1, 2), "data_layout": layout}
     shape = (5, 6, 3) if layout == "NHWC" else (3, 5, 6)
     g = mg.Graph()
@@ -177,8 +180,10 @@ def test_fold_adds_what_unfold_took(layout, batch):
     assert counts.max() > counts.min()
 
 
-def test_a_small_network_of_them_learns():
-    """Up and down again: transposed, separable and strided convolutions, pooling with overlap."""
+def test_small_convolutional_network_learns():
+    """Combine upsampling and downsampling layers: transposed, separable, and strided convolutions and overlapping
+    pooling.
+    """
     g = mg.Graph(seed=5)
     x, target = g.placeholder((-1, 8, 8, 2)), g.placeholder((-1, 4))
     model = nn.Sequential(
@@ -190,13 +195,13 @@ def test_a_small_network_of_them_learns():
     steps = [g.apply_stochastic_gradient_descent(0.1, p, gradients[p]) for p in model.parameters()]
     rng = np.random.default_rng(2)
     images = rng.normal(size=(16, 8, 8, 2)) + rng.normal(size=(16, 1, 1, 2))
-    wanted = images.mean((1, 2)) @ rng.normal(size=(2, 4))  # something that a network can know
+    wanted = images.mean((1, 2)) @ rng.normal(size=(2, 4))  # A target that the network can represent.
     feeds = {x: images.astype(np.float32), target: wanted.astype(np.float32)}
     losses = [float(g.run(feeds, loss, steps)) for _ in range(60)]
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_what_does_not_fit_is_said():
+def test_invalid_convolution_and_pooling_arguments_raise():
     g = mg.Graph()
     with pytest.raises(mg.GraphError, match="NWC or NCW"):
         nn.Conv1d(4, 3, data_layout="NHWC")

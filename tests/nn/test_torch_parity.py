@@ -1,4 +1,4 @@
-"""Layers without a file of their own give PyTorch's values and gradients, in both layouts, of sizes known and not."""
+"""Test the remaining layers against PyTorch's values and gradients, in both layouts, with static and dynamic sizes."""
 
 from functools import partial
 
@@ -36,13 +36,13 @@ ACTIVATIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_are_those_of_torch(name):
+def test_activations_match_pytorch(name):
     module = ACTIVATIONS[name]()
     compare(name, module, module=module if "PReLU" in name else None)
 
 
 @pytest.mark.parametrize("name", [n for n in ACTIVATIONS if n not in ("GLU", "PReLU_channels")])
-def test_activations_pass_nan_on_and_take_all_floats(name):
+def test_activations_propagate_nan_and_keep_float_dtypes(name):
     for dtype in ("float16", "bfloat16", "float32"):
         g = mg.Graph()
         y = ACTIVATIONS[name]()(g.constant([[float("nan")], [1.0]], dtype=dtype))
@@ -50,7 +50,7 @@ def test_activations_pass_nan_on_and_take_all_floats(name):
         assert np.isnan(g.run({}, g.cast(y, "float32")).numpy()[:, 0]).tolist() == [True, False]
 
 
-# name: how PyTorch's channels in front are asked for; the others have features that are last in both
+# Normalizations over trailing features are the same in both layouts; those over channels take the data layout.
 NORMS = {
     "LayerNorm": nn.LayerNorm,
     "LayerNorm_two_axes": lambda: nn.LayerNorm((-2, -1), epsilon=1e-3),
@@ -74,14 +74,14 @@ def gamma_and_beta(parameters):
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_normalizations_of_features_are_those_of_torch(name):
+def test_feature_normalizations_match_pytorch(name):
     layer = NORMS[name]()
     compare(name, layer, module=layer, state=gamma_and_beta, known="two" in name)
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
 @pytest.mark.parametrize("name", CHANNEL_NORMS)
-def test_normalizations_of_channels_are_those_of_torch(name, last):
+def test_channel_normalizations_match_pytorch(name, last):
     layer = CHANNEL_NORMS[name]("NHWC" if last else "NCHW")
 
     def arrange(x):
@@ -102,7 +102,7 @@ TRANSPOSED = {
 
 @pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
 @pytest.mark.parametrize("name", TRANSPOSED)
-def test_transposed_convolutions_are_those_of_torch(name, last):
+def test_transposed_convolutions_match_pytorch(name, last):
     axes = int(name[-2])
     layer = TRANSPOSED[name](data_layout={1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[axes][last])
 
@@ -118,7 +118,7 @@ def test_transposed_convolutions_are_those_of_torch(name, last):
     compare(name, layer, module=layer, state=state, arrange=arrange, known=not last)
 
 
-def test_every_case_is_used():
+def test_every_stored_torch_case_is_used():
     used = {
         *ACTIVATIONS,
         *NORMS,
@@ -132,7 +132,7 @@ def test_every_case_is_used():
 
 
 @pytest.mark.parametrize("layer", [nn.LayerNorm(), nn.RMSNorm(), nn.GroupNorm(2), nn.InstanceNorm(scale=True)])
-def test_normalizations_in_half_precision(layer, rng):
+def test_normalizations_in_half_precision_match_float32(layer, rng):
     x = rng.normal(2, 3, size=(2, 5, 6, 8)).astype(np.float16)
     g = mg.Graph()
     y = layer(g.constant(x))
@@ -143,8 +143,8 @@ def test_normalizations_in_half_precision(layer, rng):
     np.testing.assert_allclose(found[y].numpy(), found[wanted].numpy(), atol=5e-3)
 
 
-def test_a_network_with_them_learns():
-    """Normalizations and trained slopes in one model, images with channels last."""
+def test_network_of_normalizations_and_activations_learns():
+    """Combine normalizations and trainable PReLU slopes in one model with channels last."""
     g = mg.Graph(seed=2)
     x, target = g.placeholder((-1, 6, 6, 2)), g.placeholder((-1, 3))
     model = nn.Sequential(
@@ -161,7 +161,7 @@ def test_a_network_with_them_learns():
     assert losses[-1] < 0.3 * losses[0]
 
 
-def test_what_does_not_fit_is_said():
+def test_invalid_layer_arguments_and_shapes_raise():
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match="LayerNorm: axes must be the last"):
         nn.LayerNorm(1)(g.placeholder((2, 3, 4)))

@@ -1,4 +1,6 @@
-"""Padded sequences: with lengths or a mask each gives what it gives alone, and the same gradients; what is refused."""
+"""Test recurrent layers on padded sequences: with lengths or a mask, each row gives the results and gradients it gives
+alone. Also tests invalid lengths and masks.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -21,7 +23,7 @@ STEPS = 7
 
 
 def mask_of(kind, rng):
-    """Which steps are real: behind each other from the first on, up to the last, or anywhere."""
+    """Return a mask of real steps: the first ones ("front"), the last ones ("back"), or scattered ones."""
     ahead = np.arange(STEPS) < np.array(LENGTHS)[:, None]
     if kind == "front":
         return ahead
@@ -33,7 +35,12 @@ def states_of(states):
 
 
 def results(layer, x, batch_first, initial, **options):
-    """Result, last states, and gradients by input, first states and weights of a sum that weighs them differently."""
+    """Return the outputs, their gradients with respect to inputs and initial states, and those with respect to the
+    weights.
+
+    Outputs are the sequence and the final states; the gradients are those of a sum that weights each output
+    differently.
+    """
     g = mg.Graph(seed=3)
     shape = (-1, -1, x.shape[2])
     fed = g.placeholder(shape, WIDE)
@@ -49,7 +56,7 @@ def results(layer, x, batch_first, initial, **options):
     outputs = [y, *states_of(last)]
     loss = None
     for i, output in enumerate(outputs):
-        axis = 0 if batch_first and i == 0 else 1  # that of the rows, each of which counts for itself
+        axis = 0 if batch_first and i == 0 else 1  # The row axis: the loss is computed per row.
         part = g.reduction_sum(g.square(output) * (i + 1.0) + g.sin(output), [a for a in range(3) if a != axis])
         loss = g.reshape(part, (-1,)) if loss is None else loss + g.reshape(part, (-1,))
     slopes = g.gradients(g.reduction_sum(loss), [fed, *starts, *layer.parameters()])
@@ -64,12 +71,12 @@ def results(layer, x, batch_first, initial, **options):
 @pytest.mark.parametrize("batch_first", [True, False], ids=["batch_first", "time_first"])
 @pytest.mark.parametrize("form", ["plain", "both ways", "two layers both ways, with first states"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_each_row_is_what_it_is_alone(name, form, batch_first, where, rng):
+def test_padded_rows_give_the_same_results_as_unpadded(name, form, batch_first, where, rng):
     options = {"batch_first": batch_first, "bidirectional": "both" in form, "num_layers": 2 if "two" in form else 1}
     directions = 2 if "both" in form else 1
     mask = mask_of(where, rng)
     x = rng.normal(size=(len(LENGTHS), STEPS, 4)).astype(WIDE)
-    x[~mask] = np.nan  # whatever is there counts for nothing
+    x[~mask] = np.nan  # Padding values must be ignored.
     kinds = 0 if "states" not in form else 2 if name == "LSTM" else 1
     initial = [rng.normal(size=(2 * directions, len(LENGTHS), 3)).astype(WIDE) for _ in range(kinds)]
 
@@ -84,7 +91,7 @@ def test_each_row_is_what_it_is_alone(name, form, batch_first, where, rng):
         y, d = turned(padded[0])[row], turned(slopes[0])[row]
         assert (y[~real] == 0).all() and (d[~real] == 0).all()
         own = [s[:, row : row + 1] for s in initial]
-        if not length:  # there is no such sequence to run alone: the states stay as they began
+        if not length:  # An empty sequence cannot run alone; its states must stay at their initial values.
             for state, before in zip(padded[1:], own or [0.0] * len(padded[1:]), strict=True):
                 np.testing.assert_array_equal(state[:, row : row + 1], before + np.zeros((len(state), 1, 3)))
             continue
@@ -102,8 +109,8 @@ def test_each_row_is_what_it_is_alone(name, form, batch_first, where, rng):
         np.testing.assert_allclose(found, wanted, rtol=10 * CLOSE["rtol"], atol=10 * CLOSE["atol"])
 
 
-def test_a_long_padding_does_not_run_away():
-    """A relu's states double at each step; in the padding they would leave float32, and make NaN of gradients."""
+def test_states_do_not_overflow_during_long_padding():
+    """The ReLU state doubles at each step; over the padding it would overflow float32 and turn gradients into NaN."""
     g = mg.Graph()
     layer = nn.RNN(1, activation="relu", bias=False)
     x = g.placeholder((1, 400, 1))
@@ -113,11 +120,12 @@ def test_a_long_padding_does_not_run_away():
     slopes = g.gradients(loss, layer.parameters())
     found = g.run({x: np.ones((1, 400, 1), np.float32)}, [y, *slopes.values()])
     np.testing.assert_array_equal(found[y].numpy()[0, :5, 0], [1, 3, 7, 0, 0])
-    assert [found[d].item() for d in slopes.values()] == [11.0, 6.0]  # of w (3 + 2 r + r^2) at w = 1, r = 2
+    # Derivatives of w (3 + 2 r + r^2) at w = 1, r = 2.
+    assert [found[d].item() for d in slopes.values()] == [11.0, 6.0]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_lengths_in_each_type_and_under_autocast(dtype, rng):
+def test_lengths_in_each_dtype_and_under_autocast(dtype, rng):
     g = mg.Graph()
     x = g.placeholder((-1, -1, 4))
     n = g.placeholder((-1,), mg.int32)
@@ -132,7 +140,7 @@ def test_lengths_in_each_type_and_under_autocast(dtype, rng):
     np.testing.assert_allclose(c, d, rtol=2e-2, atol=1e-2)
 
 
-def test_what_is_refused():
+def test_invalid_lengths_and_masks_raise():
     g = mg.Graph()
     x = g.placeholder((3, 5, 2))
     layer = nn.LSTM(4)
@@ -157,7 +165,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("wrong", [6, -1])
-def test_lengths_that_a_run_finds_outside(wrong):
+def test_fed_lengths_out_of_range_raise(wrong):
     g = mg.Graph()
     x, n = g.placeholder((-1, -1, 2)), g.placeholder((-1,), mg.int64, "lengths")
     y = nn.GRU(4)(x, lengths=n)
@@ -166,8 +174,8 @@ def test_lengths_that_a_run_finds_outside(wrong):
         g.run({x: np.zeros((2, 5, 2), np.float32), n: np.array([0, wrong])}, y)
 
 
-def test_one_bias_as_keras_has_it(rng):
-    """The same result as with two that add up to it; GRU has the new gate's inside the reset."""
+def test_single_bias_recurrent_layer_equals_two_bias_layer(rng):
+    """The result equals that of the layer with two biases whose recurrent bias is zero."""
     fed = rng.normal(size=(2, 3, 4)).astype(np.float32)
     for make, gates in ((nn.LSTM, 4), (nn.RNN, 1), (nn.GRU, 3)):
         g = mg.Graph(seed=1)

@@ -1,7 +1,7 @@
-"""Weights of PyTorch's programs, without PyTorch: states in its layouts, results by its formulas in numpy.
+"""Test loading and exporting PyTorch weights without PyTorch, against formulas in numpy.
 
-tests/pytorch/test_weights.py has every layer beside PyTorch itself. Here stands what must not break where it is not
-installed: the orders of axes, gates, packed projections and flattened images, names, and what is refused.
+tests/pytorch/test_weights.py compares every layer with PyTorch itself. This file covers what must keep working where
+PyTorch is not installed: the order of axes and gates, packed projections, flattened images, names, and errors.
 """
 
 import copy
@@ -25,7 +25,7 @@ def sigmoid(x):
 
 
 def result_of(model, state, *inputs, call=lambda model, *x: model(*x)):
-    """The model's result with the state, and the state that comes back is the same bit for bit."""
+    """Load the state, check that exporting returns it bit for bit, and return the model's result."""
     g = mg.Graph()
     y = call(model, *(g.constant(x) for x in inputs))
     assert nn.load_torch(model, state) == ([], [])
@@ -44,7 +44,7 @@ def close(found, wanted):
 
 # --- PyTorch's formulas -----------------------------------------------------------------------------------------------
 def lstm(x, w, u, b, c):
-    """One way through one layer, (N, T, C), gates i, f, g, o."""
+    """Run one direction of one LSTM layer over (N, T, C), with gates in the order i, f, g, o."""
     h = s = np.zeros((len(x), u.shape[1]))
     found = []
     for t in range(x.shape[1]):
@@ -56,7 +56,9 @@ def lstm(x, w, u, b, c):
 
 
 def gru(x, w, u, b, c):
-    """The same of gates r, z, n; the reset gate multiplies behind the matrix and its bias."""
+    """Run one direction of one GRU layer, with gates r, z, n; the reset gate scales the recurrent product with its
+    bias.
+    """
     h = np.zeros((len(x), u.shape[1]))
     found = []
     for t in range(x.shape[1]):
@@ -79,7 +81,7 @@ def recurrent_state(gates, inputs, hidden, endings):
 
 
 @pytest.mark.parametrize(("layer", "formula", "gates"), [(nn.LSTM, lstm, 4), (nn.GRU, gru, 3)], ids=["LSTM", "GRU"])
-def test_gates_stacked_and_both_ways(layer, formula, gates):
+def test_bidirectional_two_layer_gates_match_pytorch_formulas(layer, formula, gates):
     state = recurrent_state(gates, 3, 4, ("l0", "l0_reverse", "l1", "l1_reverse"))
     x = y = numbers(2, 5, 3)
     for number in (0, 1):
@@ -91,7 +93,7 @@ def test_gates_stacked_and_both_ways(layer, formula, gates):
     close(result_of(layer(4, num_layers=2, bidirectional=True), state, x), y)
 
 
-def test_one_bias_is_the_sum_of_both():
+def test_loading_two_biases_into_one_adds_them():
     state = recurrent_state(4, 3, 4, ("l0",))
     layer, x = nn.LSTM(4, recurrent_bias=False), numbers(2, 5, 3)
     g = mg.Graph()
@@ -105,7 +107,7 @@ def test_one_bias_is_the_sum_of_both():
         nn.load_torch(layer, state)
 
 
-def test_attention_is_packed():
+def test_attention_projections_are_packed():
     state = {
         "in_proj_weight": numbers(24, 8), "in_proj_bias": numbers(24),
         "out_proj.weight": numbers(8, 8), "out_proj.bias": numbers(8),
@@ -118,7 +120,7 @@ def test_attention_is_packed():
     close(result_of(nn.MultiheadAttention(8, 2), state, x), found @ state["out_proj.weight"].T + state["out_proj.bias"])
 
 
-def test_attention_to_other_sizes_is_not():
+def test_attention_projections_of_different_sizes_are_separate():
     state = {
         "q_proj_weight": numbers(8, 8), "k_proj_weight": numbers(8, 6), "v_proj_weight": numbers(8, 5),
         "in_proj_bias": numbers(24), "out_proj.weight": numbers(8, 8), "out_proj.bias": numbers(8),
@@ -129,14 +131,14 @@ def test_attention_to_other_sizes_is_not():
 
 
 def correlated(x, w, stride=1):
-    """A convolution of images (N, C, H, W) by (O, C, h, w) without padding."""
+    """Convolve images (N, C, H, W) with weights (O, C, h, w), without padding."""
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
     return np.einsum("ncyxhw,ochw->noyx", windows, w)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_a_network_that_flattens_images(layout):
-    """Conv2d, BatchNorm2d in inference mode, ReLU, Flatten, Linear: as the layers of PyTorch compute them."""
+def test_weights_of_network_that_flattens_images(layout):
+    """Compute Conv2d, BatchNorm2d in inference mode, ReLU, Flatten, and Linear by PyTorch's formulas."""
     state = {
         "0.weight": numbers(4, 3, 3, 3), "0.bias": numbers(4), "1.weight": numbers(4), "1.bias": numbers(4),
         "1.running_mean": numbers(4), "1.running_var": numbers(4) ** 2 + 0.5,
@@ -155,8 +157,8 @@ def test_a_network_that_flattens_images(layout):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_a_network_that_makes_images(layout):
-    """Linear, ReLU, Unflatten, ConvTranspose2d whose strides are its window."""
+def test_weights_of_network_that_unflattens_images(layout):
+    """Linear, ReLU, Unflatten, and a ConvTranspose2d whose stride equals its window."""
     state = {
         "0.weight": numbers(24, 5), "0.bias": numbers(24), "3.weight": numbers(4, 3, 2, 2), "3.bias": numbers(3),
     }  # fmt: skip
@@ -172,7 +174,7 @@ def test_a_network_that_makes_images(layout):
     close(found, wanted if layout == "NCHW" else wanted.transpose(0, 2, 3, 1))
 
 
-def test_images_laid_flat_beside_other_features():
+def test_weights_of_flattened_images_concatenated_with_features():
     class Beside(nn.Module):
         def __init__(self):
             self.conv, self.head = nn.Conv2d(4, 2), nn.Linear(5)
@@ -190,8 +192,10 @@ def test_images_laid_flat_beside_other_features():
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_normalizations_over_whole_images(layout):
-    """PyTorch's LayerNorm((2, 2, 2)), whose axes would fit in any order."""
+def test_weights_of_layer_norm_over_whole_images(layout):
+    """All axes of PyTorch's LayerNorm((2, 2, 2)) have the same size, so a wrong axis order would go unnoticed by shape
+    checks.
+    """
     state = {
         "0.weight": numbers(2, 3, 1, 1),
         "0.bias": numbers(2),
@@ -207,8 +211,8 @@ def test_normalizations_over_whole_images(layout):
     close(found, wanted if layout == "NCHW" else wanted.transpose(0, 2, 3, 1))
 
 
-def test_sequences_that_images_were_made_of_are_not_turned():
-    """Patches of a picture, (N, steps, features), flattened: PyTorch's programs have features last there, too."""
+def test_weights_after_patch_sequences_are_not_permuted():
+    """Flattened sequences of image patches (N, steps, features) have the features last in PyTorch, too."""
 
     class Patches(nn.Module):
         def __init__(self):
@@ -227,7 +231,7 @@ def test_sequences_that_images_were_made_of_are_not_turned():
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_depthwise_is_a_convolution_of_groups(layout):
+def test_depthwise_weights_equal_grouped_convolution_weights(layout):
     state = {"weight": numbers(6, 1, 2, 2), "bias": numbers(6)}
     x = numbers(2, 3, 4, 5)
     planes = [correlated(x[:, c : c + 1], state["weight"][2 * c : 2 * c + 2]) for c in range(3)]
@@ -237,7 +241,7 @@ def test_depthwise_is_a_convolution_of_groups(layout):
     close(found, wanted if layout == "NCHW" else wanted.transpose(0, 2, 3, 1))
 
 
-def test_parameters_with_channels_in_front_have_the_shapes_of_torch():
+def test_channels_first_parameters_have_pytorch_shapes():
     g = mg.Graph()
     x = g.placeholder((2, 6, 8, 9))
     for layer in (nn.Conv2d(4, 3, data_layout="NCHW"), nn.BatchNorm(data_layout="NCHW"),
@@ -249,7 +253,7 @@ def test_parameters_with_channels_in_front_have_the_shapes_of_torch():
         assert [v.shape for v in layer.state_dict().values()] == [v.shape for v in of_torch.values()]
 
 
-def test_half_a_normalization_has_the_other_half_as_it_changes_nothing():
+def test_batch_norm_without_center_exports_zero_bias():
     layer = nn.BatchNorm(center=False)
     layer(mg.Graph().placeholder((2, 3)))
     state = nn.to_torch(layer, arrays=True)
@@ -259,7 +263,7 @@ def test_half_a_normalization_has_the_other_half_as_it_changes_nothing():
         nn.load_torch(layer, state | {"bias": np.float32([0, 1, 0])})
 
 
-def test_padding_must_be_zeros():
+def test_padding_row_of_loaded_embedding_must_be_zero():
     layer = nn.Embedding(4, 2, padding_index=1)
     layer(mg.Graph().placeholder((2, 3), "int32"))
     table = np.ones((4, 2), np.float32)
@@ -270,7 +274,7 @@ def test_padding_must_be_zeros():
     assert np.array_equal(nn.to_torch(layer, arrays=True)["weight"], table)
 
 
-def test_bfloat16_is_bits():
+def test_bfloat16_weights_are_exchanged_as_bits():
     layer = nn.Linear(2)
     g = mg.Graph()
     layer(g.placeholder((2, 3), "bfloat16"))
@@ -285,7 +289,7 @@ def test_bfloat16_is_bits():
     assert np.array_equal(nn.to_torch(layer, arrays=True)["weight"], bits)
 
 
-def test_a_part_in_two_places_has_both_names():
+def test_shared_submodule_is_exported_under_both_names():
     class Twice(nn.Module):
         def __init__(self):
             self.first = nn.Linear(3)
@@ -330,18 +334,18 @@ MAPPINGS = {
 
 
 @pytest.mark.parametrize("kind", MAPPINGS)
-def test_names_are_mapped(kind):
+def test_weight_names_are_mapped(kind):
     model = two_layers()
     assert nn.load_torch(model, STATE, MAPPINGS[kind]) == ([], [])
     assert np.array_equal(model.state_dict()["2.weight"], STATE["net.fc2.weight"].T)
 
 
-def test_names_are_mapped_by_patterns():
+def test_weight_names_are_mapped_by_patterns():
     model = two_layers()
     state = {name: value for name, value in STATE.items() if name != "step"}
     patterns = [(r"^net\.", ""), (r"^fc(\d)", lambda found: str(2 * int(found[1]) - 2))]
     with pytest.raises(mg.errors.GraphError, match="mapping"):
-        nn.load_torch(model, state, patterns)  # a pattern becomes a text
+        nn.load_torch(model, state, patterns)  # A function is not a valid replacement in a pattern.
     assert nn.load_torch(model, state, [(r"^net\.fc1", "0"), (r"^net\.fc2", "2")]) == ([], [])
     assert np.array_equal(model.state_dict()["0.weight"], STATE["net.fc1.weight"].T)
     for wrong in ([("(", "")], [("a", "\\2")], [("a",)]):
@@ -353,13 +357,15 @@ def test_names_are_mapped_by_patterns():
         nn.load_torch(model, state, lambda name: 3)
 
 
-def test_all_names_are_told_at_once_and_nothing_is_changed():
+def test_load_torch_reports_all_errors_and_changes_nothing():
     model = two_layers()
     before = model.state_dict()
     wrong = {"0.weight": numbers(3, 4), "2.weights": numbers(2, 3), "2.scale": numbers(2)}
     with pytest.raises(mg.errors.GraphError, match="missing 0.bias, 2.weight, 2.bias; unexpected 2.weights, 2.scale"):
         nn.load_torch(model, wrong)
-    with pytest.raises(mg.errors.ShapeError, match=r"'0.weight' must have shape \(3, 4\).*'2.bias' must have shape \(2,\)"):
+    with pytest.raises(
+        mg.errors.ShapeError, match=r"'0.weight' must have shape \(3, 4\).*'2.bias' must have shape \(2,\)"
+    ):
         nn.load_torch(model, {"0.weight": numbers(4, 3), "2.bias": numbers(3)}, strict=False)
     with pytest.raises(mg.errors.DTypeError, match="'0.weight' must be float32.*'2.bias' must be float32, got int64"):
         state = {"0.weight": np.ones((3, 4)), "2.bias": np.ones(2, np.int64), "0.bias": numbers(3)}
@@ -370,7 +376,7 @@ def test_all_names_are_told_at_once_and_nothing_is_changed():
     assert keys.unexpected_keys == ["more"]
 
 
-def test_own_states_say_the_same():
+def test_load_state_dict_reports_missing_and_unexpected_names():
     model = two_layers()
     state = model.state_dict()
     with pytest.raises(mg.errors.GraphError, match="missing 2.bias; unexpected more"):
@@ -382,11 +388,11 @@ def test_own_states_say_the_same():
     assert model.load_state_dict(state) == ([], [])
 
 
-def test_a_model_that_was_not_called_waits():
+def test_weights_loaded_before_first_call_apply_on_build():
     model = nn.Sequential(nn.Linear(3), nn.ReLU(), nn.Linear(2))
     state = {name: value.copy() for name, value in STATE.items()}
     assert nn.load_torch(model, state, MAPPINGS["parts"]) is None
-    state["net.fc2.weight"][:] = 0  # copies were kept
+    state["net.fc2.weight"][:] = 0  # The model must have copied the values.
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), model):
         twin(mg.Graph().placeholder((-1, 4)))
         assert np.array_equal(twin.state_dict()["2.weight"], STATE["net.fc2.weight"].T)
@@ -402,7 +408,7 @@ def test_a_model_that_was_not_called_waits():
         nn.to_torch(nn.Linear(2))
 
 
-# --- names and forms of arguments that others use ---------------------------------------------------------------------
+# --- alternative argument names and forms -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -423,7 +429,7 @@ def test_a_model_that_was_not_called_waits():
         (lambda: nn.InstanceNorm(epsilon=0.5), lambda: nn.InstanceNorm(eps=0.5)),
     ],
 )
-def test_other_names_mean_the_same(ours, theirs):
+def test_argument_aliases_give_equal_results(ours, theirs):
     found = []
     for make in (ours, theirs):
         g = mg.Graph(seed=1)
@@ -431,7 +437,7 @@ def test_other_names_mean_the_same(ours, theirs):
     assert np.array_equal(*(array.numpy() for array in found))
 
 
-def test_one_axis_has_padding_for_both_sides():
+def test_one_dimensional_layers_accept_symmetric_padding():
     g = mg.Graph()
     x = g.placeholder((-1, 10, 3))
     assert nn.Conv1d(2, 3, padding=1)(x).shape == nn.Conv1d(2, 3, padding=(1,))(x).shape == (-1, 10, 2)
@@ -449,14 +455,14 @@ def test_one_axis_has_padding_for_both_sides():
         lambda: nn.Embedding(4, 2, padding_index=1, padding_idx=2),
     ],
 )
-def test_two_names_of_one_argument_are_refused(make):
+def test_argument_and_its_alias_together_raise(make):
     with pytest.raises(mg.errors.GraphError, match="is an alias of"):
         make()
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 def keras_gru(x, kernel, recurrent, biases):
-    """Keras's formula of GRU(reset_after=True), gates z, r, h."""
+    """Compute Keras's GRU(reset_after=True), with gates z, r, h."""
     h = np.zeros((len(x), recurrent.shape[0]))
     for t in range(x.shape[1]):
         (z, r, n), (hz, hr, hn) = (
@@ -467,8 +473,8 @@ def keras_gru(x, kernel, recurrent, biases):
     return h
 
 
-def test_the_page(repository, tmp_path, monkeypatch):
-    """The code of docs/weights.md that needs no PyTorch runs as it stands, and Keras's layers are what it says."""
+def test_weights_page_examples_run(repository, tmp_path, monkeypatch):
+    """Run the code of docs/weights.md that does not import torch, and compare its GRU with Keras's formula."""
     blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
