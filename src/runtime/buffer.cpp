@@ -1,6 +1,7 @@
-// Buffers and the cache of freed blocks: size classes of four steps per doubling, bounded in total, oldest out first.
+// Buffers, and a cache of freed blocks: four size classes per doubling, bounded in total, with the oldest blocks
+// evicted first.
 //
-// Free blocks are linked through their own first bytes, so that the cache itself allocates nothing.
+// Free blocks are linked through their own first bytes, so the cache itself allocates nothing.
 #include <unistd.h>
 
 #include <array>
@@ -27,7 +28,8 @@ size_t memory_limit() {
     size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
     for (auto* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
       size_t contained = 0;
-      if (std::ifstream(path) >> contained) physical = std::min(physical, contained);  // "max" is not a number
+      // the content may be "max", which is not a number
+      if (std::ifstream(path) >> contained) physical = std::min(physical, contained);
     }
     return physical;
   }();
@@ -40,11 +42,11 @@ constexpr size_t cache_line = 64, page = 4096, page_aligned_from = 16384;
 constexpr size_t huge_page = size_t{2} << 20, huge_pages_from = size_t{8} << 20;
 
 struct SizeClass {
-  size_t bytes;  // what is allocated
+  size_t bytes;  // allocated size
   size_t index;
 };
 
-// 64, 128, 192, 256, 320, ... : the leading three bits, rounded up; large classes are whole pages.
+// Rounds a size up to its three leading bits: 64, 128, 192, 256, 320, ... Large classes are whole pages.
 SizeClass size_class(size_t bytes) {
   bytes = (std::max(bytes, cache_line) + cache_line - 1) / cache_line * cache_line;
   const int width = std::bit_width(bytes - 1);
@@ -55,8 +57,8 @@ SizeClass size_class(size_t bytes) {
 }
 
 struct FreeBlock {
-  FreeBlock *newer, *older;          // all free blocks by age
-  FreeBlock *next, *previous;        // those of one class
+  FreeBlock *newer, *older;          // list of all free blocks by age
+  FreeBlock *next, *previous;        // list of the free blocks of one class
   size_t bytes, index;
 };
 static_assert(sizeof(FreeBlock) <= cache_line);
@@ -64,7 +66,7 @@ static_assert(sizeof(FreeBlock) <= cache_line);
 class Cache {
  public:
   static Cache& get() {
-    static Cache& instance = *new Cache;  // buffers may be freed until the process is gone
+    static Cache& instance = *new Cache;  // never destroyed, because buffers may be freed until the process ends
     return instance;
   }
 
@@ -140,8 +142,9 @@ class Cache {
   }
 
   [[noreturn]] static void fail(size_t bytes) {
-    throw DeviceError(cat("cannot allocate ", bytes, " bytes: ", get().statistics_text(), "this process may use ",
-                          memory_limit(), " bytes; use smaller shapes or free results that are no longer needed"));
+    throw DeviceError(cat("cannot allocate ", bytes, " bytes: ", get().statistics_text(),
+                          "the limit of this process is ", memory_limit(),
+                          " bytes; use smaller shapes or free results that are no longer needed"));
   }
 
  private:
@@ -151,7 +154,7 @@ class Cache {
     peak_by_use_[i] = std::max(peak_by_use_[i], live_by_use_[i]);
   }
 
-  // In a forked child another thread may have held the mutex for ever.
+  // In a forked child the mutex may be locked forever by a thread of the parent.
   bool usable() const { return !guard_.forked(); }
 
   std::string statistics_text() const { return cat(live_.load(), " bytes are in use, "); }
@@ -159,7 +162,7 @@ class Cache {
   static void* system_allocate(size_t bytes) {
     if (bytes < page_aligned_from) return std::aligned_alloc(cache_line, bytes);
     if (bytes < huge_pages_from) return std::aligned_alloc(page, bytes);
-    void* data = std::aligned_alloc(huge_page, bytes);  // one page fault where there were 512
+    void* data = std::aligned_alloc(huge_page, bytes);  // one page fault instead of 512
 #ifdef __linux__
     if (data) madvise(data, bytes / huge_page * huge_page, MADV_HUGEPAGE);
 #endif
@@ -198,7 +201,7 @@ class Cache {
   std::array<FreeBlock*, 65 * 4> heads_{};
   FreeBlock *newest_ = nullptr, *oldest_ = nullptr;
   std::atomic<size_t> limit_{size_t{256} << 20};
-  std::atomic<size_t> live_{0};  // written under the mutex
+  std::atomic<size_t> live_{0};  // written with the mutex held
   size_t peak_ = 0, cached_ = 0;
   std::array<size_t, 3> live_by_use_{}, peak_by_use_{};
   uint64_t allocations_ = 0, reused_ = 0;

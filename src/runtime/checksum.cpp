@@ -1,4 +1,4 @@
-// XXH64: four lanes of eight bytes over the bulk, mixed into one, then the tail, then an avalanche.
+// XXH64: four lanes of eight bytes over the bulk of the data, mixed into one, then the tail, then an avalanche.
 #include "runtime/checksum.h"
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t prime1 = 0x9E3779B185EBCA87, prime2 = 0xC2B2AE3D27D4EB4F, prime3 = 0x165667B19E3779F9,
                    prime4 = 0x85EBCA77C2B2AE63, prime5 = 0x27D4EB2F165667C5;
 
-static_assert(std::endian::native == std::endian::little, "words are read as they lie");
+static_assert(std::endian::native == std::endian::little, "words are read in memory order");
 
 template <class Word>
 uint64_t read(const std::byte*& at) {
@@ -60,7 +60,7 @@ uint64_t from_hex(const std::string& digits) {
   const char* const end = digits.data() + digits.size();
   const auto [at, error] = std::from_chars(digits.data(), end, value, 16);
   if (digits.size() != 16 || at != end || error != std::errc())
-    throw PackageError(cat("'", digits, "' is no checksum"));
+    throw PackageError(cat("a checksum must be 16 hexadecimal digits, got '", digits, "'"));
   return value;
 }
 

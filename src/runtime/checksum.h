@@ -1,6 +1,6 @@
-// XXH64, a checksum that finds damage and keeps pace with memory; it is no protection against forgery.
+// XXH64, a checksum that detects damage at the speed of memory. It does not protect against forgery.
 //
-// The algorithm is Yann Collet's, from its specification; `xxhsum -H1` computes the same.
+// The algorithm is Yann Collet's, implemented from its specification; `xxhsum -H1` computes the same value.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 namespace mpsgraph::runtime {
 
 uint64_t checksum(const void* data, size_t bytes);
-std::string to_hex(uint64_t value);  // 16 digits
-uint64_t from_hex(const std::string& digits);  // PackageError for what is none
-std::string checksum_of(const MappedFile& file);  // its digits
+std::string to_hex(uint64_t value);  // 16 hexadecimal digits
+uint64_t from_hex(const std::string& digits);  // throws PackageError for malformed digits
+std::string checksum_of(const MappedFile& file);  // as hexadecimal digits
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// Encoding, execution on the queue's thread, and the way of errors and handlers.
+// Command buffers: encoding, execution on the queue's thread, and the delivery of errors and handler calls.
 #include "mpsgraph/runtime/command_buffer.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string_view name(CommandBufferStatus status) {
 
 CommandBuffer::CommandBuffer(std::shared_ptr<CommandQueue> queue) : queue_(std::move(queue)) {}
 
-// --- encoding --------------------------------------------------------------------------------------------------------
+// ---- encoding ----
 
 void CommandBuffer::check_open(std::string_view what) const {
   queue_->check_usable();
@@ -35,8 +35,8 @@ void CommandBuffer::check_open(std::string_view what) const {
 
 void CommandBuffer::require_open(std::string_view what) const {
   if (status_ != CommandBufferStatus::not_enqueued)
-    throw DeviceError(cat("[", what, "] the command buffer has been committed already (it is ", name(status_),
-                          "); make a new one with CommandQueue.command_buffer()"));
+    throw DeviceError(cat("[", what, "] the command buffer has already been committed (its status is ", name(status_),
+                          "); create a new one with CommandQueue.command_buffer()"));
 }
 
 void CommandBuffer::encode(std::function<void()> work, std::string label) {
@@ -119,9 +119,9 @@ void CommandBuffer::commit(bool waiting) {
   }
 }
 
-// --- execution -------------------------------------------------------------------------------------------------------
+// ---- execution ----
 
-// Where a queue has come to, by an event.
+// A point in a queue's work, identified by an event.
 struct EventPoint {
   std::shared_ptr<SharedEvent> event;
   uint64_t value;
@@ -130,7 +130,7 @@ struct EventPoint {
 
 namespace {
 
-// Calls `then` with the first failure among what was waited for, when the outcome of all is known.
+// Calls `then`, once all outcomes are known, with the first failure among the events waited for.
 void when_settled(std::shared_ptr<const std::vector<EventPoint>> waits, std::function<void(std::exception_ptr)> then,
                   size_t first = 0) {
   if (first == waits->size()) return then(nullptr);
@@ -145,7 +145,7 @@ void when_settled(std::shared_ptr<const std::vector<EventPoint>> waits, std::fun
 
 }  // namespace
 
-// What this buffer has on a device that runs it by itself.
+// The state of a command buffer on a device that runs work asynchronously.
 struct CommandBuffer::OnDevice {
   std::unique_ptr<DeviceCommands> commands;
   std::vector<EventPoint> signals, waits;
@@ -166,14 +166,14 @@ void CommandBuffer::run_command(Command& command, OnDevice* device) {
   } else if (!device) {
     event->signal(command.value);
   } else if (command.waits) {
-    // Whoever is to signal it may wait for what has been encoded here.
+    // The thread that will signal the event may itself wait for the commands encoded so far.
     if (!event->known(command.value)) device->commands->finish();
     const auto fence = event->wait_or_promise(command.value, command.timeout, "command buffer");
     if (!fence) return;
     device->commands->encode_wait(*fence);
     device->waits.push_back({event, command.value, fence});
   } else {
-    // What it waited for may have failed, and the device came here nevertheless.
+    // The device continues even if an event it waited for failed, so signal only once all waits have succeeded.
     auto fence = device->commands->encode_signal([event, value = command.value, waits = device->waits_so_far()] {
       when_settled(waits, [event, value](std::exception_ptr failure) {
         if (!failure) event->signal(value);
@@ -247,7 +247,7 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
   }
 }
 
-// All that is known of it: the device does not tell when it began, nor what its kernels took.
+// Records the device's run as a whole, since the device reports neither when it started nor its kernels' times.
 void CommandBuffer::record_device_run(const OnDevice& device) noexcept {
   if (!commit_.session) return;
   try {
@@ -258,7 +258,7 @@ void CommandBuffer::record_device_run(const OnDevice& device) noexcept {
                             .command_buffer = commit_.number,
                             .kernel = {}},
                            device.handed_over, Profiler::Clock::now());
-  } catch (...) {  // without memory for it the record is missing, and the work is not
+  } catch (...) {  // out of memory: the record is lost, but not the work
   }
 }
 
@@ -270,7 +270,7 @@ void CommandBuffer::complete(std::exception_ptr error, const std::function<void(
     else
       command.event->signal(command.value);
   }
-  commands_.clear();  // the feeds are free before anybody learns that the work is done
+  commands_.clear();  // free the feeds before anyone is notified that the work is done
   auto handlers = std::move(completed_handlers_);
   {
     std::lock_guard lock(mutex_);
@@ -308,7 +308,7 @@ void CommandBuffer::post_handlers(std::vector<Handler> handlers) {
   });
 }
 
-// --- waiting ---------------------------------------------------------------------------------------------------------
+// ---- waiting ----
 
 std::string CommandBuffer::label() const {
   for (const Command& command : commands_)
@@ -326,7 +326,7 @@ bool CommandBuffer::wait_for(Timeout timeout) {
   ProfileScope scope("wait until completed", "wait", commit_.number);
   auto result = wait_until(lock, condition_, timeout, [this] { return finished(); });
   if (result == WaitResult::cancelled)
-    throw DeviceError("[wait_until_completed] waiting was cancelled because the runtime shuts down");
+    throw DeviceError("[wait_until_completed] waiting was cancelled because the runtime is shutting down");
   return result == WaitResult::ready;
 }
 
@@ -349,8 +349,8 @@ void CommandBuffer::rethrow() const {
 }
 
 void CommandBuffer::throw_timeout(double timeout) const {
-  throw TimeoutError(
-      cat("[wait_until_completed] the command buffer was not done within ", timeout, " s; it is ", name(status())));
+  throw TimeoutError(cat("[wait_until_completed] the command buffer was not completed within ", timeout,
+                         " s; its status is ", name(status())));
 }
 
 bool CommandBuffer::done() const {

@@ -1,4 +1,4 @@
-// The queue's thread owns its state, so a queue may be dropped by anybody, even by that thread.
+// Command queues. A queue's thread owns its state, so any thread may drop the queue, including its own.
 #include "mpsgraph/runtime/command_queue.h"
 
 #include <chrono>
@@ -41,7 +41,7 @@ class CommandQueue::Thread final : public Worker {
     {
       std::lock_guard lock(mutex_);
       if (closing_ || shutting_down())
-        throw DeviceError("[commit] the command queue is closed and takes no more command buffers");
+        throw DeviceError("[commit] the command queue is closed and accepts no more command buffers");
       buffers_.push_back(std::move(buffer));
       ++enqueued_;
       calls = !watching_ || called();
@@ -49,7 +49,7 @@ class CommandQueue::Thread final : public Worker {
     if (calls) condition_.notify_one();
   }
 
-  // Both look and take in one step under the lock, so that the order of the queue holds whoever runs a buffer.
+  // Check and take a buffer in one step under the lock, so that buffers run in queue order on whichever thread.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer) {
     {
       std::lock_guard lock(mutex_);
@@ -71,7 +71,7 @@ class CommandQueue::Thread final : public Worker {
     return true;
   }
 
-  // Ends the loop when everything is done, without waiting for it.
+  // Ends the loop once everything is done, without waiting for it.
   void close() {
     {
       std::lock_guard lock(mutex_);
@@ -121,51 +121,51 @@ class CommandQueue::Thread final : public Worker {
     }
     condition_.wait(lock, [this] { return in_flight_ == 0; });
     lock.unlock();
-    device_.reset();  // now, and not when another queue looks for threads that have ended
+    device_.reset();  // here, rather than when another queue cleans up threads that have ended
     finished_ = true;
   }
 
   bool alone() const { return !device_ && !closing_ && buffers_.size() == 1 && buffers_.front()->brief(); }
   bool called() const { return !busy_ && (closing_ || (!buffers_.empty() && !alone())); }
 
-  // A short buffer that is alone is reserved for a moment for the thread that has committed it, which often waits next:
-  // otherwise the two would race for it, and with each race that this thread wins there are two teams of threads.
+  // Reserves a lone short buffer briefly for the thread that committed it, which often waits for it next. Otherwise the
+  // two threads would race for it, and whenever this thread won, two thread teams would be active.
   bool taken_by_a_waiter(std::unique_lock<std::mutex>& lock) {
     const auto left = [this] { return alone() && !busy_; };
     while (left()) {
       const uint64_t seen = enqueued_;
       const bool changed = condition_.wait_for(lock, left_alone, [&] { return !left(); });
-      if (!changed && enqueued_ == seen) break;  // nobody waits for it
+      if (!changed && enqueued_ == seen) break;  // no thread is waiting for it
     }
     return busy_ || buffers_.empty();
   }
 
-  // Where waiters take each buffer, being woken for each of them would only take a processor from a kernel's threads:
-  // this thread polls for one that was left, until there is other work, or none for a while.
+  // If waiting threads take every buffer, waking this thread for each of them would only take a processor from a
+  // kernel's threads. Instead it polls for a buffer that was not taken, until there is other work, or none for a while.
   void watch(std::unique_lock<std::mutex>& lock) {
     watching_ = true;
     for (auto last = Clock::now(); Clock::now() < last + rest_after;) {
       const uint64_t seen = enqueued_;
       if (condition_.wait_for(lock, look_every, [this] { return called(); })) break;
       if (enqueued_ != seen) last = Clock::now();
-      if (enqueued_ == seen && !busy_ && !buffers_.empty()) break;  // it was there the whole time
+      if (enqueued_ == seen && !busy_ && !buffers_.empty()) break;  // the buffer was not taken in the meantime
     }
     watching_ = false;
   }
 
-  void begin() {  // with mutex_ held
+  void begin() {  // requires mutex_ held
     busy_ = true;
     ++in_flight_;
   }
 
   void completed() {
-    // Under the lock, because this object may go as soon as the loop has seen that nothing is in flight.
+    // Under the lock, because this object may be destroyed as soon as the loop sees that nothing is in flight.
     std::lock_guard done(mutex_);
     --in_flight_;
     condition_.notify_all();
   }
 
-  // The caller holds the queue, so this object stays.
+  // The caller holds the queue, so this object stays alive.
   void run_here(CommandBuffer& buffer) {
     buffer.execute(nullptr, [] {});
     std::lock_guard done(mutex_);
@@ -184,11 +184,11 @@ class CommandQueue::Thread final : public Worker {
   std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
-  bool busy_ = false, closing_ = false;  // busy: a thread, the queue's or another one, runs a command buffer
-  uint64_t enqueued_ = 0;  // command buffers, ever
+  bool busy_ = false, closing_ = false;  // busy_: some thread, the queue's or another one, is running a command buffer
+  uint64_t enqueued_ = 0;  // command buffers enqueued so far
   int taken_in_a_row_ = 0;  // by threads that waited for them
-  bool watching_ = false;   // the queue's thread polls for short buffers
-  int in_flight_ = 0;  // command buffers that are being run, here or by the device
+  bool watching_ = false;  // the queue's thread is polling for short buffers
+  int in_flight_ = 0;  // command buffers running here or on the device
   std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};
   WorkerThreadState state_;
@@ -203,7 +203,8 @@ std::shared_ptr<CommandQueue> CommandQueue::create(Device& device) {
 
 CommandQueue::~CommandQueue() {
   if (thread_->guard.forked()) {
-    // Its condition variable still counts a thread that is not there, and would wait for it when destroyed.
+    // In a forked child, leak the thread object: its condition variable still counts a thread that does not exist here,
+    // and its destructor would wait for it.
     new std::shared_ptr<Thread>(std::move(thread_));
     return;
   }

@@ -1,7 +1,7 @@
-// Kernels of others that are watched: margins around results and copies of operands, looked at after every run.
+// Guarded runs of user-provided kernels: margins around results and copies of operands are checked after every run.
 //
-// It finds what is written near a tensor, as loops that run too far do. It does not find what is read beside one, nor
-// a write far away.
+// This detects writes close to a tensor, such as those of loops that run too far. It does not detect out-of-bounds
+// reads, or writes far away.
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -12,7 +12,7 @@
 namespace mpsgraph::runtime {
 namespace {
 
-constexpr size_t margin = 4096;  // bytes on either side
+constexpr size_t margin = 4096;  // bytes on each side
 constexpr auto untouched = std::byte{0xC5};
 
 bool guards_everything() {
@@ -29,15 +29,16 @@ class Watched {
 
   void require_intact(const CustomSite& site) const {
     for (size_t i = 0; i < margin; ++i) {
-      if (memory_[margin - 1 - i] != untouched) refuse(site, i + 1, "in front of");
-      if (memory_[margin + bytes_ + i] != untouched) refuse(site, i + 1, "behind");
+      if (memory_[margin - 1 - i] != untouched) refuse(site, i + 1, "before");
+      if (memory_[margin + bytes_ + i] != untouched) refuse(site, i + 1, "after");
     }
   }
 
  private:
   void refuse(const CustomSite& site, size_t distance, const char* side) const {
-    throw DeviceError(cat("[", site.name, "] the kernel of ", site.where, " wrote outside of its tensors: ", distance,
-                          distance == 1 ? " byte " : " bytes ", side, " ", called_, ", which has ", bytes_));
+    throw DeviceError(cat("[", site.name, "] the kernel of ", site.where, " wrote outside its tensors: ", distance,
+                          distance == 1 ? " byte " : " bytes ", side, " ", called_, " of ", bytes_,
+                          " bytes; check the bounds of its loops"));
   }
   std::string called_;
   size_t bytes_;
@@ -67,7 +68,7 @@ void run_watched(const CustomRun& run, const CustomSite& site, const std::byte* 
     const size_t bytes = tensor_bytes(site.operands[i]);
     if (bytes > 0 && std::memcmp(inputs[i], operands[i], bytes) != 0)
       throw DeviceError(
-          cat("[", site.name, "] the kernel of ", site.where, " wrote to operand ", i, ", which it may only read"));
+          cat("[", site.name, "] the kernel of ", site.where, " wrote to operand ", i, ", but operands are read-only"));
   }
   for (size_t i = 0; i < result_count; ++i)
     if (const size_t bytes = tensor_bytes(site.results[i]); bytes > 0) std::memcpy(results[i], outputs[i], bytes);

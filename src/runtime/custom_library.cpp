@@ -1,4 +1,4 @@
-// Between descriptions in C and the registry: types, attributes, messages; and the loading of libraries.
+// Connects C descriptions of custom operations to the registry (types, attributes, messages), and loads libraries.
 #include "mpsgraph/runtime/custom_library.h"
 
 #include <dlfcn.h>
@@ -26,15 +26,16 @@ mpsgraph_type to_c(const TensorType& type) {
 
 TensorType from_c(const mpsgraph_type& type, const std::string& front) {
   if (type.dtype < 0 || type.dtype >= dtype_count)
-    throw DTypeError(cat(front, "its inference function gives the element type ", type.dtype, ", which is none"));
+    throw DTypeError(cat(front, "the inference function returned an unknown dtype, ", type.dtype));
   if (type.rank < -1 || type.rank > max_rank)
-    throw ShapeError(cat(front, "its inference function gives the rank ", type.rank));
+    throw ShapeError(
+        cat(front, "the inference function must return a rank from 0 to ", max_rank, ", or -1, got ", type.rank));
   const auto dtype = static_cast<DType>(type.dtype);
   if (type.rank < 0) return {dtype, {}};
   return {dtype, Shape(Dims(type.dims, type.dims + type.rank))};
 }
 
-// A site in C, over memory of its own.
+// A custom_site of the C interface, with the memory that it points to.
 struct SiteInC {
   explicit SiteInC(const CustomSite& site) {
     for (const auto& type : site.operands) operands.push_back(to_c(type));
@@ -75,16 +76,16 @@ static_assert(static_cast<int>(AttributeKind::real) == MPSGRAPH_CUSTOM_REAL);
 static_assert(static_cast<int>(AttributeKind::string) == MPSGRAPH_CUSTOM_STRING);
 static_assert(static_cast<int>(AttributeKind::integers) == MPSGRAPH_CUSTOM_INTEGERS);
 
-// Runs code of others, none of whose exceptions passes; its words when it failed.
+// Runs user code, which may fail or throw, and returns its error message; empty on success.
 template <class Function>
 std::string failure_of(const Function& function, const std::string& said) {
   try {
     if (function() == 0) return {};
-    return said.empty() ? "it does not say why" : said;
+    return said.empty() ? "no reason given" : said;
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "it threw something that is no std::exception";
+    return "it threw an object that is not a std::exception";
   }
 }
 
@@ -132,15 +133,17 @@ std::vector<TensorType> inferred(mpsgraph_custom_infer infer, const CustomSite& 
                                       },
                                       &message};
   const std::string failure = failure_of([&] { return infer(&inference); }, message);
-  if (!failure.empty()) throw ShapeError(cat(front, "its operands do not fit: ", failure, site.where));
+  if (!failure.empty()) throw ShapeError(cat(front, "the operands do not fit: ", failure, site.where));
   if (inference.result_count < 0 || inference.result_count > MPSGRAPH_CUSTOM_MAX_RESULTS)
-    throw GraphError(cat(front, "its inference function gives ", inference.result_count, " results"));
+    throw GraphError(cat(front, "the inference function must return between 0 and ", MPSGRAPH_CUSTOM_MAX_RESULTS,
+                         " results, got ", inference.result_count));
   std::vector<TensorType> types;
   for (int32_t i = 0; i < inference.result_count; ++i) types.push_back(from_c(results[i], front));
   return types;
 }
 
-// The gradient as another operation: incoming gradients and operands in, a gradient for each operand out.
+// Builds the gradient as another custom operation, which takes the incoming gradients and the operands, and returns a
+// gradient for each operand.
 std::vector<Tensor*> gradient_by(const std::string& name, const std::string& key, const CustomGradient& g) {
   Graph& graph = g.operation.graph();
   const CustomOperationPtr same_code = find_custom_operation(name, key);
@@ -159,14 +162,14 @@ std::vector<Tensor*> gradient_by(const std::string& name, const std::string& key
 }
 
 std::string text(const char* value, const char* what) {
-  if (!value) throw GraphError(cat("[custom] a description has no ", what));
+  if (!value) throw GraphError(cat("[custom] the description of an operation lacks its ", what));
   return value;
 }
 
 CustomOperation::AttributeOf attribute_of(const mpsgraph_custom_attribute& given) {
-  CustomOperation::AttributeOf made{text(given.name, "name of an attribute"), {}, {}};
+  CustomOperation::AttributeOf made{text(given.name, "attribute name"), {}, {}};
   if (given.kind < MPSGRAPH_CUSTOM_BOOLEAN || given.kind > MPSGRAPH_CUSTOM_INTEGERS)
-    throw GraphError(cat("[custom] attribute '", made.name, "' has the kind ", given.kind, ", which is none"));
+    throw GraphError(cat("[custom] attribute '", made.name, "' has an unknown kind, ", given.kind));
   made.kind = static_cast<AttributeKind>(given.kind);
   if (given.required) return made;
   if (made.kind == AttributeKind::boolean) made.default_value = given.integer != 0;
@@ -210,7 +213,7 @@ CustomOperation described(const mpsgraph_custom_operation& operation) {
         const SiteInC in_c(site);
         std::array<int64_t, 3> count{1, 1, 1};
         const std::string failure = failure_of([&] { return threads(&in_c.c, count.data()); }, "");
-        if (!failure.empty()) throw GraphError(cat("[", name, "] its number of threads: ", failure));
+        if (!failure.empty()) throw GraphError(cat("[", name, "] its threads function failed: ", failure));
         return count;
       };
   }
@@ -219,24 +222,27 @@ CustomOperation described(const mpsgraph_custom_operation& operation) {
 
 std::vector<std::pair<std::string, std::string>> load_custom_library(const std::filesystem::path& path) {
   const std::string shown = path.string();
-  // A plain name would be looked for in the system's folders.
+  // Absolute, because a plain name would be searched for in the system's library folders.
   void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) throw GraphError(cat("[custom] ", shown, " cannot be loaded: ", dlerror()));
+  if (!handle) throw GraphError(cat("[custom] cannot load the library ", shown, ": ", dlerror()));
   using Describe = const mpsgraph_custom_library* (*)();
   const auto describe = reinterpret_cast<Describe>(dlsym(handle, "mpsgraph_custom_operations"));
   const auto refuse = [&](const auto&... words) {
-    const std::string message = cat("[custom] ", shown, " ", words...);  // of the library's memory, perhaps
+    // copied first, because the words may point into the library
+    const std::string message = cat("[custom] ", shown, " ", words...);
     dlclose(handle);
     throw GraphError(message);
   };
   if (!describe) refuse("exports no mpsgraph_custom_operations(): see mpsgraph/custom_operation.h");
   const mpsgraph_custom_library* library = describe();
-  if (!library || (library->operation_count > 0 && !library->operations)) refuse("describes nothing");
+  if (!library || (library->operation_count > 0 && !library->operations))
+    refuse("returns no operations from mpsgraph_custom_operations()");
   if (library->interface_version > MPSGRAPH_CUSTOM_INTERFACE_VERSION)
-    refuse("was made for version ", library->interface_version, " of custom_operation.h, this mpsgraph has ",
-           MPSGRAPH_CUSTOM_INTERFACE_VERSION, ": update mpsgraph");
+    refuse("was built for version ", library->interface_version, " of custom_operation.h, but this mpsgraph supports ",
+           "versions up to ", MPSGRAPH_CUSTOM_INTERFACE_VERSION, ": update mpsgraph");
   if (library->operation_size != sizeof(mpsgraph_custom_operation))
-    refuse("describes operations in ", library->operation_size, " bytes, expected ", sizeof(mpsgraph_custom_operation));
+    refuse("describes an operation in ", library->operation_size, " bytes, expected ",
+           sizeof(mpsgraph_custom_operation), ": rebuild it with this mpsgraph's custom_operation.h");
   std::vector<CustomOperation> made;
   for (size_t i = 0; i < library->operation_count; ++i) made.push_back(described(library->operations[i]));
   std::vector<std::pair<std::string, std::string>> names;

@@ -1,4 +1,4 @@
-// The registry of backends and the devices made from them.
+// The registry of backends, and the devices created from them.
 #include "mpsgraph/runtime/device.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-// Never destroyed: queue threads may use a device until the process is gone.
+// Never destroyed, because queue threads may use a device until the process ends.
 struct Registry {
   struct Entry {
     BackendEntry backend;
@@ -26,7 +26,7 @@ struct Registry {
     }
   };
   std::mutex mutex;
-  std::vector<Entry> entries;  // the highest rank first
+  std::vector<Entry> entries;  // highest rank first
 };
 
 Registry& registry() {
@@ -38,13 +38,14 @@ Registry& registry() {
 
 SerializedOrder CompiledProgram::serialize(const std::filesystem::path&, const SerializationDescriptor&) const {
   throw UnsupportedError(
-      "[serialize] this device has no form of its own for executables: an MPSGraphPackage is written on device metal; "
-      "save() writes a package for every device");
+      "[serialize] this device has no native form of executables: serialize on device \"metal\" to write an "
+      "MPSGraphPackage, or use save() to write a package for every device");
 }
 
 std::unique_ptr<CompiledProgram> Backend::load(const std::filesystem::path& path) {
-  throw UnsupportedError(cat("[load] device ", name(), " cannot run ", path.string(),
-                             ": an MPSGraphPackage runs on device metal; load() opens packages on every device"));
+  throw UnsupportedError(
+      cat("[load] device ", name(), " cannot run ", path.string(),
+          ": an MPSGraphPackage only runs on device \"metal\"; load() opens packages on every device"));
 }
 
 FrameworkOracle* oracle_of(const Device& device) { return dynamic_cast<FrameworkOracle*>(&device.backend()); }
@@ -77,7 +78,8 @@ Device& Device::get(std::string_view name) {
   std::string known;
   for (auto& entry : all.entries)
     if (entry.usable()) known += (known.empty() ? "" : ", ") + entry.backend.name;
-  throw DeviceError(cat("there is no device \"", name, "\" here; there is: ", known.empty() ? "none" : known));
+  throw DeviceError(
+      cat("device \"", name, "\" is not available; the available devices are: ", known.empty() ? "none" : known));
 }
 
 Device& Device::default_device() {
@@ -142,7 +144,8 @@ const DeviceLimits& Device::limits() {
 }
 
 void Device::check_usable() const {
-  if (guard_.forked()) guard_.check(cat("device ", name_));  // each run asks, and a name takes longer than the rest
+  // checked by every run, so the message is built only on failure
+  if (guard_.forked()) guard_.check(cat("device ", name_));
 }
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// Cache keys, and access to variables between runs.
+// Cache keys of executables, and access to variables between runs.
 #include "mpsgraph/runtime/device_graph.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ void append(CacheKey& key, const Tensor* feed, DType dtype, const Dims& dims) {
   key.insert(key.end(), dims.begin(), dims.end());
 }
 
-// Everything but the feeds. Every list is preceded by its length, so that no two requests look alike.
+// Appends everything but the feeds to a cache key. Each list is preceded by its length, so that different requests have
+// different keys.
 void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations,
             const compiler::Options& options) {
   key.push_back(targets.size());
@@ -34,7 +35,7 @@ void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vecto
     key.insert(key.end(), pass.begin(), pass.end());
   }
   key.push_back(options.callables.size());
-  for (auto& [symbol, callable] : options.callables) {  // which live as long as an executable that has them
+  for (auto& [symbol, callable] : options.callables) {  // callables live as long as an executable that uses them
     append(key, callable.get());
     key.push_back(symbol.size());
     key.insert(key.end(), symbol.begin(), symbol.end());
@@ -73,12 +74,13 @@ std::shared_ptr<Executable> DeviceGraph::executable_for(const std::vector<Tensor
                                                         const std::vector<Operation*>& target_operations,
                                                         const compiler::Options& options) {
   if (feeds.size() != arrays.size())
-    throw GraphError(cat("[run] ", arrays.size(), " arrays for ", feeds.size(), " feeds"));
+    throw GraphError(
+        cat("[run] there must be one array per feed, got ", arrays.size(), " arrays for ", feeds.size(), " feeds"));
   std::vector<size_t> order(feeds.size());
   std::iota(order.begin(), order.end(), 0);
   for (size_t i = 0; i < feeds.size(); ++i) {
     if (!feeds[i]) throw GraphError("[run] a feed is null");
-    if (!arrays[i].valid()) throw GraphError(cat("[run] feed ", feeds[i]->name(), " has no array"));
+    if (!arrays[i].valid()) throw GraphError(cat("[run] no array was given for feed ", feeds[i]->name()));
   }
   const auto before = [&](size_t a, size_t b) { return feeds[a]->operation->id < feeds[b]->operation->id; };
   if (!std::ranges::is_sorted(order, before)) {
@@ -141,13 +143,13 @@ ConstantPtr DeviceGraph::constant_value(Tensor* variable) {
 
 void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) {
   state_->check_variable(variable);
-  if (!value.valid()) throw GraphError(cat("[set_variable] ", variable->name(), " is given no array"));
+  if (!value.valid()) throw GraphError(cat("[set_variable] no array was given for ", variable->name()));
   if (value.dtype() != variable->dtype())
-    throw DTypeError(cat("[set_variable] ", variable->name(), " is ", name(variable->dtype()), ", the value is ",
-                         name(value.dtype()), "; convert it to ", name(variable->dtype())));
+    throw DTypeError(cat("[set_variable] the value of ", variable->name(), " must be ", name(variable->dtype()),
+                         ", got ", name(value.dtype()), "; convert it to ", name(variable->dtype()), " first"));
   if (value.dims() != variable->shape().dims())
-    throw ShapeError(cat("[set_variable] ", variable->name(), " has shape ", variable->shape(), ", the value ",
-                         to_string(value.dims())));
+    throw ShapeError(cat("[set_variable] the value of ", variable->name(), " must have shape ", variable->shape(),
+                         ", got ", to_string(value.dims())));
   run_exclusively("set_variable", [variable, value, state = state_] {
     state->storage(variable)->write(value);
     state->refresh();

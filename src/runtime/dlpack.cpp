@@ -1,4 +1,4 @@
-// Element type codes, ownership and strides between NDArray and DLPack.
+// Conversion between NDArray and DLPack: dtype codes, ownership, and strides.
 #include "mpsgraph/runtime/dlpack.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ DLDataType to_code(DType dtype) {
 
 DType from_code(DLDataType type) {
   if (const auto dtype = dtype_of_dlpack(type)) return *dtype;
-  throw DTypeError(cat("[from_dlpack] element type with code ", int{type.code}, ", ", int{type.bits}, " bits and ",
-                       type.lanes, " lanes is not supported; convert the array first"));
+  throw DTypeError(cat("[from_dlpack] unsupported element type (code ", int{type.code}, ", ", int{type.bits}, " bits, ",
+                       type.lanes, " lanes); convert the array first"));
 }
 
-// Keeps the array alive, and its dimensions where the structure can point to them.
+// Keeps the array alive, and stores its dimensions where the DLPack structure can point to them.
 template <class Managed>
 struct Exported {
   Managed managed{};
@@ -54,17 +54,17 @@ NDArray import(Managed* managed, bool writable) {
   });
   const DLTensor& tensor = managed->dl_tensor;
   if (tensor.device.device_type != dlpack_cpu)
-    throw DeviceError(cat("[from_dlpack] the array is on a device of type ", tensor.device.device_type,
-                          ", and only CPU memory can be shared; copy it to the CPU first"));
+    throw DeviceError(cat("[from_dlpack] only CPU memory can be shared, got an array on DLPack device type ",
+                          tensor.device.device_type, "; copy it to the CPU first"));
   const DType dtype = from_code(tensor.dtype);
   Dims dims(tensor.shape, tensor.shape + tensor.ndim);
-  element_count(dims);  // throws when they overflow
+  element_count(dims);  // throws on overflow
   Dims strides = tensor.strides ? Dims(tensor.strides, tensor.strides + tensor.ndim) : contiguous_strides(dims);
   auto* first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  const size_t alignment = std::min<size_t>(size_of(dtype), 8);  // of complex128 that of its parts
+  const size_t alignment = std::min<size_t>(size_of(dtype), 8);  // complex128 only needs the alignment of its parts
   if (reinterpret_cast<uintptr_t>(first) % alignment != 0)
-    throw DeviceError(cat("[from_dlpack] the data is not aligned to ", alignment, " bytes, as elements of ",
-                          name(dtype), " must be; copy it first"));
+    throw DeviceError(cat("[from_dlpack] the data of a ", name(dtype), " array must be aligned to ", alignment,
+                          " bytes; copy the array first"));
   return NDArray::borrow(first, dtype, std::move(dims), std::move(strides), [owner] {}, writable);
 }
 
@@ -82,7 +82,7 @@ std::optional<DType> dtype_of_dlpack(DLDataType type) {
 DLManagedTensor* to_dlpack(const NDArray& array) {
   if (!array.writable())
     throw DeviceError(
-        "[dlpack] the array is read-only, which this version of DLPack cannot express; ask for version 1");
+        "[dlpack] the array is read-only, which this version of DLPack cannot express; request version 1");
   return Exported<DLManagedTensor>::make(array);
 }
 
@@ -99,7 +99,7 @@ NDArray from_dlpack(DLManagedTensorVersioned* managed) {
   if (managed->version.major != 1) {
     const auto major = managed->version.major;
     if (managed->deleter) managed->deleter(managed);
-    throw DeviceError(cat("[from_dlpack] DLPack version ", major, " is not known; ask the producer for version 1"));
+    throw DeviceError(cat("[from_dlpack] unsupported DLPack version ", major, "; ask the producer for version 1"));
   }
   return import(managed, !(managed->flags & dlpack_read_only));
 }

@@ -1,4 +1,5 @@
-// Slots under a mutex with two conditions; copies are made without it, in pieces that the caller's threads share.
+// Exchange slots, guarded by a mutex with two conditions. Copies are made without the mutex, in pieces shared by the
+// caller's threads.
 #include "mpsgraph/runtime/exchange.h"
 
 #include <algorithm>
@@ -12,10 +13,10 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-constexpr size_t large = 1024, line = 64;  // bytes: arrays that begin at a line of the cache
+constexpr size_t large = 1024, line = 64;  // bytes; large arrays start on a cache line
 constexpr size_t copied_at_once = size_t{256} << 10;  // bytes that one thread copies at a time
 
-// A copy of many arrays, as pieces.
+// A copy of many arrays, divided into pieces.
 struct Copies {
   struct Piece {
     std::byte* to;
@@ -75,22 +76,23 @@ std::shared_ptr<Exchange> Exchange::create() { return std::shared_ptr<Exchange>(
 
 size_t Exchange::add(std::string name, std::vector<TensorType> types) {
   guard_.check("the exchange");
-  if (types.empty()) throw GraphError(cat("[exchange] the slot '", name, "' has no arrays: give at least one type"));
+  if (types.empty())
+    throw GraphError(cat("[exchange] slot '", name, "' must have at least one array: pass at least one type"));
   auto made = std::make_unique<Slot>();
   size_t bytes = 0;
   for (const TensorType& type : types) {
     if (!type.shape.known())
-      throw ShapeError(cat("[exchange] the slot '", name, "' is for arrays of known sizes, got ", type));
+      throw ShapeError(cat("[exchange] arrays of slot '", name, "' must have static shapes, got ", type));
     if (type.dtype != types.front().dtype)
-      throw DTypeError(
-          cat("[exchange] the slot '", name, "' has one element type, got ", types.front(), " and ", type));
+      throw DTypeError(cat("[exchange] all arrays of slot '", name, "' must have the same dtype, got ", types.front(),
+                           " and ", type));
     if (bytes_of(type) >= large) bytes = (bytes + line - 1) / line * line;
     made->offsets.push_back(bytes);
     bytes += bytes_of(type);
   }
   const DType dtype = types.front().dtype;
   made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
-  std::memset(made->memory.data(), 0, bytes);  // what lies between arrays is added up as well
+  std::memset(made->memory.data(), 0, bytes);  // zeroed, because the padding between arrays is summed as well
   made->taken = made->memory;
   made->name = std::move(name);
   made->types = std::move(types);
@@ -101,7 +103,7 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
 
 Exchange::Slot& Exchange::slot(size_t number) const {
   if (number >= slots_.size())
-    throw GraphError(cat("[exchange] there is no slot ", number, ", there are ", slots_.size()));
+    throw GraphError(cat("[exchange] slot ", number, " is out of range: the exchange has ", slots_.size(), " slots"));
   return *slots_[number];
 }
 
@@ -114,28 +116,28 @@ std::shared_ptr<compiler::Callable> Exchange::giver(size_t slot) { return callab
 std::shared_ptr<compiler::Callable> Exchange::taker(size_t slot) { return callable(slot, false, true); }
 std::shared_ptr<compiler::Callable> Exchange::through(size_t slot) { return callable(slot, true, true); }
 
-// --- the run's side --------------------------------------------------------------------------------------------------
+// ---- the run's side ----
 
-// Until its memory is the run's: when the work on it is done, or where nobody works on it.
+// Waits until the run may use the slot's memory: the work on it is done, or no thread works on it.
 void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready) {
   const auto free = [&] { return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle); };
   const auto result = wait_until(lock, done_, {}, free);
   if (result == WaitResult::cancelled)
-    throw DeviceError("[exchange] waiting was cancelled because the runtime shuts down");
+    throw DeviceError("[exchange] waiting was cancelled because the runtime is shutting down");
   if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
 }
 
-// Until they have added up their parts, after which they do not read this member's any more.
+// Waits until the other members have added up their parts and no longer read this member's contribution.
 void Exchange::wait_for_others(Slot& slot) {
   if (!slot.others_read) return;
-  constexpr double look = 0.05;  // seconds, after which it looks whether waiting is of use
+  constexpr double look = 0.05;  // seconds between checks for cancellation and failure
   WorkerThreadState* const worker = this_worker();
   const BlockedScope scope;
   ++waiting_for_others_;
   try {
     while (!slot.shared->wait(SharedSum::Mark::added, look)) {
       if (worker && worker->cancelled)
-        throw DeviceError("[exchange] waiting was cancelled because the runtime shuts down");
+        throw DeviceError("[exchange] waiting was cancelled because the runtime is shutting down");
       std::lock_guard lock(mutex_);
       if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
     }
@@ -151,7 +153,7 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
                     const compiler::ForEach& threads) {
   {
     std::unique_lock lock(mutex_);
-    wait_until_free(lock, slot, false);  // a run that ended early has left it to whoever works on it
+    wait_until_free(lock, slot, false);  // an earlier run that ended early may have left the slot to the working thread
   }
   wait_for_others(slot);
   const auto begin = Clock::now();
@@ -173,8 +175,8 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
   given_.notify_one();
 }
 
-// Where an operand of the next give may be computed; null while what was given before may still be read or taken, and
-// where sums are made over it, which others in the run may read.
+// Memory in which an operand of the next give can be computed directly. Null while what was given before may still be
+// read or taken, and for slots that are summed in place, whose memory other operations of the run may read.
 std::byte* Exchange::free_place(Slot& slot, size_t operand) {
   std::lock_guard lock(mutex_);
   if (failure_ || !slot.shared || slot.state != State::idle) return nullptr;
@@ -203,7 +205,7 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
   statistics_.copied_bytes += copies.bytes;
 }
 
-// --- the side of the thread that works -------------------------------------------------------------------------------
+// ---- the working thread's side ----
 
 std::optional<size_t> Exchange::next(Timeout timeout) {
   guard_.check("the exchange");
@@ -228,13 +230,14 @@ void Exchange::share(size_t number, std::shared_ptr<SharedSum> sum) {
   Slot& worked = slot(number);
   NDArray given = sum->contribution();
   if (given.dtype() != worked.memory.dtype())
-    throw DTypeError(
-        cat("[exchange] the slot '", worked.name, "' is of ", worked.memory.dtype(), ", got a sum of ", given.dtype()));
+    throw DTypeError(cat("[exchange] the sum shared with slot '", worked.name, "' must be ", worked.memory.dtype(),
+                         ", got ", given.dtype()));
   if (given.dims() != worked.memory.dims())
-    throw ShapeError(cat("[exchange] the slot '", worked.name, "' has ", worked.memory.elements(),
-                         " elements, got a sum of ", given.elements()));
+    throw ShapeError(cat("[exchange] the sum shared with slot '", worked.name, "' must have ", worked.memory.elements(),
+                         " elements, got ", given.elements()));
   if (worked.state != State::working)
-    throw GraphError(cat("[exchange] nobody works on slot ", number, " '", worked.name, "': next() gives it out"));
+    throw GraphError(cat("[exchange] slot ", number, " '", worked.name,
+                         "' is not being worked on: first get its number from next()"));
   given.copy_from(worked.memory);
   sum->post();
   worked.memory = std::move(given);
@@ -248,7 +251,8 @@ void Exchange::done(size_t number) {
     std::lock_guard lock(mutex_);
     Slot& worked = slot(number);
     if (worked.state != State::working)
-      throw GraphError(cat("[exchange] nobody works on slot ", number, " '", worked.name, "': next() gives it out"));
+      throw GraphError(cat("[exchange] slot ", number, " '", worked.name,
+                           "' is not being worked on: first get its number from next()"));
     worked.state = State::ready;
     statistics_.worked += seconds(worked.begin);
     if (const auto session = Profiler::get().session())

@@ -1,4 +1,4 @@
-// Compiling with its bookkeeping, the checks of inputs and results, and the run on the queue's thread.
+// Executables: compilation and its bookkeeping, checks of inputs and results, and runs on a queue's thread.
 #include "mpsgraph/runtime/executable.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace mpsgraph::runtime {
 
-// --- compiling -------------------------------------------------------------------------------------------------------
+// ---- compiling ----
 
 namespace {
 
@@ -27,7 +27,7 @@ bool has_effect(const Block& block) {
   });
 }
 
-// Loops run as often as values say, and what a call runs is not known here.
+// Whether the run time is unbounded: loops iterate as often as values require, and the duration of a call is not known.
 bool open_ended(const Block& block) {
   return std::ranges::any_of(block.operations, [](auto& operation) {
     return operation->is("while") || operation->is("for") || operation->is("call") ||
@@ -35,7 +35,7 @@ bool open_ended(const Block& block) {
   });
 }
 
-// What specialisation cannot say better.
+// Checks the request for errors that specialization cannot report well.
 void check_request(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                    const std::vector<Operation*>& target_operations) {
   for (auto& [tensor, type] : feeds)
@@ -44,7 +44,7 @@ void check_request(const std::vector<Feed>& feeds, const std::vector<Tensor*>& t
   if (std::ranges::find(target_operations, nullptr) != target_operations.end())
     throw GraphError("[compile] a target operation is null");
   if (targets.empty() && target_operations.empty())
-    throw GraphError("[compile] there is nothing to run: name a target or a target operation");
+    throw GraphError("[compile] there is nothing to run: pass at least one target or target operation");
 }
 
 std::string joined(const std::vector<TensorType>& types) {
@@ -53,7 +53,7 @@ std::string joined(const std::vector<TensorType>& types) {
   return text.empty() ? "()" : text + ")";
 }
 
-// Finds what the calls of a program stand for, and compares the types.
+// Resolves the symbols of a program's calls and compares the types.
 void resolve_calls(const Block& block, const compiler::Callables& callables, compiler::Callables& found) {
   for (const auto& operation : block.operations) {
     for (const auto& inner : operation->blocks) resolve_calls(*inner, callables, found);
@@ -63,7 +63,7 @@ void resolve_calls(const Block& block, const compiler::Callables& callables, com
     if (callable == callables.end()) {
       std::string known;
       for (const auto& [name, unused] : callables) known += cat(known.empty() ? "" : ", ", "'", name, "'");
-      throw GraphError(cat("[call] nothing is called '", symbol, "': the callables of the compilation are ",
+      throw GraphError(cat("[call] no callable is named '", symbol, "': the callables of this compilation are ",
                            known.empty() ? "none" : known, operation->where()));
     }
     std::vector<TensorType> operands, results;
@@ -72,11 +72,11 @@ void resolve_calls(const Block& block, const compiler::Callables& callables, com
     const auto compare = [&](const char* what, const std::vector<TensorType>& stated,
                              const std::vector<TensorType>& own) {
       if (stated != own)
-        throw ShapeError(cat("[call] '", symbol, "' ", what, " ", joined(own), ", and the call states ", joined(stated),
-                             operation->where()));
+        throw ShapeError(cat("[call] the callable '", symbol, "' ", what, " ", joined(own), ", but the call declares ",
+                             joined(stated), operation->where()));
     };
     compare("takes", operands, callable->second->operand_types());
-    compare("gives", results, callable->second->result_types());
+    compare("returns", results, callable->second->result_types());
     found.insert(*callable);
   }
 }
@@ -103,7 +103,7 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
   {
     const auto pass = self->state_->gate->exclusive();
     self->build();
-    self->options_.observe = nullptr;  // for this time only
+    self->options_.observe = nullptr;  // observe only this compilation
     self->state_->add(self);
     self->state_->refresh();
   }
@@ -123,7 +123,7 @@ void Executable::build() {
     std::lock_guard lock(program_mutex_);
     program_ = std::move(compiled);
   }
-  if (first) {  // the same every time, and read without the gate
+  if (first) {  // equal for every build, and read without the gate
     target_types_ = std::move(types);
     excludes_ = excludes;
     open_ended_ = endless;
@@ -131,7 +131,7 @@ void Executable::build() {
   needs_build_ = false;
 }
 
-// Everything that it refers to outlives the executable's runs: a staged program calls it again.
+// Compiles a program. Everything it refers to outlives the executable's runs, because a staged program calls it again.
 std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, compiler::Options options) const {
   ProfileScope scope(label_, "compile");
   const auto begin = Profiler::Clock::now();
@@ -143,12 +143,12 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
   for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
   resolve_calls(program.graph->root(), options.callables, program.callables);
   compiler::Options later = options;
-  later.observe = nullptr;  // for this time only
+  later.observe = nullptr;  // observe only this compilation
   later.observe_time = nullptr;
   const CompileProgram compile_later = [this, later](compiler::Program next) {
     return compile(std::move(next), later);
   };
-  // Who observes the passes, or tests the plain kernels, wants the branches as they are.
+  // Users who observe the passes, or test the reference kernels, want the branches unchanged.
   if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
     if (auto rest = compiler::rest_of_flags(program))
       return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
@@ -167,12 +167,11 @@ void Executable::check_callables() {
     const auto* other = dynamic_cast<const Executable*>(callable.get());
     if (!other) continue;
     if (&other->device() != &device())
-      throw DeviceError(cat("[compile] the callable '", symbol, "' was compiled for device ", other->device().name(),
-                            ", and its caller is compiled for ", device().name()));
+      throw DeviceError(cat("[compile] the callable '", symbol, "' must be compiled for the device of its caller, ",
+                            device().name(), ", but was compiled for ", other->device().name()));
     if (!state_->may_call(other->state_))
-      throw GraphError(cat(
-          "[compile] the callable '", symbol,
-          "' belongs to the same graph as its caller, or to one that calls that graph: give it a graph of its own"));
+      throw GraphError(cat("[compile] the callable '", symbol, "' belongs to the same graph as its caller, or to one ",
+                           "that calls that graph: build it in a separate graph"));
   }
 }
 
@@ -209,9 +208,9 @@ std::string Executable::plan() const {
   return program_->plan();
 }
 
-// --- running ---------------------------------------------------------------------------------------------------------
+// ---- running ----
 
-// One run, from its encoding until it is done. Its results outlive it, because some arrays are made by the run.
+// One run, from its encoding until it is done. Its results outlive it, because some arrays are allocated by the run.
 struct Executable::Run {
   Run(std::shared_ptr<Executable> executable, std::vector<NDArray> inputs, std::vector<NDArray> results)
       : executable(std::move(executable)),
@@ -231,20 +230,20 @@ namespace {
 
 void check_type(std::string_view what, const Tensor& tensor, const NDArray& array, const TensorType& type) {
   if (array.dtype() != type.dtype)
-    throw DTypeError(cat("[run] ", what, " ", tensor.name(), " is ", name(array.dtype()), ", and the executable needs ",
-                         name(type.dtype), tensor.operation->where()));
+    throw DTypeError(cat("[run] ", what, " ", tensor.name(), " must be ", name(type.dtype), ", got ",
+                         name(array.dtype()), "; convert the array first", tensor.operation->where()));
   const bool same = type.shape.known() && array.dims() == type.shape.dims();
   if (!same && !compatible(Shape(array.dims()), type.shape))
-    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " has shape ", to_string(array.dims()),
-                         ", and the executable was compiled for ", type.shape, "; compile for the other shape",
-                         tensor.operation->where()));
+    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " must have shape ", type.shape,
+                         ", for which the executable was compiled, got ", to_string(array.dims()),
+                         "; compile it for that shape", tensor.operation->where()));
   if (!array.contiguous())
-    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " of shape ", to_string(array.dims()), " has strides ",
-                         to_string(array.strides()), " and is not contiguous; make a contiguous copy"));
+    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " must be contiguous, got shape ", to_string(array.dims()),
+                         " with strides ", to_string(array.strides()), "; make a contiguous copy"));
 }
 
-// Whether a result shares memory with a feed or with another result, by one walk over what lies where in memory: feeds
-// may share with each other. All are contiguous.
+// Whether a result shares memory with a feed or another result, determined in one walk over all extents in memory
+// order. Feeds may share memory with each other. All arrays are contiguous.
 bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> results) {
   struct Extent {
     const std::byte *begin, *end;
@@ -277,31 +276,32 @@ bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> r
 std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs, std::vector<NDArray> results) {
   state_->device.check_usable();
   if (inputs.size() != feeds_.size())
-    throw GraphError(cat("[run] ", inputs.size(), " inputs for an executable with ", feeds_.size(), " feeds"));
+    throw GraphError(cat("[run] the executable takes ", feeds_.size(), " feeds, got ", inputs.size(), " inputs"));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].valid()) throw GraphError(cat("[run] feed ", feeds_[i].first->name(), " has no array"));
+    if (!inputs[i].valid()) throw GraphError(cat("[run] no array was given for feed ", feeds_[i].first->name()));
     check_type("feed", *feeds_[i].first, inputs[i], feeds_[i].second);
   }
   const bool given = !results.empty();
   if (given && results.size() != targets_.size())
-    throw GraphError(cat("[run] ", results.size(), " results for an executable with ", targets_.size(), " targets"));
+    throw GraphError(cat("[run] the executable has ", targets_.size(), " targets, got ", results.size(), " results"));
   results.resize(targets_.size());
   for (size_t i = 0; given && i < results.size(); ++i) {
     if (!results[i].valid()) continue;
     check_type("result", *targets_[i], results[i], target_types_[i]);
     if (!results[i].writable())
-      throw DeviceError(cat("[run] result ", targets_[i]->name(), " is read-only; give a writable array"));
+      throw DeviceError(cat("[run] result ", targets_[i]->name(), " must be writable, got a read-only array"));
   }
-  if (given && results_overlap(inputs, results)) {  // which ones, for the error
+  if (given && results_overlap(inputs, results)) {  // find out which ones, for the error
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i].valid()) continue;
       for (size_t j = 0; j < inputs.size(); ++j)
         if (overlap(results[i], inputs[j]))
           throw DeviceError(cat("[run] result ", targets_[i]->name(), " shares memory with feed ",
-                                feeds_[j].first->name(), "; give arrays that do not overlap"));
+                                feeds_[j].first->name(), "; pass arrays that do not overlap"));
       for (size_t j = 0; j < i; ++j)
         if (results[j].valid() && overlap(results[i], results[j]))
-          throw DeviceError(cat("[run] results ", targets_[j]->name(), " and ", targets_[i]->name(), " share memory"));
+          throw DeviceError(cat("[run] results ", targets_[j]->name(), " and ", targets_[i]->name(),
+                                " share memory; pass arrays that do not overlap"));
     }
   }
   for (size_t i = 0; i < results.size(); ++i)
@@ -317,7 +317,7 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   const void* owner = device ? device->queue() : nullptr;
   Gate::Pass pass = device ? gate.try_enter(excludes_, owner) : gate.enter(excludes_);
   if (!pass) {
-    device->finish();  // whoever is within may wait for a graph whose pass the commands keep
+    device->finish();  // a run inside the gate may be waiting for a graph whose pass these commands hold
     pass = gate.enter(excludes_, owner);
   }
   if (program_->stale() || program_->compiles(run.inputs)) {
@@ -335,13 +335,14 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   const auto begin = Profiler::Clock::now();
   program_->run(run.inputs, *run.results);
   nanoseconds_ = std::chrono::nanoseconds(Profiler::Clock::now() - begin).count();
-  if (nanoseconds_ < fastest_) fastest_ = nanoseconds_.load();  // nearly right is enough where runs overlap
+  if (nanoseconds_ < fastest_) fastest_ = nanoseconds_.load();  // an approximate minimum suffices when runs overlap
 }
 
-// A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon. On a busy
-// machine a run may take several times as long as the one before: what was short counts as short, because runs on this
-// thread and then on that one would keep two teams of threads awake, which slows down both.
-// Who lends a team is used to loops that cannot be interrupted, and elsewhere the team would be in the way.
+// Whether a run is short enough to be executed by the calling thread, which cannot be interrupted meanwhile, for
+// example by Ctrl-C. On a busy machine a run may take several times as long as the previous one, so an executable that
+// was fast once counts as short: alternating between two threads would keep two thread teams awake and slow down both.
+// A caller that lends its team is used to uninterruptible loops, and elsewhere the team would be in the way, so its
+// limit is higher.
 bool Executable::brief() const {
   const int64_t once = LentTeam::lent() ? 200'000'000 : 20'000'000, always = 5 * once;
   return !open_ended_ && fastest_ < once && nanoseconds_ < always;
@@ -373,7 +374,7 @@ std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, st
                                                  const std::shared_ptr<CommandQueue>& queue, bool waiting) {
   auto buffer = (queue ? queue : state_->device.default_queue())->command_buffer();
   ExecutionDescriptor here = descriptor;
-  here.wait_until_completed = false;  // below, once the handle exists
+  here.wait_until_completed = false;  // waited for below, once the handle exists
   auto encoded = encode_run(*buffer, std::move(inputs), std::move(results), here);
   auto execution = std::make_shared<Execution>(buffer, std::move(encoded));
   buffer->commit(waiting || descriptor.wait_until_completed);
@@ -389,14 +390,14 @@ std::vector<NDArray> Executable::run(std::vector<NDArray> inputs, std::vector<ND
 void Executable::serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) {
   state_->device.check_usable();
   if (!target_operations_.empty())
-    throw GraphError(cat("[serialize] target operation ", target_operations_.front()->name,
-                         " changes variables, which are frozen in a serialized executable; compile the targets alone"));
+    throw GraphError(cat("[serialize] target operation ", target_operations_.front()->name, " changes variables, ",
+                         "which are frozen in a serialized executable; compile without target operations"));
   std::vector<SerializedTensor> feeds, targets;
   for (const auto& [tensor, type] : feeds_) feeds.push_back({tensor->name(), type, {}});
   for (size_t i = 0; i < targets_.size(); ++i) {
     if (!target_types_[i].shape.known())
-      throw UnsupportedError(cat("[serialize] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
-                                 ", depends on values", targets_[i]->operation->where()));
+      throw UnsupportedError(cat("[serialize] the shape of target ", targets_[i]->name(), " must be static, got ",
+                                 target_types_[i], ", which depends on values", targets_[i]->operation->where()));
     targets.push_back({targets_[i]->name(), target_types_[i], {}});
   }
   require_built();
@@ -413,8 +414,7 @@ std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArr
     if (target_types_[i].shape.known() || (i < results.size() && results[i].valid())) continue;
     throw UnsupportedError(
         cat("[encode] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
-            ", depends on values and is known only when it has run; use run or run_async, or give an "
-            "array for it",
+            ", depends on values and is only known after the run; use run or run_async, or pass an array for it",
             targets_[i]->operation->where()));
   }
   return *encode_run(buffer, std::move(inputs), std::move(results), descriptor);
@@ -426,8 +426,8 @@ std::shared_ptr<std::vector<NDArray>> Executable::encode_run(CommandBuffer& buff
   ProfileScope scope(label_, "encode");
   using Stage = ExecutionDescriptor::Stage;
   if (&buffer.queue().device() != &state_->device)
-    throw DeviceError(cat("[encode] the command buffer belongs to device ", buffer.queue().device().name(),
-                          ", and the executable was compiled for ", state_->device.name()));
+    throw DeviceError(cat("[encode] the command buffer must belong to the executable's device, ", state_->device.name(),
+                          ", got one of device ", buffer.queue().device().name()));
   auto run = prepare(std::move(inputs), std::move(results));
   auto outputs = run->results;
   const auto handler = [&](const ExecutionDescriptor::Handler& function) -> CommandBuffer::Handler {

@@ -1,4 +1,4 @@
-// A list by recency and a map into it.
+// The executable cache, as a list by recency and a map into it.
 #include "runtime/executable_cache.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-// ExecutableCache: the executables of one graph, found by the requested types and targets, bounded by count and bytes.
+// ExecutableCache: the executables of one graph, looked up by the requested types and targets, bounded by count and
+// bytes.
 //
-// The least recently used goes first; the newest always stays. Of arenas that executables share, the largest
-// counts. Holders of an evicted executable may go on using it.
+// The least recently used executable is evicted first; the newest is always kept. Of arenas that executables share,
+// only the largest counts. Holders of an evicted executable can continue to use it.
 #pragma once
 
 #include <list>
@@ -16,11 +17,12 @@ namespace mpsgraph::runtime {
 
 class ExecutableCache {
  public:
-  std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);  // as a hit or a miss
+  // `count`: whether to count it as a hit or miss
+  std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);
   void insert(CacheKey key, std::shared_ptr<Executable> executable);
   void set_limits(size_t count, size_t bytes);
   void clear();                                           // not counted as evictions
-  CacheStatistics statistics() const;                     // without compiles and seconds
+  CacheStatistics statistics() const;                     // without compile counts and times
 
  private:
   struct Hash {
@@ -35,7 +37,7 @@ class ExecutableCache {
     std::shared_ptr<Executable> executable;
   };
   size_t bytes() const;
-  std::vector<std::shared_ptr<Executable>> evict();       // returned so that they end without the lock
+  std::vector<std::shared_ptr<Executable>> evict();       // returned so that they are destroyed without the lock
 
   mutable std::mutex mutex_;
   std::list<Entry> entries_;                              // most recently used first

@@ -1,4 +1,4 @@
-// Filling in an ExecutionDescriptor.
+// Builder methods of ExecutionDescriptor.
 #include "mpsgraph/runtime/execution.h"
 
 namespace mpsgraph::runtime {

@@ -1,6 +1,7 @@
-// What the frameworks below a device say themselves, for the self-test: answers that only a run there gives.
+// Interface for the self-test to query the frameworks below a device, for questions that only a run on that device
+// answers.
 //
-// A backend that stands on such frameworks is a FrameworkOracle, too.
+// A backend that is built on such frameworks also implements FrameworkOracle.
 #pragma once
 
 #include <functional>
@@ -16,23 +17,23 @@ namespace mpsgraph::runtime {
 
 class Device;
 
-// A question about the frameworks.
+// A question about the behavior of the frameworks.
 struct Probe {
   std::string name, question;
-  std::string method;   // how it is asked
-  std::string meaning;  // what each answer would change in the code
-  std::function<std::string()> ask;  // what the frameworks refuse may throw, or end the process
+  std::string method;   // how the question is tested
+  std::string meaning;  // what each answer would change in our code
+  std::function<std::string()> ask;  // may throw, or end the process, if the frameworks reject something
 };
 
 class FrameworkOracle {
  public:
   virtual ~FrameworkOracle() = default;
   virtual std::vector<Probe> probes() = 0;
-  // By the frameworks' own differentiation the gradients of the program's only target, of rank 0, by each feed; an
-  // invalid array for a feed that has none.
+  // The gradients of the program's only target, a scalar, with respect to each feed, as computed by the frameworks' own
+  // differentiation. An invalid array for a feed without one.
   virtual std::vector<NDArray> gradients(compiler::Program program, std::span<const NDArray> feeds) = 0;
 };
 
-MPSGRAPH_API FrameworkOracle* oracle_of(const Device& device);  // null when the device's work is all our own
+MPSGRAPH_API FrameworkOracle* oracle_of(const Device& device);  // null if the device uses no such frameworks
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// A ticket lock: the thread that is served waits until those inside let it in.
+// A ticket lock. The thread being served waits until the holders inside admit it.
 #include "runtime/gate.h"
 
 namespace mpsgraph::runtime {
@@ -36,7 +36,7 @@ Gate::Pass Gate::enter(bool exclusive, const void* owner) {
   condition_.wait(lock, [&] { return serving_ == ticket && admits(exclusive, owner); });
   Pass pass = admit(exclusive, owner);
   lock.unlock();
-  condition_.notify_all();  // the next may be let in beside it
+  condition_.notify_all();  // the next thread may be admitted concurrently
   return pass;
 }
 

@@ -1,8 +1,8 @@
-// Gate: who may use a graph's variables. Runs that only read pass side by side; one that assigns passes alone.
+// Gate: controls access to a graph's variables. Runs that only read pass concurrently; a run that assigns passes alone.
 //
-// First come, first served, so nobody starves. The runs of one in-order queue of an asynchronous device never
-// exclude one another, because the device runs them one after the other; the queue is then named as their `owner`. A
-// pass may be given back on another thread than the one that took it: the device's, when the work is done.
+// Access is first come, first served, so no thread starves. Runs of one in-order queue of an asynchronous device never
+// exclude one another, because the device runs them in order; they pass the queue as their `owner`. A pass may be
+// released on another thread than the one that acquired it, such as a thread of the device when the work is done.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace mpsgraph::runtime {
 
 class Gate : public std::enable_shared_from_this<Gate> {
  public:
-  // The right to be within; given back when it is destroyed.
+  // Permission to be inside the gate; released when it is destroyed.
   class Pass {
    public:
     Pass() = default;
@@ -33,12 +33,12 @@ class Gate : public std::enable_shared_from_this<Gate> {
   };
 
   Pass enter(bool exclusive, const void* owner = nullptr);
-  Pass try_enter(bool exclusive, const void* owner);  // empty when it would have to wait
+  Pass try_enter(bool exclusive, const void* owner);  // returns an empty pass instead of waiting
   Pass shared() { return enter(false); }
   Pass exclusive() { return enter(true); }
 
  private:
-  bool admits(bool exclusive, const void* owner) const;  // with mutex_ held
+  bool admits(bool exclusive, const void* owner) const;  // requires mutex_ held
   Pass admit(bool exclusive, const void* owner);
   void leave(bool exclusive);
 
@@ -46,7 +46,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   std::condition_variable condition_;
   uint64_t next_ticket_ = 0, serving_ = 0;
   int within_ = 0, within_exclusively_ = 0;
-  const void* owner_ = nullptr;  // of all that are within; null when they have none or several
+  const void* owner_ = nullptr;  // common owner of all holders inside; null if they have none or several
 };
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// The variables of a graph on a device, and the executables to look after when one of them moves.
+// The variables of a graph on a device, and the executables to rebuild when a variable moves.
 #include "runtime/graph_state.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace mpsgraph::runtime {
 
 void GraphState::check_variable(const Tensor* variable) const {
   if (!variable || !variable->operation->is("variable") || &variable->graph() != graph.get())
-    throw GraphError(cat("[variable] ", variable ? variable->name() : "null", " is not a variable of this graph"));
+    throw GraphError(cat("[variable] must be a variable of this graph, got ", variable ? variable->name() : "null"));
 }
 
 std::shared_ptr<VariableStorage> GraphState::storage(Tensor* variable) {
@@ -41,12 +41,13 @@ void GraphState::refresh() {
     for (auto& weak : executables_)
       if (auto executable = weak.lock()) live.push_back(std::move(executable));
   }
-  // Building one may move a variable away under another. Backends settle after a round or two; if not, runs notice.
+  // Building one executable may move a variable that another one uses. Backends converge after a round or two;
+  // otherwise the next run detects it.
   for (int round = 0; round < 3; ++round) {
     bool built = false;
     for (auto& executable : live) {
       if (!executable->program_->stale()) continue;
-      executable->needs_build_ = true;  // before looking at in_flight_; prepare() does it the other way round
+      executable->needs_build_ = true;  // set before reading in_flight_; prepare() uses the opposite order
       if (executable->in_flight_ == 0) continue;
       executable->build();
       built = true;

@@ -1,7 +1,9 @@
-// What all executables of one graph on one device share: the variables' values, and who may use them when.
+// State shared by all executables of one graph on one device: the values of variables, and the gate that controls
+// access to them.
 //
-// Runs that assign variables exclude all other runs of the graph, so that none sees half an update; runs that only read
-// go side by side. Compiling excludes runs too, because a backend may then move a variable to another layout.
+// Runs that assign variables exclude all other runs of the graph, so that none sees a partial update; runs that only
+// read execute concurrently. Compilation excludes runs too, because a backend may then move a variable to another
+// layout.
 #pragma once
 
 #include <atomic>
@@ -28,17 +30,17 @@ class GraphState {
   std::atomic<uint64_t> compiles{0};
   std::atomic<uint64_t> compile_nanoseconds{0};
 
-  void check_variable(const Tensor* variable) const;  // GraphError when it is none of this graph
-  // The storage of one of the graph's variables; made from its initial value at first use. With the gate held
-  // exclusively, because it may be put beside others that runs use.
+  void check_variable(const Tensor* variable) const;  // throws GraphError unless it is a variable of this graph
+  // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held
+  // exclusively, because the storage may be placed next to others that runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
-  bool has_storage(Tensor* variable);  // else nothing was compiled that reads it: it has its first value
+  bool has_storage(Tensor* variable);  // if false, no compiled executable reads it, and it has its initial value
   void add(const std::shared_ptr<Executable>& executable);
-  // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
-  // are compiled anew before their next run, those with runs in flight at once.
+  // Must be called with the gate held exclusively after anything that may have moved a variable. Programs that no
+  // longer fit are recompiled before their next run; those with runs in flight, immediately.
   void refresh();
-  // Executables of this graph are going to call those of `other`, within this one's gate: false, and nothing changes,
-  // if that would make a circle of gates, in which runs could wait for one another.
+  // Registers that executables of this graph will call those of `other` while holding this graph's gate. Returns false,
+  // and changes nothing, if that would create a cycle of gates, in which runs could deadlock.
   bool may_call(const std::shared_ptr<GraphState>& other);
 
  private:

@@ -1,4 +1,4 @@
-// A queue of closures and a thread that takes them one after another.
+// A queue of closures, and a thread that runs them one after another.
 #include "runtime/handler_thread.h"
 
 #include <deque>
@@ -14,7 +14,7 @@ namespace {
 
 class HandlerThread final : public Worker {
  public:
-  // Never destroyed before its thread: the thread holds a reference.
+  // Never destroyed before its thread, because the thread holds a reference.
   static const std::shared_ptr<HandlerThread>& get() {
     static const auto& instance = *new std::shared_ptr<HandlerThread>(start());
     return instance;
@@ -71,7 +71,7 @@ class HandlerThread final : public Worker {
         tasks_.pop_front();
         lock.unlock();
         task();
-      }  // what the closure holds is released without the lock
+      }  // the closure's contents are destroyed without the lock
       lock.lock();
       busy_ = false;
     }

@@ -1,4 +1,5 @@
-// Gathers what is known, has the compiler settle it, and names what is left.
+// Optimization of a graph for inference: collects the known values, has the compiler fold them, and names the inputs
+// and outputs of the result.
 #include "mpsgraph/runtime/inference.h"
 
 #include <algorithm>
@@ -16,11 +17,12 @@ ConstantPtr value_of(Tensor* variable, DeviceGraph* values) {
 void require_fits(const Tensor& placeholder, const ConstantData& value) {
   const TensorType given{value.dtype(), Shape(value.dims())};
   if (given.dtype != placeholder.type.dtype)
-    throw DTypeError(cat("[optimize_for_inference] placeholder '", placeholder.name(), "' is ", placeholder.type,
-                         ", its value ", given, ": convert it first"));
+    throw DTypeError(cat("[optimize_for_inference] the value of placeholder '", placeholder.name(),
+                         "' must have the placeholder's dtype ", placeholder.type.dtype, ", got ", given.dtype,
+                         "; convert the value first"));
   if (!compatible(given.shape, placeholder.type.shape))
-    throw ShapeError(cat("[optimize_for_inference] placeholder '", placeholder.name(), "' is ", placeholder.type,
-                         ", its value ", given));
+    throw ShapeError(cat("[optimize_for_inference] the value of placeholder '", placeholder.name(),
+                         "' must have a shape that matches ", placeholder.type.shape, ", got ", given.shape));
 }
 
 std::vector<Tensor*> tensors_of(const NamedTensors& named) {
@@ -29,7 +31,8 @@ std::vector<Tensor*> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
-// A program under the names of what it was made from; inputs that have become constants are none any more.
+// The contents of a package with the given program, whose inputs, outputs and parameters keep the names that they have
+// in `source`. Inputs that have become constants are dropped.
 PackageContents named(compiler::Program program, const PackageContents& source, const compiler::KnownValues& known) {
   PackageContents result;
   result.graph = std::move(program.graph);

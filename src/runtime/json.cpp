@@ -1,4 +1,4 @@
-// The parsers and the serializer.
+// Parsing and serialization of JSON with the nlohmann library.
 #include "runtime/json.h"
 
 namespace mpsgraph::runtime {

@@ -1,4 +1,5 @@
-// JSON by nlohmann-json. Its parser is the largest template of the runtime, so it is compiled in one place.
+// JSON, implemented by nlohmann-json. The library's parser is the largest template of the runtime, so it is
+// instantiated in a single translation unit.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,12 +8,12 @@
 
 namespace mpsgraph::runtime {
 
-// Members stand in the order in which they were entered, and one of many is found in linear time. There is no second
-// kind: it would be all of the library's code a second time.
+// A JSON value whose objects keep their members in insertion order; looking up a member takes linear time. The runtime
+// uses no other JSON type, because a second instantiation would duplicate all of the library's code.
 using Json = nlohmann::ordered_json;
 
-// Throws Json::exception for what is no JSON. `watch`, where there is one, sees each key and value as it comes, and
-// says whether it stays.
+// Parses a JSON text. Throws Json::exception if `text` is not valid JSON. `watch`, if given, is called with each key
+// and value as it is parsed, and returns whether to keep it.
 Json parse_json(std::string_view text, const Json::parser_callback_t& watch = nullptr);
 std::string to_text(const Json& json, int indent = -1);
 

@@ -1,4 +1,4 @@
-// The checksum is that of the text with zeros in its own place.
+// Manifests. Their checksum is computed over the text with zeros in place of the checksum itself.
 #include "runtime/manifest.h"
 
 #include "mpsgraph/core/errors.h"
@@ -15,13 +15,13 @@ constexpr std::string_view blank = "0000000000000000";
 }  // namespace
 
 void write_manifest(const std::filesystem::path& path, Json manifest) {
-  Json sealed{{"checksum", blank}};  // first, so that nothing before it looks like it
+  Json sealed{{"checksum", blank}};  // comes first, so that no earlier text can look like it
   sealed.update(manifest);
   std::string text;
   try {
     text = to_text(sealed, 1) + '\n';
   } catch (const Json::exception& error) {
-    throw PackageError(cat("a name is no UTF-8: ", error.what()));
+    throw PackageError(cat("a name is not valid UTF-8: ", error.what()));
   }
   text.replace(text.find(blank), blank.size(), to_hex(checksum(text.data(), text.size())));
   write_file(path, [&](const Append& append) { append(text.data(), text.size()); });
@@ -31,14 +31,15 @@ Json read_manifest(const std::filesystem::path& path, const std::function<void(c
   const auto file = MappedFile::open(path, largest_manifest);
   std::string text(reinterpret_cast<const char*>(file->data()), file->bytes());
   Json manifest = parse_json(text);
-  if (!manifest.is_object()) throw PackageError("it is no object");
+  if (!manifest.is_object()) throw PackageError("the manifest must be a JSON object");
   check(manifest);
   if (!manifest.contains("checksum") || !manifest["checksum"].is_string())
-    throw PackageError("it has no 'checksum' that is text");
+    throw PackageError("the manifest must have a member 'checksum' that is a string");
   const std::string stated = manifest["checksum"].get<std::string>();
   const size_t place = text.find(stated);
   if (stated.size() == blank.size() && place != text.npos) text.replace(place, blank.size(), blank);
-  if (stated != to_hex(checksum(text.data(), text.size()))) throw PackageError("its checksum does not match");
+  if (stated != to_hex(checksum(text.data(), text.size())))
+    throw PackageError("the checksum of the manifest does not match its contents");
   return manifest;
 }
 

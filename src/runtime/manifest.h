@@ -1,4 +1,4 @@
-// Manifests: JSON files that hold a checksum of themselves.
+// Manifests: JSON files that contain a checksum of their own text.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,11 @@
 
 namespace mpsgraph::runtime {
 
-// Writes `manifest` with its checksum as "checksum". PackageError for a name that is no UTF-8.
+// Writes `manifest` to `path` and adds its checksum as the member "checksum". Throws PackageError if a name is not
+// valid UTF-8.
 void write_manifest(const std::filesystem::path& path, Json manifest);
-// PackageError for what is missing, is no JSON, or has another checksum than it says. The checksum is compared after
-// `check` has seen the rest, so that it can say what is wrong in words of its own.
+// Reads a manifest. Throws PackageError if the file is missing, is not JSON, or does not match its checksum. The
+// checksum is compared only after `check` has seen the other members, so that `check` can report a more specific error.
 Json read_manifest(const std::filesystem::path& path, const std::function<void(const Json&)>& check);
 
 }  // namespace mpsgraph::runtime

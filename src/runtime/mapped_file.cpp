@@ -1,4 +1,4 @@
-// POSIX calls behind MappedFile and write_file; every failure names the file and the system's reason.
+// POSIX implementation of MappedFile and write_file(). Every error names the file and includes the system's reason.
 #include "runtime/mapped_file.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
   throw PackageError(cat(path.string(), " ", what, ": ", std::strerror(errno)));
 }
 
-// Closes what it holds.
+// Owns a file descriptor and closes it.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -32,17 +32,17 @@ struct Descriptor {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path, size_t limit) {
   std::shared_ptr<MappedFile> file(new MappedFile);
-  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not make us wait
+  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // do not block when the path is a pipe
   if (file->descriptor_ < 0) fail(path, "cannot be opened");
   struct stat status{};
   if (::fstat(file->descriptor_, &status) != 0) fail(path, "cannot be read");
-  if (!S_ISREG(status.st_mode)) throw PackageError(cat(path.string(), " is no regular file"));
+  if (!S_ISREG(status.st_mode)) throw PackageError(cat(path.string(), " is not a regular file"));
   if (static_cast<uint64_t>(status.st_size) > limit)
-    throw PackageError(cat(path.string(), " has ", status.st_size, " bytes, more than ", limit, " cannot be right"));
+    throw PackageError(cat(path.string(), " has ", status.st_size, " bytes, more than the limit of ", limit, " bytes"));
   file->bytes_ = static_cast<size_t>(status.st_size);
   if (file->bytes_ == 0) return file;
   void* memory = ::mmap(nullptr, file->bytes_, PROT_READ, MAP_PRIVATE, file->descriptor_, 0);
-  if (memory == MAP_FAILED) fail(path, "cannot be mapped");
+  if (memory == MAP_FAILED) fail(path, "cannot be mapped into memory");
   file->data_ = static_cast<const std::byte*>(memory);
   return file;
 }
@@ -56,7 +56,7 @@ void MappedFile::populate([[maybe_unused]] size_t offset, [[maybe_unused]] size_
 #ifdef MADV_POPULATE_READ
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t begin = offset / page * page;
-  // Older systems refuse, and pages come as they are touched.
+  // Kernels without MADV_POPULATE_READ return an error, which is harmless: the pages are then loaded on first access.
   (void)::madvise(const_cast<std::byte*>(data_) + begin, offset + bytes - begin, MADV_POPULATE_READ);
 #endif
 }
@@ -67,7 +67,8 @@ void MappedFile::read(size_t offset, size_t bytes, void* destination) const {
     const ssize_t count = ::pread(descriptor_, to, std::min(bytes, size_t{1} << 30), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0)
-      throw DeviceError(cat("a file cannot be read: ", count < 0 ? std::strerror(errno) : "it was made shorter"));
+      throw DeviceError(cat("cannot read a mapped file: ",
+                            count < 0 ? std::strerror(errno) : "the file was truncated after it had been opened"));
     to += count;
     offset += static_cast<size_t>(count);
     bytes -= static_cast<size_t>(count);

@@ -1,7 +1,8 @@
-// MappedFile: the bytes of a file as memory, without reading them; and files that are written whole or not at all.
+// MappedFile: a file mapped into memory rather than read, and write_file(), which writes a file completely or not at
+// all.
 //
-// Pages come from the file when they are touched. The mapping stays valid when the file is renamed or removed; a file
-// that somebody shortens meanwhile ends the process, as with every mapping.
+// The pages of a mapped file are loaded on first access. The mapping remains valid if the file is renamed or removed.
+// As with every mapping, the process is killed if it accesses a part of the file that another process has truncated.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ namespace mpsgraph::runtime {
 
 class MappedFile : public std::enable_shared_from_this<MappedFile> {
  public:
-  // PackageError for what is missing, no regular file, or larger than `limit`.
+  // Maps the file at `path` for reading. Throws PackageError if it is missing, is not a regular file, or is larger than
+  // `limit` bytes.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path, size_t limit);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -21,9 +23,11 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
 
   const std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // Maps the pages of a part at once, where the system can: cheaper than a fault for each few of them.
+  // Loads all pages of a range at once where the system supports it, which is cheaper than a page fault for every few
+  // pages.
   void populate(size_t offset, size_t bytes) const;
-  // Reads a part of it past the mapping: neither a page fault for each page, nor pages that stay.
+  // Reads a range of the file with system calls instead of through the mapping, which causes no page faults and leaves
+  // no pages resident.
   void read(size_t offset, size_t bytes, void* destination) const;
 
  private:
@@ -33,8 +37,8 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   size_t bytes_ = 0;
 };
 
-// Writes beside the place, flushes to the disk and renames. `write` is given a function that appends bytes.
-// PackageError when it cannot be done; then what was there before still is.
+// Writes a file atomically: `write` appends the bytes to a temporary file in the same directory, which is flushed to
+// disk and then renamed to `path`. Throws PackageError on failure and leaves any existing file at `path` unchanged.
 using Append = std::function<void(const void* data, size_t bytes)>;
 void write_file(const std::filesystem::path& path, const std::function<void(const Append&)>& write);
 

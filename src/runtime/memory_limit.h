@@ -1,12 +1,12 @@
-// How much memory this process may use: what can be refused before anybody works towards it.
-// What is allocated counts itself (buffer.cpp); this is the limit only.
+// The amount of memory that this process may use, so that impossible requests are refused before any work is done for
+// them. Allocations themselves are counted in buffer.cpp.
 #pragma once
 
 #include <cstddef>
 
 namespace mpsgraph::runtime {
 
-size_t memory_limit();              // physical memory, or less in a container
-void require_memory(size_t bytes);  // DeviceError when no allocation of that size can be met
+size_t memory_limit();              // physical memory, or the container's limit if that is lower
+void require_memory(size_t bytes);  // throws DeviceError if an allocation of this size cannot succeed
 
 }  // namespace mpsgraph::runtime

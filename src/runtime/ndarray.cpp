@@ -1,4 +1,4 @@
-// Construction checks and strided copies of NDArrays.
+// Validation and strided copies of NDArrays.
 #include "mpsgraph/runtime/ndarray.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 std::atomic<uint64_t> copies{0};
 
 bool is_contiguous(const Dims& dims, const Dims& strides) {
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return true;  // whatever the strides of nothing
+  // an empty array is contiguous whatever its strides are
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return true;
   int64_t expected = 1;
   for (size_t axis = dims.size(); axis-- > 0;) {
     if (dims[axis] != 1 && strides[axis] != expected) return false;
@@ -24,18 +25,21 @@ bool is_contiguous(const Dims& dims, const Dims& strides) {
   return true;
 }
 
-// The elements that a view reaches, relative to its first: [lowest, highest], both inclusive; none when empty.
+// Offsets of the lowest and highest elements that a view reaches, relative to its first element, both inclusive; empty
+// arrays reach none.
 std::pair<int64_t, int64_t> extent(const Dims& dims, const Dims& strides) {
   int64_t lowest = 0, highest = 0;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     int64_t reach, *end = strides[axis] < 0 ? &lowest : &highest;
     if (__builtin_mul_overflow(dims[axis] - 1, strides[axis], &reach) || __builtin_add_overflow(*end, reach, end))
-      throw ShapeError(cat("strides ", to_string(strides), " of shape ", to_string(dims), " overflow"));
+      throw ShapeError(
+          cat("the strides ", to_string(strides), " of an array of shape ", to_string(dims), " are too large"));
   }
   return {lowest, highest};
 }
 
-// Copies between two layouts of one shape. The common contiguous tail is copied as a block, the rest by an odometer.
+// Copies elements between two layouts of the same shape. The trailing axes that are contiguous in both layouts are
+// copied as blocks; the other axes are iterated over like an odometer.
 void copy_strided(std::byte* to, const Dims& to_strides, const std::byte* from, const Dims& from_strides,
                   const Dims& dims, size_t item) {
   int rank = static_cast<int>(dims.size());
@@ -66,7 +70,8 @@ NDArray NDArray::allocate(DType dtype, Dims dims) {
   const int64_t elements = element_count(dims);
   size_t bytes;
   if (__builtin_mul_overflow(static_cast<size_t>(elements), size_of(dtype), &bytes))
-    throw ShapeError(cat("an array ", to_string(dims), " of ", name(dtype), " has too many bytes"));
+    throw ShapeError(
+        cat("the size in bytes of an array of shape ", to_string(dims), " and dtype ", name(dtype), " overflows"));
   auto strides = contiguous_strides(dims);
   return NDArray(Buffer::allocate(bytes), dtype, std::move(dims), std::move(strides));
 }
@@ -78,9 +83,10 @@ NDArray::NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims st
       strides_(std::move(strides)),
       byte_offset_(byte_offset) {
   if (dims_.size() > max_rank)
-    throw ShapeError(cat("an array has at most ", max_rank, " dimensions, not ", dims_.size()));
+    throw ShapeError(cat("an array must have at most ", max_rank, " dimensions, got ", dims_.size()));
   if (dims_.size() != strides_.size())
-    throw ShapeError(cat(strides_.size(), " strides for the ", dims_.size(), " dimensions of ", to_string(dims_)));
+    throw ShapeError(cat("an array must have one stride per dimension, got ", strides_.size(), " strides for shape ",
+                         to_string(dims_)));
   elements_ = element_count(dims_);
   contiguous_ = is_contiguous(dims_, strides_);
   if (elements_ == 0) return;
@@ -89,23 +95,25 @@ NDArray::NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims st
   const auto first = static_cast<__int128>(byte_offset_) + lowest * item;
   const auto end = static_cast<__int128>(byte_offset_) + (highest + __int128{1}) * item;
   if (first < 0 || end > static_cast<__int128>(buffer_->bytes()))
-    throw ShapeError(cat("a view ", to_string(dims_), " with strides ", to_string(strides_), " at byte ", byte_offset_,
-                         " does not lie within a buffer of ", buffer_->bytes(), " bytes"));
+    throw ShapeError(cat("a view of shape ", to_string(dims_), " with strides ", to_string(strides_),
+                         " at byte offset ", byte_offset_, " does not lie within its buffer of ", buffer_->bytes(),
+                         " bytes"));
 }
 
 NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release,
                         bool writable) {
-  // The buffer is the extent of the view, which may begin before its first element.
+  // The buffer covers the extent of the view, which may begin before the view's first element if strides are negative.
   int64_t offset = 0, bytes = 0;
   try {
     if (dims.size() > max_rank || dims.size() != strides.size())
-      throw ShapeError(cat("an array has at most ", max_rank, " dimensions and a stride for each; this one has ",
+      throw ShapeError(cat("an array must have at most ", max_rank, " dimensions and one stride per dimension, got ",
                            dims.size(), " dimensions and ", strides.size(), " strides"));
     if (element_count(dims) > 0) {
       const auto [lowest, highest] = extent(dims, strides);
       const auto item = static_cast<int64_t>(size_of(dtype));
       if (__builtin_mul_overflow(-lowest, item, &offset) || __builtin_mul_overflow(highest - lowest + 1, item, &bytes))
-        throw ShapeError(cat("strides ", to_string(strides), " of shape ", to_string(dims), " overflow"));
+        throw ShapeError(
+            cat("the strides ", to_string(strides), " of an array of shape ", to_string(dims), " are too large"));
     }
   } catch (...) {
     if (release) release();
@@ -124,11 +132,12 @@ NDArray NDArray::copy_contiguous() const {
 
 void NDArray::copy_from(const NDArray& source) {
   if (source.dtype_ != dtype_)
-    throw DTypeError(
-        cat("[copy] source is ", name(source.dtype_), ", destination ", name(dtype_), "; cast one of them"));
+    throw DTypeError(cat("[copy] the source must have the destination's dtype ", name(dtype_), ", got ",
+                         name(source.dtype_), "; cast one of them"));
   if (source.dims_ != dims_)
-    throw ShapeError(cat("[copy] source is ", to_string(source.dims_), ", destination ", to_string(dims_)));
-  if (!writable()) throw DeviceError("[copy] the destination is read-only");
+    throw ShapeError(cat("[copy] the source must have the destination's shape ", to_string(dims_), ", got ",
+                         to_string(source.dims_)));
+  if (!writable()) throw DeviceError("[copy] the destination must be writable, got a read-only array");
   if (elements_ == 0) return;
   ProfileScope scope("copy", "copy");
   copy_strided(data(), strides_, source.data(), source.strides_, dims_, size_of(dtype_));

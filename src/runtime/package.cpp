@@ -1,4 +1,4 @@
-// Packages written and read: the manifest, and what joins the three files.
+// Writing and reading packages: the manifest, and the parts that connect the graph, the weights and the manifest.
 #include "mpsgraph/runtime/package.h"
 
 #include <algorithm>
@@ -20,43 +20,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t plain_version = 1, functions_version = 2;  // of inputs and outputs alone; with more functions
+// format version 1 has only inputs and outputs; version 2 adds functions
+constexpr int64_t plain_version = 1, functions_version = 2;
 constexpr std::string_view manifest_name = "package.json", graph_name = "graph.txt",
                            weights_name = "weights.safetensors";
 constexpr size_t largest_graph = size_t{1} << 31, largest_weights = size_t{1} << 48;
-constexpr size_t largest_inline = 256;  // bytes of a constant that stands in the text
+// Constants of at most this many bytes are written into the graph's text instead of the weights file.
+constexpr size_t largest_inline = 256;
 
 std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<const char*>(file.data()), file.bytes()}; }
 
-// --- writing ---------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
-// A training step's parts fit one another, as both a writer and a reader want them.
+// Checks that the parts of a training step fit together. Both writing and reading a package require it.
 void check_training(const PackageContents& contents) {
   if (!contents.training) return;
   const PackageTraining& training = *contents.training;
   const auto require = [](bool holds, std::string_view what) {
-    if (!holds) throw PackageError(cat("its training step ", what));
+    if (!holds) throw PackageError(cat("the package's training step ", what));
   };
   for (const Tensor* counter : {training.step, training.first_update, training.last_row})
     require(counter && counter->operation->is("variable") && counter->type == TensorType{DType::int32, Shape(Dims{})},
-            "counts in variables of int32 of rank 0");
-  require(training.every >= 1, "has no batch to an update");
+            "must use int32 variables of rank 0 as its counters");
+  require(training.every >= 1, "must process at least 1 batch per update");
   const PackageFunction *step = contents.function("train_step"), *rates = contents.function("rates"),
                         *accumulate = contents.function("accumulate");
-  require(step && rates && (accumulate || training.every == 1), "lacks one of its functions");
+  require(step && rates && (accumulate || training.every == 1),
+          "must have the functions 'train_step', 'rates' and, with more than 1 batch per update, 'accumulate'");
   const auto has = [](const NamedTensors& tensors, const std::string& name) {
     return std::ranges::find(tensors, name, &std::pair<std::string, Tensor*>::first) != tensors.end();
   };
-  require(!training.results.empty(), "has no loss");
-  require(!training.rates.empty(), "has no rate");
-  for (const std::string& name : training.results) require(has(step->outputs, name), cat("has no result '", name, "'"));
+  require(!training.results.empty(), "must have at least one result, the loss");
+  require(!training.rates.empty(), "must have at least one learning rate");
+  for (const std::string& name : training.results)
+    require(has(step->outputs, name), cat("must have '", name, "' among the outputs of 'train_step'"));
   for (const std::string& name : training.rates)
-    require(has(step->inputs, name) && has(rates->outputs, name), cat("has no rate '", name, "'"));
-  require(rates->inputs.empty(), "has rates that wait for inputs");
-  require(!accumulate || accumulate->inputs == step->inputs, "adds up other inputs than it trains on");
+    require(has(step->inputs, name) && has(rates->outputs, name),
+            cat("must have the rate '", name, "' among the inputs of 'train_step' and the outputs of 'rates'"));
+  require(rates->inputs.empty(), "must have a function 'rates' without inputs");
+  require(!accumulate || accumulate->inputs == step->inputs,
+          "must have the same inputs for 'accumulate' as for 'train_step'");
 }
 
-// What weights.safetensors holds: every variable, and constants that are too long to be read.
+// The contents of weights.safetensors: all variables, and the constants that are too large for the graph's text.
 class Weights {
  public:
   Weights(const std::vector<bool>& wanted, DeviceGraph* values) : wanted_(wanted), values_(values) {}
@@ -153,32 +159,34 @@ void check_tensors(const Graph& graph, const NamedTensors& tensors, std::string_
   for (const auto& [name, tensor] : tensors) {
     const std::string called = cat(what, " '", name, "'");
     if (!tensor || &tensor->graph() != &graph)
-      throw GraphError(cat("[save] ", called, " is not a tensor of the graph"));
+      throw GraphError(cat("[save] ", called, " must be a tensor of the graph that is saved"));
     if (tensor->operation->parent != &graph.root())
-      throw GraphError(cat("[save] ", called, " lies within a block of control flow"));
+      throw GraphError(cat("[save] ", called, " must not be inside a block of a control-flow operation"));
     if (!kind.empty() && !tensor->operation->is(kind))
       throw GraphError(
-          cat("[save] ", called, " must be a ", kind, ", it is the result of ", tensor->operation->kind()));
-    if (!names.insert(name).second) throw GraphError(cat("[save] there are two of ", called));
+          cat("[save] ", called, " must be a ", kind, ", but it is the result of ", tensor->operation->kind()));
+    if (!names.insert(name).second) throw GraphError(cat("[save] names must be unique, but there are two of ", called));
   }
 }
 
 void check(const PackageContents& contents) {
-  if (!contents.graph) throw GraphError("[save] there is no graph");
+  if (!contents.graph) throw GraphError("[save] the package must contain a graph");
   const Graph& graph = *contents.graph;
   check_tensors(graph, contents.inputs, "input", "placeholder");
   check_tensors(graph, contents.outputs, "output", "");
   check_tensors(graph, contents.parameters, "parameter", "variable");
-  if (contents.outputs.empty()) throw GraphError("[save] a package needs an output");
+  if (contents.outputs.empty()) throw GraphError("[save] the package needs at least one output");
   std::set<std::string> names;
   for (const PackageFunction& function : contents.functions) {
     if (!names.insert(function.name).second)
-      throw GraphError(cat("[save] there are two functions '", function.name, "'"));
+      throw GraphError(
+          cat("[save] names of functions must be unique, but there are two functions '", function.name, "'"));
     check_tensors(graph, function.inputs, cat(function.name, "'s input"), "placeholder");
     check_tensors(graph, function.outputs, cat(function.name, "'s output"), "");
     for (const Operation* operation : function.operations)
       if (!operation || operation->parent != &graph.root())
-        throw GraphError(cat("[save] an operation of ", function.name, " is none of the graph itself"));
+        throw GraphError(cat("[save] the operations of function '", function.name,
+                             "' must belong to the graph and be outside the blocks of control-flow operations"));
   }
   try {
     check_training(contents);
@@ -187,19 +195,19 @@ void check(const PackageContents& contents) {
   }
 }
 
-// A directory of ours, or nothing at all.
+// Throws unless `directory` is a package, which may be replaced, or does not exist.
 void require_replaceable(const fs::path& directory) {
   if (!fs::exists(fs::symlink_status(directory))) return;
   if (fs::is_directory(directory) && fs::exists(directory / manifest_name)) return;
   if (fs::is_directory(directory) && fs::is_empty(directory)) return;
-  throw PackageError(cat(directory.string(), " exists and is no package; it is left as it is"));
+  throw PackageError(cat(directory.string(), " exists and is not a package; it was left unchanged"));
 }
 
 void write_text(const fs::path& path, const std::string& text) {
   write_file(path, [&](const Append& append) { append(text.data(), text.size()); });
 }
 
-// The names and keys of the custom operations among those that are written.
+// Collects the names and keys of the custom operations among the operations that are written.
 void gather_custom(const Block& block, const std::vector<bool>* wanted,
                    std::set<std::pair<std::string, std::string>>& all) {
   for (const auto& operation : block.operations) {
@@ -264,38 +272,43 @@ void write_contents(const fs::path& directory, const PackageContents& contents, 
   write_manifest(directory / manifest_name, manifest_of(directory, contents, custom_used(*contents.graph, wanted)));
 }
 
-// --- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 const Json& member(const Json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key)) throw PackageError(cat("it has no '", key, "'"));
+  if (!object.is_object() || !object.contains(key))
+    throw PackageError(cat("the manifest must have a member '", key, "'"));
   return object[key];
 }
 
 std::string text_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_string()) throw PackageError(cat("'", key, "' is no text"));
+  if (!value.is_string()) throw PackageError(cat("'", key, "' in the manifest must be a string"));
   return value.get<std::string>();
 }
 
 const Json& list_member(const Json& object, const char* key) {
   const Json& list = member(object, key);
-  if (!list.is_array()) throw PackageError(cat("'", key, "' is no list"));
+  if (!list.is_array()) throw PackageError(cat("'", key, "' in the manifest must be a list"));
   return list;
 }
 
 void check_format(const Json& manifest) {
-  if (!manifest.contains("format") || manifest["format"] != "mpsgraph") throw PackageError("it describes no package");
+  if (!manifest.contains("format") || manifest["format"] != "mpsgraph")
+    throw PackageError("the manifest does not describe a package: its 'format' must be \"mpsgraph\"");
   if (const Json& version = member(manifest, "format_version");
       version != plain_version && version != functions_version)
-    throw PackageError(cat("it has format version ", to_text(version), ", this mpsgraph reads ", plain_version, " and ",
-                           functions_version, ": update it"));
+    throw PackageError(cat("the package has format version ", to_text(version), ", but this mpsgraph reads versions ",
+                           plain_version, " and ", functions_version, "; update mpsgraph"));
 }
 
 Tensor* find_tensor(const Graph& graph, const std::string& operation_name, size_t result, std::string_view kind) {
   Operation* operation = graph.find(operation_name);
   if (!operation || result >= operation->outputs.size() || operation->parent->owner)
-    throw PackageError(cat("'", operation_name, ":", result, "' is no tensor of the graph"));
-  if (!kind.empty() && !operation->is(kind)) throw PackageError(cat("'", operation_name, "' is no ", kind));
+    throw PackageError(
+        cat("the manifest names '", operation_name, ":", result, "', which is not a tensor of the graph"));
+  if (!kind.empty() && !operation->is(kind))
+    throw PackageError(
+        cat("the manifest names '", operation_name, "' as a ", kind, ", but it is the result of ", operation->kind()));
   return operation->output(result);
 }
 
@@ -304,9 +317,11 @@ NamedTensors find_all(const Graph& graph, const Json& manifest, const char* key,
   std::set<std::string> names;
   for (const Json& item : list_member(manifest, key)) {
     const Json& result = member(item, "result");
-    if (!result.is_number_unsigned()) throw PackageError(cat("'", key, "' has a result that is no number"));
+    if (!result.is_number_unsigned())
+      throw PackageError(cat("'result' in the manifest's list '", key, "' must be a non-negative integer"));
     std::string name = text_member(item, "name");
-    if (!names.insert(name).second) throw PackageError(cat("'", key, "' has '", name, "' twice"));
+    if (!names.insert(name).second)
+      throw PackageError(cat("the manifest's list '", key, "' contains '", name, "' twice"));
     tensors.emplace_back(std::move(name),
                          find_tensor(graph, text_member(item, "operation"), result.get<size_t>(), kind));
   }
@@ -316,7 +331,7 @@ NamedTensors find_all(const Graph& graph, const Json& manifest, const char* key,
 std::vector<std::string> names_in(const Json& object, const char* key) {
   std::vector<std::string> names;
   for (const Json& name : list_member(object, key)) {
-    if (!name.is_string()) throw PackageError(cat("'", key, "' has an entry that is no name"));
+    if (!name.is_string()) throw PackageError(cat("the manifest's list '", key, "' must contain only strings"));
     names.push_back(name.get<std::string>());
   }
   return names;
@@ -336,10 +351,12 @@ std::vector<PackageFunction> functions_in(const Graph& graph, const Json& manife
                              find_all(graph, described, "inputs", "placeholder"),
                              find_all(graph, described, "outputs", ""),
                              {}};
-    if (!names.insert(function.name).second) throw PackageError(cat("it has function '", function.name, "' twice"));
+    if (!names.insert(function.name).second)
+      throw PackageError(cat("the manifest lists the function '", function.name, "' twice"));
     for (const std::string& name : names_in(described, "operations")) {
       Operation* operation = graph.find(name);
-      if (!operation || operation->parent->owner) throw PackageError(cat("'", name, "' is no operation of the graph"));
+      if (!operation || operation->parent->owner)
+        throw PackageError(cat("the manifest names '", name, "', which is not an operation of the graph"));
       function.operations.push_back(operation);
     }
     functions.push_back(std::move(function));
@@ -354,7 +371,7 @@ PackageTraining training_in(const Graph& graph, const Json& described) {
   training.last_row = find_tensor(graph, text_member(described, "last_row"), 0, "variable");
   training.tables = variables_in(graph, described, "tables");
   const Json& every = member(described, "every");
-  if (!every.is_number_integer()) throw PackageError("'every' is no number");
+  if (!every.is_number_integer()) throw PackageError("'every' in the manifest must be an integer");
   training.every = every.get<int64_t>();
   training.rates = names_in(described, "rates");
   training.results = names_in(described, "results");
@@ -367,7 +384,8 @@ void require_checksum(const MappedFile& file, const fs::path& path, const std::s
     throw PackageError(cat(path.string(), " is truncated or altered: its checksum does not match"));
 }
 
-// Says which code is missing, before a graph is read that would only be refused.
+// Names the custom operations that are missing before the graph is read, since parsing it would fail with a less
+// helpful error.
 void require_custom(const fs::path& directory, const Json& manifest) {
   if (!manifest.contains("custom_operations")) return;
   std::string missing;
@@ -375,12 +393,13 @@ void require_custom(const fs::path& directory, const Json& manifest) {
     const std::string name = text_member(used, "name"), key = text_member(used, "key");
     if (find_custom_operation(name, key)) continue;
     const bool other = find_custom_operation(name, "") != nullptr;
-    missing += cat(missing.empty() ? "'" : ", '", name, "' with the code '", key, "'",
-                   other ? " (other code has that name)" : "");
+    missing += cat(missing.empty() ? "'" : ", '", name, "' with the key '", key, "'",
+                   other ? " (an operation with this name but other code is defined)" : "");
   }
   if (!missing.empty())
-    throw PackageError(cat(directory.string(), " needs custom operations that this process does not have: ", missing,
-                           "; define them from the same source, or load their library, before it is opened"));
+    throw PackageError(cat(directory.string(),
+                           " needs custom operations that are not defined in this process: ", missing,
+                           "; define them from the same source, or load their library, before you open the package"));
 }
 
 PackageContents read_contents(const fs::path& directory, const Json& manifest, const LoadOptions& options,
@@ -482,7 +501,7 @@ PackageContents load_package(const fs::path& directory, const LoadOptions& optio
   }
 }
 
-// --- on a device -----------------------------------------------------------------------------------------------------
+// ---- packages on a device -------------------------------------------------------------------------------------------
 
 Package::Package(PackageContents contents, Device& device)
     : contents_(std::move(contents)), graph_(std::make_shared<DeviceGraph>(contents_.graph, device)) {}

@@ -1,4 +1,5 @@
-// Forms are gathered from the device after compiling, and given back to constants when a package is read.
+// Prepared packages: collects the forms from the device after compilation, and attaches them to the constants again
+// when a package is read.
 #include "runtime/preparation.h"
 
 #include <algorithm>
@@ -20,8 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr int64_t forms_version = 1;
 constexpr std::string_view folder_name = "prepared", forms_format = "mpsgraph prepared weights";
-constexpr size_t largest_forms = size_t{1} << 48, form_alignment = 64;  // bytes of their file; of each: a cache line
-constexpr size_t piece = size_t{8} << 20;  // bytes of a file of forms with a checksum of their own
+// the size limit of a file of forms in bytes; forms are aligned to a cache line
+constexpr size_t largest_forms = size_t{1} << 48, form_alignment = 64;
+constexpr size_t piece = size_t{8} << 20;  // The file of forms has one checksum per piece of this many bytes.
 
 fs::path stem(const fs::path& directory, std::string_view device, const std::string& made_for) {
   return directory / folder_name / cat(device, "-", to_hex(checksum(made_for.data(), made_for.size())));
@@ -33,14 +35,14 @@ std::string checksum_of(const std::byte* data, size_t bytes) { return to_hex(che
 
 std::string checksum_of(const ConstantData& constant) { return checksum_of(constant.bytes(), constant.stored_bytes()); }
 
-// Of what stands before the tensors of a file.
+// The checksum of everything that precedes the tensors in a safetensors file.
 std::string checksum_of_header(const MappedFile& file) {
   uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof length);  // read_safetensors() has found it to be right
+  std::memcpy(&length, file.data(), sizeof length);  // read_safetensors() has validated it
   return checksum_of(file.data(), sizeof length + length);
 }
 
-// On a few threads, each of which takes the next piece.
+// Computes the checksum of each piece of a file on a few threads, each of which repeatedly takes the next piece.
 std::vector<std::string> checksums_of_pieces(const MappedFile& file) {
   std::vector<std::string> sums((file.bytes() + piece - 1) / piece);
   std::atomic<size_t> next = 0;
@@ -55,17 +57,17 @@ std::vector<std::string> checksums_of_pieces(const MappedFile& file) {
   for (size_t i = 1; i < std::min<size_t>({4, sums.size(), std::thread::hardware_concurrency()}); ++i)
     others.push_back(std::async(std::launch::async, work));
   work();
-  return sums;  // the futures wait
+  return sums;  // the destructors of the futures wait for the threads
 }
 
-// --- writing ---------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 struct Gathered {
   std::string weight, form;
   ConstantForm bytes;
 };
 
-// Of the forms that the device holds now, those of this package's constants.
+// The forms that the device currently keeps for constants of this package.
 std::vector<Gathered> gather(const Backend& backend, const PackageWeights& weights) {
   std::map<const std::byte*, std::string> names;
   for (const auto& [name, constant] : weights.by_name) names.emplace(constant->bytes(), name);
@@ -93,28 +95,29 @@ std::vector<TensorToWrite> padded(const std::vector<Gathered>& gathered) {
   return tensors;
 }
 
-// --- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 std::string text_of(const Json& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object[key].is_string())
-    throw PackageError(cat("it has no '", key, "' that is text"));
+    throw PackageError(cat("the manifest must have a member '", key, "' that is a string"));
   return object[key].get<std::string>();
 }
 
 void check_prepared(const Json& manifest) {
   if (!manifest.contains("format") || manifest["format"] != forms_format)
-    throw PackageError("it describes no prepared weights");
+    throw PackageError("the manifest does not describe prepared weights");
 }
 
 ConstantForm form_of(const Json& entry, const std::map<std::string, ConstantPtr>& tensors) {
   const auto found = tensors.find(text_of(entry, "tensor"));
-  if (found == tensors.end()) throw PackageError(cat("there is no tensor ", text_of(entry, "tensor")));
+  if (found == tensors.end())
+    throw PackageError(cat("the manifest names tensor '", text_of(entry, "tensor"), "', which is not in the file"));
   const ConstantPtr& tensor = found->second;
   const Json& count = entry.contains("bytes") ? entry["bytes"] : Json();
   if (!count.is_number_unsigned() || count.get<size_t>() > tensor->stored_bytes())
-    throw PackageError(cat("tensor ", found->first, " is shorter than the form in it"));
+    throw PackageError(cat("tensor '", found->first, "' is smaller than the form that it should contain"));
   if (reinterpret_cast<uintptr_t>(tensor->bytes()) % form_alignment)
-    throw PackageError(cat("tensor ", found->first, " does not begin with a cache line"));
+    throw PackageError(cat("tensor '", found->first, "' is not aligned to ", form_alignment, " bytes"));
   return {{tensor, tensor->bytes()}, count.get<size_t>()};
 }
 
@@ -123,9 +126,9 @@ using FormsByWeight = std::map<std::string, ConstantForms>;
 FormsByWeight forms_in(const Json& manifest, const fs::path& path, bool verify) {
   const auto file = MappedFile::open(path, largest_forms);
   if (verify && Json(checksums_of_pieces(*file)) != manifest.value("forms", Json()))
-    throw PackageError("the checksums of the forms do not match");
+    throw PackageError("the checksums of the prepared weights do not match");
   const auto tensors = read_safetensors(file, path);
-  if (!manifest.contains("of") || !manifest["of"].is_array()) throw PackageError("it has no list 'of'");
+  if (!manifest.contains("of") || !manifest["of"].is_array()) throw PackageError("the manifest must have a list 'of'");
   FormsByWeight forms;
   for (const Json& entry : manifest["of"])
     forms[text_of(entry, "weight")][text_of(entry, "form")] = form_of(entry, tensors);
@@ -136,7 +139,7 @@ FormsByWeight forms_in(const Json& manifest, const fs::path& path, bool verify) 
   throw PackageError(cat(path.string(), " is truncated or altered: the checksum of '", name, "' does not match"));
 }
 
-// The same elements, which are checked when they are first asked for.
+// A constant with the elements of `tensor`, whose checksum is verified when the elements are first accessed.
 ConstantPtr checked_later(const ConstantPtr& tensor, const std::string& name, const std::string& stated,
                           const fs::path& path) {
   const uint64_t sum = from_hex(stated);
@@ -184,8 +187,8 @@ bool add_prepared_forms(const fs::path& directory, PackageWeights& weights, bool
       return true;
     } catch (const std::exception& error) {
       if (std::string(error.what()).starts_with(weights.path.string())) throw;
-      throw PackageError(cat(place.string(), ".json, what was prepared for device ", device,
-                             ", is damaged: ", error.what(), "; remove it, or prepare the package anew"));
+      throw PackageError(cat(place.string(), ".json, which holds the weights prepared for device ", device,
+                             ", is damaged: ", error.what(), "; remove it or prepare the package again"));
     }
   }
   return false;
@@ -196,18 +199,19 @@ Preparation prepare_package(const fs::path& directory, const std::vector<std::ma
   device.check_usable();
   const std::string made_for = device.backend().takes_forms();
   if (made_for.empty())
-    throw UnsupportedError(cat("[prepare] device ", device.name(), " makes nothing of constants ahead of a run"));
+    throw UnsupportedError(cat("[prepare] device ", device.name(), " cannot prepare constants ahead of a run"));
   PackageWeights weights;
   const PackageContents contents = load_package(directory, {.verify = true, .prepared = false}, &weights);
   std::map<std::string, std::string> sums;
   for (const auto& [name, tensor] : weights.by_name) sums[name] = checksum_of(*tensor);
   DeviceGraph graph(contents.graph, device);
-  std::vector<std::shared_ptr<Executable>> executables;  // which hold the forms
+  std::vector<std::shared_ptr<Executable>> executables;  // keep the forms alive
   for (const auto& of_inputs : types) executables.push_back(compile(contents, graph, of_inputs));
   const std::vector<Gathered> gathered = gather(device.backend(), weights);
   if (gathered.empty())
-    throw UnsupportedError(cat("[prepare] device ", device.name(), " takes all constants of ", directory.string(),
-                               " as they are; weights of a model that is optimized for inference are constants"));
+    throw UnsupportedError(cat("[prepare] device ", device.name(), " uses all constants of ", directory.string(),
+                               " unchanged, so there is nothing to prepare; weights are constants only in a model "
+                               "that was optimized for inference"));
   const fs::path place = stem(directory, device.name(), made_for);
   Preparation made{with(place, ".safetensors"), made_for, gathered.size(), 0};
   Json of = Json::array();
@@ -220,7 +224,7 @@ Preparation prepare_package(const fs::path& directory, const std::vector<std::ma
   }
   try {
     fs::create_directories(directory / folder_name);
-    fs::remove(with(place, ".json"));  // without it the forms are not looked at
+    fs::remove(with(place, ".json"));  // without the manifest, readers ignore the forms
     write_safetensors(made.file, padded(gathered));
   } catch (const fs::filesystem_error& error) {
     throw PackageError(cat(place.string(), " cannot be written: ", error.code().message()));

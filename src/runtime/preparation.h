@@ -1,11 +1,12 @@
-// Prepared packages: forms of the constants that a device has made for its kernels, kept beside the constants.
+// Prepared packages: the forms of constants that a device has derived for its kernels, stored in the package.
 //
 //   NAME.mpsgraph/prepared/
-//     cpu-0123456789abcdef.json          whom they fit, which constants' forms they are, checksums of both
-//     cpu-0123456789abcdef.safetensors   the forms, each a run of bytes that begins with a cache line
+//     cpu-0123456789abcdef.json          what the forms fit, which constants they belong to, checksums of both
+//     cpu-0123456789abcdef.safetensors   the forms, each a sequence of bytes aligned to a cache line
 //
-// The digits are a checksum of what Backend::takes_forms() says. A form fits one build of the kernels on one kind of
-// processor, and the weights that it was made of; what does not fit is passed over, what is damaged is refused.
+// The digits are a checksum of the text that Backend::takes_forms() returns. A form is valid only for one build of the
+// kernels on one kind of processor and for the weights that it was derived from. Forms that do not fit are ignored;
+// damaged files are errors.
 #pragma once
 
 #include <filesystem>
@@ -18,18 +19,20 @@
 namespace mpsgraph::runtime {
 
 struct PackageWeights {
-  std::filesystem::path path;  // of their file
+  std::filesystem::path path;  // of the weights file
   std::shared_ptr<const MappedFile> file;
-  std::string checksum;  // that it should have
+  std::string checksum;  // the expected checksum
   std::map<std::string, ConstantPtr> by_name = {};
 };
 
-// Gives the weights of a package the forms that fit this process and weights with that checksum. True when there are
-// some. Then the weights need no check of their own: of those with forms, most of which nobody looks at any more, each
-// is checked when its elements are first asked for, all others are checked here. PackageError for what is damaged.
+// Attaches prepared forms to the weights of a package if there are forms that fit this process and the weights'
+// checksum, and returns whether there were any. If so, the caller need not verify the weights: a constant with forms,
+// whose own elements are rarely needed, is verified when they are first accessed, and all other constants are verified
+// here. Throws PackageError if a file is damaged.
 bool add_prepared_forms(const std::filesystem::path& directory, PackageWeights& weights, bool verify);
 
-// What package.cpp lends to preparing: loading that tells the constants' names, and Package::compile().
+// Functions of package.cpp that preparation needs: loading a package together with the names of its constants, and
+// compiling it as Package::compile() does.
 PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options,
                              PackageWeights* weights);
 std::shared_ptr<Executable> compile(const PackageContents& contents, DeviceGraph& graph,

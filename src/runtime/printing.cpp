@@ -1,4 +1,5 @@
-// Numbers in the fewest digits that say which ones they are, brackets around axes, and the handler of the process.
+// Printing of tensors: numbers with the fewest digits that identify them, brackets around axes, and the process-wide
+// print handler.
 #include "runtime/printing.h"
 
 #include <charconv>
@@ -19,7 +20,7 @@ struct Handling {
 };
 
 Handling& handling() {
-  static Handling& one = *new Handling;  // runs may print until the process is gone
+  static Handling& one = *new Handling;  // never destroyed, because runs may print until the process ends
   return one;
 }
 

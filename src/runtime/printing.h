@@ -1,4 +1,4 @@
-// The text of a tensor, for backends, which have its elements.
+// The text of a tensor, for backends that implement the `print` operation.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,14 @@
 
 namespace mpsgraph::runtime {
 
-// Hands over what an operation `print` says of its operand, whose elements are dense and row-major.
+// Passes the text that the operation `print` produces for its operand to the print handler. The operand's elements must
+// be dense and row-major.
 void print_tensor(const Operation& print, const std::byte* elements);
-// A text of our own, a line.
+// Passes one line of text from the library itself to the print handler.
 void print_line(const std::string& text);
 
-// Brackets around each axis, as numpy writes them; of an axis of more than twice `at_each_end` elements the first and
-// the last so many, -1: all.
+// Formats a tensor as numpy does, with brackets around each axis. If an axis has more than 2 * `at_each_end` elements,
+// only the first and last `at_each_end` are printed; -1 prints all.
 std::string text_of(const TensorType& type, const std::byte* elements, int64_t at_each_end);
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// Fork detection by a child handler that counts, and the list of threads that shutdown() ends.
+// Fork detection, through a handler that counts forks in the child, and the list of threads that shutdown() ends.
 #include "mpsgraph/runtime/process.h"
 
 #include <pthread.h>
@@ -23,7 +23,8 @@ uint64_t fork_generation() {
   return fork_count.load(std::memory_order_relaxed);
 }
 
-// Never destroyed: threads may outlive static destruction when an application leaves without shutdown().
+// The list of the runtime's threads. It is never destroyed, because threads may outlive static destruction if an
+// application exits without calling shutdown().
 struct Threads {
   ForkGuard guard;
   std::mutex mutex;
@@ -37,8 +38,8 @@ Threads& threads() {
   return instance;
 }
 
-// Nothing runs, and nothing can run before something outside signals. A thread that was signalled but has not woken
-// yet still looks blocked, so the picture has to hold for a while.
+// Waits until no worker runs and none can run before something outside of the runtime signals it. A thread that has
+// been signaled but has not woken up still looks blocked, so the state must be quiet several times in a row.
 void wait_until_quiet(const std::vector<std::shared_ptr<Worker>>& workers) {
   constexpr int steady = 10;
   for (int seen = 0; seen < steady;) {
@@ -62,7 +63,7 @@ bool ForkGuard::forked() const { return generation_ != fork_count.load(std::memo
 void ForkGuard::check(std::string_view what) const {
   if (forked())
     throw DeviceError(cat(what,
-                          " was created before fork and its threads do not exist in this process; start worker "
+                          " was created before fork, and its threads do not exist in this process; start worker "
                           "processes with spawn, or use the device only after the fork"));
 }
 
@@ -81,13 +82,13 @@ BlockedScope::~BlockedScope() {
 void register_worker(std::shared_ptr<Worker> worker) {
   Threads& all = threads();
   all.guard.check("the runtime");
-  // Before the destructors of the kernels' libraries, since those were constructed earlier.
+  // Run shutdown() at exit before the destructors of the kernel libraries, which were constructed earlier.
   static const bool at_exit = std::atexit(shutdown) == 0;
   (void)at_exit;
   std::vector<std::shared_ptr<Worker>> done;
   {
     std::lock_guard lock(all.mutex);
-    if (all.shutting_down) throw DeviceError("the runtime has been shut down and takes no more work");
+    if (all.shutting_down) throw DeviceError("the runtime has been shut down and accepts no more work");
     std::erase_if(all.workers, [&](auto& other) {
       if (other->finished()) done.push_back(other);
       return other->finished();
@@ -112,7 +113,7 @@ void shutdown() {
   if (workers.empty()) return;
   wait_until_quiet(workers);
   for (auto& worker : workers) worker->cancel_waits();
-  // The handler thread registers first and is needed by all others until they are done.
+  // The handler thread registers first and is finished last, because all other workers need it until they are done.
   for (size_t i = workers.size(); i-- > 0;) workers[i]->finish();
   std::lock_guard lock(all.mutex);
   all.workers.clear();

@@ -1,4 +1,4 @@
-// A ring of records under a mutex, and its export in Chrome's trace event format.
+// The profiler: a ring buffer of records protected by a mutex, and its export in Chrome's trace event format.
 #include "mpsgraph/runtime/profiler.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Profiler& Profiler::get() {
 void Profiler::start(size_t capacity) {
   std::lock_guard lock(mutex_);
   if (session())
-    throw DeviceError("[profiler] a profile is being taken already; stop it before another one is started");
+    throw DeviceError("[profiler] a profile is already being recorded; stop it before you start another one");
   ring_.clear();
   threads_.clear();
   capacity_ = std::max<size_t>(capacity, 1);
@@ -42,7 +42,7 @@ void Profiler::start(size_t capacity) {
 
 Profile Profiler::stop() {
   std::lock_guard lock(mutex_);
-  if (!session()) throw DeviceError("[profiler] no profile is being taken; start one first");
+  if (!session()) throw DeviceError("[profiler] no profile is being recorded; start one first");
   session_.store(0, std::memory_order_relaxed);
   Profile profile;
   profile.duration = std::chrono::nanoseconds(Clock::now() - origin_).count();
@@ -85,7 +85,7 @@ void ProfileScope::end() noexcept {
     Profiler::get().record(
         session_, {.name = std::string(name_), .category = category_, .command_buffer = command_buffer_, .kernel = {}},
         begin_, now);
-  } catch (...) {  // without memory for it the record is missing, and the work is not
+  } catch (...) {  // If there is no memory for the record, only the record is lost, not the work that it describes.
   }
 }
 
@@ -102,7 +102,7 @@ void profile_instant(std::string_view name, std::string_view category, uint64_t 
                          now, now);
 }
 
-// --- export ----------------------------------------------------------------------------------------------------------
+// ---- export ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -149,7 +149,7 @@ std::string Profile::chrome_trace() const {
         events.push_back(with("X"));
         break;
       case ProfileRecord::Shape::instant:
-        event["s"] = "t";  // drawn on its thread
+        event["s"] = "t";  // drawn on its thread's row
         events.push_back(with("i"));
         break;
       case ProfileRecord::Shape::overlapping:
@@ -159,7 +159,7 @@ std::string Profile::chrome_trace() const {
         events.push_back(with("e"));
         break;
     }
-    // An arrow from the commit to the run.
+    // Draws an arrow from the commit of a command buffer to its run.
     const bool commit = record.category == "commit", run = record.category == "run";
     if (!record.command_buffer || !(commit || run)) continue;
     Json arrow = {{"name", "command buffer"},

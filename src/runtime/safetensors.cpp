@@ -1,4 +1,4 @@
-// The header both ways, and the checks between it and the data.
+// Reading and writing the header of a safetensors file, and validating the data against it.
 #include "runtime/safetensors.h"
 
 #include <algorithm>
@@ -16,11 +16,12 @@ namespace mpsgraph::runtime {
 namespace {
 
 constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
-constexpr size_t alignment = 64;                  // of the data's beginning in the file, and so in memory
-constexpr size_t worth_reading = 65536;           // bytes of a tensor: past the mapping, by a call
-constexpr std::string_view no_description = "is described by other than dtype, shape and place";
+constexpr size_t alignment = 64;                  // of the start of the data in the file, and thus in memory
+// Tensors of at least this many bytes are read with a system call instead of through the mapping.
+constexpr size_t worth_reading = 65536;
+constexpr std::string_view no_description = "must be described by exactly dtype, shape and data_offsets";
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
 std::string_view name_in_file(DType dtype) {
   switch (dtype) {
@@ -40,37 +41,37 @@ std::string_view name_in_file(DType dtype) {
     case DType::complex64: return "C64";
     case DType::complex128: return "C128";
   }
-  throw PackageError("an element type has no name in files");
+  throw PackageError("the dtype has no name in the safetensors format");
 }
 
 DType dtype_in_file(const std::string& text) {
   for (int i = 0; i < dtype_count; ++i)
     if (const auto dtype = static_cast<DType>(i); name_in_file(dtype) == text) return dtype;
-  throw PackageError(cat("'", text, "' is an element type that mpsgraph does not have"));
+  throw PackageError(cat("has the dtype '", text, "', which mpsgraph does not support"));
 }
 
-// The header's members by name. They are taken out as they come, because Json finds one of many in linear time. Refuses
-// what the format forbids and a parser would pass over: the same key twice.
+// Parses the header into its members by name. Members are moved out as they are parsed, because looking up a member of
+// a Json object takes linear time. Rejects duplicate keys, which the format forbids but a JSON parser would accept.
 std::map<std::string, Json> parse_header(std::string_view text) {
   using Event = Json::parse_event_t;
   std::map<std::string, Json> members;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  std::string name;                         // of the header's member that is coming
+  std::vector<std::set<std::string>> keys;  // of the objects that are still open
+  std::string name;                         // of the top-level member that is being parsed
   const auto watch = [&](int depth, Event event, Json& parsed) {
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key) {
       const auto key = parsed.get<std::string>();
-      if (!keys.back().insert(key).second) throw PackageError(cat("'", key, "' stands twice in the header"));
+      if (!keys.back().insert(key).second) throw PackageError(cat("'", key, "' appears twice in the header"));
       if (depth == 1) name = key;
     }
     const bool ends = event == Event::object_end || event == Event::array_end || event == Event::value;
     if (!ends || depth != 1 || keys.empty() || name == "__metadata__") return true;
     if (event != Event::object_end) throw PackageError(cat("'", name, "' ", no_description));
     members[name] = std::move(parsed);
-    return false;  // nor does it stay in the header
+    return false;  // do not keep it in the parsed header as well
   };
-  if (!parse_json(text, watch).is_object()) throw PackageError("its header is no object");
+  if (!parse_json(text, watch).is_object()) throw PackageError("its header must be a JSON object");
   return members;
 }
 
@@ -80,38 +81,42 @@ struct Extent {
 };
 
 uint64_t offset(const Json& value) {
-  if (!value.is_number_unsigned()) throw PackageError("an offset is no whole number");
+  if (!value.is_number_unsigned()) throw PackageError("must have data_offsets that are non-negative integers");
   return value.get<uint64_t>();
 }
 
 TensorType type_of(const Json& entry) {
   Dims dims;
   const Json& shape = entry.at("shape");
-  if (!shape.is_array() || shape.size() > static_cast<size_t>(max_rank)) throw PackageError("has no possible shape");
+  if (!shape.is_array() || shape.size() > static_cast<size_t>(max_rank))
+    throw PackageError(cat("must have a shape that is a list of at most ", max_rank, " sizes"));
   for (const Json& size : shape) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t{1} << 62)
-      throw PackageError("has a shape of other than whole numbers");
+      throw PackageError("must have a shape of non-negative integers up to 2^62");
     dims.push_back(size.get<int64_t>());
   }
   return {dtype_in_file(entry.at("dtype").get<std::string>()), Shape(std::move(dims))};
 }
 
-// One tensor of the header, over data that begins at `start` of the file.
+// Reads one tensor of the header. The data of the file begins at byte `start`; the tensor's range is stored in
+// `extent`.
 ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const Json& entry, Extent& extent) {
   if (entry.size() != 3) throw PackageError(std::string(no_description));
   const TensorType type = type_of(entry);
   const Json& place = entry.at("data_offsets");
-  if (!place.is_array() || place.size() != 2) throw PackageError("has no place in the file");
+  if (!place.is_array() || place.size() != 2)
+    throw PackageError("must have data_offsets that are a list of two integers");
   extent.begin = offset(place[0]);
   extent.end = offset(place[1]);
   const uint64_t bytes = static_cast<uint64_t>(type.shape.elements()) * size_of(type.dtype);
   if (extent.begin > extent.end || extent.end > file->bytes() - start || extent.end - extent.begin != bytes)
-    throw PackageError(
-        cat("needs ", bytes, " bytes; its place is ", extent.begin, " to ", extent.end, " of ", file->bytes() - start));
-  if ((start + extent.begin) % size_of(type.dtype) != 0) throw PackageError("is not aligned to its elements");
+    throw PackageError(cat("must have data_offsets that cover ", bytes, " bytes within the ", file->bytes() - start,
+                           " bytes of data, got ", extent.begin, " to ", extent.end));
+  if ((start + extent.begin) % size_of(type.dtype) != 0)
+    throw PackageError(cat("must be aligned to the ", size_of(type.dtype), " bytes of its elements"));
   const std::byte* first = file->data() + start + extent.begin;
   if (type.dtype == DType::boolean && std::any_of(first, first + bytes, [](std::byte b) { return b > std::byte{1}; }))
-    throw PackageError("has bools other than 0 and 1");
+    throw PackageError("must contain only the bytes 0 and 1, since its dtype is BOOL");
   ConstantData::Read read;
   if (bytes >= worth_reading) read = [file, at = start + extent.begin, bytes](void* to) { file->read(at, bytes, to); };
   return ConstantData::borrow(type.dtype, type.shape.dims(), first, std::const_pointer_cast<MappedFile>(file),
@@ -123,15 +128,16 @@ void require_no_overlap(std::vector<Extent> extents) {
             [](const Extent& a, const Extent& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
   for (size_t i = 1; i < extents.size(); ++i)
     if (extents[i].begin < extents[i - 1].end)
-      throw PackageError(cat("'", extents[i - 1].name, "' and '", extents[i].name, "' lie over each other"));
+      throw PackageError(cat("the data of '", extents[i - 1].name, "' and '", extents[i].name, "' overlaps"));
 }
 
 std::map<std::string, ConstantPtr> read(const std::shared_ptr<const MappedFile>& file) {
   uint64_t length = 0;
-  if (file->bytes() < sizeof length) throw PackageError(cat("it has ", file->bytes(), " bytes"));
+  if (file->bytes() < sizeof length) throw PackageError(cat("it has only ", file->bytes(), " bytes"));
   std::memcpy(&length, file->data(), sizeof length);
   if (length > largest_header || length > file->bytes() - sizeof length)
-    throw PackageError(cat("its header of ", length, " bytes is not there"));
+    throw PackageError(cat("its header should have ", length, " bytes, which is more than ",
+                           length > largest_header ? "the format allows" : "the file has"));
   const char* text = reinterpret_cast<const char*>(file->data()) + sizeof length;
   std::map<std::string, ConstantPtr> tensors;
   std::vector<Extent> extents;
@@ -162,7 +168,7 @@ std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const 
 }
 
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors) {
-  // Wide elements first, so that all are aligned although the format allows no gaps.
+  // Write tensors with wide elements first, so that all tensors are aligned although the format allows no gaps.
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
     return size_of(a.type.dtype) > size_of(b.type.dtype);
   });
@@ -178,11 +184,13 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWr
   try {
     text = to_text(header);
   } catch (const Json::exception& error) {
-    throw PackageError(cat(path.string(), " cannot be written: a name is no UTF-8: ", error.what()));
+    throw PackageError(cat(path.string(), " cannot be written: a name is not valid UTF-8: ", error.what()));
   }
   text.append((alignment - (sizeof(uint64_t) + text.size()) % alignment) % alignment, ' ');
   const uint64_t length = text.size();
-  if (length > largest_header) throw PackageError(cat(path.string(), " cannot be written: it has too many tensors"));
+  if (length > largest_header)
+    throw PackageError(cat(path.string(), " cannot be written: its header would have ", length,
+                           " bytes, but the format allows at most ", largest_header));
   write_file(path, [&](const Append& append) {
     append(&length, sizeof length);
     append(text.data(), text.size());

@@ -1,7 +1,8 @@
-// Tensors in one file of the safetensors format: eight bytes with the length of a header, the header in JSON, the data.
+// Tensors in a file of the safetensors format: eight bytes with the length of the header, the header in JSON, then the
+// data.
 //
-// Reading maps the file and believes nothing in it: every tensor must have a dtype that we have, a shape that fits its
-// bytes, and bytes that lie within the file and in no other tensor.
+// The reader maps the file and trusts nothing in it: every tensor must have a supported dtype, a shape that matches its
+// number of bytes, and data that lies within the file and overlaps no other tensor's.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +16,17 @@
 
 namespace mpsgraph::runtime {
 
-// The tensors by name, borrowed from the mapping, which they keep alive. Large ones offer private views. PackageError.
+// Returns the tensors of a safetensors file by name. They borrow the mapping and keep it alive; large ones can also be
+// read directly from the file. Throws PackageError if the file is invalid.
 std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const MappedFile>& file,
                                                     const std::filesystem::path& path);
 
 struct TensorToWrite {
   std::string name;
   TensorType type;
-  std::function<void(const Append&)> write;  // all of its elements, row-major
+  std::function<void(const Append&)> write;  // writes all elements in row-major order
 };
-// Whole or not at all. PackageError when it cannot be written.
+// Writes the file completely or not at all. Throws PackageError if it cannot be written.
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors);
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// The file beside a serialized executable, and its runs through the device's queue.
+// Serialized executables: the file that describes their interface, and runs through the device's queue.
 #include "mpsgraph/runtime/serialized_executable.h"
 
 #include <fstream>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr int64_t archive_version = 1;
 
 fs::path interface_path(fs::path path) {
-  if (path.filename().empty()) path = path.parent_path();  // a directory may be named with a slash behind it
+  if (path.filename().empty()) path = path.parent_path();  // the path of a directory may end in a slash
   path += ".json";
   return path;
 }
@@ -36,27 +36,30 @@ std::vector<SerializedTensor> from_json(const Json& list) {
   for (const Json& item : list) {
     const auto dtype = dtype_from_name(item.at("dtype").get<std::string>());
     Dims dims = item.at("shape").get<Dims>();
-    if (!dtype || dims.size() > max_rank || element_count(dims) < 0) throw PackageError("a type that there is not");
+    if (!dtype || dims.size() > max_rank || element_count(dims) < 0)
+      throw PackageError("a tensor has an invalid dtype or shape");
     tensors.push_back({item.at("name").get<std::string>(), {*dtype, Shape(std::move(dims))}, {}});
     if (!item.at("position").is_null()) tensors.back().position = item.at("position").get<size_t>();
   }
   return tensors;
 }
 
-// Those that are written, in the written order. PackageError unless each place is taken once.
+// Indices of the tensors that are part of the serialized form, in serialized order. Throws PackageError unless the
+// positions are unique and without gaps.
 std::vector<size_t> written_order(const std::vector<SerializedTensor>& tensors) {
   std::vector<std::optional<size_t>> places(tensors.size());
   size_t count = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto position = tensors[i].position;
     if (!position) continue;
-    if (*position >= places.size() || places[*position]) throw PackageError("two tensors stand in one place");
+    if (*position >= places.size() || places[*position])
+      throw PackageError(cat("position ", *position, " is out of range or used twice"));
     places[*position] = i;
     ++count;
   }
   std::vector<size_t> order;
   for (size_t place = 0; place < count; ++place) {
-    if (!places[place]) throw PackageError("a place is empty");
+    if (!places[place]) throw PackageError(cat("no tensor has position ", place));
     order.push_back(*places[place]);
   }
   return order;
@@ -76,20 +79,21 @@ std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path&
   device.check_usable();
   std::shared_ptr<SerializedExecutable> self(new SerializedExecutable(device));
   const fs::path file = interface_path(path);
-  if (!fs::exists(path)) throw PackageError(cat("[load] there is no ", path.string()));
+  if (!fs::exists(path)) throw PackageError(cat("[load] ", path.string(), " does not exist"));
   try {
     std::ifstream in(file);
-    if (!in) throw PackageError("it cannot be read");
+    if (!in) throw PackageError("it cannot be opened");
     const Json json = parse_json(std::string(std::istreambuf_iterator<char>(in), {}));
-    if (json.at("format") != archive_version) throw PackageError("it is of another format");
+    if (json.at("format") != archive_version)
+      throw PackageError(cat("its format version must be ", archive_version, ", got ", to_text(json.at("format"))));
     self->feeds_ = from_json(json.at("feeds"));
     self->targets_ = from_json(json.at("targets"));
     self->feed_order_ = written_order(self->feeds_);
     self->target_order_ = written_order(self->targets_);
-    if (self->target_order_.size() != self->targets_.size()) throw PackageError("a target is not there");
+    if (self->target_order_.size() != self->targets_.size()) throw PackageError("a target has no position");
   } catch (const std::exception& error) {
-    throw PackageError(cat("[load] ", file.string(), ", which names the inputs and outputs of ", path.string(),
-                           ", is missing or damaged: ", error.what(), "; serialize() writes both"));
+    throw PackageError(cat("[load] ", file.string(), ", which describes the inputs and outputs of ", path.string(),
+                           ", is missing or damaged: ", error.what(), "; keep both files that serialize() writes"));
   }
   self->program_ = device.backend().load(path);
   return self;
@@ -98,15 +102,16 @@ std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path&
 std::vector<NDArray> SerializedExecutable::run(std::vector<NDArray> inputs,
                                                const std::shared_ptr<CommandQueue>& queue) {
   if (inputs.size() != feeds_.size())
-    throw GraphError(cat("[run] ", inputs.size(), " inputs for an executable with ", feeds_.size(), " feeds"));
+    throw GraphError(cat("[run] the executable takes ", feeds_.size(), " feeds, got ", inputs.size(), " inputs"));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].valid()) throw GraphError(cat("[run] feed ", feeds_[i].name, " has no array"));
+    if (!inputs[i].valid()) throw GraphError(cat("[run] no array was given for feed ", feeds_[i].name));
     const TensorType& type = feeds_[i].type;
     if (inputs[i].dtype() != type.dtype)
-      throw DTypeError(cat("[run] feed ", feeds_[i].name, " is ", inputs[i].dtype(), ", and it needs ", type.dtype));
+      throw DTypeError(cat("[run] feed ", feeds_[i].name, " must be ", type.dtype, ", got ", inputs[i].dtype()));
     if (inputs[i].dims() != type.shape.dims() || !inputs[i].contiguous())
-      throw ShapeError(cat("[run] feed ", feeds_[i].name, " has shape ", to_string(inputs[i].dims()),
-                           inputs[i].contiguous() ? "" : " and is not contiguous", ", and it needs ", type.shape));
+      throw ShapeError(cat("[run] feed ", feeds_[i].name, " must be contiguous with shape ", type.shape, ", got ",
+                           inputs[i].contiguous() ? "" : "a non-contiguous array with ", "shape ",
+                           to_string(inputs[i].dims())));
   }
   std::vector<NDArray> written;
   for (const size_t i : feed_order_) written.push_back(std::move(inputs[i]));
@@ -115,8 +120,8 @@ std::vector<NDArray> SerializedExecutable::run(std::vector<NDArray> inputs,
     results->push_back(device_.backend().allocate(targets_[i].type.dtype, targets_[i].type.shape.dims()));
   auto buffer = (queue ? queue : device_.default_queue())->command_buffer();
   if (&buffer->queue().device() != &device_)
-    throw DeviceError(cat("[run] the queue belongs to device ", buffer->queue().device().name(),
-                          ", and the executable to ", device_.name()));
+    throw DeviceError(cat("[run] the queue must belong to the executable's device ", device_.name(),
+                          ", got a queue of device ", buffer->queue().device().name()));
   buffer->encode_device_work(
       [program = program_, inputs = std::move(written), results](DeviceCommands* commands) {
         if (commands && program->encode(*commands, inputs, *results)) return commands->keep(program);

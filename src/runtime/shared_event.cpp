@@ -1,4 +1,5 @@
-// Counters under a mutex with a condition; see process.h for how waits on runtime threads end at shutdown.
+// Shared events and semaphores: counters protected by a mutex with a condition variable. See process.h for how shutdown
+// ends waits on the runtime's threads.
 #include "mpsgraph/runtime/shared_event.h"
 
 #include <string>
@@ -88,8 +89,8 @@ WaitResult SharedEvent::wait_until_known(std::unique_lock<std::mutex>& lock, uin
   const ProfileScope scope("wait for event", "event");
   const auto result = wait_until(lock, condition_, timeout, known);
   if (result == WaitResult::cancelled)
-    throw DeviceError(cat("[", waiter, "] waiting for event value ", value,
-                          " was cancelled because its queue closes; the event has value ", value_));
+    throw DeviceError(cat("[", waiter, "] the wait for event value ", value,
+                          " was cancelled because its queue is closing; the event has value ", value_));
   if (result == WaitResult::ready && failed(value)) {
     const auto cause = failure_;
     lock.unlock();
@@ -126,7 +127,7 @@ std::shared_ptr<DeviceFence> SharedEvent::wait_or_promise(uint64_t value, Timeou
 std::exception_ptr SharedEvent::failure(uint64_t value, std::string_view waiter, const std::exception_ptr& cause) {
   return std::make_exception_ptr(DeviceError(
       cat("[", waiter, "] event value ", value,
-          " will not be signalled, because the command buffer that was to signal it failed: ", message_of(cause))));
+          " will not be signaled because the command buffer that was to signal it failed: ", message_of(cause))));
 }
 
 void SharedEvent::wait(uint64_t value, Timeout timeout, std::string_view waiter) {
@@ -134,12 +135,13 @@ void SharedEvent::wait(uint64_t value, Timeout timeout, std::string_view waiter)
 }
 
 void SharedEvent::throw_timeout(uint64_t value, double timeout, std::string_view waiter) const {
-  throw TimeoutError(cat("[", waiter, "] event did not reach value ", value, " within ", timeout, " s; it has value ",
-                         signaled_value(), "; is the signal encoded, and its command buffer committed?"));
+  throw TimeoutError(cat("[", waiter, "] the event did not reach value ", value, " within ", timeout,
+                         " s; it has value ", signaled_value(),
+                         "; check that the signal is encoded and that its command buffer is committed"));
 }
 
 Semaphore::Semaphore(int64_t value) : value_(value) {
-  if (value < 0) throw DeviceError(cat("[semaphore] starts at ", value, "; it must be at least 0"));
+  if (value < 0) throw DeviceError(cat("[semaphore] the initial value must be at least 0, got ", value));
 }
 
 void Semaphore::signal() {
@@ -156,7 +158,7 @@ bool Semaphore::wait_for(Timeout timeout) {
   std::unique_lock lock(mutex_);
   auto result = wait_until(lock, condition_, timeout, [&] { return value_ > 0; });
   if (result == WaitResult::cancelled)
-    throw DeviceError("[semaphore] waiting was cancelled because the runtime shuts down");
+    throw DeviceError("[semaphore] the wait was cancelled because the runtime is shutting down");
   if (result == WaitResult::ready) --value_;
   return result == WaitResult::ready;
 }
@@ -166,7 +168,7 @@ void Semaphore::wait(Timeout timeout) {
 }
 
 void Semaphore::throw_timeout(double timeout) {
-  throw TimeoutError(cat("[semaphore] was not signalled within ", timeout, " s"));
+  throw TimeoutError(cat("[semaphore] the semaphore was not signaled within ", timeout, " s"));
 }
 
 int64_t Semaphore::value() const {

@@ -1,4 +1,5 @@
-// Counters in the shared memory, one of each member for each mark; on Linux a futex wakes those who wait for one.
+// Sums in shared memory. The memory contains one counter per member and mark; on Linux, waiting for a counter uses a
+// futex.
 #include "mpsgraph/runtime/shared_sum.h"
 
 #include <sys/mman.h>
@@ -26,10 +27,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t boundary = 4096;  // that contributions begin at: the processor's own pages may be larger
+// Contributions begin at multiples of this many bytes, even if the processor's own pages are larger.
+constexpr size_t boundary = 4096;
 constexpr int marks = 3;
-constexpr int64_t together = 32;   // elements that parts are made of, so that no two members write one cache line
-constexpr int64_t block = 2048;  // elements of a total that stay in the first cache while members are added to them
+// The parts of the members are multiples of this many elements, so that no two members write to the same cache line.
+constexpr int64_t together = 32;
+// This many elements of the total stay in the L1 cache while the contributions are added to them.
+constexpr int64_t block = 2048;
 
 size_t rounded(size_t bytes) { return (bytes + boundary - 1) / boundary * boundary; }
 
@@ -56,9 +60,9 @@ void add_up(std::byte* total, const std::vector<const std::byte*>& parts, int64_
 
 struct SharedSum::Counter {
   std::atomic<uint32_t> round;
-  static_assert(std::atomic<uint32_t>::is_always_lock_free, "one process's lock is not another's");
+  static_assert(std::atomic<uint32_t>::is_always_lock_free, "a lock would not work across processes");
 
-  bool reached(uint32_t wanted) const {  // rounds go around
+  bool reached(uint32_t wanted) const {  // correct when the round number wraps around
     return static_cast<int32_t>(round.load(std::memory_order_acquire) - wanted) >= 0;
   }
 
@@ -69,7 +73,7 @@ struct SharedSum::Counter {
 #endif
   }
 
-  // Until the round is reached; false when the time is over.
+  // Waits until the round is reached; returns false if the deadline passes first.
   bool wait(uint32_t wanted, std::optional<Clock::time_point> deadline) {
     while (!reached(wanted)) {
       std::chrono::nanoseconds left = std::chrono::milliseconds(100);
@@ -90,8 +94,8 @@ struct SharedSum::Counter {
 
 size_t SharedSum::bytes(DType dtype, int64_t elements, int members) {
   if (members < 1 || elements < 0)
-    throw OutOfRangeError(
-        cat("[shared sum] members are 1 or more and elements none or more, got ", members, " and ", elements));
+    throw OutOfRangeError(cat("[shared sum] there must be at least 1 member and at least 0 elements, got ", members,
+                              " members and ", elements, " elements"));
   const size_t one = rounded(static_cast<size_t>(elements) * size_of(dtype));
   return rounded(static_cast<size_t>(members) * marks * line) + one * (static_cast<size_t>(members) + 1);
 }
@@ -100,17 +104,17 @@ SharedSum::SharedSum(int descriptor, DType dtype, int64_t elements, int members,
     : dtype_(dtype), elements_(elements), members_(members), own_(own) {
   const size_t size = bytes(dtype, elements, members);
   if (own < 0 || own >= members)
-    throw OutOfRangeError(cat("[shared sum] there are members 0 to ", members - 1, ", got ", own));
+    throw OutOfRangeError(cat("[shared sum] the member must be between 0 and ", members - 1, ", got ", own));
   const off_t there = ::lseek(descriptor, 0, SEEK_END);
   if (there < 0 || static_cast<size_t>(there) < size)
-    throw DeviceError(cat("[shared sum] the file has to have ", size, " bytes, it has ", std::max<off_t>(there, 0)));
+    throw DeviceError(
+        cat("[shared sum] the file must have at least ", size, " bytes, got ", std::max<off_t>(there, 0)));
   int flags = MAP_SHARED;
 #ifdef MAP_POPULATE
-  flags |= MAP_POPULATE;  // a fault for each page of each member would come in the first step
+  flags |= MAP_POPULATE;  // avoids page faults for all members in the first step
 #endif
   void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, descriptor, 0);
-  if (mapped == MAP_FAILED)
-    throw DeviceError(cat("[shared sum] ", size, " bytes cannot be mapped: ", std::strerror(errno)));
+  if (mapped == MAP_FAILED) throw DeviceError(cat("[shared sum] cannot map ", size, " bytes: ", std::strerror(errno)));
   memory_ = Buffer::borrow(mapped, size, [mapped, size] { ::munmap(mapped, size); });
 }
 
@@ -141,7 +145,7 @@ NDArray SharedSum::own_part() const { return array(place(members_), part().first
 
 NDArray SharedSum::own_part_of(int member) const {
   if (member < 0 || member >= members_)
-    throw OutOfRangeError(cat("[shared sum] there are members 0 to ", members_ - 1, ", got ", member));
+    throw OutOfRangeError(cat("[shared sum] the member must be between 0 and ", members_ - 1, ", got ", member));
   return array(place(member), part().first, part().second);
 }
 
@@ -164,7 +168,7 @@ bool SharedSum::wait(Mark mark, Timeout timeout) const {
 
 bool SharedSum::wait_for(int member, Mark mark, Timeout timeout) const {
   if (member < 0 || member >= members_)
-    throw OutOfRangeError(cat("[shared sum] there are members 0 to ", members_ - 1, ", got ", member));
+    throw OutOfRangeError(cat("[shared sum] the member must be between 0 and ", members_ - 1, ", got ", member));
   std::optional<Clock::time_point> deadline;
   if (timeout && *timeout < 1e9)
     deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*timeout));
@@ -181,7 +185,7 @@ void SharedSum::add() {
   else if (dtype_ == DType::float64)
     add_up<double>(to, parts, count);
   else
-    throw UnsupportedError(cat("[shared sum] elements are added up as float32 or float64, got ", dtype_));
+    throw UnsupportedError(cat("[shared sum] the dtype must be float32 or float64 to be summed, got ", dtype_));
 }
 
 }  // namespace mpsgraph::runtime

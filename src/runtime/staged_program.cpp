@@ -1,4 +1,4 @@
-// Running a program and its rest one after the other, and finding the compiled rest by the values that decide.
+// Staged programs: runs a program and then its rest, and finds the compiled rest for the current deciding values.
 #include "runtime/staged_program.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ void StagedProgram::run(std::span<const NDArray> feeds, std::span<NDArray> resul
   const Known rest = rest_for(inputs);
   for (size_t i = 0; i < late.size(); ++i) {
     if (late[i].valid() && !compatible(rest.types[i].shape, Shape(late[i].dims())))
-      throw ShapeError(cat("[run] the result for target ", rest_->targets[i]->name(), " has shape ",
-                           to_string(late[i].dims()), ", and it came out as ", rest.types[i].shape,
+      throw ShapeError(cat("[run] the result array given for target ", rest_->targets[i]->name(), " must have shape ",
+                           rest.types[i].shape, ", got ", to_string(late[i].dims()),
                            rest_->targets[i]->operation->where()));
   }
   rest.program->run(inputs, late);
@@ -48,7 +48,7 @@ std::list<StagedProgram::Known>::const_iterator StagedProgram::find(std::span<co
 }
 
 bool StagedProgram::compiles(std::span<const NDArray> feeds) const {
-  if (first_) return false;  // its runs exclude all others anyway
+  if (first_) return false;  // runs with a first part exclude all others anyway
   std::lock_guard lock(mutex_);
   return find(feeds) == known_.end();
 }

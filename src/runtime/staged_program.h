@@ -1,8 +1,8 @@
-// A program whose rest is compiled while it runs, when the values that decide about shapes or branches are there.
+// A program whose rest is compiled during the run, once the values that decide about shapes or branches are available.
 //
-// Compiled rests are kept by these values, the most recently used first and not many: values that come again cost one
-// look-up. Runs that compile must exclude all others of the graph, because compiling may move variables: where
-// something comes before the rest all runs must, else those of which `compiles` says so.
+// A few compiled rests are kept by these values, the most recently used first, so that repeated values cost only a
+// lookup. A run that compiles must exclude all other runs of the graph, because compilation may move variables. If
+// there is a first part before the rest, every run must do so; otherwise, only those for which `compiles` returns true.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@
 
 namespace mpsgraph::runtime {
 
-// From a program, whether or not it has a rest, to something that runs.
+// Compiles a program, with or without a rest, to something that can run.
 using CompileProgram = std::function<std::unique_ptr<CompiledProgram>(compiler::Program)>;
 
 class StagedProgram final : public CompiledProgram {
  public:
-  // `first`: null when nothing comes before the rest.
+  // `first` is null if nothing precedes the rest.
   StagedProgram(std::unique_ptr<CompiledProgram> first, size_t first_targets,
                 std::shared_ptr<const compiler::Rest> rest, CompileProgram compile);
 
   void run(std::span<const NDArray> feeds, std::span<NDArray> results) override;
-  bool stale() const override { return first_ && first_->stale(); }  // stale rests are compiled anew when needed
+  bool stale() const override { return first_ && first_->stale(); }  // stale rests are recompiled when they are needed
   bool compiles(std::span<const NDArray> feeds) const override;
   size_t arena_bytes() const override { return own_arena_bytes() + shared_bytes(); }
   size_t own_arena_bytes() const override;
@@ -36,18 +36,18 @@ class StagedProgram final : public CompiledProgram {
   using Values = std::vector<ConstantPtr>;
   struct Known {
     Values values;
-    std::vector<TensorType> types;  // of the rest's targets
+    std::vector<TensorType> types;  // of the targets of the rest
     std::shared_ptr<CompiledProgram> program;
   };
   Known rest_for(std::span<const NDArray> feeds);
-  std::list<Known>::const_iterator find(std::span<const NDArray> feeds) const;  // with mutex_ held
+  std::list<Known>::const_iterator find(std::span<const NDArray> feeds) const;  // requires mutex_
   std::vector<Known> known() const;
 
   const std::unique_ptr<CompiledProgram> first_;
   const size_t first_targets_;
   const std::shared_ptr<const compiler::Rest> rest_;
   const CompileProgram compile_;
-  mutable std::mutex mutex_;  // guards the list
+  mutable std::mutex mutex_;  // protects the list
   std::list<Known> known_;  // most recently used first
 };
 

@@ -1,4 +1,4 @@
-// Processors, quotas and variables of the environment that say how many threads are worth having.
+// The number of threads to use: from the available processors, the container's CPU quota, and OMP_NUM_THREADS.
 #include "runtime/thread_count.h"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ namespace {
 
 constexpr int most = 1024;
 
-std::atomic<int> asked{0};  // 0: automatic
-std::atomic<int> cut{0};    // 0: no kernel yet
-std::mutex mutex;           // of those who change them
+std::atomic<int> asked{0};  // 0 if automatic
+std::atomic<int> cut{0};    // 0 before the first kernel is compiled
+std::mutex mutex;           // protects changes of the two counts
 
 int processors() {
 #ifdef __linux__
@@ -35,8 +35,8 @@ int processors() {
   return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
 }
 
-// Processors' worth of time that a container may use: "max 100000" or "150000 100000". Threads beyond it would all be
-// stopped together for the rest of each period.
+// The number of processors whose time a container may use. The file contains, for example, "max 100000" or "150000
+// 100000". With more threads than that, all of them would be suspended for the rest of each period.
 int quota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double time = 0, period = 0;
@@ -44,7 +44,7 @@ int quota() {
   return std::max(static_cast<int>(std::ceil(time / period)), 1);
 }
 
-// The first number of OMP_NUM_THREADS, which people set for all libraries; 0: none that can be read.
+// The first number in OMP_NUM_THREADS, which users set for all libraries; 0 if it is unset or invalid.
 int of_environment() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   if (!text) return 0;
@@ -72,12 +72,13 @@ int thread_count() {
 void set_thread_count(int count) {
   const std::lock_guard lock(mutex);
   if (count < 0 || count > most)
-    throw DeviceError(cat("[set_num_threads] expected 0 (automatic) to ", most, " threads; got ", count));
+    throw DeviceError(
+        cat("[set_num_threads] the number of threads must be between 0 (automatic) and ", most, ", got ", count));
   if (cut > 0 && count > cut)
-    throw DeviceError(cat("[set_num_threads] ", count, " threads are more than the ", cut.load(),
-                          " for which kernels have been compiled; set the number before the first compilation, or "
-                          "start with OMP_NUM_THREADS=",
-                          count));
+    throw DeviceError(cat("[set_num_threads] the number of threads must be at most ", cut.load(),
+                          ", for which kernels have already been compiled, got ", count,
+                          "; set the number before the first compilation, or set OMP_NUM_THREADS=", count,
+                          " before the process starts"));
   asked = count;
 }
 

@@ -1,11 +1,13 @@
-// The number of threads that kernels are cut for, beside the one that is set (mpsgraph/runtime/threads.h).
+// The number of threads that kernels are partitioned for. The number that the user sets is in
+// mpsgraph/runtime/threads.h.
 #pragma once
 
 #include "mpsgraph/runtime/threads.h"
 
 namespace mpsgraph::runtime {
 
-// thread_count() at the first call, from then on the same for the whole process: the most that can be set.
+// Returns thread_count() as of the first call and the same value from then on: the largest number that can be set
+// later.
 int most_threads();
 
 }  // namespace mpsgraph::runtime

@@ -1,4 +1,4 @@
-// A package's training step: rates looked up, the kind of step chosen, the step run.
+// The training step of a package: gets the learning rates, chooses the function for this batch, and runs it.
 #include "mpsgraph/runtime/training_step.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace mpsgraph::runtime {
 namespace {
 
 double number_in(const NDArray& array, int64_t place = 0) {
-  if (place >= array.elements()) throw PackageError("a number of the package's training step has no elements");
+  if (place >= array.elements()) throw PackageError("a value of the package's training step must not be empty");
   const NDArray dense = array.contiguous() ? array : array.copy_contiguous();
   const auto* first = static_cast<const std::byte*>(dense.data()) + static_cast<size_t>(place) * size_of(dense.dtype());
   return ConstantData::copy(dense.dtype(), {}, first)->scalar();
@@ -20,7 +20,7 @@ double number_in(const NDArray& array, int64_t place = 0) {
 
 const PackageTraining& training_of(const PackageContents& contents) {
   if (!contents.training)
-    throw GraphError("the package holds no training step: it was saved of a graph or a model, not of a trainer");
+    throw GraphError("the package has no training step, because it was saved from a graph or a model; save a trainer");
   return *contents.training;
 }
 
@@ -51,8 +51,8 @@ std::vector<NDArray> TrainingStep::rates_and_step() {
     return rates_->run({});
   } catch (const OutOfRangeError&) {
     throw OutOfRangeError(
-        "the package's schedule has no learning rate for this update: it was saved with rates for fewer; set a rate, "
-        "or save the trainer with more `updates`");
+        "the learning rate schedule in the package has no rate for this update, because the package was saved with "
+        "rates for fewer updates; set a learning rate, or save the trainer with a larger `updates`");
   }
 }
 
@@ -74,7 +74,7 @@ std::vector<double> TrainingStep::run(const std::vector<NDArray>& batch, std::mu
   if (batch.size() != inputs_.size()) {
     std::string names;
     for (const auto& [name, tensor] : inputs_) names += cat(names.empty() ? "" : ", ", name);
-    throw GraphError(cat("a step takes ", inputs_.size(), " arrays (", names, "), got ", batch.size()));
+    throw GraphError(cat("the training step takes ", inputs_.size(), " arrays (", names, "), got ", batch.size()));
   }
   const std::lock_guard lock(mutex_);
   const PackageTraining& training = *contents_.training;
@@ -99,20 +99,21 @@ std::vector<double> TrainingStep::run(const std::map<std::string, NDArray>& batc
   std::vector<NDArray> arrays;
   for (const auto& [name, tensor] : inputs_) {
     const auto found = batch.find(name);
-    if (found == batch.end()) throw GraphError(cat("a step takes '", name, "', which was not given"));
+    if (found == batch.end())
+      throw GraphError(cat("the training step needs the input '", name, "', which was not given"));
     arrays.push_back(found->second);
   }
   for (const auto& [name, array] : batch)
     if (std::ranges::find(inputs_, name, &std::pair<std::string, Tensor*>::first) == inputs_.end())
-      throw GraphError(cat("a step takes no '", name, "'"));
+      throw GraphError(cat("the training step has no input '", name, "'"));
   return run(arrays);
 }
 
 std::vector<double> TrainingStep::evaluate(const std::vector<NDArray>& batch, std::mutex* building) {
   const PackageFunction* evaluate = contents_.function("evaluate");
-  if (!evaluate) throw UnsupportedError("the package holds no function 'evaluate'");
+  if (!evaluate) throw UnsupportedError("the package has no function 'evaluate'");
   if (batch.size() != evaluate->inputs.size())
-    throw GraphError(cat("evaluation takes ", evaluate->inputs.size(), " arrays, got ", batch.size()));
+    throw GraphError(cat("the function 'evaluate' takes ", evaluate->inputs.size(), " arrays, got ", batch.size()));
   const std::vector<NDArray> all = run_function(*evaluate, batch, building);
   std::vector<double> found;
   for (const std::string& name : results()) {
@@ -137,10 +138,13 @@ std::vector<double> TrainingStep::learning_rates() {
 }
 
 void TrainingStep::set_learning_rate(double rate) {
-  if (!(rate >= 0) || std::isinf(rate)) throw GraphError(cat("a learning rate is a number of at least 0, got ", rate));
+  if (!(rate >= 0) || std::isinf(rate))
+    throw GraphError(cat("the learning rate must be finite and at least 0, got ", rate));
   const PackageTraining& training = *contents_.training;
   if (training.tables.size() != 1 || training.tables[0]->shape().rank() != 1)
-    throw UnsupportedError("there are several learning rates, of groups or optimizers: write the tables' variables");
+    throw UnsupportedError(
+        "the package has several learning rates, one per parameter group or optimizer; write to the variables that "
+        "hold them instead");
   const std::lock_guard lock(mutex_);
   set_number(graph_, training.tables[0], rate);
   set_number(graph_, training.last_row, 0);

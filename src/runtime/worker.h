@@ -1,4 +1,4 @@
-// The runtime's threads, as shutdown() sees them, and waits that it can end.
+// The runtime's threads from the point of view of shutdown(), and waits that shutdown() can end.
 #pragma once
 
 #include <atomic>
@@ -11,42 +11,43 @@
 
 namespace mpsgraph::runtime {
 
-// A thread of the runtime, as shutdown() sees it.
+// A thread of the runtime, with the functions that shutdown() needs.
 class Worker {
  public:
   virtual ~Worker() = default;
-  virtual bool quiet() = 0;         // nothing to do, or blocked until another thread signals something
-  virtual bool blocked() = 0;       // the latter
-  virtual void cancel_waits() = 0;  // what is blocked fails with DeviceError
-  virtual void finish() = 0;        // takes no more work, does what it has, joins
-  virtual bool finished() = 0;      // the thread has left its loop and can be joined at once
+  virtual bool quiet() = 0;         // whether the thread is idle, or blocked until another thread signals something
+  virtual bool blocked() = 0;       // whether the thread is blocked
+  virtual void cancel_waits() = 0;  // makes waits that are blocked fail with DeviceError
+  virtual void finish() = 0;        // accepts no more work, completes what was submitted, and joins the thread
+  virtual bool finished() = 0;      // whether the thread has left its loop and can be joined at once
 };
 void register_worker(std::shared_ptr<Worker> worker);
 
-// Marks the calling worker thread as blocked while it lives, so that shutdown() does not wait for it.
+// Marks the calling worker thread as blocked during its lifetime, so that shutdown() does not wait for it.
 class BlockedScope {
  public:
   BlockedScope();
   ~BlockedScope();
 };
 
-// What a worker thread shares with waits that happen on it.
+// State that a worker thread shares with the waits that occur on it.
 struct WorkerThreadState {
   std::atomic<int> blocked{0};
   std::atomic<bool> cancelled{false};
 };
-WorkerThreadState*& this_worker();  // null on threads that are not the runtime's
+WorkerThreadState*& this_worker();  // null on threads that do not belong to the runtime
 
 enum class WaitResult : int { ready, timed_out, cancelled };
 
-// Waits on `condition` until ready(). `lock` is held on entry and exit. On a runtime thread the wait ends when the
-// thread's waits are cancelled; looking at a flag now and then spares every waiter a registration.
+// Waits on `condition` until ready() returns true. The caller holds `lock`, which is held again on return. On a thread
+// of the runtime, the wait ends when the thread's waits are cancelled. For this, it polls a flag, so that waiters need
+// not be registered.
 template <class Ready>
 WaitResult wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition, Timeout timeout,
                       Ready ready) {
   using Clock = std::chrono::steady_clock;
   if (ready()) return WaitResult::ready;
-  constexpr double longest = 1e9;  // beyond that the clock would overflow
+  constexpr double longest = 1e9;  // longer timeouts would overflow the clock
   const bool forever = !timeout || *timeout > longest;
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(forever ? longest : *timeout));

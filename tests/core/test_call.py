@@ -1,4 +1,4 @@
-"""Executables of other graphs as operations: values, variables of their own, loops, texts, and what is refused."""
+"""Calling executables of other graphs as operations: values, variables, loops, serialization, and errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
 
 
 VARIABLES = pytest.mark.xfail(
-    device.IS_METAL, raises=mg.UnsupportedError, strict=True, reason="an MPSGraph cannot use another's variables"
+    device.IS_METAL,
+    raises=mg.UnsupportedError,
+    strict=True,
+    reason="an MPSGraph cannot use the variables of another MPSGraph",
 )
 
 
 def affine() -> mg.Executable:
-    """x, w -> x @ w + 1 and the sum of x, for one pair of types."""
+    """Compile a graph that returns x @ w + 1 and the row sums of x, for x of shape (2, 3) and w of shape (3, 2)."""
     g = mg.Graph()
     x, w = g.placeholder((-1, 3)), g.placeholder((3, -1))
     return g.compile({x: (2, 3), w: (3, 2)}, [x @ w + 1, g.reduction_sum(x, axes=1)])
@@ -36,7 +39,7 @@ def caller(**options) -> tuple[mg.Graph, mg.Executable]:
 
 
 @pytest.mark.parametrize("reference", [False, True])
-def test_results_are_those_of_the_executable(reference: bool):
+def test_call_returns_results_of_executable(reference: bool):
     _, executable = caller(reference_kernels=reference)
     w = np.ones((3, 2), np.float32)
     for factor in (1, 3):
@@ -45,7 +48,7 @@ def test_results_are_those_of_the_executable(reference: bool):
         np.testing.assert_allclose(total.numpy(), 2 * factor * X.sum(1, keepdims=True))
 
 
-def test_calls_in_loops_and_chains():
+def test_calls_in_loops_and_chained_calls():
     inner = mg.Graph()
     a = inner.placeholder(())
     half = inner.compile({a: ()}, [a / 2])
@@ -69,7 +72,7 @@ def counter() -> tuple[mg.Graph, mg.Tensor, mg.Executable]:
 
 
 @VARIABLES
-def test_variables_of_the_executable_are_its_graphs():
+def test_calls_share_variables_of_called_graph():
     inner, v, count = counter()
     g = mg.Graph()
     one = g.constant([1.0, 2.0])
@@ -83,12 +86,12 @@ def test_variables_of_the_executable_are_its_graphs():
     assert inner.variable_value(v).tolist() == [4, 8]
     only_first = g.compile({}, [first], options=options)
     only_first.run([])
-    assert inner.variable_value(v).tolist() == [5, 10], "a call that nothing needs does not run"
+    assert inner.variable_value(v).tolist() == [5, 10], "a call whose result is unused must not run"
 
 
 @VARIABLES
-def test_variables_that_move_between_runs():
-    """A compilation of the other graph may give its weights another layout: the callable follows."""
+def test_callable_follows_variable_relayout_between_runs():
+    """A later compilation of the called graph may store its weights in another layout; the callable must follow."""
     inner = mg.Graph()
     x = inner.placeholder((1, 8, 8, 16))
     w = inner.variable(np.random.default_rng(0).standard_normal((3, 3, 16, 16)).astype(np.float32))
@@ -106,7 +109,7 @@ def test_variables_that_move_between_runs():
 
 
 @VARIABLES
-def test_many_threads_call_one_executable():
+def test_threads_call_one_executable_concurrently():
     inner, v, count = counter()
     options = mg.CompilationDescriptor(callables={"count": count})
     callers = []
@@ -123,7 +126,7 @@ def test_many_threads_call_one_executable():
     assert inner.variable_value(v).tolist() == [100, 100]
 
 
-def test_texts_keep_calls():
+def test_calls_round_trip_through_text():
     g, _ = caller()
     text = str(g)
     assert "types=(float32[2,2],float32[2,1])" in text and str(mg.parse(text)) == text
@@ -132,7 +135,7 @@ def test_texts_keep_calls():
     assert "types=()" in str(empty) and str(mg.parse(str(empty))) == str(empty)
 
 
-def test_another_callable_is_another_executable():
+def test_changed_callable_recompiles_caller():
     g = mg.Graph()
     x = g.placeholder(())
     (y,) = g.call("f", [x], [((), FLOAT)])
@@ -144,7 +147,7 @@ def test_another_callable_is_another_executable():
         assert g.compile({x: ()}, [y], options=options).run([np.float32(5)])[0].item() == 5 * factor
 
 
-def test_what_is_refused():
+def test_invalid_calls_raise():
     g = mg.Graph()
     x = g.placeholder((-1, 3))
     (y,) = g.call("f", [x], [((2, 2), FLOAT)])
@@ -155,7 +158,7 @@ def test_what_is_refused():
         g.compile({x: (2, 3)}, [y], options=mg.CompilationDescriptor(callables={"f": own}))
     other = mg.Graph()
     a = other.placeholder((4, 3))
-    for feed, error in (((4, 3), "takes"), ((2, 3), "gives")):
+    for feed, error in (((4, 3), "takes"), ((2, 3), "returns")):
         b = other.placeholder(feed)
         wrong = other.compile({b: feed}, [b])
         with pytest.raises(mg.ShapeError, match=rf"'f' {error} \(float32"):
@@ -171,8 +174,8 @@ def test_what_is_refused():
         g.gradients(y, [x])
 
 
-def test_graphs_that_call_one_another_are_refused():
-    """Each call alone would end; two runs at the same time would wait for each other's gates."""
+def test_mutually_calling_graphs_raise():
+    """Each call alone would terminate, but two concurrent runs would deadlock, each waiting for the other's graph."""
     first, second = mg.Graph(), mg.Graph()
     x, a = first.placeholder(()), second.placeholder(())
     plain_first, plain_second = first.compile({x: ()}, [x + 1]), second.compile({a: ()}, [a + 1])
@@ -183,8 +186,8 @@ def test_graphs_that_call_one_another_are_refused():
     assert there.run([np.float32(1)])[0].item() == 2
 
 
-def test_an_executable_that_calls_back_is_refused():
-    """Even through a third graph: its run would wait for itself."""
+def test_recursive_call_raises():
+    """An executable that calls back into its caller, even through a third graph, would wait for itself."""
     outer, inner = mg.Graph(), mg.Graph()
     x, a = outer.placeholder(()), inner.placeholder(())
     base = outer.compile({x: ()}, [x + 1])

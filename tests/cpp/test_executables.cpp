@@ -19,7 +19,7 @@ TEST(runs_give_values_and_check_their_arrays) {
   CHECK(executable->run({input}, {output})[0].data() == output.data());
   CHECK_EQUAL(values(output), (Floats{2, 4, 6}));
   CHECK_THROWS(GraphError, executable->run({}), "0 inputs");
-  CHECK_THROWS(GraphError, executable->run({NDArray()}), "has no array");
+  CHECK_THROWS(GraphError, executable->run({NDArray()}), "no array was given");
   CHECK_THROWS(ShapeError, executable->run({array({1, 2})}), "feed x", "(2)", "(3)");
   CHECK_THROWS(DTypeError, executable->run({NDArray::allocate(DType::int32, {3})}), "int32", "float32");
   CHECK_THROWS(ShapeError, executable->run({input}, {array({0})}), "result");
@@ -29,8 +29,8 @@ TEST(runs_give_values_and_check_their_arrays) {
   float memory[6] = {};
   NDArray strided(Buffer::borrow(memory, sizeof memory, {}), DType::float32, {3}, {2});
   NDArray read_only(Buffer::borrow(memory, sizeof memory, {}, false), DType::float32, {3}, {1});
-  CHECK_THROWS(ShapeError, executable->run({input}, {strided}), "not contiguous");
-  CHECK_THROWS(ShapeError, executable->run({strided}), "not contiguous");
+  CHECK_THROWS(ShapeError, executable->run({input}, {strided}), "must be contiguous");
+  CHECK_THROWS(ShapeError, executable->run({strided}), "must be contiguous");
   CHECK_THROWS(DeviceError, executable->run({input}, {read_only}), "read-only");
   CHECK_THROWS(GraphError, d.on.compile({}, {}), "nothing to run");
   CHECK_EQUAL(values(executable->run({input})[0]), (Floats{2, 4, 6}));
@@ -154,8 +154,8 @@ TEST(variables_keep_their_value_across_runs) {
   CHECK_EQUAL(values(c.on.run({{c.x, array({1, 2})}}, {c.sum}, {c.assign})[0]), (Floats{11, 22}));
   CHECK_THROWS(ShapeError, c.on.set_variable(c.v, array({1})), "(2)", "(1)");
   CHECK_THROWS(DTypeError, c.on.set_variable(c.v, NDArray::allocate(DType::float64, {2})), "float64");
-  CHECK_THROWS(GraphError, c.on.set_variable(c.x, array({1, 2})), "not a variable");
-  CHECK_THROWS(GraphError, c.on.variable_value(Counter().v), "not a variable of this graph");
+  CHECK_THROWS(GraphError, c.on.set_variable(c.x, array({1, 2})), "must be a variable of this graph");
+  CHECK_THROWS(GraphError, c.on.variable_value(Counter().v), "must be a variable of this graph");
   CHECK_EQUAL(values(c.on.variable_value(c.v)), (Floats{11, 22}));
 }
 
@@ -233,7 +233,7 @@ TEST(a_device_is_found_by_name) {
 
 TEST(the_profiler_keeps_a_bounded_record) {
   Doubler d;
-  CHECK_THROWS(DeviceError, Profiler::get().stop(), "no profile is being taken");
+  CHECK_THROWS(DeviceError, Profiler::get().stop(), "no profile is being recorded");
   Profiler::get().start(32);
   CHECK_THROWS(DeviceError, Profiler::get().start(), "already");
   for (int i = 0; i < 10; ++i) d.on.run({{d.x, array({1})}}, {d.y});

@@ -143,7 +143,7 @@ TEST(brief_work_runs_on_the_thread_that_waits_if_the_queue_is_idle) {
   auto buffer = brief(queue, note);
   buffer->commit(true);
   CHECK(worker == here && buffer->status() == CommandBufferStatus::completed);
-  CHECK_THROWS(DeviceError, buffer->commit(true), "committed already");
+  CHECK_THROWS(DeviceError, buffer->commit(true), "already been committed");
 
   auto long_work = queue->command_buffer();  // whoever waits shall be able to give up
   long_work->encode(note, "long");
@@ -261,9 +261,9 @@ TEST(a_command_buffer_is_committed_once) {
   CHECK_THROWS(DeviceError, buffer->wait_until_completed(), "has not been committed");
   CHECK(buffer->status() == CommandBufferStatus::not_enqueued);
   buffer->commit();  // empty, and its queue is only held by the buffer
-  CHECK_THROWS(DeviceError, buffer->commit(), "committed already");
-  CHECK_THROWS(DeviceError, buffer->encode([] {}, "late"), "committed already");
-  CHECK_THROWS(DeviceError, buffer->add_completed_handler([](auto&) {}), "committed already");
+  CHECK_THROWS(DeviceError, buffer->commit(), "already been committed");
+  CHECK_THROWS(DeviceError, buffer->encode([] {}, "late"), "already been committed");
+  CHECK_THROWS(DeviceError, buffer->add_completed_handler([](auto&) {}), "already been committed");
   buffer->wait_until_completed();
 }
 
@@ -367,7 +367,7 @@ TEST(what_is_never_signalled_times_out) {
   Semaphore go(0);
   slow->encode([&] { go.wait(); }, "slow");
   slow->commit();
-  CHECK_THROWS(TimeoutError, slow->wait_until_completed(0.05), "was not done within 0.05 s");
+  CHECK_THROWS(TimeoutError, slow->wait_until_completed(0.05), "was not completed within 0.05 s");
   CHECK(!slow->done());
   go.signal();
   slow->wait_until_completed();

@@ -34,7 +34,7 @@ def run(operation: mg.CustomOperation, value=(1.0, 2.0, 3.0), dtype="float32") -
 
 
 def test_bad_source_has_the_compilers_words_and_the_users_lines():
-    with pytest.raises(mg.GraphError, match=r"\[bad\] its source does not compile(.|\n)*bad\.cpp:3:") as error:
+    with pytest.raises(mg.GraphError, match=r"\[bad\] the C\+\+ source does not compile(.|\n)*bad\.cpp:3:") as error:
         mg.custom_operation("bad", cpu="// one\nvoid bad(mpsgraph::custom::Call& call) {\n  undeclared = call;\n}\n")
     assert "undeclared" in str(error.value)
 
@@ -68,20 +68,24 @@ def test_without_a_compiler(monkeypatch, tmp_path):
 def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MPSGRAPH_CUSTOM_CACHE", str(tmp_path / "file" / "folder"))
-    with pytest.raises(mg.DeviceError, match="cannot be written.*MPSGRAPH_CUSTOM_CACHE"):
+    with pytest.raises(mg.DeviceError, match="cannot write to the cache directory.*MPSGRAPH_CUSTOM_CACHE"):
         copying("unkept")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"name": "two words", "cpu": ""}, mg.GraphError, "a name is letters"),
-        ({"name": "nothing"}, mg.GraphError, "has no code"),
+        ({"name": "two words", "cpu": ""}, mg.GraphError, "name must consist of letters"),
+        ({"name": "nothing"}, mg.GraphError, "there is no source"),
         ({"name": "a", "cpu": Path("nowhere.cpp")}, mg.GraphError, "nowhere.cpp cannot be read"),
-        ({"name": "a", "cpu": "", "function": "f()"}, mg.GraphError, "function must be a name"),
-        ({"name": "a", "cpu": "", "version": "1 2"}, mg.GraphError, "version must be a word"),
-        ({"name": "a", "metal": "", "infer": "shapes"}, mg.GraphError, "names no function in cpu"),
-        ({"name": "a", "cpu": "", "dtypes": []}, mg.DTypeError, "dtypes is empty"),
+        ({"name": "a", "cpu": "", "function": "f()"}, mg.GraphError, "function must be a valid C"),
+        ({"name": "a", "cpu": "", "version": "1 2"}, mg.GraphError, "version may only contain letters"),
+        (
+            {"name": "a", "metal": "", "infer": "shapes"},
+            mg.GraphError,
+            "infer must be a Python function or the name of a function in cpu",
+        ),
+        ({"name": "a", "cpu": "", "dtypes": []}, mg.DTypeError, "dtypes must not be empty"),
         ({"name": "a", "cpu": "", "dtypes": ["float33"]}, mg.DTypeError, "float33"),
         ({"name": "a", "cpu": "", "attributes": {"x": None}}, mg.GraphError, "attribute x must be a bool"),
         ({"name": "a", "cpu": "", "attributes": {"x": (1, 2.5)}}, mg.GraphError, "attribute x must be a bool"),
@@ -127,7 +131,7 @@ def test_a_kernel_that_takes_elements_for_others():
 @pytest.mark.parametrize(
     ("infer", "error", "words"),
     [
-        (lambda x: "float32", mg.GraphError, "infer gives a TensorType"),
+        (lambda x: "float32", mg.GraphError, "infer must return a TensorType"),
         (lambda x: mg.TensorType(x.dtype, (-2,)), mg.ShapeError, "for result 0"),
         (lambda x: [("float33", (1,))], mg.DTypeError, "float33"),
         (lambda x: mg.TensorType(x.dtype, (1,) * 17), mg.ShapeError, "at most 16|result 0"),
@@ -152,7 +156,7 @@ def test_without_operands():
     operation = mg.custom_operation("pi", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
     g = mg.Graph()
     assert float(g.run({}, operation(graph=g)).numpy()) == 3.25
-    with pytest.raises(mg.GraphError, match="no tensor among its operands"):
+    with pytest.raises(mg.GraphError, match="none of the operands is a tensor"):
         operation()
     unlike = mg.custom_operation("pi", cpu=source)
     with pytest.raises(mg.GraphError, match="without operands needs an inference function"):
@@ -169,7 +173,7 @@ def test_what_a_kernel_throws_ends_the_run():
     ):
         run(operation)
     number = copying("throws_number", "throw 7;")
-    with pytest.raises(mg.DeviceError, match="no std::exception"):
+    with pytest.raises(mg.DeviceError, match="not a std::exception"):
         run(number)
 
 
@@ -211,10 +215,10 @@ def test_variables_are_as_they_were_when_a_kernel_fails():
 # --- guard -----------------------------------------------------------------------------------------------------------
 
 BESIDE = {
-    "y[x.size()] = 0;": r"1 byte behind result 0, which has 12",
+    "y[x.size()] = 0;": r"1 byte after result 0 of 12 bytes",
     "y[x.size() + 2] = 0;": r"9 bytes behind result 0",
     "y[-2] = 5;": r"5 bytes in front of result 0",
-    "const_cast<float*>(x.data())[1] = 7;": r"wrote to operand 0, which it may only read",
+    "const_cast<float*>(x.data())[1] = 7;": r"wrote to operand 0, but operands are read-only",
     "const_cast<float*>(x.data())[-1] = 7;": r"1 byte in front of operand 0",
 }
 
@@ -230,7 +234,7 @@ def test_the_guard_leaves_what_is_right(monkeypatch):
     np.testing.assert_array_equal(run(copying("beside_nothing", guard=True)), [1, 2, 3])
     operation = copying("beside_by_wish", "y[x.size()] = 0;")
     monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "1")
-    with pytest.raises(mg.DeviceError, match="wrote outside of its tensors"):
+    with pytest.raises(mg.DeviceError, match="wrote outside its tensors"):
         run(operation)
     monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "0")
     np.testing.assert_array_equal(run(copying("beside_nothing")), [1, 2, 3])

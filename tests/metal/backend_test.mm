@@ -258,7 +258,7 @@ TEST(a_fault_reaches_all_that_wait_for_its_event) {
     mock_hold_command_buffers(0);
     CHECK_THROWS(DeviceError, failing->wait_until_completed(seconds), "lost");
     CHECK_THROWS(DeviceError, waiting->wait_until_completed(seconds), cat("value ", value, " will not be"), "lost");
-    CHECK_THROWS(DeviceError, last->wait_until_completed(seconds), "value 1 will not be signalled", "lost");
+    CHECK_THROWS(DeviceError, last->wait_until_completed(seconds), "value 1 will not be signaled", "lost");
     CHECK_EQUAL(event->signaled_value(), 0u);
     CHECK_EQUAL(next->signaled_value(), 0u);
   }

@@ -45,7 +45,7 @@ def test_matrices_are_views_of_a_buffer():
     second = Matrix(buffer, descriptor, 16)
     np.testing.assert_array_equal(second.numpy(), buffer.reshape(3, 5, 4)[:, 1])
     assert second.offset == 16
-    with pytest.raises(mg.ShapeError, match="does not lie within a buffer of 240 bytes"):
+    with pytest.raises(mg.ShapeError, match="does not lie within its buffer of 240 bytes"):
         Matrix(buffer, descriptor, 80)
 
 
@@ -150,5 +150,5 @@ def test_what_cannot_be_copied():
     with pytest.raises(mg.DeviceError):
         ImageCopyToMatrix("tpu")
     buffer.commit()
-    with pytest.raises(mg.DeviceError, match="committed already"):
+    with pytest.raises(mg.DeviceError, match="already been committed"):
         ImageCopyToMatrix(NAME).encode_batch(buffer, images, Matrix(rows))

@@ -84,7 +84,7 @@ def test_a_device_that_is_not_there(tmp_path, capsys):
     path = tmp_path / "report.json"
     assert main(["selftest", "--device", "gpu", "--json", str(path)]) == 1
     report = json.loads(path.read_text())
-    assert report["parts"] == {} and "there is no device" in capsys.readouterr().out
+    assert report["parts"] == {} and 'device "gpu" is not available' in capsys.readouterr().out
 
 
 def test_the_parts_can_be_chosen(tmp_path):

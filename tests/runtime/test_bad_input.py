@@ -224,7 +224,7 @@ def test_many_results_are_looked_through_wherever_they_lie(model: Model):
     assert executable.run([feeds[0]] * count, results)  # feeds may share
     with pytest.raises(mg.DeviceError, match="results y3 and y17 share memory"):
         executable.run(feeds, [*results[:17], results[3], *results[18:]])
-    with pytest.raises(mg.DeviceError, match="result y5 shares memory with feed x9; give arrays"):
+    with pytest.raises(mg.DeviceError, match="result y5 shares memory with feed x9; pass arrays"):
         executable.run(feeds, [*results[:5], memory[4 * 9 + 3 : 4 * 9 + 7], *results[6:]])
 
 

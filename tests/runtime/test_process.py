@@ -356,8 +356,8 @@ def test_the_number_of_threads_can_be_set():
     )
     *lines, last = done.stdout.splitlines()
     assert lines[:5] == ["3", "1", "2", "3", "3"] and last == "3", done.stderr
-    assert "expected 0 (automatic) to 1024 threads; got -1" in lines[5]
-    assert "4 threads are more than the 3 for which kernels have been compiled" in lines[6]
+    assert "must be between 0 (automatic) and 1024, got -1" in lines[5]
+    assert "must be at most 3, for which kernels have already been compiled, got 4" in lines[6]
 
 
 def test_use_after_shutdown_is_an_error():

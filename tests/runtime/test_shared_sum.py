@@ -89,10 +89,10 @@ def test_a_wait_ends_when_the_time_is_over_and_when_the_last_one_comes():
 
 
 def test_bad_sums_are_refused():
-    with pytest.raises(mg.OutOfRangeError, match="members are 1 or more"):
+    with pytest.raises(mg.OutOfRangeError, match="at least 1 member"):
         SharedSum.bytes(mg.float32, 4, 0)
     with tempfile.TemporaryFile() as file:
-        with pytest.raises(mg.DeviceError, match="bytes, it has 0"):
+        with pytest.raises(mg.DeviceError, match="bytes, got 0"):
             SharedSum(file.fileno(), mg.float32, 4, 2, 0)
         file.truncate(SharedSum.bytes(mg.float32, 4, 2))
         with pytest.raises(mg.OutOfRangeError, match="members 0 to 1, got 2"):
@@ -195,11 +195,11 @@ def test_a_sum_that_is_used_after_the_next_give_is_a_copy():
 def test_a_slot_takes_sums_of_its_type_only():
     exchange = _core.Exchange()
     slot = exchange.add("bucket", [(mg.float32, (8,))])
-    with pytest.raises(mg.ShapeError, match="8 elements, got a sum of 9"):
+    with pytest.raises(mg.ShapeError, match="8 elements, got 9"):
         exchange.share(slot, members(1, 9)[0])
-    with pytest.raises(mg.DTypeError, match="float32, got a sum of float64"):
+    with pytest.raises(mg.DTypeError, match="float32, got float64"):
         exchange.share(slot, members(1, 8, mg.float64)[0])
-    with pytest.raises(mg.GraphError, match="nobody works on slot"):
+    with pytest.raises(mg.GraphError, match="is not being worked on"):
         exchange.share(slot, members(1, 8)[0])
     exchange.close()
 

@@ -327,7 +327,7 @@ def test_old_packages_load_and_new_ones_say_what_they_are(tmp_path):
     assert type(mg.load(tmp_path / "plain")) is mg.Model
     manifest = (tmp_path / "trained" / "package.json").read_text()
     (tmp_path / "trained" / "package.json").write_text(manifest.replace('"format_version": 2', '"format_version": 3'))
-    with pytest.raises(mg.PackageError, match="format version 3, this mpsgraph reads 1 and 2: update it"):
+    with pytest.raises(mg.PackageError, match="format version 3, but this mpsgraph reads versions 1 and 2; update"):
         mg.load(tmp_path / "trained")
 
 
