@@ -1,7 +1,7 @@
-"""Operations of one's own: kernels in C++ and Metal's language, or functions in Python, that graphs use by name.
+"""Custom operations: kernels in C++ and Metal, or Python functions, that graphs use by name.
 
-People import `custom_operation`, `python_operation` and `load_custom_operations` from mpsgraph itself; here are the
-classes that these give and take. docs/custom_operations.md teaches them.
+`custom_operation`, `python_operation`, and `load_custom_operations` are also available in `mpsgraph` itself; this
+package adds the classes of their arguments and results. See docs/custom_operations.md.
 """
 
 from .compiling import cache_directory

@@ -1,8 +1,9 @@
-"""Source text as a shared library: compiled once by the system's compiler, and kept under a digest of what matters.
+"""Compilation of C++ source into a shared library, with a cache on disk.
 
-What matters is the text, the headers of this package, the compiler and its version, its flags, and the files that the
-source includes. Several processes may want the same library at once: one compiles, the others wait; a library appears
-whole or not at all. PyTorch's load_inline does the same.
+The cache key is a digest of everything that affects the result: the source, the headers of this package, the compiler
+and its version, and its flags. Each entry also records the files that the source includes. If several processes need
+the same library, one compiles and the others wait; a library is moved into the cache only when it is complete.
+PyTorch's load_inline works the same way.
 """
 
 from __future__ import annotations
@@ -26,16 +27,21 @@ from ..errors import DeviceError, GraphError, UnsupportedError
 INCLUDE = Path(__file__).resolve().parents[1] / "include"
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 _FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
-_MOST_LINES = 60  # of a compiler's message
+_MOST_LINES = 60  # Limit for the compiler's output in an error message.
 
 
 def cache_directory() -> Path:
-    """The folder in which compiled sources are kept: MPSGRAPH_CUSTOM_CACHE, or a place in the user's own cache.
+    """Return the directory in which compiled sources are cached.
 
-    Whatever is in it may be deleted; it is made again when it is needed.
+    It is MPSGRAPH_CUSTOM_CACHE if that environment variable is set, otherwise a directory in the user's cache. Its
+    contents can be deleted at any time and are recreated when needed.
 
-    >>> mg.custom.cache_directory().is_absolute()
-    True
+    Returns:
+        The path of the directory, which may not exist yet.
+
+    Example:
+        >>> mg.custom.cache_directory().is_absolute()
+        True
     """
     if wish := os.environ.get("MPSGRAPH_CUSTOM_CACHE"):
         return Path(wish)
@@ -47,15 +53,15 @@ def cache_directory() -> Path:
 
 
 def compiler() -> list[str]:
-    """The command that compiles: CXX, or the first of c++, g++ and clang++. UnsupportedError where there is none."""
+    """Return the compiler command: CXX, or the first of c++, g++, and clang++; UnsupportedError if none exists."""
     words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
     for first in [words[0]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]:
         if found := shutil.which(first):
             return [found, *words[1:]]
     looked_for = words[0] if os.environ.get("CXX") else "c++, g++ or clang++"
     raise UnsupportedError(
-        f"there is no compiler of C++ ({looked_for}): install one, name it in the environment variable CXX, or load a "
-        "library that was compiled elsewhere with mg.load_custom_operations"
+        f"no C++ compiler found (looked for {looked_for}); install one, set the environment variable CXX to its "
+        "command, or load a library compiled elsewhere with mg.load_custom_operations"
     )
 
 
@@ -70,11 +76,21 @@ def _headers() -> str:
 
 
 def compiled(name: str, text: str, flags: Sequence[str], folder: Path | None) -> Path:
-    """The library of a source with its description.
+    """Return the path of the compiled library, compiling the source if it is not cached.
 
-    Args: name of the operation, for messages and files; text, all of it; flags behind our own; folder of the source's
-    file, in which its includes are looked for. Errors: GraphError with the compiler's message; UnsupportedError without
-    a compiler; DeviceError where the cache cannot be written.
+    Args:
+        name: Name of the operation, for error messages and file names.
+        text: Complete source, including the operation's description.
+        flags: Additional compiler flags, which come after the default ones.
+        folder: Directory of the source file, which is searched for included files; None if the source is not a file.
+
+    Returns:
+        The path of the library in the cache.
+
+    Raises:
+        GraphError: If the source does not compile; the error contains the compiler's output.
+        UnsupportedError: If there is no compiler.
+        DeviceError: If the cache directory is not writable.
     """
     command = compiler()
     here = [f"-I{INCLUDE}", *([f"-I{folder}"] if folder else []), *flags]
@@ -94,7 +110,8 @@ def compiled(name: str, text: str, flags: Sequence[str], folder: Path | None) ->
             return _kept(index) or _compile(name, text, [*command, *_FLAGS, *here], index)
     except OSError as error:
         raise DeviceError(
-            f"[{name}] {directory} cannot be written ({error}): set MPSGRAPH_CUSTOM_CACHE to a folder that can"
+            f"[{name}] cannot write to the cache directory {directory} ({error}); set the environment variable "
+            "MPSGRAPH_CUSTOM_CACHE to a writable directory"
         ) from None
 
 
@@ -107,7 +124,7 @@ def _processor() -> str:
 
 
 def _kept(index: Path) -> Path | None:
-    """The library that an index leads to, if it and the files that it was made of are as they were."""
+    """Return the library of a cache entry if the library and the files it was compiled from are unchanged."""
     try:
         known = json.loads(index.read_text())
         library: Path = index.parent / known["library"]
@@ -134,10 +151,10 @@ def _compile(name: str, text: str, command: list[str], index: Path) -> Path:
         )
         if done.returncode != 0:
             raise GraphError(
-                f"[{name}] its source does not compile: {shlex.join(command[:1])} says\n" + _shortened(done)
+                f"[{name}] the C++ source does not compile; output of {shlex.join(command[:1])}:\n" + _shortened(done)
             )
         includes = {str(path): _digest(path) for path in _includes(listed, source)}
-        # The loader takes a path for a library that it knows: what has changed needs another.
+        # The dynamic loader does not reload a path it has loaded before, so a changed library needs a new path.
         state = hashlib.sha256(json.dumps(includes, sort_keys=True).encode()).hexdigest()[:8]
         library = index.with_name(f"{index.stem}-{state}{SUFFIX}")
         os.replace(made, library)
@@ -148,13 +165,13 @@ def _compile(name: str, text: str, command: list[str], index: Path) -> Path:
 
 
 def _includes(listed: Path, source: Path) -> list[Path]:
-    """The files of a rule of make but the target and the source."""
+    """Return the prerequisites in a make rule, without the source itself."""
     words = shlex.split(listed.read_text().replace("\\\n", " ").partition(":")[2])
     return [path for word in words if (path := Path(word).resolve()) != source.resolve()]
 
 
 def _shortened(done: subprocess.CompletedProcess[str]) -> str:
-    lines = (done.stderr + done.stdout).strip().splitlines() or [f"nothing, and ends with {done.returncode}"]
+    lines = (done.stderr + done.stdout).strip().splitlines() or [f"(no output, exit status {done.returncode})"]
     if len(lines) > _MOST_LINES:
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES} lines more"]
     return "\n".join(lines)
@@ -162,8 +179,8 @@ def _shortened(done: subprocess.CompletedProcess[str]) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """One process at a time; the lock ends with its holder, however that ends."""
-    import fcntl  # not on Windows, where the package is not either
+    """Hold an exclusive file lock, which the system releases if the process dies."""
+    import fcntl  # Not available on Windows, which the package does not support.
 
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

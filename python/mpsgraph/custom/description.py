@@ -1,7 +1,7 @@
-"""An operation's description as text in C++, which goes behind its source (include/mpsgraph/custom_operation.h).
+"""Generation of the C++ code that describes an operation and is appended to its source.
 
-So a compiled source is a library like any other: a program without Python loads it and finds the operation whole, but
-for what is a function in Python.
+A compiled source is therefore a complete library (see include/mpsgraph/custom_operation.h). Programs without Python can
+load it and use everything except functions written in Python.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from .._core import DType
 
 KINDS = {bool: "boolean", int: "integer", float: "real", str: "string", tuple: "integers", list: "integers"}
-"""What an attribute's default, or its type, makes of it."""
+"""Kinds of attributes, by the Python type of the default value."""
 AttributeSpec: TypeAlias = tuple[str, str, Any]  # name, kind, default or None
 _ORDER = (
     *("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64"),
@@ -24,22 +24,22 @@ _ORDER = (
 
 @dataclass
 class Description:
-    """What is known of an operation before it is compiled."""
+    """Properties of an operation that are known before compilation."""
 
     name: str
     key: str
-    function: str  # in both languages
+    function: str  # Name of the kernel function in C++ and Metal.
     attributes: list[AttributeSpec] = field(default_factory=list)
     dtypes: list[list[DType]] = field(default_factory=list)
     operands: int = -1
     effect: bool = False
-    infer: str = ""  # a function in C++
+    infer: str = ""  # Name of the inference function in C++.
     infers_elsewhere: bool = False
     metal: str | None = None
     gradient: str = ""
 
     def text(self) -> str:
-        """C++ that defines mpsgraph_custom_operations()."""
+        """Return C++ code that defines mpsgraph_custom_operations()."""
         attributes = ",\n".join("    " + self._attribute(one) for one in self.attributes)
         dtypes = ", ".join(_set_of(one) for one in self.dtypes)
         return f"""
@@ -100,7 +100,7 @@ def _set_of(dtypes: Sequence[DType]) -> str:
 
 
 def _quoted(text: str | None) -> str:
-    """A string literal, a line of the text to a line."""
+    """Return a C++ string literal with one source line per line of text."""
     if text is None:
         return "nullptr"
     return "\n    ".join('"' + _escaped(line) + '"' for line in text.splitlines(keepends=True) or [""])

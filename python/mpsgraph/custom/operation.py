@@ -1,4 +1,4 @@
-"""custom_operation and load_custom_operations: a kernel of one's own as a function from tensors to tensors."""
+"""Custom operations with compiled kernels: custom_operation and load_custom_operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .compiling import compiled
 from .description import KINDS, AttributeSpec, Description
 from .sites import CustomGradient, TensorType, derivative, inference, thread_count
 
-DTypes: TypeAlias = Any  # DTypeLike | Sequence[DTypeLike] | Sequence[Sequence[DTypeLike]]: seen to by dtype_lists
+DTypes: TypeAlias = Any  # DTypeLike | Sequence[DTypeLike] | Sequence[Sequence[DTypeLike]]; checked by dtype_lists
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _VERSION = re.compile(r"[\w.+-]+", re.ASCII)
@@ -30,16 +30,27 @@ _VERSION = re.compile(r"[\w.+-]+", re.ASCII)
 
 @checked
 class CustomOperation:
-    """An operation of one's own: called with tensors it adds itself to their graph.
+    """Custom operation: a function from tensors to tensors that adds an operation to their graph.
 
-    It is what `custom_operation`, `python_operation` and `load_custom_operations` give. `name` and `key` are what
-    graphs and packages know it by; `library` is the file that a program in C or C++ can load, None without one.
+    Create one with `custom_operation`, `python_operation`, or `load_custom_operations`, not with the constructor.
 
-    >>> shifted = mg.python_operation("shifted", lambda x, by: x + np.float32(by), attributes={"by": 1.0})
-    >>> g = mg.Graph()
-    >>> y = shifted(g.constant([1.0, 2.0]), by=0.5, name="y")
-    >>> y.name, g.run({}, y).tolist(), shifted.library
-    ('y', [1.5, 2.5], None)
+    Args:
+        name: Name of the operation.
+        key: Identifier of the operation's code.
+        infer: Python function that infers the result types, or None (the default).
+        library: Path of the compiled library, or None (the default).
+
+    Attributes:
+        name: Name that identifies the operation in graphs and packages.
+        key: Identifier of the operation's code in graphs and packages.
+        library: Path of the library that C and C++ programs can load, or None if there is none.
+
+    Example:
+        >>> shifted = mg.python_operation("shifted", lambda x, by: x + np.float32(by), attributes={"by": 1.0})
+        >>> g = mg.Graph()
+        >>> y = shifted(g.constant([1.0, 2.0]), by=0.5, name="y")
+        >>> y.name, g.run({}, y).tolist(), shifted.library
+        ('y', [1.5, 2.5], None)
     """
 
     def __init__(self, name: str, key: str, infer: Callable[..., Any] | None = None, library: Path | None = None):
@@ -54,19 +65,33 @@ class CustomOperation:
     def __call__(
         self, *operands: TensorLike, name: str | None = None, graph: Graph | None = None, **attributes: Any
     ) -> Any:
-        """Adds the operation to the operands' graph.
+        """Add the operation to the graph of its operands.
 
-        Args: operands, tensors and numbers; name of the operation in the graph, by default its own; graph, for an
-        operation without operands; attributes by their names. Result: a tensor, a tuple of them where inference says
-        several, the Operation where it has none. Errors: GraphError, DTypeError, ShapeError. Gradient: its own, if it
-        has one.
+        Args:
+            *operands: Tensors and numbers.
+            name: Name of the new operation in the graph. Defaults to the name of this operation.
+            graph: Graph to add to, for an operation without tensor operands. None (the default) means the operands'
+                graph.
+            **attributes: Values of the operation's attributes, by name.
+
+        Returns:
+            The result tensor, a tuple of tensors if there are several results, or the Operation if there are none.
+
+        Raises:
+            GraphError: If there is neither a tensor operand nor a graph, or an attribute is unknown or missing.
+            DTypeError: If the operation does not accept the dtype of an operand.
+            ShapeError: If the operands have shapes that the inference function rejects.
+
+        Gradient: the one passed when the operation was created; without one the operation is not differentiable.
         """
         at = graph
         for operand in operands:
             if isinstance(operand, Tensor):
                 at = at or operand.graph  # type: ignore[assignment]
         if at is None:
-            raise GraphError(f"[{self.name}] has no tensor among its operands: say to which graph=… it belongs")
+            raise GraphError(
+                f"[{self.name}] none of the operands is a tensor; pass graph=... to select the graph to add to"
+            )
         made = self._create(at, at._operands(self.name, operands), attributes, name)
         outputs = made.outputs
         return outputs[0] if len(outputs) == 1 else tuple(outputs) or made
@@ -76,16 +101,16 @@ class CustomOperation:
     ) -> Operation:
         for taken in ("operation", "key", "effect", "types"):
             if taken in attributes:
-                raise GraphError(f"[{self.name}] has no attribute {taken}")
+                raise GraphError(f"[{self.name}] has no attribute '{taken}'")
         stated = {**attributes, "operation": self.name, "key": self.key}
-        if self._infer is not None:  # for programs in which that function is not
+        if self._infer is not None:  # Stores the inferred types for programs that do not have the Python function.
             values = {key: default for key, _, default in self._attributes if default is not None} | dict(attributes)
             if all(key in values for key, _, _ in self._attributes) and len(values) == len(self._attributes):
                 stated["types"] = self._infer([_type_of(operand) for operand in operands], values)
         return graph._operation("custom", operands, stated, name or self.name.rpartition(".")[2])
 
     def _as_gradient(self) -> Callable[[CustomGradient], Any]:
-        """Of another operation: called with the incoming gradients and then the operands."""
+        """Return a gradient function that calls this operation with the incoming gradients followed by the operands."""
         names = [key for key, _, _ in self._attributes]
 
         def gradient(g: CustomGradient) -> Any:
@@ -96,7 +121,7 @@ class CustomOperation:
 
 
 def _type_of(tensor: Tensor) -> TensorType:
-    """As the operation will see it: autocast gives custom operations float32."""
+    """Return the type that the operation receives; autocast passes float32 to custom operations."""
     dtype, shape = tensor.type
     is_half = dtype.is_float and dtype.itemsize == 2
     return TensorType(_core.float32 if is_half and autocast_dtype() is not None else dtype, shape)
@@ -119,64 +144,86 @@ def custom_operation(
     version: str | None = None,
     guard: bool = False,
 ) -> CustomOperation:
-    """An operation of one's own, with a kernel in C++ for device cpu, in Metal's language for device metal, or both.
+    """Create an operation with a kernel in C++ for device cpu, in Metal for device metal, or both.
 
-    Source in C++ is compiled at once by the system's compiler and kept (`mg.custom.cache_directory`); it defines
-    `void name(mpsgraph::custom::Call& call)`, with mpsgraph/custom_operation.h in front of it.
+    The C++ source is compiled immediately with the system's compiler and cached in `mg.custom.cache_directory()`. It
+    must define `void name(mpsgraph::custom::Call& call)`. The header mpsgraph/custom_operation.h is included
+    automatically.
 
     Args:
-        name: letters, digits, underscores, and dots between parts. An operation of the same name and code is replaced.
-        cpu, metal: source text, or the path of a file. What is not given, that device refuses.
-        infer: a function of the operands' types and, by name, the attributes: a TensorType, or a list of several
-            results'; or the name of a function `void f(mpsgraph::custom::Inference& inference)` in `cpu`, which
-            programs without Python have, too. None: one result of the first operand's type. It is asked when the
-            operation is made, with -1 for sizes that are not known, and again with the sizes of a run.
-        gradient: a function of a CustomGradient that gives a tensor, or None, for each operand; or another custom
-            operation, called with the incoming gradients and then the operands. None: not differentiable.
-        attributes: default values by name (bool, int, float, str, tuple of ints), or the types of those that must be
-            given.
-        dtypes: what operands may be: a list for all, or a list of lists, one for each operand.
-        effect: whether it does something beside its results; then it is never merged with its like.
-        threads: a function of types and attributes as `infer`: one to three numbers of threads for `metal`. None: one
-            for each element of the first result.
-        function: the kernels' name in both sources, by default the last part of `name`.
-        flags: of the compiler, behind ours, such as "-march=native".
-        version: what packages compare to know the code. None: a digest of both sources.
-        guard: whether the kernel runs on copies with margins, and an error says when it wrote beside them; as the
-            environment variable MPSGRAPH_GUARD_CUSTOM=1 does for all.
-    Result: a CustomOperation, called with tensors and attributes. Errors: GraphError for a name, an attribute or code
-    that is not sound, with the compiler's message; UnsupportedError without a compiler; DeviceError where a run's
-    kernel fails. Gradient: as given. Source: the custom operations of PyTorch and TensorFlow on Metal (WWDC22, WWDC23).
+        name: Letters, digits, and underscores; parts may be separated by dots. An existing operation with the same name
+            and code is replaced.
+        cpu: C++ source, or a pathlib.Path of a source file. None (the default) means that device cpu rejects the
+            operation.
+        metal: Metal source, or a pathlib.Path of a source file. None (the default) means that device metal rejects the
+            operation.
+        infer: Function that computes the result types from the operands' TensorTypes and, as keyword arguments, the
+            attributes. It returns a TensorType, or a list of them for several results. It is called when the operation
+            is created, where unknown sizes are -1, and again with the sizes of a run. Alternatively the name of a
+            function `void f(mpsgraph::custom::Inference& inference)` in the cpu source, which also works in programs
+            without Python. None (the default) means one result with the type of the first operand.
+        gradient: Function that takes a CustomGradient and returns a tensor or None for each operand; or another custom
+            operation, which is called with the incoming gradients followed by the operands. None (the default) means
+            that the operation is not differentiable.
+        attributes: Default values of the attributes by name (bool, int, float, str, or tuple of ints), or types for
+            attributes without a default. None (the default) means no attributes.
+        dtypes: dtypes that the kernels accept: a list for all operands, or a list of lists, one for each operand.
+            Defaults to ("float32",).
+        effect: Whether the operation has side effects, so that equal operations are never merged. Defaults to False.
+        threads: Function with the same arguments as infer that returns the Metal grid size as one to three integers.
+            None (the default) means one thread for each element of the first result.
+        function: Name of the kernel function in both sources. Defaults to the last part of name.
+        flags: Additional compiler flags, such as "-march=native".
+        version: Identifier that packages use to recognize the code. None (the default) means a digest of both sources.
+        guard: Whether the kernel runs on copies with guard zones, to report writes outside its buffers. The environment
+            variable MPSGRAPH_GUARD_CUSTOM=1 enables this for all custom operations. Defaults to False.
 
-    >>> source = '''
-    ... void cube(mpsgraph::custom::Call& call) {
-    ...   const auto x = call.operand<float>(0);
-    ...   const auto y = call.result<float>(0);
-    ...   for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * x[i] * x[i];
-    ... }'''
-    >>> cube = mg.custom_operation("cube", cpu=source, gradient=lambda g: 3 * g.operands[0] ** 2 * g.incoming[0])
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((2,))
-    >>> y = cube(x)
-    >>> [v.tolist() for v in g.run({x: np.float32([1, 2])}, [y, g.gradients(y, [x])[x]]).values()]
-    [[1.0, 8.0], [3.0, 12.0]]
+    Returns:
+        A CustomOperation, which is called with tensors and attributes.
+
+    Raises:
+        GraphError: If a name, an attribute, or another argument is invalid, or the source does not compile; the error
+            then contains the compiler's output.
+        DTypeError: If dtypes is empty or contains an unknown dtype.
+        UnsupportedError: If there is no C++ compiler.
+        DeviceError: If the cache directory is not writable. A run raises it if the kernel fails.
+
+    Gradient: given by the argument gradient.
+    Source: the custom operations of PyTorch and TensorFlow on Metal (WWDC22, WWDC23).
+
+    Example:
+        >>> source = '''
+        ... void cube(mpsgraph::custom::Call& call) {
+        ...   const auto x = call.operand<float>(0);
+        ...   const auto y = call.result<float>(0);
+        ...   for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * x[i] * x[i];
+        ... }'''
+        >>> cube = mg.custom_operation("cube", cpu=source, gradient=lambda g: 3 * g.operands[0] ** 2 * g.incoming[0])
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,))
+        >>> y = cube(x)
+        >>> [v.tolist() for v in g.run({x: np.float32([1, 2])}, [y, g.gradients(y, [x])[x]]).values()]
+        [[1.0, 8.0], [3.0, 12.0]]
     """
     front = f"custom_operation '{name}':"
     if not _NAME.fullmatch(name):
         raise GraphError(
-            f"custom_operation: a name is letters, digits and underscores, parts with dots, got {shown(name)}"
+            "custom_operation: name must consist of letters, digits and underscores, optionally in parts separated by "
+            f"dots, got {shown(name)}"
         )
     in_source = function or name.rpartition(".")[2]
     if not _FUNCTION.fullmatch(in_source):
-        raise GraphError(f"{front} function must be a name in C++, got {shown(function)}")
+        raise GraphError(f"{front} function must be a valid C++ function name, got {shown(function)}")
     if version is not None and not _VERSION.fullmatch(version):
         raise GraphError(
-            f"{front} version must be a word of letters, digits, '.', '+', '-' and '_', got {shown(version)}"
+            f"{front} version may only contain letters, digits, '.', '+', '-' and '_', got {shown(version)}"
         )
     if isinstance(infer, str) and (cpu is None or not _FUNCTION.fullmatch(infer)):
-        raise GraphError(f"{front} infer names no function in cpu: {shown(infer)}")
+        raise GraphError(
+            f"{front} infer must be a Python function or the name of a function in cpu, got {shown(infer)}"
+        )
     if cpu is None and metal is None:
-        raise GraphError(f"{front} has no code: give cpu=…, metal=… or both")
+        raise GraphError(f"{front} there is no source; pass cpu=..., metal=... or both")
     cpu_text, folder, cpu_name = _source(front, cpu, in_source + ".cpp")
     metal_text, _, _ = _source(front, metal, "")
     sources = "\0".join((cpu_text or "", metal_text or "", in_source, infer if isinstance(infer, str) else ""))
@@ -219,24 +266,39 @@ def load_custom_operations(
     *,
     guard: bool = False,
 ) -> dict[str, CustomOperation]:
-    """The operations of a shared library that exports mpsgraph_custom_operations() (mpsgraph/custom_operation.h).
+    """Load a shared library of custom operations.
 
-    Args: path of the library, which stays loaded; gradients, functions of a CustomGradient by an operation's name, for
-    those whose derivative is a composition; guard, as `custom_operation`. Result: CustomOperations by name. Errors:
-    GraphError for a file that is no such library.
+    The library must export mpsgraph_custom_operations(), declared in mpsgraph/custom_operation.h. It stays loaded.
 
-    >>> source = "void nothing(mpsgraph::custom::Call& call) { call.result<float>(0)[0] = 0; }"
-    >>> compiled = mg.custom_operation("nothing", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
-    >>> mg.load_custom_operations(compiled.library)["nothing"].key == compiled.key
-    True
+    Args:
+        path: Path of the library.
+        gradients: Gradient functions by operation name, each taking a CustomGradient, for operations whose derivative
+            is a composition of others. None (the default) means none.
+        guard: Whether kernels run on copies with guard zones, to report writes outside their buffers. Defaults to
+            False.
+
+    Returns:
+        A dict of CustomOperations by name.
+
+    Raises:
+        GraphError: If the file does not exist or is not such a library, or gradients contains an unknown name.
+
+    Example:
+        >>> source = "void nothing(mpsgraph::custom::Call& call) { call.result<float>(0)[0] = 0; }"
+        >>> compiled = mg.custom_operation("nothing", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
+        >>> mg.load_custom_operations(compiled.library)["nothing"].key == compiled.key
+        True
     """
     library = Path(os.fspath(path))
     if not library.is_file():
-        raise GraphError(f"load_custom_operations: there is no file {shown(str(library))}")
+        raise GraphError(f"load_custom_operations: file not found: {shown(str(library))}")
     made = {name: CustomOperation(name, key, None, library) for name, key in _core.load_custom_library(str(library))}
     for name in gradients or {}:
         if name not in made:
-            raise GraphError(f"load_custom_operations: {library} has no operation {shown(name)}; it has {sorted(made)}")
+            raise GraphError(
+                f"load_custom_operations: gradients has an entry for {shown(name)}, but {library} only has the "
+                f"operations {sorted(made)}"
+            )
     for name, operation in made.items():
         derived = _derivative(name, (gradients or {}).get(name))
         _core.amend_custom_operation(name, operation.key, None, derived, None, guard)
@@ -250,28 +312,31 @@ def _derivative(name: str, gradient: Callable[..., Any] | CustomOperation | None
 
 
 def _source(front: str, given: str | os.PathLike[str] | None, called: str) -> tuple[str | None, Path | None, str]:
-    """The text of a source, the folder of its file, and what messages call it."""
+    """Return the text of a source, the directory of its file, and its name in compiler messages."""
     if given is None or isinstance(given, str):
         return given, None, called
     path = Path(given)
     try:
         return path.read_text(), path.resolve().parent, path.as_posix().replace('"', "")
     except (OSError, UnicodeDecodeError) as error:
-        raise GraphError(f"{front} {path} cannot be read: {error}") from None
+        raise GraphError(f"{front} cannot read the source file {path}: {error}") from None
 
 
 def attribute_specs(front: str, attributes: Mapping[str, Any]) -> list[AttributeSpec]:
-    """Names, kinds and defaults, None where an attribute must be given."""
+    """Return (name, kind, default) of each attribute; the default is None if a value is required."""
     specs: list[AttributeSpec] = []
     for name, value in attributes.items():
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name in ("name", "graph"):
-            raise GraphError(f"{front} attributes has {shown(name)}, which cannot be the name of one")
+            raise GraphError(
+                f"{front} the key {shown(name)} in attributes is not allowed; use an ASCII identifier other than "
+                "'name' and 'graph'"
+            )
         kind = KINDS.get(value if isinstance(value, type) else type(value))
         is_list = isinstance(value, (tuple, list))
         if kind is None or (is_list and any(type(one) is not int for one in value)):
             raise GraphError(
-                f"{front} attribute {name} must be a bool, an int, a float, a str or a tuple of ints, or one of these "
-                f"types, got {shown(value)}"
+                f"{front} attribute {name} must be a bool, int, float, str or tuple of ints (the default value), or "
+                f"one of these types, got {shown(value)}"
             )
         specs.append((name, kind, None if isinstance(value, type) else list(value) if is_list else value))
     return specs
@@ -282,14 +347,14 @@ def _lists(dtypes: DTypes) -> bool:
 
 
 def dtype_lists(front: str, dtypes: DTypes) -> list[list[DType]]:
-    """What each operand may be; one list for all where no lists were given."""
+    """Return the accepted dtypes of each operand, or one list for all operands."""
     several: Any = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Sequence) else dtypes
     lists = [[one] if isinstance(one, str) or not isinstance(one, Sequence) else one for one in several]
     lists = lists if _lists(dtypes) else [several]
     try:
         made = [[as_dtype(one) for one in taken] for taken in lists]
     except DTypeError as error:
-        raise DTypeError(f"{front} dtypes has {error}") from None
+        raise DTypeError(f"{front} dtypes: {error}") from None
     if not made or not all(made):
-        raise DTypeError(f"{front} dtypes is empty: name the element types that the kernels take")
+        raise DTypeError(f"{front} dtypes must not be empty; list the dtypes that the kernels accept")
     return made

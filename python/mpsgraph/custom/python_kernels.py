@@ -1,4 +1,4 @@
-"""python_operation: a function of numpy arrays as an operation, for prototypes."""
+"""Custom operations whose kernel is a function of numpy arrays: python_operation."""
 
 from __future__ import annotations
 
@@ -37,28 +37,57 @@ def python_operation(
     effect: bool = False,
     version: str | None = None,
 ) -> CustomOperation:
-    """A function from numpy arrays to numpy arrays as an operation: slow, and the quickest to write.
+    """Create an operation from a function of numpy arrays, which is slow but quick to write.
 
-    It runs on both devices, by one thread at a time, with operands that are copies; on device metal the command buffer
-    ends there, and the host waits for it.
+    The operation runs on all devices. The function receives copies of the operands and is called by one thread at a
+    time. On device metal, the command buffer ends at the operation, and the CPU waits for it.
 
-    Args: name, infer, gradient, attributes, dtypes, effect as `custom_operation`; function, of the operands' arrays
-    and, by name, the attributes: an array, or a list of several results', of the inferred shapes and element types;
-    version, what packages compare to know the code, by default a digest of the function's source. Result: a
-    CustomOperation. Errors: as custom_operation; what the function raises is raised by the run; ShapeError, DTypeError
-    for arrays that are none of the inferred types. Gradient: as given. Source: ours, as PyTorch's custom_op.
+    Args:
+        name: Letters, digits, and underscores; parts may be separated by dots. An existing operation with the same name
+            and code is replaced.
+        function: Function of the operands' arrays and, as keyword arguments, the attributes. It returns an array, or a
+            list of arrays for several results, with the inferred shapes and dtypes.
+        infer: Function that computes the result types from the operands' TensorTypes and, as keyword arguments, the
+            attributes. It returns a TensorType, or a list of them for several results. None (the default) means one
+            result with the type of the first operand.
+        gradient: Function that takes a CustomGradient and returns a tensor or None for each operand; or another custom
+            operation, which is called with the incoming gradients followed by the operands. None (the default) means
+            that the operation is not differentiable.
+        attributes: Default values of the attributes by name (bool, int, float, str, or tuple of ints), or types for
+            attributes without a default. None (the default) means no attributes.
+        dtypes: dtypes that the function accepts: a list for all operands, or a list of lists, one for each operand.
+            Defaults to ("float32",).
+        effect: Whether the operation has side effects, so that equal operations are never merged. Defaults to False.
+        version: Identifier that packages use to recognize the code. None (the default) means a digest of the function's
+            source.
 
-    >>> median = mg.python_operation("median", lambda x: np.median(x, axis=-1).astype(np.float32),
-    ...                              infer=lambda x: mg.TensorType(x.dtype, x.shape[:-1]))
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1, 3))
-    >>> g.run({x: np.float32([[3, 1, 2], [9, 9, 0]])}, median(x)).tolist()
-    [2.0, 9.0]
+    Returns:
+        A CustomOperation, which is called with tensors and attributes.
+
+    Raises:
+        GraphError: If a name or an attribute is invalid.
+        DTypeError: If dtypes is empty or contains an unknown dtype. A run raises it if the function returns an array of
+            another dtype than inferred.
+        ShapeError: From a run, if the function returns an array of another shape than inferred.
+
+    A run also passes on any exception that the function raises.
+
+    Gradient: given by the argument gradient.
+    Source: this package, after PyTorch's custom_op.
+
+    Example:
+        >>> median = mg.python_operation("median", lambda x: np.median(x, axis=-1).astype(np.float32),
+        ...                              infer=lambda x: mg.TensorType(x.dtype, x.shape[:-1]))
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 3))
+        >>> g.run({x: np.float32([[3, 1, 2], [9, 9, 0]])}, median(x)).tolist()
+        [2.0, 9.0]
     """
     front = f"python_operation '{name}':"
     if not _NAME.fullmatch(name):
         raise GraphError(
-            f"python_operation: a name is letters, digits and underscores, parts with dots, got {shown(name)}"
+            "python_operation: name must consist of letters, digits and underscores, optionally in parts separated by "
+            f"dots, got {shown(name)}"
         )
 
     def called(arrays: list[Any], given: dict[str, Any], types: list[Any], where: str) -> list[Any]:
@@ -68,8 +97,8 @@ def python_operation(
         for i, (array, dtype) in enumerate(zip(made, types, strict=False)):
             if array.dtype != dtype:
                 raise DTypeError(
-                    f"[{name}] the function of {where} gives result {i} as {array.dtype}, and {dtype} was inferred: "
-                    f"convert it with .astype"
+                    f"[{name}] expected result {i} of the function to have the inferred dtype {dtype}, got "
+                    f"{array.dtype} in {where}; convert it with .astype"
                 )
         return made
 
@@ -84,11 +113,13 @@ def python_operation(
 
 
 def _text(function: Callable[..., Any]) -> str:
-    """What tells a function from others: its source, and the names and numbers in it, for two in one line."""
+    """Return a text that identifies a function: its source, plus its names and constants for functions in the same
+    line.
+    """
     code = getattr(function, "__code__", None)
     try:
         text = inspect.getsource(function)
-    except (OSError, TypeError):  # made by exec, or in a shell
+    except (OSError, TypeError):  # Defined by exec or in an interactive shell.
         text = code.co_code.hex() if code else repr(function)
     words = (code.co_names, [one for one in code.co_consts if not inspect.iscode(one)]) if code else ()
     return text + repr(words)

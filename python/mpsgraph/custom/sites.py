@@ -1,6 +1,7 @@
-"""What functions in Python are asked about one use of an operation: types for inference, tensors for derivatives.
+"""Arguments and results of the Python functions that infer types, compute gradients, and set thread counts.
 
-The core hands plain lists and dicts over; here they become what people read, and what people give is looked at.
+The core passes plain lists and dicts. This module converts them to the public classes and checks what the functions
+return.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from ..errors import DTypeError, GraphError, ShapeError
 
 
 class TensorType(NamedTuple):
-    """What is known of a tensor before it has a value: its element type, and its sizes.
+    """Type of a tensor: its dtype and shape.
 
-    `shape` has -1 for sizes that are not known yet, and is None when not even their number is.
+    Args:
+        dtype: dtype of the elements.
+        shape: Sizes, where -1 is a size that is not known yet; None if the rank is not known.
 
-    >>> rows = mg.TensorType(mg.float32, (-1, 3))
-    >>> rows._replace(shape=(*rows.shape, 2))
-    TensorType(dtype=float32, shape=(-1, 3, 2))
+    Example:
+        >>> rows = mg.TensorType(mg.float32, (-1, 3))
+        >>> rows._replace(shape=(*rows.shape, 2))
+        TensorType(dtype=float32, shape=(-1, 3, 2))
     """
 
     dtype: DType
@@ -31,38 +35,47 @@ class TensorType(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomGradient:
-    """What a gradient function sees of one operation whose derivative is wanted.
+    """Argument of a gradient function: one operation whose derivative is needed.
 
-    It gives a tensor for each operand, or None where the derivative is zero. For an operation of one operand the tensor
-    alone will do.
+    The function returns a tensor for each operand, or None where the derivative is zero. For an operation with one
+    operand, it may return the tensor itself instead of a list.
 
-    >>> def gradient(g: mg.custom.CustomGradient) -> mg.Tensor:
-    ...     return g.incoming[0] * g.attributes["by"]
-    >>> scaled = mg.python_operation(
-    ...     "scaled", lambda x, by: x * np.float32(by), attributes={"by": 2.0}, gradient=gradient
-    ... )
-    >>> g = mg.Graph()
-    >>> x = g.constant([1.0, 5.0])
-    >>> g.run({}, g.gradients(scaled(x, by=3.0), [x])[x]).tolist()
-    [3.0, 3.0]
+    Args:
+        operation: The operation.
+        operands: Operands of the operation.
+        results: Results of the operation.
+        incoming: Gradient of each result; zeros if no gradient reaches it.
+        needs: For each operand, whether its gradient is used.
+        attributes: Values of the attributes by name.
+
+    Example:
+        >>> def gradient(g: mg.custom.CustomGradient) -> mg.Tensor:
+        ...     return g.incoming[0] * g.attributes["by"]
+        >>> scaled = mg.python_operation(
+        ...     "scaled", lambda x, by: x * np.float32(by), attributes={"by": 2.0}, gradient=gradient
+        ... )
+        >>> g = mg.Graph()
+        >>> x = g.constant([1.0, 5.0])
+        >>> g.run({}, g.gradients(scaled(x, by=3.0), [x])[x]).tolist()
+        [3.0, 3.0]
     """
 
     operation: Operation
     operands: tuple[Tensor, ...]
     results: tuple[Tensor, ...]
-    incoming: tuple[Tensor, ...]  # the gradient of each result; zeros where none arrives
-    needs: tuple[bool, ...]  # by operand: will anybody use it?
+    incoming: tuple[Tensor, ...]
+    needs: tuple[bool, ...]
     attributes: dict[str, Any]
 
 
 Infer: TypeAlias = Callable[..., Any]
 Gradient: TypeAlias = Callable[[CustomGradient], Any]
 OWN = ("operation", "key", "effect", "types")
-"""The attributes that every custom operation has beside the user's."""
+"""Attributes that every custom operation has in addition to the user's."""
 
 
 def user_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The user's attributes of an operation, lists of ints as tuples."""
+    """Return an operation's user attributes, with lists of ints as tuples."""
     return {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in attributes.items()
@@ -71,11 +84,11 @@ def user_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def types_from(name: str, given: Any) -> list[TensorType]:
-    """What an inference function gave, as a list of types."""
+    """Return the result of an inference function as a list of types."""
     one = isinstance(given, tuple) and len(given) == 2 and not _is_type(given[0])
     several = [given] if one else given
     if not isinstance(several, Sequence) or not all(_is_type(item) for item in several):
-        raise GraphError(f"[{name}] infer gives a TensorType, or a list of them, got {shown(given)}")
+        raise GraphError(f"[{name}] infer must return a TensorType or a list of them, got {shown(given)}")
     return [_type(name, item) for item in several]
 
 
@@ -88,11 +101,11 @@ def _type(name: str, given: Any) -> TensorType:
     try:
         return TensorType(as_dtype(dtype), None if shape is None else tuple(shape))
     except DTypeError:
-        raise DTypeError(f"[{name}] infer gives the element type {shown(dtype)}, which is none") from None
+        raise DTypeError(f"[{name}] infer returned an unknown dtype: {shown(dtype)}") from None
 
 
 def inference(name: str, infer: Infer) -> Callable[[list[Any], dict[str, Any]], list[TensorType]]:
-    """The function as the core calls it."""
+    """Wrap an inference function in the form that the core calls."""
 
     def asked(operands: list[Any], attributes: dict[str, Any]) -> list[TensorType]:
         return types_from(name, infer(*(TensorType(*one) for one in operands), **user_attributes(attributes)))
@@ -101,7 +114,7 @@ def inference(name: str, infer: Infer) -> Callable[[list[Any], dict[str, Any]], 
 
 
 def derivative(name: str, gradient: Gradient) -> Callable[[Operation, list[Tensor], list[bool]], list[Tensor | None]]:
-    """The function as the core calls it."""
+    """Wrap a gradient function in the form that the core calls."""
 
     def asked(operation: Operation, incoming: list[Tensor], needs: list[bool]) -> list[Tensor | None]:
         operands = tuple(operation.inputs)
@@ -116,27 +129,27 @@ def derivative(name: str, gradient: Gradient) -> Callable[[Operation, list[Tenso
         given = gradient(seen)
         several = [given] if isinstance(given, Tensor) or (given is None and len(operands) == 1) else given
         if not isinstance(several, Sequence) or not all(one is None or isinstance(one, Tensor) for one in several):
-            raise GraphError(f"[{name}] its gradient gives a tensor or None for each operand, got {shown(given)}")
+            raise GraphError(f"[{name}] the gradient must return a tensor or None for each operand, got {shown(given)}")
         if len(several) != len(operands):
             raise GraphError(
-                f"[{name}] its gradient gives {len(several)} for {len(operands)} operands: "
-                "give a tensor, or None where it is zero, for each"
+                f"[{name}] the gradient must return a tensor or None for each of {len(operands)} operands, got "
+                f"{len(several)} values"
             )
         if any(one is not None and one.graph is not operation.graph for one in several):
-            raise GraphError(f"[{name}] its gradient gives a tensor of another graph")
+            raise GraphError(f"[{name}] the gradient returned a tensor of another graph")
         return list(several)
 
     return asked
 
 
 def thread_count(name: str, threads: Callable[..., Any]) -> Callable[[list[Any], list[Any], dict[str, Any]], list[int]]:
-    """The function of operands and attributes as the core calls it."""
+    """Wrap a thread-count function in the form that the core calls."""
 
     def asked(operands: list[Any], results: list[Any], attributes: dict[str, Any]) -> list[int]:
         given = threads(*(TensorType(*one) for one in operands), **user_attributes(attributes))
         counts = [given] if isinstance(given, int) else list(given)
         if any(not isinstance(count, int) or count < 0 for count in counts):
-            raise ShapeError(f"[{name}] threads gives one to three numbers, got {shown(given)}")
+            raise ShapeError(f"[{name}] threads must return one to three non-negative integers, got {shown(given)}")
         return counts
 
     return asked
