@@ -508,7 +508,7 @@ def _usual_types(hint: Any) -> Iterator[type]:
                 yield part
 
 
-# --- words -----------------------------------------------------------------------------------------------------------
+# --- descriptions of types in messages --------------------------------------------------------------------------------
 
 _WORDS: dict[Any, str] = {
     NoneType: "None",

@@ -102,7 +102,7 @@ _explain(
     """,
 )
 
-# --- devices and what runs on them -----------------------------------------------------------------------------------
+# --- devices and executables ------------------------------------------------------------------------------------------
 
 _explain(
     "Device",
@@ -357,7 +357,7 @@ _explain(
     """,
 )
 
-# --- nodes of the older path -----------------------------------------------------------------------------------------
+# --- nodes of the legacy MPSNNGraph API -------------------------------------------------------------------------------
 
 _explain(
     "ImageNode",
@@ -420,7 +420,7 @@ _explain(
 
     Example:
         >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
-        'Counted from 0.'
+        'Index of the step, starting at 0.'
     """,
 )
 

@@ -93,7 +93,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
 
 
-# --- what objects were made with -------------------------------------------------------------------------------------
+# --- constructor arguments in the repr of an object -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

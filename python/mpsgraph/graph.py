@@ -160,7 +160,7 @@ class Graph(
             self._generator = np.random.default_rng(self.seed % 2**64)
         return self._generator
 
-    # --- derivatives and text --------------------------------------------------------------------------------------
+    # --- gradients and textual form -----------------------------------------------------------------------------------
 
     @checked
     def gradients(

@@ -1,5 +1,5 @@
 // Declarations shared by the files of the Python module: conversions, references to Python objects held by C++ threads,
-// and waits that let other Python threads and Ctrl-C through. This header contains no logic of its own.
+// and waits that let other Python threads and Ctrl-C through. This header contains no logic.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -223,11 +223,11 @@ py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 void define_package_contents(py::module_& module);
 void define_package(py::module_& module);
 
-// --- the legacy MPSNNGraph API (nngraph.h) --------------------------------------------------------------------------
+// --- the legacy MPSNNGraph API (nngraph.h) ---------------------------------------------------------------------------
 
 void define_nngraph(py::module_& module);
 
-// --- runtime (runtime.cpp, custom.cpp, executables.cpp, tensor_exchange.cpp, probes.cpp) ----------------------------
+// --- runtime (runtime.cpp, custom.cpp, executables.cpp, tensor_exchange.cpp, probes.cpp) -----------------------------
 
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);

@@ -96,15 +96,16 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
 // --- element types ---------------------------------------------------------------------------------------------------
 
 void define_types(py::module_& module) {
-  Class<ElementType>(module, "DType", "The type of a tensor's elements, e.g. mpsgraph.float32.")
+  Class<ElementType>(module, "DType", "The element type of a tensor, for example mpsgraph.float32.")
       .def(py::init([](py::handle value) { return ElementType{to_dtype(value)}; }), py::arg("dtype"),
-           "From a name, a numpy dtype, or another DType. DTypeError for anything else.")
+           "Creates a DType from a name, a numpy dtype, or another DType. Raises DTypeError for anything "
+           "else.")
       .def_property_readonly("name", [](ElementType self) { return std::string(name(self.dtype)); })
       .def_property_readonly(
-          "itemsize", [](ElementType self) { return size_of(self.dtype); }, "Bytes of one element.")
+          "itemsize", [](ElementType self) { return size_of(self.dtype); }, "Size of an element in bytes.")
       .def_property_readonly(
           "numpy", [](ElementType self) { return to_numpy_dtype(self.dtype); },
-          "numpy's dtype; for bfloat16 that of ml_dtypes, or uint16 where it is not installed.")
+          "The numpy dtype; for bfloat16 that of ml_dtypes, or uint16 if it is not installed.")
       .def_property_readonly("is_float", [](ElementType self) { return is_float(self.dtype); })
       .def_property_readonly("is_complex", [](ElementType self) { return is_complex(self.dtype); })
       .def_property_readonly("is_integer", [](ElementType self) { return is_integer(self.dtype); })

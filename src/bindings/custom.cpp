@@ -177,7 +177,7 @@ py::dict description_of(const CustomOperation& operation) {
 void define_custom(py::module_& module) {
   module.def(
       "load_custom_library", [](const std::string& path) { return runtime::load_custom_library(path); },
-      py::arg("path"), "Loads a shared library of custom operations and registers them: their names and keys.");
+      py::arg("path"), "Load a shared library of custom operations, register them, and return their names and keys.");
   module.def(
       "amend_custom_operation",
       [](const std::string& name, const std::string& key, const py::object& infer, const py::object& gradient,
@@ -187,7 +187,7 @@ void define_custom(py::module_& module) {
         register_custom_operation(std::move(operation));
       },
       py::arg("name"), py::arg("key"), py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("guard"),
-      "Functions in Python for one that is registered; None leaves what there is.");
+      "Set Python functions of a registered operation; None keeps the current ones.");
   module.def(
       "register_custom_operation",
       [](const std::string& name, const std::string& key, const std::vector<py::tuple>& attributes,
@@ -218,11 +218,13 @@ void define_custom(py::module_& module) {
       },
       py::arg("name"), py::arg("key"), py::arg("attributes"), py::arg("dtypes"), py::arg("operands"), py::arg("effect"),
       py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("metal"), py::arg("function"),
-      py::arg("kernel"), "One without a library: its kernel is a function in Python, or Metal's.");
+      py::arg("kernel"),
+      "Register an operation without a library, whose kernel is a Python function or a Metal kernel.");
   module.def(
       "custom_operation_description",
       [](const std::string& name, const std::string& key) { return description_of(*custom_operation(name, key)); },
-      py::arg("name"), py::arg("key") = "", "What the registry knows of one; the newest where the key is empty.");
+      py::arg("name"), py::arg("key") = "",
+      "Return the registry's entry for an operation; the newest one if the key is empty.");
 }
 
 }  // namespace mpsgraph::bindings

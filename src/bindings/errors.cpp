@@ -71,21 +71,30 @@ std::string message_of(const py::error_already_set& error) {
 
 void define_errors(py::module_& module) {
   auto& e = exceptions;
-  e.error = define(module, "Error", "Every error that mpsgraph raises.", {PyExc_Exception});
-  e.shape = define(module, "ShapeError", "Ranks, dimensions, sizes, axes.", {e.error, PyExc_ValueError});
-  e.out_of_range = define(module, "OutOfRangeError", "Indices, labels, lengths outside of what they count.",
-                          {e.error, PyExc_IndexError});
-  e.check = define(module, "CheckError", "A check of a run that did not hold.", {e.error, PyExc_AssertionError});
-  e.dtype = define(module, "DTypeError", "Element types that do not match.", {e.error, PyExc_TypeError});
-  e.graph = define(module, "GraphError", "Structure: foreign tensors, feeds, names, attributes, text.",
+  e.error = define(module, "Error", "Base class of the errors that mpsgraph raises.", {PyExc_Exception});
+  e.shape = define(module, "ShapeError", "Raised when ranks, sizes, or axes do not match or are out of range.",
+                   {e.error, PyExc_ValueError});
+  e.out_of_range =
+      define(module, "OutOfRangeError", "Raised when an index, a class number, or a length is out of range.",
+             {e.error, PyExc_IndexError});
+  e.check = define(module, "CheckError", "Raised when a check fails during a run.", {e.error, PyExc_AssertionError});
+  e.dtype = define(module, "DTypeError", "Raised when element types do not match or are not supported.",
+                   {e.error, PyExc_TypeError});
+  e.graph = define(module, "GraphError",
+                   "Raised for invalid graphs and arguments: foreign tensors, feeds, names, attributes, or text.",
                    {e.error, PyExc_ValueError});
   e.unsupported =
-      define(module, "UnsupportedError", "Valid, but not possible here.", {e.error, PyExc_NotImplementedError});
-  e.device = define(module, "DeviceError", "The run itself: memory, queues, command buffers, fork.",
+      define(module, "UnsupportedError", "Raised when a device does not support an operation that is otherwise valid.",
+             {e.error, PyExc_NotImplementedError});
+  e.device = define(module, "DeviceError", "Raised when a run fails: memory, queues, command buffers, or fork.",
                     {e.error, PyExc_RuntimeError});
-  e.timeout = define(module, "TimeoutError", "What did not come in time.", {e.device, PyExc_TimeoutError});
-  e.checkpoint = define(module, "CheckpointError", "A damaged or foreign checkpoint.", {e.error, PyExc_ValueError});
-  e.package = define(module, "PackageError", "A damaged or foreign package.", {e.error, PyExc_ValueError});
+  e.timeout = define(module, "TimeoutError", "Raised when an event or a command buffer does not complete in time.",
+                     {e.device, PyExc_TimeoutError});
+  e.checkpoint = define(module, "CheckpointError", "Raised when a checkpoint is damaged or is not a checkpoint.",
+                        {e.error, PyExc_ValueError});
+  e.package =
+      define(module, "PackageError", "Raised when a package is damaged, is not a package, or cannot be written.",
+             {e.error, PyExc_ValueError});
   py::register_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
     try {
@@ -93,7 +102,7 @@ void define_errors(py::module_& module) {
     } catch (const Error& error) {
       set_error(error);
     } catch (const std::bad_alloc&) {
-      PyErr_SetString(exceptions.device, "the system gives no more memory: use smaller shapes");
+      PyErr_SetString(exceptions.device, "out of memory: use smaller shapes");
     }
   });
 }

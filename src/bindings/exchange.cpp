@@ -11,13 +11,11 @@ using namespace runtime;
 
 void define_exchange(py::module_& module) {
   Class<compiler::Callable, std::shared_ptr<compiler::Callable>>(
-      module, "Callee",
-      "What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.");
+      module, "Callee", "The target of a `call` operation: an executable of another graph, or an end of an Exchange.");
 
   Class<SharedSum, std::shared_ptr<SharedSum>> shared(
-      module, "SharedSum",
-      "The sum of the arrays of several processes of one machine, in memory that all of them map.");
-  py::enum_<SharedSum::Mark>(shared, "Mark", "What a member has done in a round.")
+      module, "SharedSum", "The sum of arrays of several processes on one machine, in memory that all of them map.");
+  py::enum_<SharedSum::Mark>(shared, "Mark", "How far a member has progressed in a round.")
       .value("posted", SharedSum::Mark::posted)
       .value("added", SharedSum::Mark::added)
       .value("spread", SharedSum::Mark::spread);
@@ -26,38 +24,41 @@ void define_exchange(py::module_& module) {
              return std::make_shared<SharedSum>(descriptor, to_dtype(dtype), elements, members, own);
            }),
            py::arg("descriptor"), py::arg("dtype"), py::arg("elements"), py::arg("members"), py::arg("own"),
-           "Maps a file of `bytes` zeros, which may be closed afterwards; `own`: which member this process is.")
+           "Map a file of zeros with the size returned by `bytes`, which may be closed afterwards. `own` is "
+           "the index of this process among the members.")
       .def_static(
           "bytes",
           [](py::handle dtype, int64_t elements, int members) {
             return SharedSum::bytes(to_dtype(dtype), elements, members);
           },
-          py::arg("dtype"), py::arg("elements"), py::arg("members"), "How large the file must be.")
-      .def("contribution", &SharedSum::contribution, "This member's memory.")
-      .def("total", &SharedSum::total, "The sum's memory.")
+          py::arg("dtype"), py::arg("elements"), py::arg("members"), "Return the required size of the file.")
+      .def("contribution", &SharedSum::contribution, "Return the memory of this member's contribution.")
+      .def("total", &SharedSum::total, "Return the memory of the sum.")
       .def("own_part_of", &SharedSum::own_part_of, py::arg("member"),
-           "Of a member's contribution, the elements that this one adds up.")
-      .def("own_part", &SharedSum::own_part, "The same elements of the total.")
-      .def("post", &SharedSum::post, "This member's contribution is there: a round begins.")
-      .def("reach", &SharedSum::reach, py::arg("mark"), "This member has done so much of the round.")
-      .def("add", &SharedSum::add, py::call_guard<WithoutGil>(), "Adds up this member's part, of float32 and float64.")
+           "Return the elements of a member's contribution that this member sums.")
+      .def("own_part", &SharedSum::own_part, "Return the elements of the sum that this member computes.")
+      .def("post", &SharedSum::post, "Begin a round: this member's contribution is complete.")
+      .def("reach", &SharedSum::reach, py::arg("mark"), "Record how far this member has progressed in the round.")
+      .def("add", &SharedSum::add, py::call_guard<WithoutGil>(),
+           "Sum this member's part of the contributions, which must be float32 or float64.")
       .def(
           "wait",
           [](const SharedSum& self, SharedSum::Mark mark, std::optional<double> timeout) {
             return wait_released(to_timeout(timeout), [&](double seconds) { return self.wait(mark, seconds); });
           },
           py::arg("mark"), py::arg("timeout") = py::none(),
-          "Until all members have done so much of the round; False when the time is over.")
+          "Wait until all members have progressed to `mark`. Return False on timeout.")
       .def(
           "wait_for",
           [](const SharedSum& self, int member, SharedSum::Mark mark, std::optional<double> timeout) {
             return wait_released(to_timeout(timeout),
                                  [&](double seconds) { return self.wait_for(member, mark, seconds); });
           },
-          py::arg("member"), py::arg("mark"), py::arg("timeout") = py::none(), "The same, of one member.");
+          py::arg("member"), py::arg("mark"), py::arg("timeout") = py::none(),
+          "Wait until one member has progressed to `mark`. Return False on timeout.");
 
   Class<Exchange, std::shared_ptr<Exchange>>(
-      module, "Exchange", "Arrays that a run hands to another thread in its middle, and takes back further on.")
+      module, "Exchange", "Arrays that a run passes to another thread partway through and receives back later.")
       .def(py::init([] { return Exchange::create(); }))
       .def(
           "add",
@@ -67,12 +68,14 @@ void define_exchange(py::module_& module) {
             return self.add(std::move(name), std::move(converted));
           },
           py::arg("name"), py::arg("types"),
-          "A new slot for arrays of these types, (dtype, shape) each and of one dtype; its number. `name` is what "
-          "profiles call the work on it.")
-      .def("giver", &Exchange::giver, py::arg("slot"), "Takes the slot's arrays and gives nothing; does not wait.")
+          "Create a slot for arrays of these types, each (dtype, shape) and all of one dtype, and return "
+          "its index. Profiles show the work on it as `name`.")
+      .def("giver", &Exchange::giver, py::arg("slot"),
+           "Return a callable that passes arrays to the slot and has no results; it does not wait.")
       .def("taker", &Exchange::taker, py::arg("slot"),
-           "Gives the slot's arrays when the work on them is done, for which it waits.")
-      .def("through", &Exchange::through, py::arg("slot"), "The two at once: takes, waits, and gives.")
+           "Return a callable without operands that waits for the work on the slot and returns its arrays.")
+      .def("through", &Exchange::through, py::arg("slot"),
+           "Return a callable that passes arrays to the slot, waits for the work on them, and returns them.")
       .def(
           "next",
           [](Exchange& self, std::optional<double> timeout) {
@@ -84,19 +87,21 @@ void define_exchange(py::module_& module) {
             return slot;
           },
           py::arg("timeout") = py::none(),
-          "The slot that was given next, for the thread that works on it; None when the time is over, or after "
+          "Return the next slot that received arrays, for the worker thread; None on timeout or after "
           "close().")
       .def("memory", &Exchange::memory, py::arg("slot"),
-           "All elements of a slot, of rank 1. They are the worker's between next() and done().")
+           "Return all elements of a slot as an array of rank 1, which belongs to the worker between next() "
+           "and done().")
       .def("share", &Exchange::share, py::arg("slot"), py::arg("sum").none(false),
-           "From now on runs write to a contribution and read the total; what was given is posted. Between next() and "
-           "done().")
-      .def("done", &Exchange::done, py::arg("slot"), "The work on it is done: whoever takes it goes on.")
+           "Make runs write to a contribution to `sum` and read the total from now on, and post the current "
+           "arrays. Call it between next() and done().")
+      .def("done", &Exchange::done, py::arg("slot"),
+           "Mark the work on a slot as done, which lets the run that waits for it continue.")
       .def("fail", &Exchange::fail, py::arg("reason"),
-           "Runs that give or take, now or later, raise DeviceError with this reason.")
-      .def("close", &Exchange::close, "No more work: next() gives None, and runs raise DeviceError.")
-      .def_property_readonly("failed", &Exchange::failed, "Do runs raise what `fail` was given?")
-      .def_property_readonly("waiting", &Exchange::waiting, "Does a run wait for other members of a sum?")
+           "Make all current and later runs that use the exchange raise DeviceError with this reason.")
+      .def("close", &Exchange::close, "Accept no more work: next() returns None, and runs raise DeviceError.")
+      .def_property_readonly("failed", &Exchange::failed, "Whether `fail` was called, so that runs raise its reason.")
+      .def_property_readonly("waiting", &Exchange::waiting, "Whether a run is waiting for other members of a sum.")
       .def_property_readonly(
           "statistics",
           [](const Exchange& self) {
@@ -109,8 +114,8 @@ void define_exchange(py::module_& module) {
             result["copied_bytes"] = s.copied_bytes;
             return result;
           },
-          "How many slots were given; seconds in all: of work on them, that takers waited, of copies; and what was "
-          "copied.");
+          "Counters: the number of slots passed; the total seconds of work on them, of waiting for them, "
+          "and of copies; and the amount copied.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -74,7 +74,7 @@ ExecutionDescriptor native(MaybeDescriptor descriptor) {
   return descriptor ? (*descriptor)->native() : ExecutionDescriptor();
 }
 
-// --- arrays in and out -----------------------------------------------------------------------------------------------
+// --- conversion of inputs and results --------------------------------------------------------------------------------
 
 // Other objects can represent an array, as image batches, matrices, and vectors do: `_tensor_data(buffer, written)`
 // returns the array to read or write, where `buffer` is the command buffer that the run is encoded to, or None.
@@ -144,7 +144,7 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::
   return arrays;
 }
 
-// --- the ways to run -------------------------------------------------------------------------------------------------
+// --- running ---------------------------------------------------------------------------------------------------------
 
 // An Execution in Python. `targets` sets the form of its results: None for a list in their order; a tensor for its
 // array; tensors for a dict keyed by them, which is what Graph.run returns.
@@ -246,7 +246,9 @@ ExecutionDescriptor::Stage to_stage(const std::string& at) {
 }
 
 void define_descriptors(py::module_& module) {
-  Class<Descriptor>(module, "ExecutionDescriptor", "What shall happen around a run.")
+  Class<Descriptor>(module, "ExecutionDescriptor",
+                    "Options of an asynchronous run: handlers, events to wait for and to signal, and whether the "
+                    "call waits.")
       .def(py::init([](bool wait, py::object scheduled, py::object completed) {
              Descriptor result;
              result.fields.wait_until_completed = wait;
@@ -256,7 +258,8 @@ void define_descriptors(py::module_& module) {
            }),
            py::arg("wait_until_completed") = false, py::arg("scheduled_handler") = py::none(),
            py::arg("completed_handler") = py::none(),
-           "Handlers are called with (results, error); error is None after success.")
+           "Create a descriptor. Handlers are called with (results, error), where error is None after "
+           "success.")
       .def_property(
           "wait_until_completed", [](const Descriptor& self) { return self.fields.wait_until_completed; },
           [](Descriptor& self, bool value) { self.fields.wait_until_completed = value; })
@@ -269,7 +272,12 @@ void define_descriptors(py::module_& module) {
             self.fields.wait_for_event(std::move(event), value, seconds);
           },
           py::arg("event").none(false), py::arg("value"), py::arg("timeout") = py::none(),
-          "The run starts when the event has this value.")
+          R"(Delay the run until the event reaches a value.
+
+Args:
+    event: Event to wait for.
+    value: Value that the event must reach.
+    timeout: Maximum number of seconds to wait. None, the default, means the event's own timeout.)")
       .def(
           "signal_event",
           [](Descriptor& self, std::shared_ptr<SharedEvent> event, uint64_t value, const std::string& at) {
@@ -279,7 +287,7 @@ void define_descriptors(py::module_& module) {
 }
 
 void define_execution(py::module_& module) {
-  Class<Started>(module, "Execution", "A run that has been started; `results` waits for it.")
+  Class<Started>(module, "Execution", "A run that has been started; `results` waits for it to finish.")
       .def(
           "wait",
           [](const Started& self, std::optional<double> timeout) -> const Started& {
@@ -287,34 +295,46 @@ void define_execution(py::module_& module) {
             return self;
           },
           py::arg("timeout") = py::none(),
-          "Waits, at most `timeout` seconds. Result: itself. Errors: TimeoutError, and whatever the run raised.")
+          R"(Wait until the run has finished.
+
+Args:
+    timeout: Maximum number of seconds to wait. None, the default, means no limit.
+
+Returns:
+    The execution itself.
+
+Raises:
+    TimeoutError: If the run does not finish in time.
+    Error: Any error that the run itself raised.)")
       .def_property_readonly(
           "done", [](const Started& self) { return self.execution->done(); },
-          "Has it finished, well or not? Never waits.")
-      .def_property_readonly("results", &Started::results,
-                             "As the run returns them: Graph.run's, the array of one target or a dict by target; an "
-                             "Executable's and a DeviceGraph's, a list in the order of the targets. Waits. Errors: "
-                             "whatever the run raised.")
+          "Whether the run has finished, successfully or not. Does not wait.")
+      .def_property_readonly(
+          "results", &Started::results,
+          "The results, after waiting for the run. Their form is that of the method that started it: for "
+          "Graph.run_async, the array of a single target or a dict from targets to arrays; for an "
+          "Executable or a DeviceGraph, a list in the order of the targets. Raises the error of the run, "
+          "if any.")
       .def(
           "__float__",
           [](const Started& self) -> py::float_ {
             self.wait();
             const auto& results = self.execution->pending_results();
-            if (results.empty()) throw py::type_error("an execution without targets has no number");
+            if (results.empty()) throw py::type_error("an execution without targets cannot be converted to a number");
             if (const auto number = to_number(results.front())) return py::float_(*number);
             return py::float_(py::cast(results.front()));
           },
-          "Waits; the first result, which must have one element, as a number.")
+          "Wait for the run and return the first result, which must have one element, as a number.")
       .def_property_readonly(
           "pending_results", [](const Started& self) { return as_list(self.execution->pending_results()); },
-          "Does not wait: the arrays, in the order of the targets, may not be written yet, and are None while not even "
-          "their shape is known.")
+          "The arrays in the order of the targets, without waiting. They may not be written yet, and are "
+          "None while their shape is not known.")
       .def_property_readonly(
           "command_buffer", [](const Started& self) { return self.execution->command_buffer(); },
-          "The committed command buffer behind it.")
+          "The committed command buffer of the run.")
       .def_property_readonly(
           "error", [](const Started& self) { return to_python_exception(self.execution->error()); },
-          "What the run raised, if anything yet: an exception, or None.");
+          "The exception that the run has raised, or None.");
 }
 
 void define_executable(py::module_& module) {
@@ -322,7 +342,7 @@ void define_executable(py::module_& module) {
   const auto graph = [](const Self& self) { return graph_object(self->graph()); };
   Class<Executable, compiler::Callable, Self>(
       module, "Executable", py::multiple_inheritance(),
-      "Targets and target operations, compiled for one device and one type of each feed.")
+      "Targets and target operations compiled for one device and for one type of each feed.")
       .def(
           "run",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
@@ -331,7 +351,16 @@ void define_executable(py::module_& module) {
                        queue.value_or(nullptr));
           },
           py::arg("inputs"), py::arg("results") = py::none(), py::arg("queue") = py::none(),
-          py::arg("copy") = py::none(), "Inputs in the order of `feeds`, results in the order of `targets`.")
+          py::arg("copy") = py::none(), R"(Run the executable and wait for the results.
+
+Args:
+    inputs: Arrays in the order of `feeds`.
+    results: Arrays to write to, in the order of `targets`. None, the default, allocates them.
+    queue: Command queue to run on. None, the default, means the device's own queue.
+    copy: Handling of inputs that cannot be shared: None, the default, copies them; False raises ShapeError.
+
+Returns:
+    A list of NDArrays in the order of `targets`.)")
       .def(
           "run_async",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
@@ -355,7 +384,17 @@ void define_executable(py::module_& module) {
           },
           py::arg("command_buffer").none(false), py::arg("inputs"), py::arg("results") = py::none(),
           py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
-          "The results, written when the command buffer has run.")
+          R"(Encode a run to a command buffer, which the caller commits.
+
+Args:
+    command_buffer: Command buffer of a queue on the executable's device.
+    inputs: Arrays in the order of `feeds`.
+    results: Arrays to write to, in the order of `targets`. None, the default, allocates them.
+    descriptor: Handlers and events of the run. Defaults to None.
+    copy: Handling of inputs that cannot be shared: None, the default, copies them; False raises ShapeError.
+
+Returns:
+    A list of NDArrays in the order of `targets`, which are written when the command buffer has completed.)")
       .def_property_readonly("feeds",
                              [graph](const Self& self) {
                                py::typing::List<Tensor> result;
@@ -369,7 +408,7 @@ void define_executable(py::module_& module) {
             for (auto& [tensor, type] : self->feeds()) result.append(to_object(type));
             return result;
           },
-          "(dtype, shape) of each feed.")
+          "The (dtype, shape) of each feed.")
       .def_property_readonly("targets",
                              [graph](const Self& self) { return bindings::to_list(graph(self), self->targets()); })
       .def_property_readonly("target_types",
@@ -382,7 +421,7 @@ void define_executable(py::module_& module) {
           "target_operations",
           [graph](const Self& self) { return bindings::to_list(graph(self), self->target_operations()); })
       .def_property_readonly("device", &Executable::device, py::return_value_policy::reference)
-      .def_property_readonly("bytes", &Executable::bytes, "Planned intermediates and constants.")
+      .def_property_readonly("bytes", &Executable::bytes, "Size of the planned intermediates and constants in bytes.")
       .def(
           "serialize",
           [](const Self& self, const std::string& path, const std::string& platform, const std::string& minimum) {
@@ -390,28 +429,38 @@ void define_executable(py::module_& module) {
             self->serialize(path, {platform, minimum});
           },
           py::arg("path"), py::arg("platform") = "macOS", py::arg("minimum_deployment_target") = "",
-          "On device metal: writes an MPSGraphPackage for applications, with variables frozen to their values now, and "
-          "beside it PATH.json, which names its inputs and outputs. `platform`: \"macOS\", \"iOS\", \"tvOS\" or "
-          "\"visionOS\"; `minimum_deployment_target`: of that system, e.g. \"17.0\". UnsupportedError on other devices "
-          "and "
-          "before macOS 14.0. Source: serializeToMPSGraphPackageAtURL:descriptor:.")
-      .def("kernel_names", &Executable::kernel_names, "In execution order.")
-      .def("plan", &Executable::plan, "For people: kernels, buffers, offsets.");
+          R"(Write an MPSGraphPackage for applications (device metal only).
+
+Variables are frozen to their current values. The file PATH.json next to the package names its inputs and outputs.
+
+Args:
+    path: Path of the package.
+    platform: "macOS" (the default), "iOS", "tvOS", or "visionOS".
+    minimum_deployment_target: Oldest supported version of the platform, for example "17.0". Defaults to "".
+
+Raises:
+    UnsupportedError: On other devices, and before macOS 14.0.
+
+Source: serializeToMPSGraphPackageAtURL:descriptor:.)")
+      .def("kernel_names", &Executable::kernel_names, "Return the names of the kernels, in execution order.")
+      .def("plan", &Executable::plan, "Return a human-readable description of kernels, buffers, and offsets.");
 }
 
 void define_compilation_descriptor(py::module_& module) {
-  Class<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
-      .def(
-          py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe,
-                      std::map<std::string, std::shared_ptr<compiler::Callable>> callables, bool check_finite) {
-            return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe),
-                                         std::move(callables), check_finite};
-          }),
-          py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
-          py::arg("observe") = py::none(), py::arg("callables") = py::dict(), py::arg("check_finite") = false,
-          "`observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other "
-          "graphs, or ends of an Exchange, by the symbol under which operations `call` them. "
-          "`check_finite`: the run ends with CheckError at the first operation that makes a NaN or an infinity.")
+  Class<CompilationDescriptor>(
+      module, "CompilationDescriptor",
+      "Options of a compilation: passes to skip, reference kernels, observation, and callables.")
+      .def(py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe,
+                       std::map<std::string, std::shared_ptr<compiler::Callable>> callables, bool check_finite) {
+             return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe),
+                                          std::move(callables), check_finite};
+           }),
+           py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
+           py::arg("observe") = py::none(), py::arg("callables") = py::dict(), py::arg("check_finite") = false,
+           "Create a descriptor. `observe(pass_name, text)` is called with the program after each pass. "
+           "`callables` are executables of other graphs, or ends of an Exchange, by the symbol that `call` "
+           "operations use. With `check_finite`, a run ends with CheckError at the first operation that "
+           "produces NaN or an infinity.")
       .def_readwrite("check_finite", &CompilationDescriptor::check_finite)
       .def_readwrite("callables", &CompilationDescriptor::callables)
       .def_readwrite("disabled_passes", &CompilationDescriptor::disabled_passes)
@@ -420,7 +469,7 @@ void define_compilation_descriptor(py::module_& module) {
 }
 
 void define_device_graph(py::module_& module) {
-  Class<CacheStatistics>(module, "CacheStatistics", "What an executable cache holds and has done.")
+  Class<CacheStatistics>(module, "CacheStatistics", "Contents and counters of an executable cache.")
       .def_readonly("count", &CacheStatistics::count)
       .def_readonly("bytes", &CacheStatistics::bytes)
       .def_readonly("count_limit", &CacheStatistics::count_limit)
@@ -429,21 +478,30 @@ void define_device_graph(py::module_& module) {
       .def_readonly("misses", &CacheStatistics::misses)
       .def_readonly("evictions", &CacheStatistics::evictions)
       .def_readonly("compiles", &CacheStatistics::compiles)
-      .def_readonly("seconds", &CacheStatistics::seconds, "Spent compiling.")
+      .def_readonly("seconds", &CacheStatistics::seconds, "Total time spent compiling, in seconds.")
       .def("__repr__", [](const CacheStatistics& s) {
         return cat("CacheStatistics(count=", s.count, ", bytes=", s.bytes, ", hits=", s.hits, ", misses=", s.misses,
                    ", compiles=", s.compiles, ", evictions=", s.evictions, ", seconds=", s.seconds, ")");
       });
 
-  Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(module, "DeviceGraph",
-                                                   "A graph on one device: its variables' values and its executables.")
+  Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(
+      module, "DeviceGraph", "A graph on one device, with its own values of the variables and its own executables.")
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));
            }),
            py::arg("graph").none(false), py::arg("device") = py::none())
       .def("compile", &compile, py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
            py::arg("options") = py::none(),
-           "From the cache when the same was asked for before. Feeds are placeholders with (dtype, shape).")
+           R"(Return an executable, from the cache if an equal one was compiled before.
+
+Args:
+    feeds: A dict from placeholders to types (dtype, shape).
+    targets: Tensors to compute.
+    target_operations: Operations to run in addition. Defaults to none.
+    options: Options of the compilation. Defaults to None.
+
+Returns:
+    An Executable.)")
       .def(
           "run",
           [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
@@ -456,7 +514,19 @@ void define_device_graph(py::module_& module) {
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("queue") = py::none(), py::arg("copy") = py::none(),
           py::arg("options") = py::none(),
-          "Results in the order of the targets. copy: None copies feeds that cannot be shared, False refuses them.")
+          R"(Run targets and target operations, and wait for the results.
+
+Args:
+    feeds: A dict from placeholders to arrays.
+    targets: Tensors to compute.
+    target_operations: Operations to run in addition. Defaults to none.
+    results: Arrays to write to, in the order of targets. None, the default, allocates them.
+    queue: Command queue to run on. None, the default, means the device's own queue.
+    copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
+    options: Options of the compilation. Defaults to None.
+
+Returns:
+    A list of NDArrays in the order of targets.)")
       .def(
           "run_async",
           [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
@@ -472,7 +542,22 @@ void define_device_graph(py::module_& module) {
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("queue") = py::none(),
           py::arg("copy") = py::none(), py::arg("options") = py::none(), py::arg("keyed_by") = py::none(),
-          "keyed_by: the execution gives its results for these targets as Graph.run does; None: as a list.")
+          R"(Start a run of targets and target operations, and return immediately.
+
+Args:
+    feeds: A dict from placeholders to arrays.
+    targets: Tensors to compute.
+    target_operations: Operations to run in addition. Defaults to none.
+    results: Arrays to write to, in the order of targets. None, the default, allocates them.
+    descriptor: Handlers and events of the run. Defaults to None.
+    queue: Command queue to run on. None, the default, means the device's own queue.
+    copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
+    options: Options of the compilation. Defaults to None.
+    keyed_by: Targets by which the execution returns its results, in the form that Graph.run uses. None, the
+        default, means a list.
+
+Returns:
+    An Execution.)")
       .def(
           "encode",
           [](DeviceGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const Feeds& feeds,
@@ -490,7 +575,9 @@ void define_device_graph(py::module_& module) {
           py::arg("target_operations") = py::tuple(), py::arg("results") = py::none(),
           py::arg("descriptor") = py::none(), py::arg("copy") = py::none(), py::arg("options") = py::none())
       .def("variable_value", &DeviceGraph::variable_value, py::arg("variable").none(false),
-           py::call_guard<WithoutGil>(), "A copy, after what was committed to the device's default queue.")
+           py::call_guard<WithoutGil>(),
+           "Return a copy of a variable's value, after all work that was committed to the device's default "
+           "queue.")
       .def(
           "set_variable",
           [](DeviceGraph& self, Tensor& variable, const py::object& value) {
@@ -501,7 +588,7 @@ void define_device_graph(py::module_& module) {
           py::arg("variable"), py::arg("value"))
       .def("set_cache_limits", &DeviceGraph::set_cache_limits, py::arg("count"), py::arg("bytes"))
       .def("clear_cache", &DeviceGraph::clear_cache)
-      .def_property_readonly("cache", &DeviceGraph::cache_statistics, "The counters as they are now.")
+      .def_property_readonly("cache", &DeviceGraph::cache_statistics, "The current counters of the executable cache.")
       .def_property_readonly(
           "graph",
           [](const DeviceGraph& self) { return py::reinterpret_borrow<GraphObject>(graph_object(self.graph())); })

@@ -151,8 +151,7 @@ class Origins {
   explicit Origins(GraphObject graph) : graph_(std::move(graph)) {}
 
   py::typing::List<Operation> of(const OperationObject& operation) {
-    if (graph_of(operation).ptr() != graph_.ptr())
-      throw GraphError("[origins] the operation belongs to another graph");
+    if (graph_of(operation).ptr() != graph_.ptr()) throw GraphError("[origins] the operation belongs to another graph");
     std::vector<Operation*> stack{&*operation};
     while (!stack.empty()) {
       Operation* last = stack.back();
@@ -306,15 +305,17 @@ std::vector<Operation*> to_operations(py::handle sequence, std::string_view what
 
 void define_graph(py::module_& module) {
   Class<Graph, std::shared_ptr<Graph>> graph(module, "Graph",
-                                             "A symbolic graph: operations in the order they were made.");
-  Class<Autocast>(module, "Autocast", "Casts operands of what is created through it; one for each graph and type.")
+                                             "A symbolic graph: operations in the order of their creation.");
+  Class<Autocast>(module, "Autocast",
+                  "Casts the operands of operations that are created with it. There is one for each graph and "
+                  "dtype.")
       .def(py::init([](Graph& graph, const DTypeObject& low) { return Autocast(graph, to_dtype(low)); }),
            py::arg("graph"), py::arg("low"));
-  Class<BlockHandle> block(module, "Block", "A list of operations with arguments and results, for control flow.");
-  Class<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "One step of a graph.",
+  Class<BlockHandle> block(module, "Block", "A sequence of operations with arguments and results, for control flow.");
+  Class<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "An operation of a graph.",
                                                          collected<Operation>());
   Class<Tensor, std::shared_ptr<Tensor>> tensor(
-      module, "Tensor", "One result of an operation: a symbol without a value.", collected<Tensor>());
+      module, "Tensor", "A symbolic result of an operation, which has a value only during a run.", collected<Tensor>());
 
   tensor
       .def_property_readonly(
@@ -322,13 +323,13 @@ void define_graph(py::module_& module) {
           [](const Tensor& self) -> py::typing::Optional<py::typing::Tuple<int, py::ellipsis>> {
             return to_object(self.shape());
           },
-          "Sizes, -1 where not known yet; None when not even the rank is known.")
+          "The sizes of the axes, with -1 for dynamic dimensions; None if the rank is unknown.")
       .def_property_readonly("dtype", [](const Tensor& self) -> DTypeObject { return to_object(self.dtype()); })
       .def_property_readonly(
           "type", [](const Tensor& self) { return to_object(self.type); }, "(dtype, shape)")
       .def_property_readonly("name", &Tensor::name)
       .def_property_readonly(
-          "index", [](const Tensor& self) { return self.index; }, "Which result of its operation.")
+          "index", [](const Tensor& self) { return self.index; }, "The index among the results of its operation.")
       .def_property_readonly("operation",
                              [](const TensorObject& self) { return to_object(graph_of(self), self->operation); })
       .def_property_readonly(
@@ -339,7 +340,8 @@ void define_graph(py::module_& module) {
       .def_property_readonly("kind", [](const Operation& self) { return std::string(self.kind()); })
       .def_property_readonly("family", [](const Operation& self) { return std::string(self.definition->family); })
       .def_property_readonly(
-          "id", [](const Operation& self) { return self.id; }, "Creation number in its graph.")
+          "id", [](const Operation& self) { return self.id; },
+          "The number of the operation in its graph, in order of creation.")
       .def_property_readonly("inputs",
                              [](const OperationObject& self) { return to_list(graph_of(self), self->inputs); })
       .def_property_readonly("outputs",
@@ -354,7 +356,7 @@ void define_graph(py::module_& module) {
       .def_property_readonly(
           "control_dependencies",
           [](const OperationObject& self) { return to_list(graph_of(self), self->control_dependencies); },
-          "Operations that run before this one.")
+          "The operations that must run before this one.")
       .def_property_readonly(
           "blocks",
           [](const OperationObject& self) {
@@ -365,7 +367,7 @@ void define_graph(py::module_& module) {
           })
       .def_property_readonly(
           "location", [](const Operation& self) { return self.location.text(); },
-          "Where it was built: \"model.py:41\".")
+          "The source location where it was built, for example \"model.py:41\".")
       .def_property_readonly(
           "graph", [](const OperationObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
       .def("__repr__", [](const Operation& self) { return described(self); });
@@ -378,21 +380,25 @@ void define_graph(py::module_& module) {
       .def_property_readonly("operations",
                              [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
 
-  Class<Origins>(module, "Origins", "Which placeholders and arguments of blocks the operations of a graph depend on.")
+  Class<Origins>(module, "Origins",
+                 "Finds the placeholders and block arguments that the operations of a graph depend on.")
       .def(py::init<GraphObject>(), py::arg("graph"))
-      .def("of", &Origins::of, py::arg("operation"), "In the order of the graph.");
+      .def("of", &Origins::of, py::arg("operation"),
+           "Return the placeholders and block arguments that an operation depends on, in the order of the "
+           "graph.");
 
   graph.def(py::init<>())
       .def(py::init([](const runtime::PackageContents& contents) { return contents.graph; }), py::arg("contents"),
-           "Of a package, once.")
+           "Create the graph of a package; the contents can be used only once.")
       .def(py::init([](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }), py::arg("text"),
-           "From its printed form. GraphError with line and column.")
+           "Create a graph from its textual form. Raises GraphError with the line and column of an error.")
       .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
            py::arg("name") = py::none(), py::arg("blocks") = py::tuple(), py::arg("autocast") = py::none(),
-           "Appends an operation, operands cast by `autocast` if given; nothing changes when it raises.")
+           "Append an operation, with operands cast by `autocast` if given. The graph does not change if "
+           "this raises.")
       .def("create_tensor", &create_tensor, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
            py::arg("name") = py::none(), py::arg("autocast") = py::none(),
-           "As create(), of an operation without blocks: its first result.")
+           "Append an operation without blocks, as create() does, and return its first result.")
       .def(
           "begin_block",
           [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {
@@ -401,24 +407,26 @@ void define_graph(py::module_& module) {
             return make_block(self, self->begin_block(types), false);
           },
           py::arg("argument_types") = py::tuple(),
-          "Operations go to a new block from now on. Types are (dtype, shape).")
-      .def("finish_block", &finish_block, py::arg("block"), py::arg("results"), "The block, ready for create().")
+          "Begin a new block, to which subsequent operations are added. Argument types are (dtype, shape).")
+      .def("finish_block", &finish_block, py::arg("block"), py::arg("results"),
+           "Finish a block and return it, ready to be passed to create().")
       .def(
           "abandon_block", [](const GraphObject&, BlockHandle& block) { block.abandon(); }, py::arg("block"),
-          "Drops a block after an error.")
+          "Discard a block after an error.")
       .def(
           "begin_control_dependencies",
           [](Graph& self, const Sequence<Operation>& operations) {
             self.begin_control_dependencies(to_operations(operations, "control_dependency"));
           },
-          py::arg("operations"), "What is created from now on runs after these.")
+          py::arg("operations"), "Make subsequent operations run after these.")
       .def("end_control_dependencies", &Graph::end_control_dependencies)
       .def(
           "set_location", [](Graph& self, std::string location) { self.set_location(std::move(location)); },
-          py::arg("location"), "Noted in the operations created from now on.")
+          py::arg("location"), "Set the source location that is recorded in subsequent operations.")
       .def_property_readonly("operations",
                              [](const GraphObject& self) { return to_list(self, operations_of(self->root())); })
-      .def_property_readonly("operation_count", &Graph::operation_count, "How many were ever created, in blocks too.")
+      .def_property_readonly("operation_count", &Graph::operation_count,
+                             "The number of operations created so far, including those in blocks.")
       .def_property_readonly("placeholders",
                              [](const GraphObject& self) { return to_list(self, self->placeholders()); })
       .def_property_readonly("variables", [](const GraphObject& self) { return to_list(self, self->variables()); })
@@ -429,25 +437,29 @@ void define_graph(py::module_& module) {
             if (!found) return {};
             return to_object(self, found);
           },
-          py::arg("name"), "The operation of that name, or None.");
+          py::arg("name"), R"(Return the operation with the given name, or None.
+
+Args:
+    name: Name of the operation.)");
 
   module.def("gradients", &gradients_of, py::arg("of"), py::arg("with_respect_to"), py::arg("start") = py::none(),
-             py::arg("unconnected") = "zeros", "d(of)/d(each), added to the graph.");
+             py::arg("unconnected") = "zeros", "Add the gradients of `of` with respect to each tensor to the graph.");
   module.def(
       "print_graph",
       [](const Graph& graph, bool locations, int64_t max_constant_elements) {
         return print(graph, {.locations = locations, .max_constant_elements = max_constant_elements});
       },
       py::arg("graph"), py::arg("locations") = false, py::arg("max_constant_elements") = -1,
-      "The graph's textual form.");
+      "Return the textual form of a graph.");
   module.def("parse", [](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }, py::arg("text"));
   module.def(
       "verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"),
-      "GraphError when the graph is not well formed.");
+      "Raise GraphError if the graph is not well formed.");
   module.def(
       "known_values", [](const Tensor& tensor) { return known_values(&tensor); }, py::arg("tensor"),
-      "What is known of the elements of a small integer tensor before anything runs: None for those that are not.");
-  module.def("definitions", &definitions, "What every kind of operation takes.");
+      "Return the elements of a small integer tensor as far as they are known before a run, with None "
+      "for unknown ones.");
+  module.def("definitions", &definitions, "Return a description of every kind of operation.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -14,7 +14,7 @@ void define_programs(pybind11::module_& module);  // Defined in programs.cpp.
 
 PYBIND11_MODULE(_core, module) {
   using namespace mpsgraph;
-  module.doc() = "The C++ core of mpsgraph. Use the package mpsgraph.";
+  module.doc() = "The C++ core of mpsgraph. Import the package mpsgraph instead.";
   bindings::define_errors(module);
   bindings::define_types(module);
   bindings::define_ndarray(module);
@@ -32,10 +32,14 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_programs(module);
   bindings::define_nngraph_recurrent(module);
 
-  module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); }, R"(The library's version.
+  module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); }, R"(Return the version of the library.
 
->>> mg.library_version() == mg.__version__
-True
+Returns:
+    The version as a string, such as "0.1.0".
+
+Example:
+    >>> mg.library_version() == mg.__version__
+    True
 )");
   module.def(
       "philox",
@@ -45,7 +49,7 @@ True
         return words;
       },
       py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
-      "Blocks of Philox 4x32-10, four words each: the source of all random numbers.");
+      "Return blocks of Philox 4x32-10, of four words each, from which all random numbers are derived.");
   bindings::reword_refusals(module);
 
   // Runs before the interpreter exits, because work in flight may still call Python handlers.

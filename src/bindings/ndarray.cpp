@@ -283,9 +283,10 @@ ConstantPtr to_constant(py::handle object) {
 
 void define_ndarray(py::module_& module) {
   using Self = Object<NDArray>;
-  Class<NDArray>(module, "NDArray", "Memory with an element type, a shape and strides, shared with numpy and DLPack.")
-      .def(py::init(&zeros), py::arg("shape"), py::arg("dtype") = "float32", "Filled with zeros.")
-      .def("numpy", &view, "A view of the same memory; never a copy.")
+  Class<NDArray>(module, "NDArray",
+                 "An array: memory with an element type, a shape, and strides, shared with numpy and DLPack.")
+      .def(py::init(&zeros), py::arg("shape"), py::arg("dtype") = "float32", "Create an array of zeros.")
+      .def("numpy", &view, "Return a numpy view of the same memory, never a copy.")
       .def("__array__", &as_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def("__dlpack__", &dlpack, py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
            py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
@@ -300,22 +301,27 @@ void define_ndarray(py::module_& module) {
               result[i] = self.strides()[i] * static_cast<int64_t>(size_of(self.dtype()));
             return result;
           },
-          "In bytes, as numpy's.")
+          "The strides in bytes, as in numpy.")
       .def_property_readonly("ndim", [](const NDArray& self) { return self.dims().size(); })
-      .def_property_readonly("size", &NDArray::elements, "How many elements.")
+      .def_property_readonly("size", &NDArray::elements, "The number of elements.")
       .def_property_readonly("nbytes", &NDArray::bytes)
-      .def_property_readonly("contiguous", &NDArray::contiguous, "Row-major without gaps.")
+      .def_property_readonly("contiguous", &NDArray::contiguous,
+                             "Whether the elements are in row-major order without gaps.")
       .def_property_readonly("writable", &NDArray::writable)
       .def(
-          "copy", [](const NDArray& self) { return runtime::counted_copy(self); }, "Contiguous memory of its own.")
+          "copy", [](const NDArray& self) { return runtime::counted_copy(self); }, "Return a contiguous copy.")
       .def(
           "copy_from",
           [](NDArray& self, const py::object& source) {
             self.copy_from(to_ndarray(source, {}, self.dtype(), false, "source"));
           },
-          py::arg("source"), "Overwrites the elements with those of an array of the same shape and dtype.")
+          py::arg("source"), R"(Overwrite the elements with those of another array.
+
+Args:
+    source: Array of the same shape and dtype.)")
       .def(
-          "item", [](const Self& self) { return view(self).attr("item")(); }, "The only element as a Python number.")
+          "item", [](const Self& self) { return view(self).attr("item")(); },
+          "Return the only element as a Python number.")
       .def("tolist", [](const Self& self) { return view(self).attr("tolist")(); })
       .def("__float__",
            [](const Self& self) {
@@ -328,12 +334,12 @@ void define_ndarray(py::module_& module) {
       .def("__bool__", [](const Self& self) { return py::cast<bool>(py::bool_(view(self).attr("item")())); })
       .def("__len__",
            [](const NDArray& self) {
-             if (self.dims().empty()) throw py::type_error("an NDArray of rank 0 has no length");
+             if (self.dims().empty()) throw py::type_error("an NDArray of rank 0 has no len()");
              return self.dims()[0];
            })
       .def(
           "__getitem__", [](const Self& self, const py::object& key) { return view(self).attr("__getitem__")(key); },
-          py::arg("key"), "As numpy(): a view, or a number.")
+          py::arg("key"), "Return a view or a number, as indexing numpy() does.")
       .def(
           "__setitem__",
           [](const Self& self, const py::object& key, const py::object& value) {
@@ -342,29 +348,29 @@ void define_ndarray(py::module_& module) {
           py::arg("key"), py::arg("value"))
       .def("__repr__", [](const Object<NDArray>& self) { return described(self); });
 
-  Class<ConstantData, std::shared_ptr<ConstantData>>(module, "ConstantData", "The value of a constant: immutable.")
+  Class<ConstantData, std::shared_ptr<ConstantData>>(module, "ConstantData", "The immutable value of a constant.")
       .def(py::init([](const py::object& value, const py::object& dtype) {
              auto constant =
                  to_constant(dtype.is_none() ? value : py::object(py::make_tuple(value, to_object(to_dtype(dtype)))));
              return std::const_pointer_cast<ConstantData>(constant);
            }),
-           py::arg("value"), py::arg("dtype") = py::none(), "A copy of an array, or of uint16 bits for bfloat16.")
+           py::arg("value"), py::arg("dtype") = py::none(), "Copy an array, or the uint16 bits of bfloat16 numbers.")
       .def_static(
           "splat",
           [](const py::object& value, const py::object& shape, const py::object& dtype) {
             return std::const_pointer_cast<ConstantData>(splat(value, shape, dtype));
           },
-          py::arg("value"), py::arg("shape"), py::arg("dtype"), "One number that stands for all elements.")
+          py::arg("value"), py::arg("shape"), py::arg("dtype"),
+          "Create a constant whose elements all have the same value.")
       .def_static(
           "drawn", [](const py::function& draw) { return std::const_pointer_cast<ConstantData>(drawn(draw)); },
           py::arg("draw"),
-          "The array that a function gives, the same each time: its memory becomes the variable's, and it is drawn "
-          "again "
-          "for whoever asks later.")
+          "Create a constant from a function that returns the same array each time. A variable takes over "
+          "the array's memory, and the function is called again if the constant is needed later.")
       .def_property_readonly("dtype", [](const ConstantData& self) { return to_object(self.dtype()); })
       .def_property_readonly("shape", [](const ConstantData& self) { return py::tuple(to_object(Shape(self.dims()))); })
       .def_property_readonly("is_splat", &ConstantData::is_splat)
-      .def("numpy", &constant_numpy, "A copy.")
+      .def("numpy", &constant_numpy, "Return a copy as a numpy array.")
       .def("__eq__",
            [](const ConstantData& self, const py::object& other) {
              return py::isinstance<ConstantData>(other) && self == py::cast<const ConstantData&>(other);
@@ -378,25 +384,56 @@ void define_ndarray(py::module_& module) {
         return to_ndarray(array, copy, dtype.is_none() ? std::nullopt : std::optional(to_dtype(dtype)), false, "array");
       },
       py::arg("array"), py::arg("dtype") = py::none(), py::arg("copy") = py::none(),
-      R"(An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
+      R"(Convert an object to an NDArray, sharing its memory if possible.
 
->>> x = np.float32([1, 2])
->>> shared, own = mg.asarray(x), mg.asarray(x, copy=True)
->>> x[0] = 5
->>> shared.tolist(), own.tolist()
-([5.0, 2.0], [1.0, 2.0])
+Args:
+    array: An array of any library that numpy or DLPack can read, a number, or nested lists.
+    dtype: Element type. None, the default, means that of the array.
+    copy: None, the default, copies only if the memory cannot be shared; False raises an error instead; True always
+        copies.
+
+Returns:
+    An NDArray.
+
+Raises:
+    ShapeError: If copy is False and the memory cannot be shared, or the object is not an array.
+    DTypeError: If dtype is not supported, or the array must be converted first.
+
+Example:
+    >>> x = np.float32([1, 2])
+    >>> shared, own = mg.asarray(x), mg.asarray(x, copy=True)
+    >>> x[0] = 5
+    >>> shared.tolist(), own.tolist()
+    ([5.0, 2.0], [1.0, 2.0])
 )");
-  module.def("from_dlpack", &from_dlpack, py::arg("array"), R"(An NDArray of the same memory.
+  module.def("from_dlpack", &from_dlpack, py::arg("array"),
+             R"(Create an NDArray that shares the memory of an array through DLPack.
 
->>> mg.from_dlpack(np.float32([1, 2])).tolist()
-[1.0, 2.0]
+Args:
+    array: An object with a method __dlpack__.
+
+Returns:
+    An NDArray over the same memory.
+
+Raises:
+    DTypeError: If the object does not support DLPack, or its dtype is not supported.
+    GraphError: If __dlpack__ does not return a DLPack capsule.
+
+Example:
+    >>> mg.from_dlpack(np.float32([1, 2])).tolist()
+    [1.0, 2.0]
 )");
-  module.def("copy_count", &runtime::copy_count, R"(How many arrays were copied because they could not be shared.
+  module.def("copy_count", &runtime::copy_count,
+             R"(Return the number of arrays that were copied because their memory could not be shared.
 
->>> before = mg.copy_count()
->>> _ = mg.asarray([1.0, 2.0])
->>> mg.copy_count() - before
-1
+Returns:
+    The number of copies since the process started.
+
+Example:
+    >>> before = mg.copy_count()
+    >>> _ = mg.asarray([1.0, 2.0])
+    >>> mg.copy_count() - before
+    1
 )");
 }
 

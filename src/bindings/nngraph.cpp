@@ -45,15 +45,15 @@ PaddingPolicy to_policy(const py::object& object) {
 
 void define_nodes(py::module_& module) {
   Class<ImageNode, ImagePtr>(module, "ImageNode",
-                             "A place for a batch of images: an input, or what a filter makes. Source: "
+                             "A node for a batch of images: an input of the graph, or the result of a filter. Source: "
                              "MPSNNImageNode.")
       .def(py::init([](std::optional<std::string> handle) { return ImageNode::input(handle.value_or("")); }),
-           py::arg("handle") = py::none(), "handle: its name among the graph's inputs.")
+           py::arg("handle") = py::none(), "Create an input node. `handle` is its name among the inputs of the graph.")
       .def_readwrite("handle", &ImageNode::handle)
       .def_property(
           "format", [](const ImageNode& self) { return std::string(name(self.format)); },
           [](ImageNode& self, const std::string& format) { self.format = channel_format(format); },
-          "How its numbers are stored: \"none\" (as the graph says), \"float16\" or \"float32\".")
+          "Storage format of the image: \"none\" (the graph's format), \"float16\", or \"float32\".")
       .def_readwrite("export_from_graph", &ImageNode::export_from_graph)
       .def_readwrite("synchronize_resource", &ImageNode::synchronize_resource)
       .def_readwrite("stop_gradient", &ImageNode::stop_gradient)
@@ -61,15 +61,17 @@ void define_nodes(py::module_& module) {
         return cat("ImageNode(", self.handle.empty() ? "" : cat("'", self.handle, "', "),
                    self.producer ? cat("made by ", self.producer->title()) : std::string("input"), ")");
       });
-  Class<StateNode, StateNodePtr>(module, "StateNode",
-                                 "What a filter leaves for its gradient filter: its result_state; or a state that "
-                                 "comes with each batch. Source: MPSNNStateNode.")
+  Class<StateNode, StateNodePtr>(
+      module, "StateNode",
+      "A node for state that a filter passes to its gradient filter (its result_state), or that is fed "
+      "with each batch. Source: MPSNNStateNode.")
       .def(py::init([](std::optional<std::string> handle) {
              auto node = std::make_shared<StateNode>();
              node->handle = handle.value_or("");
              return node;
            }),
-           py::arg("handle") = py::none(), "handle: its name among the graph's source states.")
+           py::arg("handle") = py::none(),
+           "Create a state that is fed. `handle` is its name among the source states of the graph.")
       .def_readwrite("handle", &StateNode::handle)
       .def_readwrite("export_from_graph", &StateNode::export_from_graph)
       .def_readwrite("synchronize_resource", &StateNode::synchronize_resource)
@@ -78,7 +80,7 @@ void define_nodes(py::module_& module) {
                    self.producer ? cat("left by ", self.producer->title()) : std::string("given"), ")");
       });
   Class<FilterNode, FilterPtr>(module, "FilterNode",
-                               "A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.")
+                               "A filter of images, or the gradient filter of one. Source: MPSNNFilterNode.")
       .def(py::init([](const std::string& kind, std::vector<ImagePtr> sources, const py::dict& attributes,
                        const py::object& source, const std::string& label, const std::string& location) {
              const NodeDefinition& definition = node_definition(kind);
@@ -96,13 +98,16 @@ void define_nodes(py::module_& module) {
       .def_property_readonly("location", &FilterNode::location)
       .def_property_readonly("sources", &FilterNode::sources)
       .def_property_readonly("is_gradient", &FilterNode::is_gradient)
-      .def_property_readonly("forward", &FilterNode::forward, "Of a gradient filter: what it derives.")
+      .def_property_readonly("forward", &FilterNode::forward,
+                             "For a gradient filter, the filter that it differentiates.")
       .def_property_readonly("result_image", &FilterNode::result_image)
-      .def_property_readonly("result_state", &FilterNode::result_state,
-                             "Where it leaves gradients of its parameters, or a dropout's mask; else None.")
+      .def_property_readonly(
+          "result_state", &FilterNode::result_state,
+          "The state with the gradients of the filter's parameters, or the mask of a dropout; None for "
+          "other filters.")
       .def_property(
           "source_state", [](const FilterNode& self) { return self.source_state(); }, &FilterNode::set_source_state,
-          "A state that it reads; None for none.")
+          "The state that the filter reads, or None.")
       .def_property(
           "padding_policy", [](const FilterNode& self) { return to_string(self.padding); },
           [](FilterNode& self, const py::object& policy) {
@@ -138,7 +143,7 @@ void define_nodes(py::module_& module) {
         }
         return rows;
       },
-      "The table of filters, family by family.");
+      "Return the table of filters, by family.");
   module.def("nn_count_copy", &runtime::count_copy);
 }
 
@@ -149,7 +154,7 @@ py::object array_or_none(const ImageBatch& batch) {
 }
 
 void define_graph_of_nodes(py::module_& module) {
-  Class<NNGraph, std::shared_ptr<NNGraph>>(module, "NNGraphCore", "Nodes as something that runs.")
+  Class<NNGraph, std::shared_ptr<NNGraph>>(module, "NNGraphCore", "A runnable graph of filter nodes.")
       .def(py::init([](const py::object& device, std::vector<ImagePtr> results, std::vector<bool> needed) {
              runtime::Device& on = to_device(device);
              WithoutGil released;
@@ -176,7 +181,8 @@ void define_graph_of_nodes(py::module_& module) {
             return self.model(images);
           },
           py::arg("types"),
-          "What the graph computes of images of these types (dtype, shape), with its parameters as constants.")
+          "Return the computation for images of these types (dtype, shape) as a graph, with the parameters "
+          "as constants.")
       .def(
           "encode_batch",
           [](NNGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const std::vector<NDArray>& sources,
@@ -201,8 +207,8 @@ void define_graph_of_nodes(py::module_& module) {
                 py::make_tuple(made, exported, losses, left));
           },
           py::arg("command_buffer").none(false), py::arg("source_images"), py::arg("labels"),
-          "(result images, intermediate images, losses) as arrays, and result states; written when the command buffer "
-          "has run.")
+          "Encode a run and return (result images, intermediate images, losses) as arrays, and the result "
+          "states. They are written when the command buffer has completed.")
       .def("reload_from_data_sources", &NNGraph::reload_from_data_sources, py::call_guard<WithoutGil>());
 }
 

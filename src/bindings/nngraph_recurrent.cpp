@@ -89,9 +89,9 @@ runtime::CommandBuffer& open_buffer(const CommandBufferPointer& buffer) {
 // --- matrices and vectors --------------------------------------------------------------------------------------------
 
 void define_matrices(py::module_& module) {
-  Class<Matrix>(module, "Matrix", "Rows and columns over memory; mpsgraph.nngraph.Matrix is its face.")
+  Class<Matrix>(module, "Matrix", "Rows and columns over existing memory. mpsgraph.nngraph.Matrix wraps this class.")
       .def(py::init([](const py::object& array) { return Matrix(shared_array(array, "the matrix")); }),
-           py::arg("array"), "Over an array [rows, columns] or [matrices, rows, columns].")
+           py::arg("array"), "Create a matrix over an array of shape [rows, columns] or [matrices, rows, columns].")
       .def(py::init([](const py::object& buffer, int64_t rows, int64_t columns, int64_t matrices, int64_t row_bytes,
                        int64_t matrix_bytes, const py::object& dtype, int64_t offset) {
              const MatrixDescriptor descriptor{rows, columns, matrices, row_bytes, matrix_bytes, to_dtype(dtype)};
@@ -100,7 +100,7 @@ void define_matrices(py::module_& module) {
            }),
            py::arg("buffer"), py::arg("rows"), py::arg("columns"), py::arg("matrices"), py::arg("row_bytes"),
            py::arg("matrix_bytes"), py::arg("dtype"), py::arg("offset"),
-           "A device for a buffer of zeros in its memory.")
+           "Create a matrix over a buffer, or over new memory of zeros if buffer is a device.")
       .def_property_readonly("rows", &Matrix::rows)
       .def_property_readonly("columns", &Matrix::columns)
       .def_property_readonly("matrices", [](const Matrix& self) { return self.descriptor().matrices; })
@@ -109,9 +109,9 @@ void define_matrices(py::module_& module) {
       .def_property_readonly("offset", &Matrix::byte_offset)
       .def_property_readonly("dtype", [](const Matrix& self) { return to_object(self.dtype()); })
       .def_property_readonly("array", &Matrix::array);
-  Class<Vector>(module, "Vector", "Numbers over memory; mpsgraph.nngraph.Vector is its face.")
+  Class<Vector>(module, "Vector", "Numbers over existing memory. mpsgraph.nngraph.Vector wraps this class.")
       .def(py::init([](const py::object& array) { return Vector(shared_array(array, "the vector")); }),
-           py::arg("array"), "Over an array [length] or [vectors, length].")
+           py::arg("array"), "Create a vector over an array of shape [length] or [vectors, length].")
       .def(py::init([](const py::object& buffer, int64_t length, int64_t vectors, int64_t vector_bytes,
                        const py::object& dtype, int64_t offset) {
              const VectorDescriptor descriptor{length, vectors, vector_bytes, to_dtype(dtype)};
@@ -119,7 +119,7 @@ void define_matrices(py::module_& module) {
              return Vector(buffer_of(buffer, "the vector's buffer"), descriptor, offset);
            }),
            py::arg("buffer"), py::arg("length"), py::arg("vectors"), py::arg("vector_bytes"), py::arg("dtype"),
-           py::arg("offset"), "A device for a buffer of zeros in its memory.")
+           py::arg("offset"), "Create a vector over a buffer, or over new memory of zeros if buffer is a device.")
       .def_property_readonly("length", [](const Vector& self) { return self.descriptor().length; })
       .def_property_readonly("vectors", [](const Vector& self) { return self.descriptor().vectors; })
       .def_property_readonly("vector_bytes", [](const Vector& self) { return self.descriptor().vector_bytes; })
@@ -138,7 +138,8 @@ void define_matrices(py::module_& module) {
           encode(*buffer, shared_array(images, "images"), matrix, layout, MatrixOrigin{row, column, index});
         },
         py::arg("command_buffer"), py::arg("device"), py::arg("images"), py::arg("matrix"), py::arg("channels_first"),
-        py::arg("row"), py::arg("column"), py::arg("index"), "A row of the matrix for each image.");
+        py::arg("row"), py::arg("column"), py::arg("index"),
+        "Encode copies between images and the rows of a matrix, one row for each image.");
   };
   copy("encode_images_to_matrix", "ImageCopyToMatrix", encode_images_to_matrix);
   copy("encode_matrix_to_images", "MatrixCopyToImage",
@@ -150,7 +151,7 @@ void define_matrices(py::module_& module) {
 
 void define_recurrent_descriptor(py::module_& module) {
   using Self = RecurrentDescriptor;
-  Class<Self>(module, "RecurrentDescriptor", "A recurrent layer with its weights, as they were read.")
+  Class<Self>(module, "RecurrentDescriptor", "Description of a recurrent layer, with the weights as they were read.")
       .def(py::init([](int cell, int64_t inputs, int64_t outputs) {
              Self self;
              self.cell = static_cast<RecurrentCell>(cell);
@@ -159,7 +160,8 @@ void define_recurrent_descriptor(py::module_& module) {
              self.gates.resize(self.gate_count());
              return self;
            }),
-           py::arg("cell"), py::arg("inputs"), py::arg("outputs"), "cell: 0 single gate, 1 LSTM, 2 GRU.")
+           py::arg("cell"), py::arg("inputs"), py::arg("outputs"),
+           "Create a descriptor. `cell` is 0 for a single gate, 1 for LSTM, and 2 for GRU.")
       .def_readwrite("identity_input", &Self::identity_input)
       .def_readwrite("float32_weights", &Self::float32_weights)
       .def_readwrite("backward", &Self::backward)
@@ -171,24 +173,29 @@ void define_recurrent_descriptor(py::module_& module) {
           [](Self& self, size_t gate, int kind, const py::object& array) {
             self.gates.at(gate).weights[kind] = to_ndarray(array, true, {}, true, "weights");
           },
-          py::arg("gate"), py::arg("kind"), py::arg("array"), "kind: 0 input, 1 recurrent, 2 memory, 3 bias. Copies.")
+          py::arg("gate"), py::arg("kind"), py::arg("array"),
+          "Copy the weights of a gate. `kind` is 0 for input, 1 for recurrent, 2 for memory, and 3 for "
+          "bias.")
       .def(
           "set_neuron",
           [](Self& self, int gate, const std::string& type, double a, double b, double c) {
             const Neuron neuron{type, a, b, c};
             (gate < 0 ? self.cell_to_output : self.gates.at(static_cast<size_t>(gate)).neuron) = neuron;
           },
-          py::arg("gate"), py::arg("type"), py::arg("a"), py::arg("b"), py::arg("c"), "gate -1: cell to output.");
+          py::arg("gate"), py::arg("type"), py::arg("a"), py::arg("b"), py::arg("c"),
+          "Set the activation of a gate; gate -1 is the activation from the cell to the output.");
 }
 
 // --- layers ----------------------------------------------------------------------------------------------------------
 
 void define_training_layer(py::module_& module) {
-  Class<TrainingState>(module, "RNNMatrixTrainingState", "What a step of a forward sequence leaves for its gradient.")
-      .def_readonly("step", &TrainingState::step, "Counted from 0.");
+  Class<TrainingState>(module, "RNNMatrixTrainingState",
+                       "The values that one step of a forward sequence keeps for its gradient.")
+      .def_readonly("step", &TrainingState::step, "Index of the step, starting at 0.");
 
   using Self = RecurrentTrainingLayer;
-  Class<Self>(module, "RecurrentTrainingLayer", "mpsgraph.nngraph.RNNMatrixTrainingLayer is its face.")
+  Class<Self>(module, "RecurrentTrainingLayer",
+              "A recurrent layer for training. mpsgraph.nngraph.RNNMatrixTrainingLayer wraps this class.")
       .def(py::init([](const py::object& device, const RecurrentDescriptor& descriptor) {
              return std::make_unique<Self>(to_device(device), descriptor);
            }),
@@ -203,7 +210,7 @@ void define_training_layer(py::module_& module) {
           [](const Self& self, const py::object& dtype) {
             return to_list_of_arrays(dtype.is_none() ? self.zero_weights() : self.zero_gradients(to_dtype(dtype)));
           },
-          py::arg("dtype"), "Gradients of the type, or weights for None.")
+          py::arg("dtype"), "Create weight gradients of the given dtype, or weights for None.")
       .def(
           "encode_forward",
           [](Self& self, const CommandBufferPointer& buffer, const py::object& sources,
@@ -290,7 +297,8 @@ void define_inference_layer(py::module_& module) {
     return steps_of_images(what, arrays);
   };
   Class<Self>(module, "RecurrentInferenceLayer",
-              "mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.")
+              "Recurrent layers for inference. mpsgraph.nngraph.RNNMatrixInferenceLayer and "
+              "RNNImageInferenceLayer wrap this class.")
       .def(py::init([](const std::string& name, const py::object& device,
                        const std::vector<RecurrentDescriptor>& descriptors,
                        bool images) { return std::make_unique<Self>(name, to_device(device), descriptors, images); }),
@@ -299,7 +307,7 @@ void define_inference_layer(py::module_& module) {
       .def_property(
           "combine_mode", [](const Self& self) { return static_cast<int>(self.combine_mode); },
           [](Self& self, int mode) { self.combine_mode = static_cast<BidirectionalCombineMode>(mode); },
-          "0 none, 1 add, 2 concatenate.")
+          "How the directions of a bidirectional layer are combined: 0 not at all, 1 added, 2 concatenated.")
       .def_property_readonly("layer_count", &Self::layer_count)
       .def_property_readonly("form_count", &Self::form_count, "Executables that are held.")
       .def_property_readonly("compiled", &Self::compiled, "Executables that have been compiled.")

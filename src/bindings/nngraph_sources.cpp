@@ -210,7 +210,7 @@ std::shared_ptr<DataSource> to_source(const py::object& object, DataSource::Kind
   return std::make_shared<PythonNormalization>(object, kind);
 }
 
-// --- ready-made data sources -----------------------------------------------------------------------------------------
+// --- built-in data sources -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -232,7 +232,7 @@ py::object held_array(DataSource& self, const std::string& name) {
 }  // namespace
 
 void define_nngraph_sources(py::module_& module) {
-  Class<DataSource, std::shared_ptr<DataSource>>(module, "NNDataSource", "Where a filter's parameters come from.")
+  Class<DataSource, std::shared_ptr<DataSource>>(module, "NNDataSource", "The source of a filter's parameters.")
       .def("load",
            [](DataSource& self) {
              WithoutGil released;
@@ -241,7 +241,8 @@ void define_nngraph_sources(py::module_& module) {
       .def("purge", &DataSource::purge)
       .def_property_readonly("label", &DataSource::label)
       .def_property_readonly("optimizer", &DataSource::optimizer)
-      .def("array", &held_array, py::arg("name"), "A parameter as it was at the last load; None when there is none.");
+      .def("array", &held_array, py::arg("name"),
+           "Return a parameter as of the last load, or None if there is none with this name.");
   Class<TrainableConvolution, DataSource, std::shared_ptr<TrainableConvolution>>(module, "NNTrainableConvolution")
       .def(py::init([](const py::object& descriptor, const py::object& weights, const py::object& biases,
                        const MaybeOptimizer& optimizer, const std::string& label, const py::object& kernel_weights) {

@@ -105,8 +105,8 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
 
 void define_states(py::module_& module) {
   Class<ParameterState, StatePtr>(module, "NNParameterState",
-                                  "Parameters, their gradients or statistics, by name; of one batch or a source's.")
-      .def(py::init(&to_state), py::arg("arrays"), "Over the given float32 arrays, which are not copied.")
+                                  "Parameters, gradients, or statistics by name, of a batch or of a data source.")
+      .def(py::init(&to_state), py::arg("arrays"), "Create a state over float32 arrays, which are not copied.")
       .def_property_readonly("names",
                              [](const ParameterState& self) {
                                py::typing::List<py::str> names;
@@ -115,14 +115,16 @@ void define_states(py::module_& module) {
                              })
       .def(
           "array", [](ParameterState& self, const std::string& name) { return to_python(self.find(name)); },
-          py::arg("name"), "The array of that name, perhaps not written yet; None when there is none.")
+          py::arg("name"), "Return the array with this name, which may not be written yet; None if there is none.")
       .def(
           "read",
           [](ParameterState& self, const std::string& name) {
             require_written(self);
             return to_python(self.find(name));
           },
-          py::arg("name"), "The same; DeviceError while the command buffer that writes it is not done.")
+          py::arg("name"),
+          "Return the array with this name, or None. Raises DeviceError if the command buffer that writes "
+          "it has not completed.")
       .def(
           "array_for",
           [](ParameterState& self, const std::string& name, const std::shared_ptr<CommandBuffer>& buffer) {
@@ -131,13 +133,14 @@ void define_states(py::module_& module) {
             return to_python(self.find(name));
           },
           py::arg("name"), py::arg("command_buffer").none(false),
-          "The same, for work that is encoded to a command buffer: what its own queue is to write is there by then.");
+          "Return the array with this name, or None, for use in a command buffer. Earlier work on the same "
+          "queue may still have to write it.");
 }
 
 using Clip = std::optional<std::pair<double, double>>;
 
 void define_optimizers(py::module_& module) {
-  Class<Optimizer, std::shared_ptr<Optimizer>>(module, "NNOptimizer", "An optimizer of the older path.")
+  Class<Optimizer, std::shared_ptr<Optimizer>>(module, "NNOptimizer", "An optimizer of the legacy MPSNNGraph API.")
       .def_property(
           "learning_rate", [](const Optimizer& self) { return self.descriptor.learning_rate; },
           [](Optimizer& self, double rate) { self.descriptor.learning_rate = rate; })

@@ -166,31 +166,41 @@ std::vector<runtime::NDArray> run_serialized(const Self& self, const Sequence<py
 void define_serialized_executable(py::module_& module) {
   Class<runtime::SerializedExecutable, Self>(
       module, "SerializedExecutable",
-      "An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.")
+      "An executable read from a file that Executable.serialize() wrote; on device metal, an "
+      "MPSGraphPackage.")
       .def(py::init([](const std::string& path, const py::object& device) {
              runtime::Device& on = to_device(device);
              WithoutGil released;
              return runtime::SerializedExecutable::load(path, on);
            }),
            py::arg("path"), py::arg("device") = py::none(),
-           "PackageError for what is missing or damaged; UnsupportedError on a device without such a form.")
+           "Load a serialized executable. Raises PackageError if the package is missing or damaged, and "
+           "UnsupportedError if the device has no serialized form.")
       .def_property_readonly(
           "feeds", [](const Self& self) { return described(self->feeds()); }, "(name, (dtype, shape)) of each.")
       .def_property_readonly(
           "targets", [](const Self& self) { return described(self->targets()); }, "(name, (dtype, shape)) of each.")
       .def_property_readonly("device", &runtime::SerializedExecutable::device, py::return_value_policy::reference)
       .def("run", &run_serialized, py::arg("inputs"),
-           "Inputs in the order of `feeds`, results in the order of `targets`.");
+           R"(Run the executable and wait for the results.
+
+Args:
+    inputs: Arrays in the order of `feeds`.
+
+Returns:
+    A list of NDArrays in the order of `targets`.)");
 }
 
 }  // namespace
 
 void define_package_contents(py::module_& module) {
-  Class<PackageContents>(module, "PackageContents", "A loaded package, for one Graph to be made of.")
-      .def(py::init(&load), py::arg("path"), py::arg("verify") = true, "PackageError for what is damaged.")
+  Class<PackageContents>(module, "PackageContents", "The contents of a package, from which one Graph can be created.")
+      .def(py::init(&load), py::arg("path"), py::arg("verify") = true,
+           "Load a package. Raises PackageError if it is damaged.")
       .def(
           "inputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.inputs); },
-          py::arg("graph"), "Placeholders by name, as tensors of the Graph that was made of this.")
+          py::arg("graph"),
+          "Return the placeholders by name, as tensors of the Graph that was created from these contents.")
       .def(
           "outputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.outputs); },
           py::arg("graph"))
@@ -205,27 +215,28 @@ void define_package_contents(py::module_& module) {
             return result;
           },
           py::arg("graph"))
-      .def("functions", &package_functions, py::arg("graph"), "(inputs, outputs, operations) by name.")
-      .def("training", &training_of, py::arg("graph"), "How the functions make training steps; empty where none does.");
+      .def("functions", &package_functions, py::arg("graph"),
+           "Return (inputs, outputs, operations) of each function, by name.")
+      .def("training", &training_of, py::arg("graph"),
+           "Return a description of the training steps that the functions form, empty if there are none.");
 }
 
 void define_package(py::module_& module) {
   module.def("save_package", &save, py::arg("path"), py::arg("graph").none(false), py::arg("inputs"),
              py::arg("outputs"), py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
              py::arg("locations") = false, py::arg("functions") = py::dict(), py::arg("training") = py::dict(),
-             "Writes a package; `values` is the graph on the device whose variables' values are meant; functions and "
-             "training as PackageContents gives them.");
+             "Write a package. `values` is the DeviceGraph that holds the variables' values; `functions` and "
+             "`training` have the form that PackageContents returns.");
   module.def("optimize_for_inference", &optimize_for_inference, py::arg("graph").none(false), py::arg("inputs"),
              py::arg("outputs"), py::arg("parameters"), py::arg("known") = py::tuple(), py::arg("values") = py::none(),
-             "Contents for a new Graph; `known` are (placeholder, value) pairs.");
+             "Return the contents of an optimized graph. `known` are (placeholder, value) pairs.");
   module.def("tensors_to_quantize", &tensors_to_quantize, py::arg("graph"), py::arg("outputs"));
   module.def("quantized", &quantized, py::arg("graph").none(false), py::arg("inputs"), py::arg("outputs"),
              py::arg("parameters"), py::arg("tensors"), py::arg("per_channel"),
-             "Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).");
-  module.def(
-      "prepare_package", &prepare, py::arg("path"), py::arg("types"), py::arg("device") = py::none(),
-      "Adds what the device makes of the constants for inputs of these types, a dict by name for each way to call "
-      "it. Result: (file, whom it fits, constants, bytes).");
+             "Return the contents of a quantized graph. `tensors` are (tensor, scale, zero_point, dtype).");
+  module.def("prepare_package", &prepare, py::arg("path"), py::arg("types"), py::arg("device") = py::none(),
+             "Add the device's preprocessed constants to a package, for inputs of these types: a dict by name "
+             "for each combination of types. Return (file, engine and processor, number of constants, bytes).");
   define_serialized_executable(module);
 }
 

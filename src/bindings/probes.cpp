@@ -27,14 +27,14 @@ std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const s
 }  // namespace
 
 void define_probes(py::module_& module) {
-  Class<Probe>(module, "Probe", "A question that only a run on the device answers.")
+  Class<Probe>(module, "Probe", "A question about a device that only a run on it can answer.")
       .def_readonly("name", &Probe::name)
       .def_readonly("question", &Probe::question)
-      .def_readonly("method", &Probe::method, "How it is asked.")
-      .def_readonly("meaning", &Probe::meaning, "What each answer would change in the code.")
+      .def_readonly("method", &Probe::method, "How the probe determines the answer.")
+      .def_readonly("meaning", &Probe::meaning, "What each answer implies for the code.")
       .def(
           "ask", [](const Probe& self) { return self.ask(); }, py::call_guard<WithoutGil>(),
-          "The answer. What the device refuses raises, or ends the process.");
+          "Return the answer. If the device rejects the run, this raises or terminates the process.");
 
   module.def(
       "probes",
@@ -42,7 +42,7 @@ void define_probes(py::module_& module) {
         FrameworkOracle* const oracle = oracle_of(to_device(device));
         return oracle ? oracle->probes() : std::vector<Probe>{};
       },
-      py::arg("device"), "The device's questions.");
+      py::arg("device"), "Return the probes of a device.");
   module.def(
       "apple_gradients",
       [](const py::object& device, const Sequence<Tensor>& feeds, const Sequence<py::object>& arrays,
@@ -58,7 +58,8 @@ void define_probes(py::module_& module) {
         return result;
       },
       py::arg("device"), py::arg("feeds"), py::arg("arrays"), py::arg("of"),
-      "d of / d feeds by the device's own differentiation; None where it gives none.");
+      "Return the gradients of `of` with respect to feeds, computed by the framework's own "
+      "differentiation, with None where there is none.");
 }
 
 }  // namespace mpsgraph::bindings

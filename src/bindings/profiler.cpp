@@ -52,19 +52,24 @@ py::tuple limits(const std::string& device) {
 }  // namespace
 
 void define_profiler(py::module_& module) {
-  Class<Profile>(module, "Profile", "What was recorded; mpsgraph.profiler makes it readable.")
+  Class<Profile>(module, "Profile", "A recorded profile, which mpsgraph.profiler makes readable.")
       .def("contents", &contents)
-      .def_readonly("threads", &Profile::threads, "Names by number.")
-      .def_readonly("dropped", &Profile::dropped, "Records that made room for newer ones.")
-      .def_readonly("duration", &Profile::duration, "Nanoseconds.")
+      .def_readonly("threads", &Profile::threads, "The names of the threads, by index.")
+      .def_readonly("dropped", &Profile::dropped, "The number of records that were overwritten by newer ones.")
+      .def_readonly("duration", &Profile::duration, "The duration of the profile in nanoseconds.")
       .def("chrome_trace", &Profile::chrome_trace, py::call_guard<WithoutGil>(),
-           "JSON in Chrome's trace event format.");
+           "Return the profile as JSON in Chrome's trace event format.");
   module.def(
       "start_profile", [](size_t capacity) { Profiler::get().start(capacity); }, py::arg("capacity"),
-      "DeviceError when a profile is being taken already.");
-  module.def("stop_profile", [] { return Profiler::get().stop(); }, "DeviceError when none is being taken.");
-  module.def("profile_session", [] { return Profiler::get().session(); }, "0 when no profile is being taken.");
-  module.def("device_limits", &limits, py::arg("device"), "Measured when first asked for.");
+      "Start a profile. Raises DeviceError if one is already running.");
+  module.def(
+      "stop_profile", [] { return Profiler::get().stop(); },
+      "Stop the profile and return it. Raises DeviceError if none is running.");
+  module.def(
+      "profile_session", [] { return Profiler::get().session(); },
+      "Return the number of records, or 0 if no profile is running.");
+  module.def("device_limits", &limits, py::arg("device"),
+             "Return the peak throughput of a device, which is measured on the first call.");
   module.def("name_this_thread", &Profiler::name_this_thread, py::arg("name"), "In profiles.");
 }
 

@@ -28,12 +28,14 @@ py::dict expanded(const GraphObject& graph, const py::typing::Dict<Tensor, py::t
 void define_programs(py::module_& module) {
   module.def("expanded", &expanded, py::arg("graph"), py::arg("feeds"), py::arg("targets"),
              py::arg("target_operations") = py::tuple(),
-             "What targets need as a graph of its own, with known shapes and no composites; feeds are placeholders "
-             "with (dtype, shape). Result: graph, feeds, targets, variables, and source_variables of the graph it is "
-             "from. UnsupportedError where shapes depend on values.");
+             "Extract the operations that targets depend on into a new graph with static shapes and without "
+             "composite operations. `feeds` are placeholders with (dtype, shape). Return the graph, its "
+             "feeds, targets, and variables, and source_variables, the matching variables of the original "
+             "graph. Raises UnsupportedError if shapes depend on values.");
   module.def(
       "history_depth", [](const Tensor& tensor) { return tensor.type.history; }, py::arg("tensor"),
-      "How many loops around it keep its values for a derivative: 0 for a tensor.");
+      "Return the number of enclosing loops that keep the tensor's values for a gradient, 0 for an "
+      "ordinary tensor.");
 }
 
 }  // namespace mpsgraph::bindings

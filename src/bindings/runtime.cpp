@@ -55,26 +55,26 @@ void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::opt
 void define_runtime(py::module_& module) {
   Class<Device, std::unique_ptr<Device, py::nodelete>> device(
       module, "Device",
-      "A backend of this process: Device(\"cpu\"), and on a Mac Device(\"metal\"), which is the default there. "
-      "Device metal has been verified over a mock of Apple's frameworks, by "
-      "compiling for macOS and against Apple's interfaces; it has not yet run on "
-      "Apple hardware (docs/metal.md).");
+      "A backend: Device(\"cpu\"), and on a Mac Device(\"metal\"), which is the default there. Device "
+      "metal has been tested against a mock of Apple's frameworks, and compiled for macOS and against "
+      "Apple's interfaces; it has not yet run on Apple hardware (docs/metal.md).");
   Class<SharedEvent, std::shared_ptr<SharedEvent>> event(
-      module, "SharedEvent", "A number that only grows, by which queues and the host order their work.");
+      module, "SharedEvent", "A monotonically increasing number that queues and the host use to order their work.");
   Class<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
-                                                         "A counter that limits how many steps are in flight.");
-  Class<CommandQueue, std::shared_ptr<CommandQueue>> queue(module, "CommandQueue",
-                                                           "Runs command buffers in order, beside other queues.");
-  Class<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(module, "CommandBuffer",
-                                                              "Work, waits and signals, committed once.");
+                                                         "A counter that limits the number of steps in flight.");
+  Class<CommandQueue, std::shared_ptr<CommandQueue>> queue(
+      module, "CommandQueue", "A queue that runs command buffers in order, concurrently with other queues.");
+  Class<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(
+      module, "CommandBuffer", "A sequence of runs, waits, and signals that is committed to its queue once.");
 
   device
       .def(py::init([](const py::str& name) { return &to_device(name); }), py::arg("name"),
-           "DeviceError when there is none.")
+           "Return the device with the given name. Raises DeviceError if this build has no such device.")
       .def_static("default", &Device::default_device, py::return_value_policy::reference)
-      .def_static("names", &Device::names, "The devices of this build.")
+      .def_static("names", &Device::names, "Return the names of the devices in this build.")
       .def_property_readonly("name", &Device::name)
-      .def_property_readonly("description", &Device::description, "For people: processor, libraries, threads.")
+      .def_property_readonly("description", &Device::description,
+                             "Human-readable description: processor, libraries, and threads.")
       .def_property_readonly("default_queue", [](Device& self) { return self.default_queue(); })
       .def("__eq__",
            [](const Device& self, const py::object& other) {
@@ -85,36 +85,63 @@ void define_runtime(py::module_& module) {
 
   event
       .def(py::init([](std::optional<double> timeout) { return std::make_shared<SharedEvent>(to_timeout(timeout)); }),
-           py::arg("timeout") = 60.0, "`timeout`: seconds that waits take at most by default; None for no limit.")
+           py::arg("timeout") = 60.0,
+           "Create an event. `timeout` is the number of seconds after which waits time out by default, None "
+           "for no limit.")
       .def_property_readonly("signaled_value", &SharedEvent::signaled_value)
       .def_property_readonly("timeout", &SharedEvent::default_timeout)
       .def("signal", &SharedEvent::signal, py::arg("value"),
-           "Raises the value; one that was passed already changes nothing.")
+           R"(Increase the value of the event; a value below the current one has no effect.
+
+Args:
+    value: New value.)")
       .def("wait", &wait_for_event, py::arg("value"), py::arg("timeout") = py::none(),
-           "Until the value is reached. TimeoutError; DeviceError when what was to signal it failed.");
+           R"(Wait until the event reaches a value.
+
+Args:
+    value: Value that the event must reach.
+    timeout: Maximum number of seconds to wait. None, the default, means the event's own timeout.
+
+Raises:
+    TimeoutError: If the value is not reached in time.
+    DeviceError: If the work that should signal the event failed.)");
 
   semaphore.def(py::init<int64_t>(), py::arg("value"))
       .def_property_readonly("value", &Semaphore::value)
       .def("signal", &Semaphore::signal)
-      .def("wait", &wait_for_semaphore, py::arg("timeout") = py::none(), "Takes one, when there is one. TimeoutError.");
+      .def("wait", &wait_for_semaphore, py::arg("timeout") = py::none(),
+           R"(Wait until the counter is positive, and decrement it.
+
+Args:
+    timeout: Maximum number of seconds to wait. None, the default, means no limit.
+
+Raises:
+    TimeoutError: If the counter does not become positive in time.)");
 
   queue
       .def(py::init([](const py::object& device) { return CommandQueue::create(to_device(device)); }),
            py::arg("device") = py::none())
       .def("command_buffer", &CommandQueue::command_buffer)
       .def("close", &CommandQueue::close, py::call_guard<WithoutGil>(),
-           "Takes no more work, cancels event waits, finishes what was committed.")
+           "Accept no more work, cancel waits for events, and finish the committed work.")
       .def_property_readonly("device", &CommandQueue::device, py::return_value_policy::reference);
 
   buffer
       .def(
           "add_scheduled_handler",
           [](CommandBuffer& self, const py::function& function) { self.add_scheduled_handler(handler(function)); },
-          py::arg("handler"), "handler(command_buffer), when the queue reaches it.")
+          py::arg("handler"), R"(Add a handler that is called when the queue reaches the command buffer.
+
+Args:
+    handler: Function that is called with the command buffer.)")
       .def(
           "add_completed_handler",
           [](CommandBuffer& self, const py::function& function) { self.add_completed_handler(handler(function)); },
-          py::arg("handler"), "handler(command_buffer), when its work is done or has failed.")
+          py::arg("handler"),
+          R"(Add a handler that is called when the work of the command buffer has completed or failed.
+
+Args:
+    handler: Function that is called with the command buffer.)")
       .def(
           "encode_wait_for_event",
           [](CommandBuffer& self, std::shared_ptr<SharedEvent> event, uint64_t value, std::optional<double> timeout) {
@@ -125,16 +152,23 @@ void define_runtime(py::module_& module) {
       .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event").none(false), py::arg("value"))
       .def(
           "commit", [](CommandBuffer& self) { self.commit(); }, py::call_guard<WithoutGil>(),
-          "DeviceError the second time.")
+          "Commit the command buffer to its queue. Raises DeviceError if it has already been committed.")
       .def("wait_until_completed", &wait_until_completed, py::arg("timeout") = py::none(),
-           "Until work and handlers are done. Raises what they raised; TimeoutError.")
+           R"(Wait until the work and the handlers have completed.
+
+Args:
+    timeout: Maximum number of seconds to wait. None, the default, means no limit.
+
+Raises:
+    TimeoutError: If they do not complete in time.
+    Error: Any error that the work or a handler raised.)")
       .def_property_readonly(
           "status", [](const CommandBuffer& self) { return std::string(name(self.status())); },
-          "\"not_enqueued\", \"committed\", \"scheduled\", \"completed\" or \"error\".")
+          "The status: \"not_enqueued\", \"committed\", \"scheduled\", \"completed\", or \"error\".")
       .def_property_readonly("done", &CommandBuffer::done)
       .def_property_readonly(
           "error", [](const CommandBuffer& self) { return to_python_exception(self.error()); },
-          "An exception, or None.")
+          "The exception that the work raised, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
   // Printing through Python reaches sys.stdout even if a notebook or a test has replaced it.
@@ -164,18 +198,22 @@ void define_runtime(py::module_& module) {
         }
         return devices;
       },
-      R"(How much memory is in use, and the most that was since the process began, in bytes.
+      R"(Return the memory in use, and its peak since the process started, in bytes.
 
-A dict by device's name, of those that have been used, and "cpu", which has what is no other device's. Each has
-"arrays" (also variables and results), "arenas" (what programs compute in between) and "packed_weights" (constants of
-programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
-freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
-Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.
+Memory that MPSGraph allocates internally cannot be counted. Arrays over memory of other libraries, such as fed numpy
+arrays, are not included.
 
->>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
->>> kept = mg.asarray(np.zeros(1000, np.float32), copy=True)
->>> mg.memory_statistics()["cpu"]["arrays"]["current"] >= before
-True
+Returns:
+    A dict by the names of the devices that have been used, and "cpu", which includes memory of no particular device.
+    Each value has "arrays" (including variables and results), "arenas" (intermediate values of programs),
+    "packed_weights" (constants of programs, packed as kernels read them), and their "total", each a dict of "current"
+    and "peak"; and "cached", the bytes of freed blocks that are kept for the next array of their size.
+
+Example:
+    >>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
+    >>> kept = mg.asarray(np.zeros(1000, np.float32), copy=True)
+    >>> mg.memory_statistics()["cpu"]["arrays"]["current"] >= before
+    True
 )");
   module.def(
       "buffer_statistics",
@@ -190,28 +228,40 @@ True
         result["reused"] = s.reused;
         return result;
       },
-      "Memory in use and in the cache of freed blocks, of the process and of all devices.");
+      "Return the memory in use and in the cache of freed blocks, for the process and all devices.");
   module.def("set_buffer_cache_limit", &Device::set_memory_cache_limit, py::arg("bytes"),
-             "0: freed memory goes back at once.");
+             "Set the limit of the cache of freed blocks in bytes; 0 returns freed memory to the system "
+             "immediately.");
   module.def("set_num_threads", &runtime::set_thread_count, py::arg("n"),
-             R"(Says how many threads the CPU device's kernels use together; 0: automatic.
+             R"(Set the number of threads that the kernels of the CPU device share.
 
-Automatic is OMP_NUM_THREADS, or as many as there are processors that the process may use. It holds from the next kernel
-on, for all queues, and changes no result: kernels are cut into parts at the first compilation, for the number that
-holds then. PyTorch's torch.set_num_threads.
+The setting applies from the next kernel on, for all queues, and does not change results: kernels are divided into
+parts at the first compilation, for the number of threads at that time. It is the counterpart of PyTorch's
+torch.set_num_threads.
 
-Raises DeviceError for a negative number, and for more threads than kernels have been cut for.
+Args:
+    n: Number of threads. 0 means automatic: OMP_NUM_THREADS, or the number of processors that the process may use.
 
->>> mg.set_num_threads(1)
->>> mg.get_num_threads()
-1
->>> mg.set_num_threads(0)
+Raises:
+    DeviceError: If n is negative, or greater than the number of threads that kernels have been divided for.
+
+Example:
+    >>> mg.set_num_threads(1)
+    >>> mg.get_num_threads()
+    1
+    >>> mg.set_num_threads(0)
 )");
   module.def("get_num_threads", &runtime::thread_count,
-             R"(How many threads the CPU device's kernels use together. PyTorch's torch.get_num_threads.
+             R"(Return the number of threads that the kernels of the CPU device share.
 
->>> mg.get_num_threads() >= 1
-True
+It is the counterpart of PyTorch's torch.get_num_threads.
+
+Returns:
+    The number of threads.
+
+Example:
+    >>> mg.get_num_threads() >= 1
+    True
 )");
   module.def(
       "shutdown",
@@ -222,7 +272,7 @@ True
         }
         release_pending_objects();
       },
-      "Finishes all work and ends the runtime's threads; called at exit. Idempotent.");
+      "Finish all work and end the runtime's threads. Idempotent, and called at exit.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -168,17 +168,19 @@ class TensorExchange {
 }  // namespace
 
 void define_tensor_exchange(py::module_& module) {
-  Class<TensorExchange>(module, "TensorExchange", "Runs executables over the tensors of another framework.")
-      .def(
-          py::init<py::tuple, const std::vector<std::string>&, py::function,
-                   std::optional<std::pair<uintptr_t, uintptr_t>>>(),
-          py::arg("types"), py::arg("questions"), py::arg("prepare"), py::arg("team") = py::none(),
-          "`types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one "
-          "of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what "
-          "cannot be shared; `team`: addresses of GOMP_parallel and omp_get_max_threads, whose threads then help in "
-          "short runs. UnsupportedError when the type has no such functions of version 1.")
+  Class<TensorExchange>(module, "TensorExchange", "Runs executables on the tensors of another framework.")
+      .def(py::init<py::tuple, const std::vector<std::string>&, py::function,
+                    std::optional<std::pair<uintptr_t, uintptr_t>>>(),
+           py::arg("types"), py::arg("questions"), py::arg("prepare"), py::arg("team") = py::none(),
+           "Create an exchange. `types` are tensor types, the first of which has "
+           "`__dlpack_c_exchange_api__`. `questions` are names of methods, one of which returns True for a "
+           "tensor whose memory is not what it seems. `prepare(tensor)` returns an array for a tensor that "
+           "cannot be shared. `team` holds the addresses of GOMP_parallel and omp_get_max_threads, whose "
+           "threads then help with short runs. Raises UnsupportedError if the first type does not provide "
+           "these functions in version 1.")
       .def("run", &TensorExchange::run, py::arg("executable").none(false), py::arg("tensors"), py::arg("places"),
-           "`places`: which tensor each feed takes. Result: new tensors in the order of the targets.");
+           "Run an executable. `places` has the index of the tensor for each feed. Return new tensors in "
+           "the order of the targets.");
 }
 
 }  // namespace mpsgraph::bindings

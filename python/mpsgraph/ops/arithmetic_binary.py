@@ -201,7 +201,7 @@ class BinaryArithmetic(Family):
             ShapeError: If the shapes do not broadcast.
             DTypeError: If the dtypes differ or are not floating-point.
 
-        Gradient: that of division where secondary is nonzero, and zero elsewhere, summed over broadcast axes.
+        Gradient: the gradient of division where secondary is nonzero, and zero elsewhere, summed over broadcast axes.
 
         Source: MPSGraph divisionNoNaNWithPrimaryTensor:secondaryTensor:name:.
 

@@ -88,7 +88,7 @@ class ControlFlow(Family):
             ShapeError: If predicate has more than one element, or the shapes of the results differ.
             DTypeError: If predicate is not bool, or the dtypes of the results differ.
 
-        Gradient: that of the block that runs.
+        Gradient: the gradient of the block that runs.
 
         Source: MPSGraph ifWithPredicateTensor:thenBlock:elseBlock:name:.
 

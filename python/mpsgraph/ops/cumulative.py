@@ -34,7 +34,7 @@ class Cumulative(Family):
             x: Tensor, floating-point or integer.
             axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
                 one element.
-            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            exclusive: Whether to exclude the element itself from its result. Defaults to False.
             reverse: Whether to accumulate from the last element to the first. Defaults to False.
             name: Name of the operation.
 
@@ -74,7 +74,7 @@ class Cumulative(Family):
             x: Tensor, floating-point or integer.
             axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
                 one element.
-            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            exclusive: Whether to exclude the element itself from its result. Defaults to False.
             reverse: Whether to accumulate from the last element to the first. Defaults to False.
             name: Name of the operation.
 
@@ -115,7 +115,7 @@ class Cumulative(Family):
             x: Tensor, floating-point or integer.
             axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
                 one element.
-            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            exclusive: Whether to exclude the element itself from its result. Defaults to False.
             reverse: Whether to accumulate from the last element to the first. Defaults to False.
             name: Name of the operation.
 
@@ -155,7 +155,7 @@ class Cumulative(Family):
             x: Tensor, floating-point or integer.
             axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of
                 one element.
-            exclusive: Whether to leave each element out of its own result. Defaults to False.
+            exclusive: Whether to exclude the element itself from its result. Defaults to False.
             reverse: Whether to accumulate from the last element to the first. Defaults to False.
             name: Name of the operation.
 

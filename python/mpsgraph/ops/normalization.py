@@ -154,7 +154,7 @@ class Normalization(Family):
             ShapeError: If the shapes do not match, or an axis is out of range.
             DTypeError: If the dtypes differ or are not floating-point.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph normalizationGradientWithIncomingGradientTensor:sourceTensor:
         meanTensor:varianceTensor:gammaTensor:gammaGradientTensor:betaGradientTensor:reductionAxes:epsilon:name:.
@@ -207,7 +207,7 @@ class Normalization(Family):
             ShapeError: If the shapes do not match, or an axis is out of range.
             DTypeError: If the dtypes differ or are not floating-point.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph normalizationGammaGradientWithIncomingGradientTensor:sourceTensor:meanTensor:varianceTensor:
         reductionAxes:epsilon:name:.
@@ -242,7 +242,7 @@ class Normalization(Family):
             ShapeError: If the shapes do not match, or an axis is out of range.
             DTypeError: If the dtypes differ or are not floating-point.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph normalizationBetaGradientWithIncomingGradientTensor:sourceTensor:reductionAxes:name:.
 

@@ -32,7 +32,7 @@ class Optimizer(Family):
             ShapeError: If the shapes do not match.
             DTypeError: If the dtypes differ or are not floating-point or complex.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph
         stochasticGradientDescentWithLearningRateTensor:valuesTensor:gradientTensor:name:.
@@ -124,7 +124,7 @@ class Optimizer(Family):
             ShapeError: If the shapes do not match.
             DTypeError: If the dtypes differ or are not floating-point.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph
         adamWithLearningRateTensor:beta1Tensor:beta2Tensor:epsilonTensor:beta1PowerTensor:beta2PowerTensor:
@@ -178,7 +178,7 @@ class Optimizer(Family):
             ShapeError: If the shapes do not match.
             DTypeError: If the dtypes differ or are not floating-point.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph
         adamWithCurrentLearningRateTensor:beta1Tensor:beta2Tensor:epsilonTensor:valuesTensor:momentumTensor:

@@ -304,7 +304,7 @@ class Pooling4D(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a padding style is not supported.
 
-        Gradient: that of the composition.
+        Gradient: derived from the operation's decomposition.
 
         Source: MPSGraph L2NormPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:.
 

@@ -120,7 +120,7 @@ class Recurrent(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If activation is unknown.
 
-        Gradient: that of the composition, for a static T.
+        Gradient: derived from the operation's decomposition, for a static T.
 
         Source: MPSGraph singleGateRNNGradientsWithSourceTensor:recurrentWeight:sourceGradient:zState:stateGradient:
         inputWeight:bias:initState:mask:descriptor:name: and its short forms.
@@ -295,7 +295,7 @@ class Recurrent(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If an activation is unknown.
 
-        Gradient: that of the composition, for a static T.
+        Gradient: derived from the operation's decomposition, for a static T.
 
         Source: MPSGraph
         LSTMGradientsWithSourceTensor:recurrentWeight:sourceGradient:zState:cellOutputFwd:stateGradient:
@@ -474,7 +474,7 @@ class Recurrent(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If an activation is unknown, or secondary_bias is given without reset_after.
 
-        Gradient: that of the composition, for a static T.
+        Gradient: derived from the operation's decomposition, for a static T.
 
         Source: MPSGraph
         GRUGradientsWithSourceTensor:recurrentWeight:sourceGradient:zState:outputFwd:stateGradient:inputWeight:
