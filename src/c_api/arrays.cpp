@@ -1,4 +1,4 @@
-// Arrays: memory of the library's and of the caller's, DLPack, copies in and out.
+// Arrays of the C interface: memory owned by the library or by the caller, DLPack, and copies in and out.
 #include <atomic>
 #include <cstring>
 
@@ -11,26 +11,28 @@ using runtime::NDArray;
 
 namespace {
 
-// Bytes from the first element to the end of the last. ShapeError when they cannot be counted.
+// The number of bytes from the first element of an array to the end of its last. Throws ShapeError if the number
+// overflows.
 size_t extent(const Dims& dims, const Dims& strides, DType dtype) {
   int64_t last = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 0) return 0;
     int64_t step;
     if (__builtin_mul_overflow(dims[i] - 1, strides[i], &step) || __builtin_add_overflow(last, step, &last))
-      throw ShapeError(cat("an array of shape ", to_string(dims), " with strides ", to_string(strides),
-                           " is larger than any memory"));
+      throw ShapeError(cat("the size of an array of shape ", to_string(dims), " with strides ", to_string(strides),
+                           " overflows; use smaller dimensions or strides"));
   }
   size_t bytes;
   if (__builtin_mul_overflow(static_cast<size_t>(last) + 1, size_of(dtype), &bytes))
-    throw ShapeError(cat("an array of shape ", to_string(dims), " is larger than any memory"));
+    throw ShapeError(cat("the size of an array of shape ", to_string(dims), " overflows; use smaller dimensions"));
   return bytes;
 }
 
 Dims known_dims(const TensorType& type) {
   if (!type.shape.known())
-    throw ShapeError(cat("an array has a known shape, got ", to_string(type), "; state each dimension"));
-  element_count(type.shape.dims());  // counts, or throws
+    throw ShapeError(
+        cat("an array must have a static shape, got ", to_string(type), "; give the size of each dimension"));
+  element_count(type.shape.dims());  // throws if the number of elements overflows
   return type.shape.dims();
 }
 
@@ -40,8 +42,8 @@ void give_array(NDArray array, mpsgraph_array* result) {
 
 void require_size(const NDArray& array, size_t bytes) {
   if (bytes != array.bytes())
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT,
-                  cat("an array of type ", to_string(array.type()), " has ", array.bytes(), " bytes, got ", bytes));
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the number of bytes must be ", array.bytes(),
+                                                 " for an array of type ", to_string(array.type()), ", got ", bytes));
 }
 
 }  // namespace
@@ -68,16 +70,18 @@ mpsgraph_status mpsgraph_array_from_memory(const mpsgraph_type* type, const int6
     const Dims dims = known_dims(wanted);
     const Dims steps = strides ? Dims(strides, strides + dims.size()) : contiguous_strides(dims);
     for (const int64_t step : steps)
-      if (step < 0) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("strides are not negative, got ", to_string(steps)));
+      if (step < 0)
+        throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("strides must not be negative, got ", to_string(steps)));
     const size_t needed = extent(dims, steps, wanted.dtype);
     if (needed > bytes)
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("an array of type ", to_string(wanted), " with strides ",
-                                                   to_string(steps), " needs ", needed, " bytes, got ", bytes));
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                    cat("the memory for an array of type ", to_string(wanted), " with strides ", to_string(steps),
+                        " must have at least ", needed, " bytes, got ", bytes));
     const size_t alignment = size_of(real_type(wanted.dtype));
     if (reinterpret_cast<uintptr_t>(data) % alignment != 0)
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT,
-                    cat("memory for ", name(wanted.dtype), " begins at a multiple of ", alignment, " bytes"));
-    const auto taken = std::make_shared<std::atomic<bool>>(false);  // not if anything below throws
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the memory for an array of ", name(wanted.dtype),
+                                                   " must be aligned to ", alignment, " bytes"));
+    const auto taken = std::make_shared<std::atomic<bool>>(false);  // stays false if a later line throws
     NDArray made = NDArray::borrow(
         data, wanted.dtype, dims, steps,
         [=] {
@@ -121,7 +125,8 @@ mpsgraph_status mpsgraph_array_strides(mpsgraph_array array, int64_t* strides, s
     const auto source = object<ArrayObject>(array);
     const Dims& steps = source->array.strides();
     if (capacity < steps.size())
-      throw Failure(MPSGRAPH_BUFFER_TOO_SMALL, cat(steps.size(), " strides do not fit in ", capacity));
+      throw Failure(MPSGRAPH_BUFFER_TOO_SMALL,
+                    cat("the buffer must have room for ", steps.size(), " strides, got a capacity of ", capacity));
     if (!steps.empty()) std::copy(steps.begin(), steps.end(), required(strides, "strides"));
   });
 }
@@ -133,7 +138,9 @@ mpsgraph_status mpsgraph_array_data(mpsgraph_array array, void** data, size_t* b
     const NDArray& held = source->array;
     for (const int64_t step : held.strides())
       if (step < 0)
-        throw UnsupportedError("an array with negative strides has memory before its first element; read a copy");
+        throw UnsupportedError(
+            "the data of an array with negative strides cannot be accessed, because it begins before the first "
+            "element; copy it with mpsgraph_array_read");
     *data = held.data();
     if (bytes) *bytes = extent(held.dims(), held.strides(), held.dtype());
   });
@@ -155,7 +162,7 @@ mpsgraph_status mpsgraph_array_write(mpsgraph_array array, const void* source, s
     const auto target = object<ArrayObject>(array);
     require_size(target->array, bytes);
     if (!target->array.writable())
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, "the array is over memory that may not be written");
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, "the array must be writable, but its memory is read-only");
     if (bytes == 0) return;
     required(source, "source");
     if (target->array.contiguous()) {

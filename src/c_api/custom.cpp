@@ -1,4 +1,4 @@
-// Custom operations of the program's own, and of libraries.
+// Custom operations of the C interface, defined by the program itself or by libraries.
 #include "c_api/objects.h"
 #include "mpsgraph/runtime/custom_library.h"
 

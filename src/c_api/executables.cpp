@@ -1,4 +1,4 @@
-// Executables, run and waited for, or started with a completion.
+// Executables of the C interface: synchronous runs, and asynchronous runs with a completion function.
 #include "c_api/objects.h"
 #include "mpsgraph/runtime/executable.h"
 
@@ -10,21 +10,24 @@ namespace mpsgraph::c_api {
 
 std::vector<NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs) {
   if (count != runs.feeds().size())
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", runs.feeds().size(), " inputs, got ", count));
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                  cat("the number of inputs must be ", runs.feeds().size(), ", got ", count));
   std::vector<NDArray> result;
   for (const auto& array : objects<ArrayObject>(inputs, count)) result.push_back(array->array);
   return result;
 }
 
 std::vector<NDArray> results_of(const mpsgraph_array* results, size_t count, size_t there) {
-  if (count != there) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", there, " results, got ", count));
+  if (count != there)
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the number of results must be ", there, ", got ", count));
   require_items(results, count, "results");
   std::vector<NDArray> made;
   for (size_t i = 0; i < count; ++i) made.push_back(results[i] ? object<ArrayObject>(results[i])->array : NDArray());
   for (size_t i = 0; i < count; ++i)
     for (size_t j = 0; j < i; ++j)
       if (made[i].valid() && made[j].valid() && overlap(made[i], made[j]))
-        throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("results ", j, " and ", i, " share memory"));
+        throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                      cat("results must not overlap, but results ", j, " and ", i, " share memory"));
   return made;
 }
 
@@ -95,9 +98,10 @@ mpsgraph_status mpsgraph_graph_compile(mpsgraph_graph graph, const mpsgraph_type
     for (const auto& [name, tensor] : held->contents.inputs) feeds.push_back(tensor);
     for (const auto& [name, tensor] : held->contents.outputs) targets.push_back(tensor);
     if (targets.empty())
-      throw GraphError("the graph has no named outputs; mpsgraph_graph_set_name gives a tensor a name");
+      throw GraphError("the graph must have at least one named output; name one with mpsgraph_graph_set_name");
     if (type_count != (types ? feeds.size() : 0))
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", feeds.size(), " inputs, got ", type_count, " types"));
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                    cat("there must be one type for each of the ", feeds.size(), " inputs, got ", type_count));
     compile(held, feeds, types, targets, {}, executable);
   });
 }
@@ -130,7 +134,8 @@ mpsgraph_status mpsgraph_executable_input_type(mpsgraph_executable executable, s
     required(type, "type");
     const auto held = object<ExecutableObject>(executable);
     const auto& feeds = held->executable->feeds();
-    if (index >= feeds.size()) throw OutOfRangeError(cat("there are ", feeds.size(), " inputs, no input ", index));
+    if (index >= feeds.size())
+      throw OutOfRangeError(cat("input index ", index, " is out of range: there are ", feeds.size(), " inputs"));
     *type = from_type(feeds[index].second);
   });
 }
@@ -140,7 +145,8 @@ mpsgraph_status mpsgraph_executable_output_type(mpsgraph_executable executable, 
     required(type, "type");
     const auto held = object<ExecutableObject>(executable);
     const auto& types = held->executable->target_types();
-    if (index >= types.size()) throw OutOfRangeError(cat("there are ", types.size(), " outputs, no output ", index));
+    if (index >= types.size())
+      throw OutOfRangeError(cat("output index ", index, " is out of range: there are ", types.size(), " outputs"));
     *type = from_type(types[index]);
   });
 }
@@ -173,7 +179,7 @@ mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable executable, co
         complete(completion, context, made, error);
       };
     auto started = std::make_shared<ExecutionObject>(held);
-    void* handle = give(started);  // first, since nothing may fail once the completion can come
+    void* handle = give(started);  // created first, because nothing may fail once the completion function can be called
     try {
       started->execution = held->executable->run_async(std::move(fed), std::move(given), descriptor, where);
     } catch (...) {
@@ -193,7 +199,8 @@ mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgrap
     const auto held = object<ExecutionObject>(execution);
     const size_t count = held->of->executable->targets().size();
     if (result_count != count)
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", count, " results, got room for ", result_count));
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                    cat("the number of results must be ", count, ", got room for ", result_count));
     require_items(results, result_count, "results");
     std::vector<mpsgraph_array> made(count);
     give_results(held->execution->results(), made.data());

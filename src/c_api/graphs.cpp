@@ -1,4 +1,4 @@
-// Graphs: from packages and text, and the names by which applications know their tensors; variables.
+// Graphs of the C interface: reading them from packages and text, the names of their tensors, and their variables.
 #include <algorithm>
 #include <set>
 
@@ -34,8 +34,8 @@ runtime::NamedTensors GraphObject::named(mpsgraph_role role) const {
   if (role == MPSGRAPH_INPUT) return contents.inputs;
   if (role == MPSGRAPH_OUTPUT) return contents.outputs;
   if (role != MPSGRAPH_PARAMETER && role != MPSGRAPH_TRAINABLE)
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(role, " is no role of a tensor"));
-  runtime::NamedTensors all = contents.parameters;  // then the variables that the package gives no name
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the role must be one of enum mpsgraph_role, got ", role));
+  runtime::NamedTensors all = contents.parameters;  // followed by the variables that have no name in the package
   std::set<const Tensor*> there;
   std::set<std::string> taken;
   for (const auto& [name, tensor] : all) there.insert(tensor), taken.insert(name);
@@ -54,13 +54,14 @@ runtime::NamedTensors GraphObject::named(mpsgraph_role role) const {
 
 Tensor* GraphObject::own(const TensorObject& tensor) const {
   if (graph_of(tensor).get() != this)
-    throw GraphError(cat("tensor '", tensor.tensor->name(), "' belongs to another graph"));
+    throw GraphError(cat("tensor '", tensor.tensor->name(), "' must belong to this graph, but it belongs to another"));
   return tensor.tensor;
 }
 
 Operation* GraphObject::own(const OperationObject& operation) const {
   if (graph_of(operation).get() != this)
-    throw GraphError(cat("operation '", operation.operation->name, "' belongs to another graph"));
+    throw GraphError(
+        cat("operation '", operation.operation->name, "' must belong to this graph, but it belongs to another"));
   return operation.operation;
 }
 
@@ -81,7 +82,7 @@ Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name) 
   if (found != named.end()) return found->second;
   std::string known;
   for (const auto& item : named) known += cat(known.empty() ? "" : ", ", "'", item.first, "'");
-  throw GraphError(cat("there is no '", name, "'; there is ", known.empty() ? "none" : known));
+  throw GraphError(cat("'", name, "' does not exist; the names are: ", known.empty() ? "none" : known));
 }
 
 void save(GraphObject& graph, const char* path) {
@@ -99,8 +100,8 @@ void load_state(GraphObject& graph, const char* path) {
   for (const auto& [name, tensor] : saved.parameters) {
     Tensor* variable = tensor_named(variables, name);
     if (variable->type != tensor->type)
-      throw ShapeError(cat("variable '", name, "' is ", to_string(variable->type), ", the package's is ",
-                           to_string(tensor->type), "; nothing was changed"));
+      throw ShapeError(cat("variable '", name, "' in the package must have type ", to_string(variable->type), ", got ",
+                           to_string(tensor->type), "; no variable was changed"));
     const ConstantPtr data = tensor->operation->attributes.data("value");
     NDArray value = NDArray::allocate(data->dtype(), data->dims());
     data->expand_into(value.data());
@@ -120,13 +121,15 @@ void give_graph(runtime::PackageContents contents, mpsgraph_device device, mpsgr
 
 Tensor* variable_of(const TensorObject& tensor) {
   if (!tensor.tensor->operation->is("variable"))
-    throw GraphError(
-        cat("'", tensor.tensor->name(), "' is no variable but the result of ", tensor.tensor->operation->kind()));
+    throw GraphError(cat("'", tensor.tensor->name(), "' must be a variable, but it is the result of ",
+                         tensor.tensor->operation->kind()));
   return tensor.tensor;
 }
 
 const std::pair<std::string, Tensor*>& item_at(const runtime::NamedTensors& named, size_t index) {
-  if (index >= named.size()) throw OutOfRangeError(cat("there are ", named.size(), " of them, no number ", index));
+  if (index >= named.size())
+    throw OutOfRangeError(
+        cat("index ", index, " is out of range: the graph has ", named.size(), " tensors with this role"));
   return named[index];
 }
 
@@ -228,7 +231,7 @@ mpsgraph_status mpsgraph_graph_find_operation(mpsgraph_graph graph, const char* 
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
     Operation* found = held->contents.graph->find(name);
-    if (!found) throw GraphError(cat("there is no operation '", name, "'"));
+    if (!found) throw GraphError(cat("the graph has no operation '", name, "'"));
     *operation = static_cast<mpsgraph_operation>(held->handle_of(found));
   });
 }
@@ -242,9 +245,12 @@ mpsgraph_status mpsgraph_graph_set_name(mpsgraph_graph graph, mpsgraph_role role
     const std::lock_guard lock(held->mutex);
     Tensor* own = held->own(*named);
     if (role != MPSGRAPH_INPUT && role != MPSGRAPH_OUTPUT)
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, "names are given to inputs and outputs; a variable has its own");
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                    "the role must be MPSGRAPH_INPUT or MPSGRAPH_OUTPUT; variables keep the names that they were "
+                    "created with");
     if (role == MPSGRAPH_INPUT && !own->operation->is("placeholder"))
-      throw GraphError(cat("an input is a placeholder, '", own->name(), "' is the result of ", own->operation->kind()));
+      throw GraphError(
+          cat("an input must be a placeholder, but '", own->name(), "' is the result of ", own->operation->kind()));
     auto& list = role == MPSGRAPH_INPUT ? held->contents.inputs : held->contents.outputs;
     const auto found = std::ranges::find(list, std::string_view(name), &std::pair<std::string, Tensor*>::first);
     if (found != list.end())

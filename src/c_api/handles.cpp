@@ -1,4 +1,4 @@
-// The registry of living handles, errors as statuses, and the conversion of types and texts.
+// The registry of live handles, the conversion of exceptions to statuses, and the conversion of types and texts.
 #include "c_api/handles.h"
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace mpsgraph::c_api {
 
-static_assert(sizeof(void*) >= 8, "handles are numbers of 64 bits that are never used twice");
+static_assert(sizeof(void*) >= 8, "a handle must have 64 bits, so that no number is used twice");
 
 namespace {
 
@@ -26,11 +26,11 @@ struct Entry {
 struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<uintptr_t, Entry> living;
-  uintptr_t last = uintptr_t{1} << 32;  // far from the small numbers that stray values often are
+  uintptr_t last = uintptr_t{1} << 32;  // avoids small numbers, which stray values often are
 };
 
 Registry& registry() {
-  static Registry* all = new Registry;  // never destroyed: handlers may run until the process is gone
+  static Registry* all = new Registry;  // never destroyed, because handlers may run until the process ends
   return *all;
 }
 
@@ -55,12 +55,12 @@ void* give(std::shared_ptr<Object> object, Ownership ownership) {
 }
 
 std::shared_ptr<Object> find(void* handle, Kind kind) {
-  if (!handle) throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " is NULL"));
+  if (!handle) throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " handle must not be NULL"));
   Registry& all = registry();
   const std::shared_lock lock(all.mutex);
   const auto found = all.living.find(number(handle));
   if (found == all.living.end())
-    throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " was released, or never was"));
+    throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " handle is invalid or was already released"));
   if (found->second.object->kind != kind)
     throw Failure(MPSGRAPH_INVALID_HANDLE,
                   cat("expected a handle of kind ", name(kind), ", got ", name(found->second.object->kind)));
@@ -72,18 +72,19 @@ void retain(void* handle) {
   const std::unique_lock lock(all.mutex);
   const auto found = all.living.find(number(handle));
   if (found == all.living.end())
-    throw Failure(MPSGRAPH_INVALID_HANDLE, "the handle to retain is NULL, was released, or never was");
+    throw Failure(MPSGRAPH_INVALID_HANDLE, "the handle to retain is NULL, invalid, or was already released");
   ++found->second.count;
 }
 
 void release(void* handle) {
   if (!handle) return;
-  std::shared_ptr<Object> last;  // destroyed without the lock: it may forget handles of its own
+  // destroyed after the lock is released, because its destructor may forget other handles
+  std::shared_ptr<Object> last;
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);
   const auto found = all.living.find(number(handle));
   if (found == all.living.end())
-    throw Failure(MPSGRAPH_INVALID_HANDLE, "the handle to release was released before, or never was");
+    throw Failure(MPSGRAPH_INVALID_HANDLE, "the handle to release is invalid or was already released");
   if (found->second.ownership == Ownership::of_graph || --found->second.count > 0) return;
   last = std::move(found->second.object);
   all.living.erase(found);
@@ -129,14 +130,14 @@ mpsgraph_status status_of(const std::exception_ptr& error, std::string& message)
   } catch (const std::exception& e) {
     return message = e.what(), MPSGRAPH_INTERNAL_ERROR;
   } catch (...) {
-    return message = "something that is no exception was thrown", MPSGRAPH_INTERNAL_ERROR;
+    return message = "an exception that is not a std::exception was thrown", MPSGRAPH_INTERNAL_ERROR;
   }
 }
 
 mpsgraph_status report(std::exception_ptr error) noexcept {
   try {
     return status_of(error, last_message);
-  } catch (...) {  // the message itself had no room
+  } catch (...) {  // there was no memory for the message itself
     last_message.clear();
     return MPSGRAPH_OUT_OF_MEMORY;
   }
@@ -144,18 +145,21 @@ mpsgraph_status report(std::exception_ptr error) noexcept {
 
 void write_text(std::string_view text, char* buffer, size_t capacity, size_t* length) {
   if (!buffer && (capacity > 0 || !length))
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, "the buffer for a text is NULL; with capacity 0 its length is told");
+    throw Failure(
+        MPSGRAPH_INVALID_ARGUMENT,
+        "the buffer for a text must not be NULL; to query the length of the text, pass capacity 0 and `length`");
   if (length) *length = text.size();
   if (!buffer) return;
   if (capacity <= text.size())
     throw Failure(MPSGRAPH_BUFFER_TOO_SMALL,
-                  cat("the text needs ", text.size() + 1, " bytes, the buffer has ", capacity));
+                  cat("the buffer for the text must have at least ", text.size() + 1, " bytes, got ", capacity));
   std::memcpy(buffer, text.data(), text.size());
   buffer[text.size()] = 0;
 }
 
 DType to_dtype(mpsgraph_dtype dtype) {
-  if (dtype < 0 || dtype >= dtype_count) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(dtype, " is no element type"));
+  if (dtype < 0 || dtype >= dtype_count)
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the dtype must be one of enum mpsgraph_dtype, got ", dtype));
   return static_cast<DType>(dtype);
 }
 
@@ -163,11 +167,12 @@ TensorType to_type(const mpsgraph_type* type) {
   required(type, "the type");
   const DType dtype = to_dtype(type->dtype);
   if (type->rank < -1 || type->rank > MPSGRAPH_MAX_RANK)
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("a rank lies in [-1,", MPSGRAPH_MAX_RANK, "], got ", type->rank));
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                  cat("the rank must be between -1 and ", MPSGRAPH_MAX_RANK, ", got ", type->rank));
   if (type->rank < 0) return {dtype, Shape()};
   Dims dims(type->dims, type->dims + type->rank);
   for (const int64_t size : dims)
-    if (size < -1) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("a dimension is -1 or more, got ", size));
+    if (size < -1) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("a dimension must be at least -1, got ", size));
   return {dtype, Shape(std::move(dims))};
 }
 
@@ -198,5 +203,5 @@ const char* mpsgraph_status_name(mpsgraph_status status) {
       "ok",           "invalid argument", "invalid handle", "buffer too small", "shape error",
       "out of range", "dtype error",      "graph error",    "package error",    "unsupported",
       "device error", "timeout",          "out of memory",  "internal error",   "check failed"};
-  return status >= 0 && status <= MPSGRAPH_CHECK_FAILED ? names[status] : "no status of this library";
+  return status >= 0 && status <= MPSGRAPH_CHECK_FAILED ? names[status] : "unknown status";
 }

@@ -1,7 +1,8 @@
-// Handles: what C programs hold of objects, and how every entry turns them back.
+// Handles, through which C programs refer to objects, and the lookup of their objects at the start of every function.
 //
-// A handle is a number that is given out once in the life of the process; a registry of the living knows its object and
-// kind. So a released handle, one of another kind and one that never was are found without looking at memory.
+// A handle is a number that is used only once during the lifetime of the process. A registry maps each live handle to
+// its object and kind. Released handles, handles of another kind, and arbitrary values are therefore detected without
+// accessing the memory that they seem to point to.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 
 namespace mpsgraph::c_api {
 
-// What is wrong with a call itself.
+// An error of the call itself, such as an invalid argument or handle.
 struct Failure : Error {
   Failure(mpsgraph_status status, const std::string& message) : Error(message), status(status) {}
   mpsgraph_status status;
@@ -51,23 +52,23 @@ struct Object {
 
 enum class Ownership { counted, of_graph };  // of_graph: lives until its graph forgets it
 void* give(std::shared_ptr<Object> object, Ownership ownership = Ownership::counted);
-std::shared_ptr<Object> find(void* handle, Kind kind);  // Failure
+std::shared_ptr<Object> find(void* handle, Kind kind);  // throws Failure
 void retain(void* handle);
 void release(void* handle);
-void forget(void* handle) noexcept;  // whatever its count
+void forget(void* handle) noexcept;  // regardless of its reference count
 
 template <class T>
 std::shared_ptr<T> object(void* handle) {
   return std::static_pointer_cast<T>(find(handle, T::its_kind));
 }
 
-// For `count` handles in a row.
+// The objects behind an array of `count` handles.
 template <class T, class Handle>
 std::vector<std::shared_ptr<T>> objects(const Handle* handles, size_t count);
 
-// --- entries ---------------------------------------------------------------------------------------------------------
+// ---- functions of the interface -------------------------------------------------------------------------------------
 
-mpsgraph_status report(std::exception_ptr error) noexcept;  // remembers the message for this thread
+mpsgraph_status report(std::exception_ptr error) noexcept;  // stores the message for this thread
 mpsgraph_status status_of(const std::exception_ptr& error, std::string& message);
 
 template <class Body>
@@ -82,7 +83,7 @@ mpsgraph_status guarded(Body&& body) noexcept {
 
 template <class T>
 T* required(T* pointer, std::string_view what) {
-  if (!pointer) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(what, " is NULL"));
+  if (!pointer) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(what, " must not be NULL"));
   return pointer;
 }
 
@@ -90,7 +91,7 @@ inline constexpr size_t most_items = size_t{1} << 20;
 template <class T>
 void require_items(const T* items, size_t count, std::string_view what) {
   if (count > most_items)
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(count, " ", what, " are more than the ", most_items, " that can be"));
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(what, " must have at most ", most_items, " items, got ", count));
   if (count > 0) required(items, what);
 }
 

@@ -1,4 +1,4 @@
-// The objects behind the handles.
+// The objects that the handles of the C interface refer to.
 #pragma once
 
 #include <cmath>
@@ -30,16 +30,16 @@ struct ArrayObject : Object {
   const runtime::NDArray array;
 };
 
-// A graph on a device, with the names that applications know. `mutex`: building, compiling and names.
+// A graph on a device, with the names that the application uses. `mutex` protects building, compilation and the names.
 struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   static constexpr Kind its_kind = Kind::graph;
   GraphObject(runtime::PackageContents contents, runtime::Device& device);
   ~GraphObject() override;
 
-  void* handle_of(Tensor* tensor);  // with the mutex held, as the following ones
+  void* handle_of(Tensor* tensor);  // requires the mutex, as do the functions that follow
   void* handle_of(Operation* operation);
   runtime::NamedTensors named(mpsgraph_role role) const;
-  Tensor* own(const struct TensorObject& tensor) const;  // Failure when it is another graph's
+  Tensor* own(const struct TensorObject& tensor) const;  // throws GraphError if the tensor belongs to another graph
   Operation* own(const struct OperationObject& operation) const;
   std::vector<Tensor*> tensors(const mpsgraph_tensor* handles, size_t count) const;
   std::vector<Operation*> operations(const mpsgraph_operation* handles, size_t count) const;
@@ -48,9 +48,11 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   runtime::PackageContents contents;
   runtime::DeviceGraph on_device;
   size_t control_scopes = 0;
-  std::vector<std::pair<Block*, size_t>> begun;  // blocks that are being built, with how many had ended before
-  std::vector<std::unique_ptr<Block>> ended;     // for operations to take
-  size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }  // of those that ended here
+  // blocks that are being built, each with the number of blocks that had ended before it began
+  std::vector<std::pair<Block*, size_t>> begun;
+  std::vector<std::unique_ptr<Block>> ended;     // finished blocks, to be taken by operations
+  // index of the first block that ended inside the innermost one
+  size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }
 
  private:
   std::unordered_map<const void*, void*> handles_;
@@ -72,11 +74,12 @@ struct OperationObject : Object {
   Operation* const operation;
 };
 
-// The graph of a tensor or an operation, which stays while the call needs it.
+// The graph of a tensor or an operation, kept alive as long as the caller needs it.
 template <class Part>
 std::shared_ptr<GraphObject> graph_of(const Part& part) {
   auto graph = part.graph.lock();
-  if (!graph) throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(part.kind), "'s graph was released"));
+  if (!graph)
+    throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the graph of the ", name(part.kind), " was already released"));
   return graph;
 }
 
@@ -94,28 +97,29 @@ struct QueueObject : Object {
   const std::shared_ptr<runtime::CommandQueue> queue;
 };
 
-// The tensor of a name; GraphError that lists the names when there is none.
+// The tensor with the given name. If there is none, throws a GraphError that lists the names.
 Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name);
-// A package of the names, and of all variables as they are now; and back: all of them, or none when one does not fit.
+// save() writes a package with the graph's named tensors and the current values of all variables. load_state() sets the
+// variables from such a package; if one of them does not fit, none is changed.
 void save(GraphObject& graph, const char* path);
 void load_state(GraphObject& graph, const char* path);
 
-// The device behind a handle that may be NULL.
+// The device of a handle, or the default device if the handle is NULL.
 inline runtime::Device& device_or_default(mpsgraph_device device) {
   return device ? object<DeviceObject>(device)->device : runtime::Device::default_device();
 }
 
-// Negative: for ever.
+// Converts seconds to a timeout; a negative number means no timeout.
 inline runtime::Timeout to_timeout(double seconds) {
-  if (std::isnan(seconds)) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a time is a number of seconds, got NaN");
+  if (std::isnan(seconds)) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a timeout must be a number of seconds, got NaN");
   if (seconds < 0 || seconds > 1e9) return {};
   return seconds;
 }
 
-// Arrays that a call is given and those that it makes. A NULL among the given results is an invalid array.
+// The input arrays and result arrays of a call. Results that are NULL become invalid arrays, which the run allocates.
 std::vector<runtime::NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs);
 std::vector<runtime::NDArray> results_of(const mpsgraph_array* results, size_t count, size_t there);
-// Handles for the arrays whose place holds NULL: all of them, or none.
+// Creates handles for the arrays whose entry in `results` is NULL. On failure, it creates none.
 void give_results(const std::vector<runtime::NDArray>& arrays, mpsgraph_array* results);
 
 }  // namespace mpsgraph::c_api

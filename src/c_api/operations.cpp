@@ -1,4 +1,5 @@
-// Building graphs: operations by kind and attributes, derivatives, and the table of what kinds there are.
+// Building graphs through the C interface: operations from their kind and attributes, gradients, and the list of all
+// kinds.
 #include "c_api/objects.h"
 #include "core/definition.h"
 #include "mpsgraph/core/attributes.h"
@@ -84,11 +85,12 @@ mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
     if (definition_of(kind).has_effect)
-      throw GraphError(cat("[", kind, "] has no result; it is made by mpsgraph_operation_create"));
+      throw GraphError(cat("[", kind, "] has no result; create it with mpsgraph_operation_create"));
     Operation* made = create(*held, kind, inputs, input_count, attributes, name);
     if (const size_t count = made->outputs.size(); count != 1) {
       held->contents.graph->remove_operations(*made->parent, [&](const Operation& one) { return &one == made; });
-      throw GraphError(cat("[", kind, "] has ", count, " results; it is made by mpsgraph_operation_create"));
+      throw GraphError(
+          cat("[", kind, "] must have one result, but has ", count, "; create it with mpsgraph_operation_create"));
     }
     *tensor = static_cast<mpsgraph_tensor>(held->handle_of(made->output()));
   });
@@ -112,7 +114,8 @@ mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operation, size_t i
     const std::lock_guard lock(graph->mutex);
     const size_t count = held->operation->outputs.size();
     if (index >= count)
-      throw OutOfRangeError(cat("'", held->operation->name, "' has ", count, " results, no number ", index));
+      throw OutOfRangeError(cat("result index ", index, " is out of range: operation '", held->operation->name,
+                                "' has ", count, " results"));
     *tensor = static_cast<mpsgraph_tensor>(graph->handle_of(held->operation->output(index)));
   });
 }
@@ -131,7 +134,8 @@ mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph) {
   return guarded([&] {
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
-    if (held->control_scopes == 0) throw GraphError("no control dependencies were begun");
+    if (held->control_scopes == 0)
+      throw GraphError("no control dependencies are active; call mpsgraph_graph_begin_control_dependencies first");
     held->contents.graph->end_control_dependencies();
     --held->control_scopes;
   });
@@ -157,10 +161,11 @@ mpsgraph_status mpsgraph_graph_end_block(mpsgraph_graph graph, const mpsgraph_te
   return guarded([&] {
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
-    if (held->begun.empty()) throw GraphError("no block was begun");
+    if (held->begun.empty()) throw GraphError("no block is being built; call mpsgraph_graph_begin_block first");
     const auto [block, before] = held->begun.back();
     if (held->ended.size() > before)
-      throw GraphError(cat("no operation has taken ", held->ended.size() - before, " of the blocks that ended in it"));
+      throw GraphError(cat("all blocks that ended inside this block must be used by an operation, but ",
+                           held->ended.size() - before, " were not"));
     held->ended.push_back(held->contents.graph->finish_block(block, held->tensors(results, result_count)));
     held->begun.pop_back();
   });
@@ -170,7 +175,8 @@ mpsgraph_status mpsgraph_graph_abandon_block(mpsgraph_graph graph) {
   return guarded([&] {
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
-    if (held->begun.empty() && held->ended.empty()) throw GraphError("no block was begun");
+    if (held->begun.empty() && held->ended.empty())
+      throw GraphError("there is no block to abandon; call mpsgraph_graph_begin_block first");
     for (const size_t kept = held->first_ended(); held->ended.size() > kept; held->ended.pop_back())
       held->contents.graph->abandon_block(std::move(held->ended.back()));
     if (held->begun.empty()) return;
@@ -189,7 +195,8 @@ mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_graph graph, cons
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
     if (const size_t there = held->ended.size() - held->first_ended(); block_count > there)
-      throw GraphError(cat("[", kind, "] ", block_count, " blocks are wanted, ", there, " have ended here"));
+      throw GraphError(cat("[", kind, "] the operation needs ", block_count, " blocks, but only ", there,
+                           " have ended here and are unused"));
     std::vector<std::unique_ptr<Block>> blocks(std::make_move_iterator(held->ended.end() - block_count),
                                                std::make_move_iterator(held->ended.end()));
     held->ended.resize(held->ended.size() - block_count);
@@ -219,7 +226,8 @@ mpsgraph_status mpsgraph_operation_kind_count(size_t* count) {
 mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t capacity, size_t* length) {
   return guarded([&] {
     const auto kinds = public_kinds();
-    if (index >= kinds.size()) throw OutOfRangeError(cat("there are ", kinds.size(), " kinds, no kind ", index));
+    if (index >= kinds.size())
+      throw OutOfRangeError(cat("kind index ", index, " is out of range: there are ", kinds.size(), " kinds"));
     write_text(kinds[index]->name, buffer, capacity, length);
   });
 }

@@ -1,4 +1,4 @@
-// The process and its devices; the table of all functions.
+// Process-wide functions and devices of the C interface, and the table of all functions.
 #include "c_api/objects.h"
 #include "mpsgraph/runtime/threads.h"
 
@@ -35,7 +35,8 @@ mpsgraph_status mpsgraph_device_count(size_t* count) {
 mpsgraph_status mpsgraph_device_name_at(size_t index, char* buffer, size_t capacity, size_t* length) {
   return guarded([&] {
     const auto names = Device::names();
-    if (index >= names.size()) throw OutOfRangeError(cat("there are ", names.size(), " devices, no device ", index));
+    if (index >= names.size())
+      throw OutOfRangeError(cat("device index ", index, " is out of range: there are ", names.size(), " devices"));
     write_text(names[index], buffer, capacity, length);
   });
 }

@@ -1,4 +1,5 @@
-// Training steps: of a graph's own parts, and of a package that mpsgraph.save() in Python wrote of a trainer.
+// Trainers of the C interface: a training step built from tensors and operations of a graph, or the one in a package
+// that mpsgraph.save() wrote for a Python trainer.
 #include <algorithm>
 #include <optional>
 
@@ -14,7 +15,7 @@ using runtime::NDArray;
 
 namespace {
 
-// `mutex`: a step, or what must not see half of one.
+// A trainer. `mutex` serializes training steps, and functions that must not run in the middle of one.
 struct TrainerObject : Object {
   static constexpr Kind its_kind = Kind::trainer;
   TrainerObject(std::shared_ptr<GraphObject> graph, NamedTensors feeds, Tensor* loss, std::vector<Operation*> updates)
@@ -27,7 +28,9 @@ struct TrainerObject : Object {
   std::vector<std::string> results() const { return packaged ? packaged->results() : std::vector<std::string>{"loss"}; }
   runtime::TrainingStep& package_step() {
     if (!packaged)
-      throw UnsupportedError("this is for trainers that mpsgraph_trainer_open made; this one's step is a graph's own");
+      throw UnsupportedError(
+          "this function needs a trainer from mpsgraph_trainer_open; the trainer was made with "
+          "mpsgraph_trainer_create");
     return *packaged;
   }
 
@@ -39,13 +42,15 @@ struct TrainerObject : Object {
   std::mutex mutex;
 };
 
-// Arrays in the order of the tensors. `names` says which is which, NULL: they are in order.
+// The input arrays in the order of the tensors. `names` has the name of each array; if NULL, the arrays are already in
+// order.
 std::vector<NDArray> arrays_for(const NamedTensors& wanted, const char* const* names, const mpsgraph_array* inputs,
                                 size_t count) {
   if (count != wanted.size()) {
     std::string known;
     for (const auto& item : wanted) known += cat(known.empty() ? "" : ", ", item.first);
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", wanted.size(), " inputs (", known, "), got ", count));
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                  cat("the number of inputs must be ", wanted.size(), " (", known, "), got ", count));
   }
   const auto given = objects<ArrayObject>(inputs, count);
   std::vector<NDArray> arrays(count);
@@ -57,7 +62,7 @@ std::vector<NDArray> arrays_for(const NamedTensors& wanted, const char* const* n
       place = static_cast<size_t>(found - wanted.begin());
     }
     if (arrays[place].valid())
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("input '", wanted[place].first, "' is given twice"));
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("input '", wanted[place].first, "' was given twice"));
     arrays[place] = given[i]->array;
   }
   return arrays;
@@ -85,12 +90,13 @@ std::vector<double> step(TrainerObject& trainer, std::vector<NDArray> arrays) {
 
 void require_room(const double* values, size_t count, size_t there) {
   if (count > there)
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", there, " results, got room for ", count));
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the number of results must be at most ", there, ", got ", count));
   if (count > 0) required(values, "results");
 }
 
 const std::string& name_at(const std::vector<std::string>& names, size_t index) {
-  if (index >= names.size()) throw OutOfRangeError(cat("there are ", names.size(), " of them, no number ", index));
+  if (index >= names.size())
+    throw OutOfRangeError(cat("index ", index, " is out of range: there are ", names.size(), " names"));
   return names[index];
 }
 
@@ -116,11 +122,13 @@ mpsgraph_status mpsgraph_trainer_create(mpsgraph_graph graph, const mpsgraph_ten
     const std::lock_guard lock(held->mutex);
     Tensor* number = held->own(*end);
     if (!is_float(number->dtype()))
-      throw DTypeError(cat("a loss is a real number, '", number->name(), "' is ", to_string(number->type)));
+      throw DTypeError(
+          cat("the loss must have a floating-point dtype, but '", number->name(), "' is ", to_string(number->type)));
     if (!number->shape().known() || number->shape().elements() != 1)
-      throw ShapeError(
-          cat("a loss is one number, '", number->name(), "' is ", to_string(number->type), "; take its mean"));
-    if (update_count == 0) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a training step has updates, got none");
+      throw ShapeError(cat("the loss must have exactly one element, but '", number->name(), "' is ",
+                           to_string(number->type), "; use its mean"));
+    if (update_count == 0)
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a training step must have at least one update, got none");
     NamedTensors fed;
     for (Tensor* tensor : held->tensors(feeds, feed_count)) fed.emplace_back(tensor->name(), tensor);
     give_trainer(std::make_shared<TrainerObject>(held, fed, number, held->operations(updates, update_count)), trainer);
@@ -167,7 +175,7 @@ mpsgraph_status mpsgraph_trainer_input_type(mpsgraph_trainer trainer, size_t ind
     required(type, "type");
     const auto held = object<TrainerObject>(trainer);
     if (index >= held->feeds.size())
-      throw OutOfRangeError(cat("there are ", held->feeds.size(), " inputs, no input ", index));
+      throw OutOfRangeError(cat("input index ", index, " is out of range: there are ", held->feeds.size(), " inputs"));
     *type = from_type(held->feeds[index].second->type);
   });
 }
@@ -219,7 +227,7 @@ mpsgraph_status mpsgraph_trainer_predict(mpsgraph_trainer trainer, const char* c
       const std::lock_guard lock(held->graph->mutex);
       wanted = held->graph->contents.inputs, given = held->graph->contents.outputs;
     }
-    if (given.empty()) throw UnsupportedError("the trainer's graph has no named outputs to predict");
+    if (given.empty()) throw UnsupportedError("the trainer's graph has no named outputs, so it cannot predict");
     std::vector<NDArray> written = results_of(results, result_count, given.size());
     std::vector<NDArray> arrays = arrays_for(wanted, names, inputs, input_count);
     std::vector<Tensor*> targets;

@@ -189,7 +189,7 @@ def test_a_package_without_a_step_is_no_trainer(tmp_path):
     library, handle = ctypes.CDLL(str(LIBRARY)), ctypes.c_void_p()
     library.mpsgraph_error_message.restype = ctypes.c_char_p
     assert library.mpsgraph_trainer_open(os.fsencode(tmp_path / "plain"), None, ctypes.byref(handle)) == 7
-    assert b"holds no training step" in library.mpsgraph_error_message() and not handle
+    assert b"has no training step" in library.mpsgraph_error_message() and not handle
 
 
 @pytest.mark.parametrize(("page", "suffix"), [("c.md", ".c"), ("cpp.md", ".cpp")])
@@ -210,7 +210,7 @@ def test_programs_of_the_pages(page, suffix, tmp_path):
     x = g.placeholder((3,), name="x")
     mg.save(tmp_path / "denoise.mpsgraph", g, [x], {"y": softshrink(x)})
     done = subprocess.run([program], cwd=tmp_path, text=True, capture_output=True, timeout=60)
-    assert done.returncode == 1 and "softshrink.so cannot be loaded" in done.stderr
+    assert done.returncode == 1 and "cannot load the library" in done.stderr and "softshrink.so" in done.stderr
     shutil.copy(softshrink.library, tmp_path / "softshrink.so")
     assert run(program, cwd=tmp_path) == "1 results\n"
 
