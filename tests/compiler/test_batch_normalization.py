@@ -1,6 +1,6 @@
-"""Batch normalization as pass normalize puts it together: every form against the composites in float64.
+"""Fusion of batch normalization by pass normalize: every form is compared with the unfused operations in float64.
 
-In float64 nothing is put together, so that the same graph is its own specification.
+The pass does not fuse float64, so the same graph in float64 serves as the reference.
 """
 
 import re
@@ -23,7 +23,7 @@ def check(found, wanted, tolerance=2e-5):
 
 
 def normalized_kinds(form):
-    """The fused operations that the pass leaves of a form and its gradients, those in branches with them."""
+    """Return the fused operations that the pass creates for a form and its gradients, including those in branches."""
     seen = {}
     computed(form, np.float32, (4, 5, 3, 24), 3, mg.CompilationDescriptor(observe=seen.__setitem__))
     assert "= normalization" not in seen["normalize"]
@@ -31,7 +31,7 @@ def normalized_kinds(form):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_is_put_together(form):
+def test_every_form_is_fused(form):
     found, twice = normalized_kinds(form), form in (both_sides, twice_used, shared_moments)
     moments_of = 1 if form is shared_moments else 1 + twice
     assert found == {
@@ -43,15 +43,15 @@ def test_every_form_is_put_together(form):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_is_the_composites(form, size):
+def test_fused_forms_match_float64_reference(form, size):
     wanted = computed(form, np.float64, *SIZES[size])
     for options in (None, REFERENCE, COMPOSITES):
         check(computed(form, np.float32, *SIZES[size], options), wanted)
 
 
 @pytest.mark.parametrize("mean", [1e3, -3e4])
-def test_a_mean_far_from_zero_keeps_the_variance(mean):
-    """Rows with a mean a thousand deviations from zero: no digit of the variance is lost to their squares."""
+def test_large_mean_does_not_degrade_variance(mean):
+    """When the mean is thousands of standard deviations from zero, the variance must not suffer from cancellation."""
     shape = (3000, 17)
     x = (np.random.default_rng(1).standard_normal(shape) + mean).astype(np.float32)
     g = mg.Graph()
@@ -65,8 +65,8 @@ def test_a_mean_far_from_zero_keeps_the_variance(mean):
     np.testing.assert_allclose(found[1][0], exact.var(0), rtol=2e-6)
 
 
-def test_rows_unlike_the_first_ones_keep_the_variance():
-    """What is subtracted before squaring is a mean of the first rows; here these are far from all others."""
+def test_outlying_first_rows_do_not_degrade_variance():
+    """Before squaring, the kernel subtracts a mean of the first rows. Here those rows are far from all others."""
     x = np.random.default_rng(2).standard_normal((4096, 16)).astype(np.float32)
     x[:16] += 1e4
     found, exact = batch_variance(x), x.astype(np.float64).var(0)
@@ -80,7 +80,7 @@ def batch_variance(x):
     return g.run({p: x}, [v, g.normalization(p, m, v)])[v].numpy().ravel()
 
 
-def test_infinity_and_nan_reach_every_result():
+def test_inf_and_nan_propagate_to_all_results():
     x = np.ones((40, 16), np.float32)
     x[3, 1], x[5, 2] = np.inf, np.nan
     variance = batch_variance(x)
@@ -93,8 +93,10 @@ def kinds(g, feeds, targets, operations=()):
     return [line.split("= ")[1].split("(")[0] for line in seen["normalize"].splitlines() if "= fused_" in line]
 
 
-def test_a_block_of_two_normalizations_is_a_few_passes():
-    """relu of one in between, and the residual at the end: moments, normalization, sums and gradient for each."""
+def test_block_of_two_normalizations_compiles_to_fused_kernels():
+    """Two normalizations with a ReLU in between and a residual at the end compile to one kernel each for moments,
+    normalization, sums, and gradient.
+    """
     g = mg.Graph()
     x = g.placeholder((4, 6, 6, 8), name="x")
     first, second = mg.nn.BatchNorm(), mg.nn.BatchNorm()
@@ -108,8 +110,11 @@ def test_a_block_of_two_normalizations_is_a_few_passes():
 
 
 @pytest.mark.parametrize("shape", [(7, 1, 1, 8), (1, 5, 1, 8)])
-def test_parameters_of_full_rank_where_a_size_is_1(shape):
-    """gamma of (1, 1, 1, 8), as a talk writes it, on one pixel: its sum is that of the moments' axes all the same."""
+def test_full_rank_parameters_with_unit_dimensions(shape):
+    """With gamma of shape (1, 1, 1, 8), as in an Apple talk, its gradient must be reduced over the axes of the moments,
+    even
+    where the input has a size of 1.
+    """
     g = mg.Graph()
     x, start = g.placeholder(shape), g.placeholder(shape)
     gamma, beta = (g.variable(np.full((1, 1, 1, 8), value, np.float32)) for value in (1.5, 0.5))
@@ -126,8 +131,8 @@ def test_parameters_of_full_rank_where_a_size_is_1(shape):
     check(*([r.numpy() for r in executable.run(feeds)] for executable in executables))
 
 
-def test_the_gradient_for_a_mean_itself():
-    """Asked for, mean and variance are operands like others, in the fed dtype's precision."""
+def test_gradient_with_respect_to_mean():
+    """The gradient of the mean must be available and, for float64 feeds, computed in float64."""
     g = mg.Graph()
     x = g.placeholder((5, 3), mg.float64)
     m, v = moments(g, x, 1)
@@ -137,10 +142,11 @@ def test_the_gradient_for_a_mean_itself():
     found = g.run({x: numbers}, [for_mean, for_x])
     normalized = (numbers - numbers.mean(0)) / numbers.std(0)
     np.testing.assert_allclose(found[for_mean].numpy()[0], (-2 * normalized / numbers.std(0)).sum(0), atol=1e-12)
-    np.testing.assert_allclose(found[for_x].numpy(), np.zeros((5, 3)), atol=1e-12)  # the sum of squares is their number
+    # the sum of the squared normalized values is constant
+    np.testing.assert_allclose(found[for_x].numpy(), np.zeros((5, 3)), atol=1e-12)
 
 
-def test_the_same_run_gives_the_same_bits():
+def test_results_are_bitwise_reproducible():
     first, second = (computed(twice_used, np.float32, (64, 8, 8, 32), 3) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert a.tobytes() == b.tobytes()
@@ -148,10 +154,13 @@ def test_the_same_run_gives_the_same_bits():
 
 @pytest.mark.parametrize(
     "first, late",
-    [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)],  # gamma's takes the moments
+    [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)],  # the gradient of gamma uses the moments
 )
-def test_what_is_turned_behind_the_first_sum(first: str, late: str):
-    """Both sums are made in place of the first: what was turned for a later one is turned before, or they stay two."""
+def test_fused_sums_with_operands_transposed_later(first: str, late: str):
+    """Both gradient sums are fused at the position of the first one. An operand of the second that is transposed later
+    must
+    be moved before it, or the sums must stay separate.
+    """
     rng = np.random.default_rng(0)
     g = mg.Graph()
     x, incoming = (g.placeholder((4, 6, 6, 5)) for _ in range(2))

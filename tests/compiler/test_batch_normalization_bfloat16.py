@@ -1,7 +1,7 @@
 """Batch normalization under autocast: activations stay bfloat16 in memory, statistics and sums are float32.
 
-Pass normalize takes the casts in on either side of a normalization and of its gradients; what it makes is held against
-the composites in float64, and must not be less precise than those that round in between.
+Pass normalize absorbs the casts around a normalization and its gradients. The fused operations are compared with the
+unfused ones in float64 and must not be less precise than a program that rounds every intermediate result.
 """
 
 import re
@@ -25,12 +25,12 @@ from harness.running import REFERENCE
 
 AS_WRITTEN = mg.CompilationDescriptor(
     disabled_passes=("normalize", "simplify", "fuse_elementwise")
-)  # each result is rounded
+)  # rounds each result
 ROUNDING = 2.0**-8
 
 
 def program(make):
-    """The program after pass normalize, before which none but specialization has run."""
+    """Return the program after pass normalize, with only specialization before it."""
     g, seen = mg.Graph(), {}
     feeds, targets = make(g)
     options = mg.CompilationDescriptor(disabled_passes=("prune", "quantize"), observe=seen.__setitem__)
@@ -39,7 +39,7 @@ def program(make):
 
 
 def normalized(g, with_residual=True):
-    """relu of a normalization of bfloat16 data, a residual added or not, and its gradients."""
+    """Build ReLU of the normalization of bfloat16 data, optionally with a residual, and its gradients."""
     x, start = g.placeholder((6, 8), "bfloat16", "x"), g.placeholder((6, 8), "bfloat16", "start")
     gamma = g.placeholder((8,), name="gamma")
     with mg.autocast("bfloat16"):
@@ -53,12 +53,12 @@ def normalized(g, with_residual=True):
 
 
 def check(text, golden):
-    """Of the program's lines, those that compute."""
+    """Compare the lines of a program that compute something with the expected lines."""
     lines = [line.strip() for line in text.splitlines() if " = " in line and "placeholder" not in line]
     assert lines == [line.strip() for line in golden.strip().splitlines()]
 
 
-def test_casts_are_taken_in_with_a_residual():
+def test_casts_are_absorbed_with_residual():
     check(
         program(normalized),
         """
@@ -72,7 +72,7 @@ def test_casts_are_taken_in_with_a_residual():
     )
 
 
-def test_casts_are_taken_in_and_the_mask_is_computed_again():
+def test_casts_are_absorbed_and_relu_mask_is_recomputed():
     check(
         program(lambda g: normalized(g, with_residual=False)),
         """
@@ -86,8 +86,8 @@ def test_casts_are_taken_in_and_the_mask_is_computed_again():
     )
 
 
-def test_a_result_that_is_wanted_in_float32_is_not_rounded():
-    """The normalization's own result is a target: data are float32 from the cast on, but its moments need no cast."""
+def test_float32_target_is_not_rounded_to_bfloat16():
+    """The normalization is itself a target, so its data are float32 after the cast. Its moments still need no cast."""
 
     def make(g):
         x = g.placeholder((6, 8), "bfloat16", "x")
@@ -111,7 +111,8 @@ def test_every_form_stays_in_bfloat16(form):
         "moments": 1 if form is shared_moments else 1 + twice, "normalization": 1 + twice,
         "normalization_sums": 1 + twice, "normalization_gradient": 1 + twice,
     }  # fmt: skip
-    # Of these the source has other gradients too, which are added up in float32; or another block knows it cast.
+    # In these forms, the input also receives other gradients, which are added in float32, or its cast is in an outer
+    # block.
     in_float32 = form in (moments_used, shared_moments, in_a_branch)
     for line in seen["normalize"].splitlines():
         if re.search(r"= fused_batch_normalization(_gradient)?\(", line):
@@ -126,10 +127,10 @@ def errors(found, wanted):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_is_the_composites(form, size):
-    """Within the rounding of bfloat16, or no worse as a whole than where every operation rounds its result.
+def test_fused_forms_match_float64_reference(form, size):
+    """Errors must be within the rounding of bfloat16, or overall no larger than if every operation rounded its result.
 
-    For a sum that rounds to the other side of 0 moves relu's mask, and with it an element of the gradient whole.
+    A sum that rounds to the other side of 0 flips the ReLU mask, which changes an element of the gradient completely.
     """
     wanted = computed(form, np.float64, *SIZES[size])
     as_written = errors(computed(form, np.float32, *SIZES[size], AS_WRITTEN, low=True), wanted)
@@ -140,8 +141,8 @@ def test_every_form_is_the_composites(form, size):
             assert error < max(0.02, 1.2 * rounded), (i, found, as_written)
 
 
-def test_statistics_are_those_of_float32():
-    """The mean and variance of bfloat16 data are not rounded to bfloat16, nor are the sums for gamma and beta."""
+def test_statistics_are_computed_in_float32():
+    """Mean and variance of bfloat16 data and the gradient sums of gamma and beta must not be rounded to bfloat16."""
     g = mg.Graph()
     x = g.placeholder((3000, 17), "bfloat16")
     gamma, beta = g.variable(np.ones(17, np.float32)), g.variable(np.zeros(17, np.float32))

@@ -1,4 +1,4 @@
-"""Images with their channels second: what the pass channels_last makes of whole networks, beside plain kernels."""
+"""Networks on channels-first images: results of pass channels_last compared with the reference kernels."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ def weights(g, *shape, constant=False, seed=0):
 
 
 def normalized(g, x):
-    """Batch normalization by its own moments, over all but the second axis."""
+    """Batch normalization by batch statistics over all but the second axis."""
     axes, by_channel = [0, 2, 3], (1, x.shape[1], 1, 1)
     mean = g.mean(x, axes)
     gamma, beta = g.variable(np.full(by_channel, 1.5, np.float32)), g.variable(np.full(by_channel, 0.1, np.float32))
@@ -28,7 +28,7 @@ def normalized(g, x):
 
 
 def residual(g, x):
-    """Two convolutions around a normalization, the second with a residual; the shape of a network's block."""
+    """Two convolutions around a normalization, the second with a residual, as in a residual block."""
     h = g.relu(normalized(g, g.convolution2d(x, weights(g, 8, 4, 3, 3), padding="TF_SAME", **ONNX)))
     h = g.convolution2d(h, weights(g, 8, 8, 1, 1), **ONNX) + g.reshape(weights(g, 8), (1, 8, 1, 1))
     return g.relu(h + g.convolution2d(x, weights(g, 8, 4, 1, 1, seed=1), **ONNX))
@@ -58,13 +58,13 @@ def transposed(g, x):
 
 
 def broadcast(g, x):
-    """Operands of fewer axes, along the channels, along a row, and of one element."""
+    """Operands of lower rank: along the channels, along a row, and with a single element."""
     h = g.convolution2d(x, weights(g, 3, 3, 4, 4), padding="TF_SAME", **FIRST)
     return h * weights(g, 4, 1, 1) + weights(g, 6) - weights(g, 1) * x
 
 
 def seen_within(g, x):
-    """Another layout wanted in the middle: by a reshape, and by a convolution with the channels last."""
+    """A network whose middle needs another layout: for a reshape, and for a channels-last convolution."""
     h = g.convolution2d(x, weights(g, 3, 3, 4, 4), padding="TF_SAME", **FIRST)
     flat = g.reshape(h, (3, -1)) @ weights(g, 192, 5)
     back = g.convolution2d(g.transpose(h, [0, 2, 3, 1]), weights(g, 1, 1, 4, 4))
@@ -72,7 +72,9 @@ def seen_within(g, x):
 
 
 def signals(g, x):
-    """Convolutions over one axis, as ONNX's and nn's: dilated, depthwise, with what stands between them."""
+    """1-D convolutions in the layout of ONNX and mpsgraph.nn: dilated, depthwise, and with element-wise operations
+    between.
+    """
 
     def along(signal, *shape, seed=0, **how):
         images = g.expand_dims(signal, 2)
@@ -87,7 +89,9 @@ def signals(g, x):
 
 
 def resized(g, x):
-    """Larger by the nearest pixel, and by places that are given; smaller again, as detectors join their scales."""
+    """Upsampling by nearest neighbor and by explicit scales and offsets, then downsampling, as in multi-scale
+    detectors.
+    """
     h = g.convolution2d(x, weights(g, 6, 4, 3, 3), padding="TF_SAME", **ONNX)
     large = g.resize_nearest(h, (16, 12), "floor", layout="NCHW")
     places = {"scale": (2.0, 2.0), "offset": (0.5, 0.5)}
@@ -97,7 +101,7 @@ def resized(g, x):
 
 
 def volumes(g, x):
-    """Convolutions over three axes with what stands between them: a normalization, pooling, padding, a residual."""
+    """3-D convolutions with normalization, pooling, padding, and a residual between them."""
     first = {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
     v = g.reshape(x, (-1, 4, 4, 4, 3))
     h = g.convolution3d(v, weights(g, 9, 4, 3, 3, 3), padding="TF_SAME", **first) + weights(g, 9, 1, 1, 1)
@@ -117,7 +121,7 @@ IMAGES = np.random.default_rng(0).standard_normal((3, 4, 8, 6)).astype(np.float3
 
 
 def trained(network, options, dtype=None):
-    """Losses of three steps, and the variables behind them."""
+    """Return loss, output, and input gradient of training steps 1 and 3, and the final variables."""
     g = mg.Graph()
     x = g.placeholder((-1, *IMAGES.shape[1:]))
     y = network(g, g.cast(x, dtype) if dtype else x)
@@ -138,7 +142,7 @@ def test_training_agrees_with_plain_kernels(network):
 
 
 def compiled_text(network, constant=True, results=lambda y: [y]):
-    """The program behind all passes."""
+    """Return the program after all passes, and its plan."""
     g, seen = mg.Graph(), {}
     x = g.placeholder(IMAGES.shape, name="x")
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
@@ -150,41 +154,41 @@ def kinds(text):
     return Counter(re.findall(r" = (\w+)\(", text))
 
 
-def test_transpositions_stand_at_the_borders_only():
+def test_only_network_boundaries_are_transposed():
     text, plan = compiled_text(lambda g, x: g.mean(residual(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
     assert "oneDNN ref" not in plan
 
 
-def test_resizing_follows():
+def test_resize_stays_channels_last():
     text, _ = compiled_text(lambda g, x: g.mean(resized(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
 
 
-def test_volumes_are_turned_once():
+def test_volumes_are_transposed_once():
     text, plan = compiled_text(lambda g, x: g.mean(volumes(g, x), [2, 3, 4]))
     assert kinds(text)["transpose"] == 1 and "NCDHW" not in text, text
     assert kinds(text)["convolution3d"] + kinds(text)["fused_convolution3d"] == 3 and "oneDNN jit" not in plan, plan
 
 
-def test_signals_are_turned_once_and_take_their_biases_along():
+def test_signals_are_transposed_once_and_fuse_biases():
     text, plan = compiled_text(signals)
     assert kinds(text)["transpose"] <= 2 and "NCHW" not in text, text
     assert kinds(text)["fused_convolution2d"] == 3, text
 
 
-def test_who_fetches_it_gets_it_as_it_was():
+def test_fetched_intermediate_keeps_its_layout():
     text, _ = compiled_text(residual, results=lambda y: [y, y.operation.inputs[0]])
     assert kinds(text)["transpose"] == 3, text
 
 
-def test_without_a_convolution_or_maxima_of_many_channels_nothing_is_turned():
+def test_program_without_convolution_or_wide_max_pooling_is_unchanged():
     text, _ = compiled_text(lambda g, x: g.softmax(g.max_pooling2d(x, (2, 2), **FIRST), axis=1))
     assert kinds(text)["transpose"] == 0 and "NCHW" in text
 
 
-def test_maxima_of_many_channels_are_turned_by_themselves():
-    """Its vectors run over channels; beside it no convolution stands."""
+def test_max_pooling_with_many_channels_triggers_conversion():
+    """Max pooling is vectorized over channels, so it is worth converting even without a convolution."""
 
     def network(g, x):
         wide = g.concat([x, x * 2, x - 1, x], 1)
@@ -192,7 +196,7 @@ def test_maxima_of_many_channels_are_turned_by_themselves():
         return g.mean(g.square(pooled), [2, 3])
 
     text, _ = compiled_text(network)
-    assert "NCHW" not in text and kinds(text)["transpose"] == 1, text  # the means are reshaped
+    assert "NCHW" not in text and kinds(text)["transpose"] == 1, text  # the reshape of the means
     found, expected = [], []
     for options, results in ((None, found), (PLAIN, expected)):
         g = mg.Graph()
@@ -205,9 +209,11 @@ def test_maxima_of_many_channels_are_turned_by_themselves():
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_only_its_own_transpositions_around_a_depthwise_convolution_go(layout):
-    """One alone keeps its channels second. A program's own transpositions around another, in a loop here, are no sign
-    of which axis it takes for the channels."""
+def test_transposes_around_single_depthwise_convolution(layout):
+    """A single depthwise convolution stays channels first. Explicit transposes around another one, here in a loop, must
+    not
+    change which of its axes holds the channels.
+    """
     g = mg.Graph()
     x, count = g.placeholder((2, 6, 6, 6)), g.placeholder((), mg.int32)
     kernel = weights(g, 3, 3, 1, 6, constant=True)
@@ -227,8 +233,8 @@ def test_only_its_own_transpositions_around_a_depthwise_convolution_go(layout):
         np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_blocks_are_turned_within_themselves():
-    """What one branch has turned is not the other's; what stands around both is turned once for them."""
+def test_control_flow_blocks_convert_independently():
+    """One branch must not use tensors transposed in the other; outer tensors are transposed once for both."""
     g = mg.Graph()
     x, flag, count = g.placeholder(IMAGES.shape), g.placeholder((), mg.bool_), g.placeholder((), mg.int32)
     w, seen = weights(g, 3, 3, 4, 4, constant=True), {}
@@ -260,8 +266,10 @@ def test_half_precision(dtype):
 
 
 @pytest.mark.parametrize("scales", [(), (8,), (8, 1, 1, 1), (8, 2, 1, 1)], ids=str)
-def test_weights_that_stand_for_integers(scales):
-    """One scale, one a channel, and one for each group of weights, whose shape is that of the weights as they lie."""
+def test_quantized_weights_match_reference(scales):
+    """Scales may apply to the whole tensor, to a channel, or to a group of weights, in the original layout of the
+    weights.
+    """
     integers = (np.arange(288) % 17 - 8).reshape(8, 4, 3, 3).astype(np.int8)
     steps = np.linspace(0.1, 1, int(np.prod(scales)), dtype=np.float32).reshape(scales)
     groups = [size // n for size, n in zip(integers.shape, scales, strict=True)] if len(scales) == 4 else None
@@ -278,8 +286,8 @@ def test_weights_that_stand_for_integers(scales):
     np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
 
 
-def test_integers():
-    """Constant weights that stand for integers are turned with their scales, and kernels on integers are found."""
+def test_integer_kernels_after_conversion():
+    """Constant quantized weights must be transposed together with their scales, so that integer kernels still apply."""
 
     def network(g, x):
         h = g.convolution2d(x, weights(g, 8, 4, 3, 3, constant=True), padding="TF_SAME", **ONNX)

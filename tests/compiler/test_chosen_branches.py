@@ -1,7 +1,8 @@
-"""Branches by fed flags: an `if` on them is chosen before the program is compiled, and leaves nothing behind.
+"""Branch specialization: an `if` on fed flags is resolved before compilation and leaves no trace in the program.
 
-The values of `if` are among the cases, its effects and errors in core/test_control_flow.py; here is when it is chosen,
-that the chosen program is the one without `if`, and that runs see the flag that is fed, whenever it comes.
+The results of `if` are covered by the cases, and its side effects and errors by core/test_control_flow.py. The tests
+here check when a branch is resolved, that the program equals the one without `if`, and that every run uses the flag fed
+to it, no matter how late it becomes available.
 """
 
 import threading
@@ -18,7 +19,9 @@ def flag(value: bool) -> np.ndarray:
 
 
 class Choice:
-    """y = x * w or x + w by a flag, with an assign on the first side, and its gradient by w."""
+    """y = x * w if a flag is set, else x + w, with an assign in the first branch, and the gradient of y with respect to
+    w.
+    """
 
     def __init__(self, predicate=lambda g, p: p):
         self.g = g = mg.Graph()
@@ -40,17 +43,17 @@ class Choice:
         return self.g.cache.compiles
 
 
-def test_each_side_is_compiled_once_when_it_is_first_taken():
+def test_branches_compile_on_first_use_only():
     c = Choice()
     assert c.compiles == 0
     for i, value in enumerate([True, True, False, True, False]):
         assert c.run(value) == (([0, 3, 6, 9], [0, 1, 2, 3]) if value else ([3, 4, 5, 6], [1, 1, 1, 1]))
         assert c.compiles == (1 if i < 2 else 2)
-    assert c.g.variable_value(c.v).tolist() == [3], "the assign belongs to one side"
+    assert c.g.variable_value(c.v).tolist() == [3], "only the first branch contains the assign"
 
 
 def step(batch_norm: bool | str) -> tuple[mg.Graph, list[mg.Tensor], dict]:
-    """A convolution, batch normalization and their update; the normalization's mode is a bool, or fed as a flag."""
+    """Build one training step of a convolution and a batch normalization whose mode is a bool or a fed flag."""
     g = mg.Graph()
     x, labels = g.placeholder((8, 6, 6, 3)), g.placeholder((8, 4))
     w = g.variable(np.random.default_rng(0).standard_normal((3, 3, 3, 4)).astype(np.float32))
@@ -66,7 +69,7 @@ def step(batch_norm: bool | str) -> tuple[mg.Graph, list[mg.Tensor], dict]:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_what_is_compiled_is_the_program_without_if(training):
+def test_specialized_program_equals_program_without_if(training):
     losses, kernels, arenas = {}, {}, {}
     for mode in ("flag", training):
         g, (loss, updates), feeds = step(mode)
@@ -75,7 +78,7 @@ def test_what_is_compiled_is_the_program_without_if(training):
         executable = g.compile({t: a.shape for t, a in feeds.items()}, [loss], updates)
         losses[mode] = [executable.run([feeds[t] for t in executable.feeds])[0].item() for _ in range(3)]
         kernels[mode], arenas[mode] = executable.kernel_names(), executable.bytes
-    assert losses["flag"] == losses[training], "to the last bit"
+    assert losses["flag"] == losses[training], "losses must be bitwise equal"
     kinds = {mode: [name.rstrip("_0123456789") for name in names] for mode, names in kernels.items()}
     assert kinds["flag"] == kinds[training] and len(kinds[training]) > 5
     assert arenas["flag"] == arenas[training]
@@ -85,27 +88,27 @@ def test_what_is_compiled_is_the_program_without_if(training):
     "predicate",
     [lambda g, p: g.not_(p), lambda g, p: g.reshape(p, ()), lambda g, p: g.logical_and(p, g.constant(True))],
 )
-def test_what_is_made_of_flags_alone_is_a_flag(predicate):
+def test_predicates_derived_from_flags_are_specialized(predicate):
     c = Choice(predicate)
     sides = [c.run(value)[0] for value in (True, False, True, False)]
     assert sides[0] == sides[2] != sides[1] == sides[3]
     assert c.compiles == 2
 
 
-def test_what_other_values_decide_stays_an_if():
+def test_predicate_depending_on_other_values_stays_an_if():
     c = Choice(lambda g, p: g.logical_and(p, g.reduction_maximum(c_x(g), 0) > 1))
     assert [c.run(value)[0] for value in (True, False)] == [[0, 3, 6, 9], [3, 4, 5, 6]]
     assert c.compiles == 1
 
 
 def c_x(g: mg.Graph) -> mg.Tensor:
-    """The placeholder of floats."""
+    """Return the float placeholder of the graph."""
     return next(o.outputs[0] for o in g.operations if o.kind == "placeholder" and o.outputs[0].dtype == mg.float32)
 
 
 @pytest.mark.parametrize("count, programs", [(3, 8), (4, 1)])
-def test_many_flags_are_not_chosen_by(count, programs):
-    """Each doubles the number of programs."""
+def test_too_many_flags_are_not_specialized(count, programs):
+    """Every flag doubles the number of programs."""
     g = mg.Graph()
     flags = [g.placeholder((1,), mg.bool_) for _ in range(count)]
     y = g.constant([0.0])
@@ -117,7 +120,7 @@ def test_many_flags_are_not_chosen_by(count, programs):
     assert g.cache.compiles == programs
 
 
-def test_in_a_loop():
+def test_specialized_if_inside_loop():
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder(())
     y = g.for_(3, initial=[x], body=lambda i, s: g.if_(p, lambda: s * 2, lambda: s + 1)[0])[0]
@@ -127,7 +130,7 @@ def test_in_a_loop():
         assert [found[y].item(), found[d].item()] == expected
 
 
-def test_a_flag_that_the_queue_makes_is_seen_when_it_is_there():
+def test_flag_produced_by_queue_is_read_after_it_is_written():
     c, g, queue = Choice(), mg.Graph(), mg.CommandQueue()
     source, runs = g.placeholder((1,)), []
     positive = source > 0
@@ -139,8 +142,8 @@ def test_a_flag_that_the_queue_makes_is_seen_when_it_is_there():
         assert run.results.tolist() == ([0, 3, 6, 9] if number > 0 else [3, 4, 5, 6])
 
 
-def test_threads_with_either_flag():
-    """Without effects runs go side by side, also while the other side is compiled."""
+def test_threads_run_both_branches_concurrently():
+    """Runs without side effects are concurrent, even while the other branch is being compiled."""
     g = mg.Graph()
     p, x = g.placeholder((1,), mg.bool_), g.placeholder((4,))
     w = g.variable(np.full(4, 3.0, np.float32))
@@ -161,7 +164,7 @@ def test_threads_with_either_flag():
     assert not wrong and g.cache.compiles == 2
 
 
-def test_called_by_another_graph():
+def test_specialized_executable_is_callable_from_another_graph():
     c, outer = Choice(), mg.Graph()
     callable_ = c.g.compile({c.p: (1,), c.x: (4,)}, [c.y])
     p, x = outer.placeholder((1,), mg.bool_), outer.placeholder((4,))
@@ -171,7 +174,7 @@ def test_called_by_another_graph():
     assert [executable.run([flag(v), X])[0].tolist() for v in (True, False)] == [[0, 6, 12, 18], [6, 8, 10, 12]]
 
 
-def test_who_observes_the_passes_sees_the_branches():
+def test_observer_sees_both_branches():
     c, seen = Choice(), {}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
     c.g.compile({c.p: (1,), c.x: (4,)}, [c.y], options=options)

@@ -1,9 +1,9 @@
-"""The constant-folding twin of every case: once with its inputs fed, once as constants, equal bit for bit.
+"""Constant folding: every case runs once with its inputs fed and once with constants, and both must agree bitwise.
 
-What a compiler computes before anything runs must be what the kernels would have made of it. Operands are those of the
-cases, integers of each type at the ends of its range, and floats that are no ordinary numbers. Where a kernel rounds,
-another one may have been taken for constants, which adds in another order: then the last places may differ, but no NaN,
-infinity or sign.
+The folded values must be what the kernels compute at run time. Operands are those of the cases, the extremes of every
+integer type, and NaN, infinities, and signed zeros. If a kernel rounds, constants may select another kernel that sums
+in
+another order; then the last digits may differ, but not a NaN, an infinity, or a sign.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ ENDS = [
     for dtype in case.dtypes
     if dtype in INTEGERS and case.elementwise and device.has(dtype)
 ]
-WIDE = 16  # values of one operand
+WIDE = 16  # elements per operand
 
 
 def twins(case: Case, dtype: str, arrays: list[np.ndarray]) -> None:
-    """Fed and constant, in one graph each; errors of one are errors of the other."""
+    """Run a case once with feeds and once with constants, and compare the results and errors."""
     fed = mg.Graph()
     places = [fed.placeholder(a.shape, feed_dtype(x, dtype)) for x, a in zip(case.inputs, arrays, strict=True)]
     wanted = run(fed, places, arrays, case.tensors(fed, *places))
@@ -48,7 +48,9 @@ def twins(case: Case, dtype: str, arrays: list[np.ndarray]) -> None:
 
 
 def equal(case: Case, dtype: str, a: np.ndarray, b: np.ndarray, what: str) -> None:
-    """The same bits, but for the payload of NaN; of what is rounded the same to the type's tolerance."""
+    """Assert bitwise equality except for NaN payloads, or equality within the tolerance of dtype if the operation
+    rounds.
+    """
     rounds = dtype in dtypes.TOLERANCE and not case.exact
     tolerance = dtypes.TOLERANCE[dtype] * case.tolerance if rounds else 0
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=what)
@@ -58,12 +60,12 @@ def equal(case: Case, dtype: str, a: np.ndarray, b: np.ndarray, what: str) -> No
 
 
 @pytest.mark.parametrize(("case", "dtype"), BY_TYPE, ids=[f"{c.id}-{d}" for c, d in BY_TYPE])
-def test_constants_give_what_feeds_give(case: Case, dtype: str):
+def test_constants_and_feeds_give_same_results(case: Case, dtype: str):
     twins(case, dtype, feeds(case.inputs, dtype))
 
 
 def near_the_ends(dtype: str, rng: np.random.Generator) -> np.ndarray:
-    """Integers of a type at its ends and around zero, and some of any size."""
+    """Return the extremes of an integer type, numbers around zero, and some random ones."""
     limits = np.iinfo(dtype)
     near = [limits.min, limits.min + 1, -2, -1, 0, 1, 2, 3, 5, limits.max // 2, limits.max // 2 + 1, limits.max - 1]
     small = [n for n in [*near, limits.max] if limits.min <= n <= limits.max]
@@ -72,8 +74,8 @@ def near_the_ends(dtype: str, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("case", "dtype"), ENDS, ids=[f"{c.operation}-{d}" for c, d in ENDS])
-def test_constants_at_the_ends_of_their_range(case: Case, dtype: str, rng: np.random.Generator):
-    """Every pair, or triple, of them in one graph, and each number alone, which folds by another way."""
+def test_integer_extremes_as_constants(case: Case, dtype: str, rng: np.random.Generator):
+    """Fold all combinations in one graph, then each element alone, which takes another code path."""
     sides = np.meshgrid(*[near_the_ends(dtype, rng) for x in case.inputs if typed(x)])
     columns = iter([np.ascontiguousarray(side.ravel()[:4096]) for side in sides])
     count = min(sides[0].size, 4096)
@@ -93,7 +95,7 @@ FLOATING = [
 
 
 @pytest.mark.parametrize(("case", "dtype"), FLOATING, ids=[f"{c.id}-{d}" for c, d in FLOATING])
-def test_constants_that_are_no_ordinary_numbers(case: Case, dtype: str):
+def test_nan_inf_and_signed_zero_constants(case: Case, dtype: str):
     sides = np.meshgrid(*[SPECIAL for x in case.inputs if typed(x)])
     columns = iter([dtypes.array(np.ravel(side), dtype) for side in sides])
     arrays = [next(columns) if typed(x) else np.resize(x.ravel(), sides[0].size) for x in case.inputs]

@@ -1,7 +1,7 @@
-"""Shapes and attributes that depend on values of a run: the graph is cut there, and the rest compiled for these values.
+"""Shapes and attributes that depend on run-time values: the graph is split there, and the rest compiled for the values.
 
-Cases with `late` results check each operation; here is how cut graphs run: in what order, with what they keep, what
-they refuse.
+Cases with `late` results check every operation. The tests here check how split graphs run: the order of side effects,
+what is cached, and which errors are raised.
 """
 
 import threading
@@ -27,16 +27,16 @@ def reshaping() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, mg.Tensor]:
     return g, x, s, g.reshape(x * 2, s, name="y")
 
 
-def test_a_fed_shape_is_read_when_it_runs():
+def test_fed_shape_is_read_at_run_time():
     g, x, s, y = reshaping()
     assert y.shape == (-1, -1)
     for sizes in ((2, 3), (6, 1), (2, 3), (-1, 2)):
         np.testing.assert_array_equal(g.run({x: X, s: shape(*sizes)}, y).numpy(), (X * 2).reshape(sizes))
-    assert g.cache.count == 1, "one executable for all values"
-    assert g.cache.compiles == 4, "the beginning, and the rest for three shapes"
+    assert g.cache.count == 1, "one executable must serve all values"
+    assert g.cache.compiles == 4, "the first part, and the rest for three shapes"
 
 
-def test_what_follows_has_the_shape_and_derivatives_too():
+def test_consumers_and_gradients_use_run_time_shape():
     g, x, s, y = reshaping()
     loss = g.reduction_sum(g.square(g.reduction_sum(y, 0)))
     d = g.gradients(loss, [x])[x]
@@ -47,7 +47,7 @@ def test_what_follows_has_the_shape_and_derivatives_too():
         np.testing.assert_allclose(found[d].numpy(), np.tile(4 * columns, sizes[0]))
 
 
-def test_shapes_of_shapes_cut_more_than_once():
+def test_repeated_value_dependent_shapes_split_repeatedly():
     g, x, s, y = reshaping()
     rows = g.cast(g.reduction_sum(g.reduction_maximum(y, 1)) / 4, mg.int32)  # (4 + 10) / 4 = 3 for (2, 3)
     z = g.broadcast_to(g.constant([1.0]), g.reshape(rows, (1,)))
@@ -57,8 +57,8 @@ def test_shapes_of_shapes_cut_more_than_once():
 
 
 @pytest.mark.parametrize("dtype", [mg.float32, mg.float64] if device.has("float64") else [mg.float32])
-def test_sizes_that_are_scaled_in_floats_cut_nothing(dtype: mg.DType):
-    """As a resize by factors has them: what floats make of a shape is known where the shape is."""
+def test_sizes_scaled_in_floating_point_do_not_split_graph(dtype: mg.DType):
+    """Resizing by factors scales sizes in floating point. The result is known as soon as the shape is."""
     g = mg.Graph()
     x = g.placeholder((-1, 3, -1, -1))
     y = g.relu(x)
@@ -73,18 +73,18 @@ def test_sizes_that_are_scaled_in_floats_cut_nothing(dtype: mg.DType):
     assert g.cache.compiles == 2, "one program for each shape"
 
 
-def test_floats_of_data_still_decide_when_it_runs():
+def test_size_scaled_by_a_fed_float_splits_graph():
     g = mg.Graph()
     x, by = g.placeholder((-1,)), g.placeholder((), mg.float32)
     count = g.cast(g.floor(g.cast(g.shape_of(x), mg.float32) * by), mg.int64)
     y = g.broadcast_to(g.constant([3.0]), count)
     for factor, wanted in ((0.5, 3), (1.5, 9), (0.5, 3)):
         assert g.run({x: X, by: np.float32(factor)}, y).tolist() == [3] * wanted
-    assert g.cache.compiles == 3, "the beginning, and the rest for two counts"
+    assert g.cache.compiles == 3, "the first part, and the rest for two counts"
 
 
-def test_effects_keep_their_order():
-    """Reads before the cut see the old value, reads behind it what was assigned in between, whichever part runs it."""
+def test_side_effects_keep_their_order_across_split():
+    """A read before the split must see the old value, and a read after it the assigned one, whichever part runs it."""
     g, x, s, y = reshaping()
     v = g.variable(np.zeros(6, np.float32))
     before = g.read(v)
@@ -98,7 +98,7 @@ def test_effects_keep_their_order():
     assert found[after].shape == (3, 2) and g.variable_value(v).tolist() == [10] * 6
 
 
-def test_a_variable_may_decide():
+def test_variable_may_determine_a_shape():
     g = mg.Graph()
     x, v = g.placeholder((6,)), g.variable(shape(2, 3))
     y = g.reshape(x, v)
@@ -107,7 +107,7 @@ def test_a_variable_may_decide():
     assert g.run({x: X}, y).shape == (3, 2)
 
 
-def test_blocks_may_use_shapes_from_outside():
+def test_branches_may_use_value_dependent_outer_shapes():
     g, x, s, _ = reshaping()
     y = g.if_(
         g.constant(True), lambda: g.reduction_sum(g.reshape(x, s), 0), lambda: g.reduction_sum(g.reshape(-x, s), 0)
@@ -117,7 +117,7 @@ def test_blocks_may_use_shapes_from_outside():
     assert g.run({x: X, s: shape(2, 3)}, total).item() == 9
 
 
-def test_within_a_block_values_decide_nothing():
+def test_value_dependent_shape_inside_branch_raises():
     g = mg.Graph()
     x = g.placeholder((6,))
     y = g.if_(
@@ -129,7 +129,7 @@ def test_within_a_block_values_decide_nothing():
         g.run({x: X}, y[0])
 
 
-def test_results_may_be_given_when_they_fit():
+def test_preallocated_results_must_match_run_time_shape():
     g, x, s, y = reshaping()
     result = mg.NDArray((2, 3), mg.float32)
     assert g.run({x: X, s: shape(2, 3)}, y, results=result).numpy() is not None
@@ -140,7 +140,7 @@ def test_results_may_be_given_when_they_fit():
         g.run({x: X, s: shape(3, 2)}, y, results=mg.NDArray((3, 2), mg.int32))
 
 
-def test_asynchronous_runs_make_the_array():
+def test_asynchronous_run_allocates_result():
     g, x, s, y = reshaping()
     seen = []
     descriptor = mg.ExecutionDescriptor(completed_handler=lambda results, error: seen.append(results[0].shape))
@@ -148,7 +148,7 @@ def test_asynchronous_runs_make_the_array():
     assert running.results.shape == (2, 3) and seen == [(2, 3)]
 
 
-def test_encode_needs_the_array():
+def test_encode_requires_preallocated_result():
     g, x, s, y = reshaping()
     buffer = mg.CommandQueue().command_buffer()
     with pytest.raises(mg.UnsupportedError, match=r"\[encode\] the shape of target y"):
@@ -159,14 +159,14 @@ def test_encode_needs_the_array():
     np.testing.assert_array_equal(result.numpy(), (X * 2).reshape(2, 3))
 
 
-def test_a_failed_run_says_so_and_the_next_one_works():
+def test_failed_run_raises_and_next_run_succeeds():
     g, x, s, y = reshaping()
     with pytest.raises(mg.ShapeError, match=r"\[reshape\] cannot reshape 6 elements to \(4,2\)"):
         g.run({x: X, s: shape(4, 2)}, y)
     assert g.run({x: X, s: shape(3, 2)}, y).shape == (3, 2)
 
 
-def test_many_values_keep_few_programs():
+def test_number_of_cached_programs_is_bounded():
     g, x, s, y = reshaping()
     for n in range(1, 40):
         assert g.run({x: np.zeros(n, np.float32), s: shape(n, 1)}, y).shape == (n, 1)
@@ -177,7 +177,7 @@ def test_many_values_keep_few_programs():
     assert executable.target_types == [(mg.float32, (-1, -1))]
 
 
-def test_threads_may_share_an_executable():
+def test_threads_share_a_split_executable():
     g, x, s, y = reshaping()
     executable = g.compile({x: (6,), s: (2,)}, [y])
     failures = []
@@ -196,8 +196,10 @@ def test_threads_may_share_an_executable():
     assert not failures
 
 
-def test_convolutions_behind_a_cut_keep_their_weights_at_home():
-    """Weights move into their layout when the rest is compiled, and every run finds them there."""
+def test_convolution_weights_survive_split_and_update():
+    """Compiling the rest of the graph converts the weights to the kernel's layout; every later run must find them
+    there.
+    """
     g = mg.Graph()
     x, s = g.placeholder((-1,)), g.placeholder((4,), mg.int32)
     w = g.variable(np.random.default_rng(0).normal(size=(3, 3, 16, 32)).astype(np.float32))
@@ -218,7 +220,7 @@ def test_convolutions_behind_a_cut_keep_their_weights_at_home():
         np.testing.assert_allclose(g.variable_value(w), value, rtol=1e-3, atol=1e-4)
 
 
-def test_a_text_with_a_cut_runs_alike():
+def test_split_graph_runs_after_text_round_trip():
     g, x, s, y = reshaping()
     again = mg.parse(str(g))
     x2, s2 = again.placeholders

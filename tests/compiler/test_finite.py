@@ -1,4 +1,4 @@
-"""check_finite: the first operation that makes a NaN or an infinity ends the run and is named."""
+"""check_finite: the first operation that produces a NaN or an infinity aborts the run and is named in the error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.both_devices
 PLACE = r"; built at test_finite\.py:\d+$"
 
 
-def test_the_first_one_is_named_with_its_line():
+def test_first_non_finite_operation_is_named_with_its_line():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     a = g.square_root(x, name="root")
@@ -22,11 +22,11 @@ def test_the_first_one_is_named_with_its_line():
         g.run({x: np.float32([-1, 4])}, b, check_finite=True)
     with pytest.raises(mg.CheckError, match=r"^\[logarithm\] 'later' produced"):
         g.run({x: np.float32([1, 4])}, b, check_finite=True)
-    assert np.isnan(g.run({x: np.float32([-1, 4])}, a).numpy()[0])  # nobody asked
+    assert np.isnan(g.run({x: np.float32([-1, 4])}, a).numpy()[0])  # check_finite is off
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_all_floats(dtype):
+def test_check_finite_for_all_float_dtypes(dtype):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
     y = g.reciprocal(x, name="inverse")
@@ -37,7 +37,7 @@ def test_all_floats(dtype):
         executable.run([fed])
 
 
-def test_feeds_and_variables_are_named_as_such():
+def test_non_finite_feeds_and_variables_are_named():
     g = mg.Graph()
     x, v = g.placeholder((1,), name="x"), g.variable([np.inf], name="weights")
     with pytest.raises(mg.CheckError, match="'x' was fed a NaN or an infinity"):
@@ -46,7 +46,7 @@ def test_feeds_and_variables_are_named_as_such():
         g.run({x: np.float32([1])}, x * v, check_finite=True)
 
 
-def test_infinity_in_a_mask_is_nobodys_fault_and_what_becomes_a_nan_of_it_is():
+def test_infinite_mask_is_allowed_but_resulting_nan_is_reported():
     g = mg.Graph()
     x, keep = g.placeholder((1, 3), name="x"), g.placeholder((1, 3), mg.bool_)
     masked = g.select(keep, x, g.constant(-np.inf))
@@ -57,7 +57,7 @@ def test_infinity_in_a_mask_is_nobodys_fault_and_what_becomes_a_nan_of_it_is():
         g.run(fed | {keep: np.zeros((1, 3), bool)}, y, check_finite=True)
 
 
-def test_variables_stay_as_they_were():
+def test_failed_check_leaves_variables_unchanged():
     g = mg.Graph()
     x, v, w = g.placeholder((1,)), g.variable([1.0]), g.variable([1.0])
     moved = g.read(v) - x
@@ -69,7 +69,7 @@ def test_variables_stay_as_they_were():
     np.testing.assert_allclose([g.variable_value(v), g.variable_value(w)], [[0.5], [np.log(0.5)]], rtol=1e-6)
 
 
-def test_blocks_of_control_flow():
+def test_check_finite_inside_loops_and_branches():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     y = g.for_(4, initial=[x], body=lambda i, v: g.square(v * 1e10, name="grows"))[0]
@@ -82,8 +82,10 @@ def test_blocks_of_control_flow():
         g.run({x: np.float32(-1)}, z, check_finite=True)
 
 
-def test_programs_that_values_cut():
-    """The rest is compiled when the run has the values; what is fed to it is the caller's, or was looked at before."""
+def test_check_finite_in_specialized_branches():
+    """The branch is compiled once its flag is known. A non-finite value must then be attributed to the feed or to the
+    operation that produced it.
+    """
     g = mg.Graph()
     flag, x = g.placeholder((), mg.bool_, name="flag"), g.placeholder((2,), name="x")
     y = g.if_(flag, lambda: g.logarithm(x, name="of_x"), lambda: x)[0]
@@ -94,7 +96,7 @@ def test_programs_that_values_cut():
     assert g.run({flag: np.bool_(False), x: np.float32([0, 1])}, y, check_finite=True).tolist() == [0.0, 1.0]
 
 
-def test_gradients_and_async_runs():
+def test_check_finite_with_gradients_and_asynchronous_runs():
     g = mg.Graph()
     x = g.placeholder((1,), name="x")
     y = g.square_root(x)
@@ -111,7 +113,7 @@ def test_gradients_and_async_runs():
         g.run({x: np.float32([0])}, dx, check_finite="yes")
 
 
-def test_results_are_those_without_it(rng):
+def test_check_finite_does_not_change_training(rng):
     x = rng.normal(size=(16, 4)).astype(np.float32)
     y = rng.integers(0, 3, 16).astype(np.int32)
     weights = []
@@ -131,7 +133,7 @@ def test_results_are_those_without_it(rng):
         np.testing.assert_allclose(weights[1][name], value, rtol=2e-5, atol=1e-6)
 
 
-def test_a_step_that_fails_changes_nothing_with_moving_averages():
+def test_failed_step_leaves_weights_and_moving_averages_unchanged():
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.Adam(0.1), ema_decay=0.9, check_finite=True)
     x, y = np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)
     trainer.train_step(x, y)
@@ -143,7 +145,7 @@ def test_a_step_that_fails_changes_nothing_with_moving_averages():
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_the_pass_is_there_only_when_it_is_asked_for():
+def test_pass_finite_runs_only_on_request():
     seen: list[str] = []
     g = mg.Graph()
     x = g.placeholder((2,))

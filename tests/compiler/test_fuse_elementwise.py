@@ -1,4 +1,4 @@
-"""Pass fuse_elementwise: which element-wise operations become one region."""
+"""Pass fuse_elementwise: which element-wise operations are fused into one kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.passes import Program, observed
 
 
 def regions(program: Program) -> list[str]:
-    """What each region computes, operation by operation."""
+    """Return the operations of each fused kernel as one line of text."""
     text = observed(program)["fuse_elementwise"]
     return [
         " ".join(re.findall(r"= (\w+)\(", part.split("yield")[0])) for part in text.split("= fused_elementwise(")[1:]
@@ -19,8 +19,10 @@ def regions(program: Program) -> list[str]:
 
 
 def gated(g: mg.Graph):
-    """The gradient of a gated layer, as PyTorch's backward graphs say it: what looks at `gate` alone could run at once,
-    but belongs to what waits for the product."""
+    """Gradient of a gated layer as PyTorch's backward graphs compute it.
+
+    The operations on `gate` alone could run first, but should be fused with those that wait for the matmul.
+    """
     x, w, gate, up = (g.placeholder((64, 64), name=name) for name in ("x", "w", "gate", "up"))
     incoming = x @ w
     s = g.sigmoid(gate)
@@ -28,7 +30,7 @@ def gated(g: mg.Graph):
     return dict.fromkeys((x, w, gate, up), (64, 64)), [gradient @ w], []
 
 
-def test_a_value_with_several_users_waits_for_them():
+def test_value_with_several_users_is_fused_with_them():
     (region,) = regions(gated)
     assert region.count("sigmoid") == 1 and region.count("multiplication") == 4
 
@@ -39,24 +41,26 @@ def siblings(g: mg.Graph):
     return dict.fromkeys((x, w, a, b), (64, 64)), [(y * a) @ w, (y * b) @ w], []
 
 
-def test_what_reads_the_same_tensor_is_one_region():
+def test_operations_on_the_same_tensor_are_fused():
     assert regions(siblings) == ["multiplication multiplication"]
 
 
 def apart(g: mg.Graph):
-    """The second multiplication needs what comes of the first: they read the same tensor, but cannot run together."""
+    """Two multiplications that read the same tensor but cannot be fused, since the second depends on the first."""
     x, w = (g.placeholder((64, 64), name=name) for name in ("x", "w"))
     first = g.sin(x) * x
     return dict.fromkeys((x, w), (64, 64)), [g.cos(x) * (first @ w)], []
 
 
-def test_what_waits_for_the_other_is_a_region_of_its_own():
+def test_dependent_operations_form_separate_kernels():
     found = regions(apart)
     assert sorted(len(region.split()) for region in found) == [2, 2], found
 
 
 def full(g: mg.Graph):
-    """As many operations as one region holds, and more; what reads `gate` alone goes with its users behind them."""
+    """More operations than one kernel may hold. The ones that read `gate` alone should be fused with their users at the
+    end.
+    """
     x, gate = (g.placeholder((64, 64), name=name) for name in ("x", "gate"))
     y = x
     for _ in range(48):
@@ -65,14 +69,14 @@ def full(g: mg.Graph):
     return dict.fromkeys((x, gate), (64, 64)), [y * s * (1.0 - s)], []
 
 
-def test_what_follows_a_full_region_is_together():
+def test_operations_after_full_kernel_are_fused_together():
     found = regions(full)
     assert len(found) == 2 and found[0].split() == ["sin"] * 48, found
     assert found[1].split().count("sigmoid") == 1 and len(found[1].split()) == 4, found
 
 
-def test_each_update_is_one_region():
-    """Also where a gradient is ready long before the last: three layers, Adam with its six values a variable."""
+def test_each_optimizer_update_is_one_kernel():
+    """Three layers, whose gradients are ready at different times, and Adam with six tensors per variable."""
 
     def program(g: mg.Graph):
         x, labels = g.placeholder((4, 12), name="x"), g.placeholder((4, 3), name="labels")
@@ -93,7 +97,7 @@ def test_each_update_is_one_region():
 
 
 @pytest.mark.parametrize("program", [gated, siblings, apart, full])
-def test_regions_change_no_result(program):
+def test_fused_kernels_do_not_change_results(program):
     def results(**options) -> list[np.ndarray]:
         g = mg.Graph()
         types, targets, _ = program(g)

@@ -1,4 +1,4 @@
-"""Softmax that is computed once, and cross-entropies by class numbers, as pass fuse makes them."""
+"""Pass fuse on softmax: the gradient reuses the result, and cross-entropy by class index skips one-hot labels."""
 
 import mpsgraph as mg
 import numpy as np
@@ -16,7 +16,7 @@ def kinds(g, feeds, targets):
 
 
 def beside_plain(g, feeds, targets, tolerance=2e-6):
-    """Results with the pass and without."""
+    """Return the results with the pass, after comparing them with those without it."""
     found, wanted = (
         g.compile({p: v.shape for p, v in feeds.items()}, targets, options=options).run(list(feeds.values()))
         for options in (None, PLAIN)
@@ -28,7 +28,7 @@ def beside_plain(g, feeds, targets, tolerance=2e-6):
 
 @pytest.mark.parametrize("axis", [-1, 1, 0])
 @pytest.mark.parametrize("shape", [(5, 7, 33), (300, 3, 2), (2, 1, 5000)])
-def test_the_gradient_takes_the_result(shape, axis):
+def test_softmax_gradient_reuses_forward_result(shape, axis):
     g, rng = mg.Graph(), np.random.default_rng(0)
     x, start = g.placeholder(shape), g.placeholder(shape)
     y = g.softmax(x, axis)
@@ -39,14 +39,14 @@ def test_the_gradient_takes_the_result(shape, axis):
     beside_plain(g, feeds, targets)
 
 
-def test_another_axis_is_another_softmax():
+def test_softmax_over_another_axis_is_not_reused():
     g = mg.Graph()
     x, start = g.placeholder((4, 6)), g.placeholder((4, 6))
-    other = g.gradients(g.softmax(x, 0), [x], start=start)[x]  # whose own softmax nobody wants
+    other = g.gradients(g.softmax(x, 0), [x], start=start)[x]  # the softmax over axis 0 itself is not a target
     feeds = {p: np.ones((4, 6), np.float32) for p in (x, start)}
     assert "= softmax_gradient(" in kinds(g, feeds, [g.softmax(x, 1), other])
     _, found = beside_plain(g, feeds, [g.softmax(x, 1), other])
-    np.testing.assert_allclose(found, np.zeros((4, 6)), atol=1e-6)  # of a constant incoming gradient
+    np.testing.assert_allclose(found, np.zeros((4, 6)), atol=1e-6)  # the incoming gradient is constant
 
 
 def losses(g, x, numbers, axis, reduction, **labels):
@@ -58,7 +58,7 @@ def losses(g, x, numbers, axis, reduction, **labels):
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize(("shape", "axis"), [((6, 20), -1), ((300, 5), 1), ((3, 9, 4), 1), ((2, 6000), 1)])
-def test_class_numbers_are_not_written_out(shape, axis, reduction, dtype):
+def test_one_hot_labels_are_not_materialized(shape, axis, reduction, dtype):
     g, rng = mg.Graph(), np.random.default_rng(1)
     x = g.placeholder(shape)
     fewer = [n for i, n in enumerate(shape) if i != axis % len(shape)]
@@ -78,7 +78,7 @@ def test_class_numbers_are_not_written_out(shape, axis, reduction, dtype):
     np.testing.assert_allclose(found[0], wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_number_that_is_no_class_has_no_label():
+def test_out_of_range_class_index_acts_as_missing_label():
     g = mg.Graph()
     x, numbers = g.placeholder((3, 4)), g.placeholder((3,), mg.int32)
     targets = losses(g, x, numbers, -1, "none")
@@ -89,8 +89,8 @@ def test_a_number_that_is_no_class_has_no_label():
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("place", [0, 2])
-def test_logits_without_bounds(bad, place):
-    """A class that is ruled out has no part; another number that is none reaches its row alone."""
+def test_infinite_and_nan_logits_match_unfused_results(bad, place):
+    """A class with a logit of -inf must not contribute; any other non-finite logit may affect only its own row."""
     g = mg.Graph()
     x, numbers = g.placeholder((3, 5)), g.placeholder((3,), mg.int32)
     source = np.linspace(-1, 1, 15, dtype=np.float32).reshape(3, 5)
@@ -101,7 +101,7 @@ def test_logits_without_bounds(bad, place):
 
 
 @pytest.mark.parametrize("labels", [{"on_value": 0.9, "off_value": 0.1}, {"on_value": 1, "off_value": 0.1}])
-def test_other_labels_are_written_out(labels):
+def test_smoothed_one_hot_labels_are_materialized(labels):
     g = mg.Graph()
     x, numbers = g.placeholder((3, 4)), g.placeholder((3,), mg.int32)
     targets = losses(g, x, numbers, -1, "mean", **labels)
@@ -109,7 +109,7 @@ def test_other_labels_are_written_out(labels):
     assert "class_cross_entropy" not in kinds(g, feeds, targets)
 
 
-def test_a_class_number_outside_ends_the_run_where_it_must_lie_inside():
+def test_out_of_range_class_index_raises_if_requested():
     g = mg.Graph()
     x, numbers = g.placeholder((2, 4)), g.placeholder((2,), mg.int32)
     loss = losses(g, x, numbers, -1, "mean", out_of_range="error")

@@ -1,4 +1,4 @@
-"""Models made ready for inference: what becomes constant, what is folded, and that results stay what they were."""
+"""Optimization for inference: what becomes constant, what is folded, and that results do not change."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def steps(model: mg.Model) -> list[str]:
 
 def same_results(model: mg.Model, optimized: mg.Model, x: np.ndarray, tolerance: float = 2e-5) -> None:
     expected, got = model(x).numpy(), optimized(x).numpy()
-    assert np.abs(expected).max() > 0.1, "there is something to compare"
+    assert np.abs(expected).max() > 0.1, "results must not be trivially small"
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
-# --- batch normalization, in all the ways in which it is written
+# --- batch normalization in every spelling ----------------------------------------------------------------------------
 CHANNELS = 6
 
 
@@ -42,7 +42,7 @@ def statistics(g: mg.Graph, shape: tuple[int, ...] = (CHANNELS,)):
 
 
 def as_float64(source: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """A convolution with TF_SAME of 3 x 3 taps, normalized by the statistics above, and relu."""
+    """Compute a TF_SAME convolution with 3x3 weights, normalization by the statistics above, and ReLU, in float64."""
     rng = np.random.default_rng(1)
     mean, variance, gamma, beta = (rng.uniform(*ends, CHANNELS) for ends in ((-1, 1), (0.5, 2), (0.5, 2), (-1, 1)))
     padded = np.pad(source.astype(float), ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -70,7 +70,7 @@ WAYS = [as_normalization, in_basic_operations, by_the_inverse_deviation]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_batch_normalization_goes_into_the_convolution(way):
+def test_batch_normalization_folds_into_convolution(way):
     g = mg.Graph()
     x = g.placeholder((-1, 7, 7, 3), name="x")
     y = g.convolution2d(x, g.variable(numbers(3, 3, 3, CHANNELS)), padding="TF_SAME") + g.variable(numbers(CHANNELS))
@@ -83,8 +83,8 @@ def test_batch_normalization_goes_into_the_convolution(way):
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float16", "bfloat16") if has(dtype)])
 @pytest.mark.parametrize("goes_back", [True, False])
-def test_batch_normalization_under_autocast(dtype: str, goes_back: bool):
-    """Between a cast to float32 and one back it goes into the convolution; where float32 goes on, it stays as exact."""
+def test_batch_normalization_folds_under_autocast(dtype: str, goes_back: bool):
+    """The normalization is folded if its result is cast back to half precision, and stays in float32 otherwise."""
     g = mg.Graph()
     x = g.placeholder((-1, 7, 7, 3), name="x")
     w = g.variable(numbers(3, 3, 3, CHANNELS))
@@ -105,7 +105,7 @@ def test_batch_normalization_under_autocast(dtype: str, goes_back: bool):
 
 
 def linear(kind: str):
-    """(x's shape, what makes the result, the shape that gamma and the others need) for one kind of linear operation."""
+    """Return the shape of x, the operation, and the shape of gamma, for one kind of linear operation."""
 
     def convolution_nchw(g, x):
         return g.convolution2d(x, g.variable(numbers(CHANNELS, 3, 3, 3)), data_layout="NCHW", weights_layout="OIHW")
@@ -156,7 +156,7 @@ def linear(kind: str):
         "product with a transpose",
     ],
 )
-def test_batch_normalization_goes_into_everything_linear(kind: str):
+def test_batch_normalization_folds_into_linear_operation(kind: str):
     shape, make, along = linear(kind)
     g = mg.Graph()
     x = g.placeholder(shape, name="x")
@@ -167,7 +167,7 @@ def test_batch_normalization_goes_into_everything_linear(kind: str):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float64", "float16", "bfloat16") if has(dtype)])
-def test_other_precisions(dtype: str):
+def test_scale_folds_in_other_dtypes(dtype: str):
     g = mg.Graph()
     x = g.placeholder((4, 3), dtype, name="x")
     w, gamma = g.variable(numbers(3, CHANNELS), dtype), g.variable(numbers(CHANNELS, seed=2), dtype)
@@ -188,7 +188,7 @@ def unfolded(make) -> tuple[mg.Model, mg.Model]:
     return model, model.optimize_for_inference()
 
 
-def test_what_cannot_be_folded_stays():
+def test_scales_that_cannot_be_folded_are_kept():
     scale = numbers(CHANNELS, seed=1)
     along_rows = unfolded(lambda g, y: {"y": y * g.constant(numbers(3, 1, seed=1))})
     used_twice = unfolded(lambda g, y: {"y": y * g.constant(scale) + g.relu(y)})
@@ -201,15 +201,15 @@ def test_what_cannot_be_folded_stays():
             np.testing.assert_allclose(optimized.run({"x": x})[name].numpy(), value.numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_infinite_scales_are_not_multiplied_into_weights():
-    """0 · inf is NaN whichever way, but (0 + finite) · inf is inf: sums of products must not become NaN."""
+def test_infinite_scales_are_not_folded_into_weights():
+    """0 · inf is NaN, whereas (0 + finite) · inf is inf, so folding the scale would introduce a NaN."""
     model, optimized = unfolded(lambda g, y: {"y": y / g.constant(np.float32([0, 1, 1, 1, 1, 1]))})
     assert kinds(optimized)["division"] == 1
     x = numbers(2, 5, 5, 3, seed=5)
     np.testing.assert_array_equal(optimized(x).numpy(), model(x).numpy())
 
 
-# --- what becomes constant
+# --- what becomes constant --------------------------------------------------------------------------------------------
 def network() -> mg.nn.Sequential:
     return mg.nn.Sequential(
         mg.nn.Conv2d(8, 3), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.MaxPool2d(2), mg.nn.Flatten(), mg.nn.Dropout(0.5),
@@ -225,7 +225,7 @@ def trained() -> tuple[mg.Trainer, np.ndarray]:
     return trainer, x
 
 
-def test_a_trained_model():
+def test_trained_model_is_optimized_for_inference():
     trainer, x = trained()
     expected = trainer.predict(x)
     model = trainer.optimize_for_inference()
@@ -236,11 +236,13 @@ def test_a_trained_model():
     assert not model.graph.variables
     np.testing.assert_allclose(model(x).numpy(), expected, rtol=1e-4, atol=1e-5)
     trainer.train_step(x, np.zeros(32, np.int32)).wait()
-    np.testing.assert_allclose(model(x).numpy(), expected, rtol=1e-4, atol=1e-5, err_msg="it is a copy")
+    np.testing.assert_allclose(
+        model(x).numpy(), expected, rtol=1e-4, atol=1e-5, err_msg="the optimized model must be a copy"
+    )
 
 
-def test_training_branches_are_decided():
-    """As Apple's samples write it: moving averages assigned inside `if_` on a placeholder."""
+def test_training_branches_are_resolved():
+    """Moving averages are assigned inside `if_` on a placeholder, as in Apple's samples."""
     g = mg.Graph()
     x, is_training = g.placeholder((-1, 8, 8, 1), name="x"), g.placeholder((), mg.bool_, name="is_training")
     y = network().train(is_training)(x)
@@ -255,7 +257,7 @@ def test_training_branches_are_decided():
     np.testing.assert_allclose(optimized(images).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_without_a_branch_goes():
+def test_dropout_outside_a_branch_is_removed():
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
     model = mg.Model(g, {"x": x}, {"y": g.dropout(x, 0.5) * 2.0})
@@ -264,7 +266,7 @@ def test_dropout_without_a_branch_goes():
     np.testing.assert_array_equal(optimized(np.ones((3, 4), np.float32)).numpy(), np.full((3, 4), 2.0))
 
 
-def test_a_variable_that_the_model_assigns_stays_one():
+def test_assigned_variable_stays_a_variable():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     total, step = g.variable(10.0, name="total"), g.variable(2.0, name="step")
@@ -273,12 +275,14 @@ def test_a_variable_that_the_model_assigns_stays_one():
     model = mg.Model(g, {"x": x}, {"y": y})
     assert model(np.float32(1)).item() == 12
     optimized = model.optimize_for_inference()
-    assert list(optimized.parameters) == ["total"], "what it has summed up comes along; the step is a constant"
+    assert list(optimized.parameters) == ["total"], (
+        "the assigned variable is copied with its value, and the other one becomes a constant"
+    )
     assert [optimized(np.float32(1)).item() for _ in range(2)] == [14, 16]
-    assert model(np.float32(0)).item() == 12, "the original goes its own way"
+    assert model(np.float32(0)).item() == 12, "the original model must be independent of the copy"
 
 
-def test_constants_are_computed_whatever_their_size():
+def test_large_constants_are_folded():
     g = mg.Graph()
     x = g.placeholder((-1, 300), name="x")
     w = g.square(g.transpose(g.variable(numbers(400, 300)), (1, 0)))
@@ -286,8 +290,8 @@ def test_constants_are_computed_whatever_their_size():
     assert steps(optimized) == ["matrix_multiplication"]
 
 
-def test_parts_of_constants_are_computed_whatever_their_size():
-    """As the gates of a recurrent layer's weights are put into another order."""
+def test_slices_of_large_constants_are_folded():
+    """Importers reorder the gates of recurrent weights this way."""
     g, w = mg.Graph(), numbers(300, 400)
     x = g.placeholder((-1, 300), name="x")
     first, second, third = g.split(g.variable(w), [100, 50, 250], axis=-1)
@@ -299,7 +303,7 @@ def test_parts_of_constants_are_computed_whatever_their_size():
     np.testing.assert_allclose(found, fed @ w[:, [*range(150, 400), *range(150)]], rtol=1e-4, atol=1e-4)
 
 
-def test_integers_that_stand_for_weights_stay_integers():
+def test_quantized_weights_stay_integers():
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
     w = g.dequantize(g.quantize(g.variable(numbers(4, 3)), 0.05), 0.05)
@@ -308,8 +312,8 @@ def test_integers_that_stand_for_weights_stay_integers():
     assert "int8[4,3]" in str(optimized.graph)
 
 
-def test_biases_in_int32_become_numbers():
-    """As ONNX Runtime's tool writes them, one scale a channel; then a kernel on integers takes them along."""
+def test_int32_biases_are_dequantized():
+    """ONNX Runtime's quantizer stores biases as int32 with a scale per channel; integer kernels then absorb them."""
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
     bias = g.dequantize(g.constant(np.array([3, -5, 700], np.int32)), g.constant([0.5, 0.25, 0.01]), axis=0)
@@ -318,7 +322,7 @@ def test_biases_in_int32_become_numbers():
     np.testing.assert_allclose(optimized(np.zeros((1, 4), np.float32)).numpy(), 7.25, rtol=1e-6)
 
 
-def test_it_can_be_saved_and_loaded(tmp_path):
+def test_optimized_model_round_trips_through_file(tmp_path):
     trainer, x = trained()
     model = trainer.optimize_for_inference()
     model.save(tmp_path / "network.mpsgraph")
@@ -327,7 +331,7 @@ def test_it_can_be_saved_and_loaded(tmp_path):
     assert list(loaded.inputs) == ["inputs"] and list(loaded.outputs) == ["outputs"]
 
 
-def test_unknown_dimensions_stay_unknown():
+def test_dynamic_dimensions_stay_dynamic():
     g = mg.Graph()
     x = g.placeholder((-1, -1, -1, 3), name="x")
     y = as_normalization(g, g.convolution2d(x, g.variable(numbers(3, 3, 3, CHANNELS))))
@@ -357,8 +361,8 @@ def test_onnx_batch_normalization_is_folded():
     same_results(model, optimized, numbers(2, 3, 6, 6))
 
 
-# --- what is refused
-def test_what_is_refused():
+# --- errors -----------------------------------------------------------------------------------------------------------
+def test_invalid_models_raise():
     g = mg.Graph()
     x, flag = g.placeholder((-1, 2), name="x"), g.placeholder((), mg.bool_, name="flag")
     y = g.if_(flag, lambda: x * 2.0, lambda: x)[0]
@@ -371,10 +375,10 @@ def test_what_is_refused():
         model.optimize_for_inference({"flag": [True, False]})
     with pytest.raises(mg.GraphError, match="no model yet"):
         mg.Trainer(mg.nn.Linear(2)).optimize_for_inference()
-    assert str(g).count("placeholder") == 2, "the model is as it was"
+    assert str(g).count("placeholder") == 2, "the model must be unchanged"
 
 
-# --- weights in their kernels' layout
+# --- packed weights ---------------------------------------------------------------------------------------------------
 def big_convolution() -> tuple[mg.Model, np.ndarray]:
     g = mg.Graph()
     x, w = g.placeholder((-1, 2, 2, 256), name="x"), numbers(3, 3, 256, 512)
@@ -389,7 +393,7 @@ def test_constant_weights_are_packed_once_for_all_batch_sizes():
     in_use = lambda: mg._core.buffer_statistics()["live_bytes"]  # noqa: E731
     first = optimized.graph.compile({x: (1, 2, 2, 256)}, [y])
     if "one matmul per tap" not in first.plan():
-        pytest.skip("this processor's vectors are too short")
+        pytest.skip("this processor's vectors are too short for packed weights")
     assert "packed weights" in first.plan()
     before = in_use()
     second = optimized.graph.compile({x: (8, 2, 2, 256)}, [y])
@@ -400,8 +404,8 @@ def test_constant_weights_are_packed_once_for_all_batch_sizes():
     np.testing.assert_allclose(first.run([images[:1]])[0].numpy(), expected[:1], rtol=1e-4, atol=1e-3)
 
 
-def test_other_weights_at_the_same_address_are_not_mistaken():
-    """Models come and go; what was packed for one must never serve another."""
+def test_packed_weights_are_not_reused_for_other_models():
+    """A new model may get the memory of a deleted one; it must not use the weights packed for the old one."""
     for seed in range(20):
         g = mg.Graph()
         x, w = g.placeholder((1, 64), name="x"), numbers(1, 1, 64, 128, seed=seed)
@@ -410,13 +414,13 @@ def test_other_weights_at_the_same_address_are_not_mistaken():
         np.testing.assert_allclose(got.ravel(), w.sum((0, 1, 2)), rtol=1e-4, atol=1e-4)
 
 
-# --- embeddings and the products behind them
+# --- embeddings followed by matmuls -----------------------------------------------------------------------------------
 CHARACTERS, EMBEDDED = 20, 12
 TABLE, WEIGHTS = (CHARACTERS, EMBEDDED), (EMBEDDED, CHANNELS)
 
 
 def lookups(between=lambda g, x: x, table=TABLE, weights=WEIGHTS, **options) -> mg.Model:
-    """An embedding, what comes between, and a product."""
+    """Build a model of an embedding lookup, the operations of `between`, and a matmul."""
     g = mg.Graph()
     i = g.placeholder((2, 4), "int32", name="i")
     y = between(g, g.gather(g.variable(numbers(*table)), i, **options)) @ g.variable(numbers(*weights, seed=1))
@@ -437,7 +441,7 @@ MOVING_ROWS = {
 
 
 @pytest.mark.parametrize("between", MOVING_ROWS.values(), ids=MOVING_ROWS)
-def test_a_product_of_embeddings_becomes_a_table(between):
+def test_matmul_of_embeddings_becomes_a_lookup(between):
     model = lookups(between)
     optimized = model.optimize_for_inference()
     assert not kinds(optimized)["matrix_multiplication"] and kinds(optimized)["gather"] == 1
@@ -448,8 +452,10 @@ def require_text(graph: mg.Graph, golden: str) -> None:
     assert str(graph).strip() == textwrap.dedent(golden).strip()
 
 
-def test_the_text_of_a_product_of_embeddings():
-    """Both constants are gone, and the product is in the table: 1 · 1 + 2 · 0.5 = 2, 1 · 0 - 2 · 1 = -2, and so on."""
+def test_program_text_of_folded_embedding_matmul():
+    """Both constants are replaced by a table that contains the products: 1 · 1 + 2 · 0.5 = 2, 1 · 0 - 2 · 1 = -2, and
+    so on.
+    """
     g = mg.Graph()
     i = g.placeholder((-1,), "int32", name="i")
     table = g.variable(np.float32([[1, 2], [3, 4], [5, 6]]), name="t")
@@ -484,7 +490,7 @@ def test_the_text_of_a_product_of_embeddings():
     )
 
 
-def test_indices_outside_the_table_give_zeros_as_before():
+def test_out_of_range_indices_still_give_zeros():
     model = lookups()
     optimized, outside = model.optimize_for_inference(), np.int32([[0, CHARACTERS, -CHARACTERS - 1, 5], [1, 2, 3, 4]])
     same_results(model, optimized, outside)
@@ -503,14 +509,14 @@ STAYING = {
 
 
 @pytest.mark.parametrize("make", STAYING.values(), ids=STAYING)
-def test_other_products_of_embeddings_stay(make):
+def test_other_embedding_matmuls_are_kept(make):
     model = make()
     optimized = model.optimize_for_inference()
     assert kinds(optimized)["matrix_multiplication"] == 1
     same_results(model, optimized, INDICES)
 
 
-def test_a_table_that_the_model_assigns_stays():
+def test_assigned_embedding_table_is_kept():
     g = mg.Graph()
     i, table = g.placeholder((4,), "int32", name="i"), g.variable(numbers(*TABLE))
     y = g.gather(table, i) @ g.variable(numbers(*WEIGHTS, seed=1))
@@ -527,7 +533,7 @@ RECURRENT = {"lstm", "gru", "single_gate_rnn"}
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("layer", [mg.nn.LSTM, mg.nn.GRU, mg.nn.RNN])
-def test_a_recurrent_layer_looks_up_what_its_inputs_add(layer, batch_first: bool):
+def test_recurrent_layer_input_products_become_a_lookup(layer, batch_first: bool):
     g, hidden = mg.Graph(), 3
     i = g.placeholder((2, 4), "int32", name="i")
     embedding, recurrent = mg.nn.Embedding(CHARACTERS, EMBEDDED), layer(hidden, batch_first=batch_first)
@@ -538,8 +544,8 @@ def test_a_recurrent_layer_looks_up_what_its_inputs_add(layer, batch_first: bool
     same_results(model, optimized, INDICES)
 
 
-def test_the_text_of_a_recurrent_layer_behind_an_embedding():
-    """The table is multiplied by the input weights transposed; the layer keeps its recurrent ones."""
+def test_program_text_of_recurrent_layer_after_embedding():
+    """The table is multiplied by the transposed input weights, and the layer keeps its recurrent weights."""
     g = mg.Graph()
     i = g.placeholder((4, 1), "int32", name="i")
     table = g.variable(np.float32([[1, 2], [3, 4], [5, 6]]), name="t")
@@ -577,7 +583,7 @@ def test_the_text_of_a_recurrent_layer_behind_an_embedding():
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float64", "float16", "bfloat16") if has(dtype)])
-def test_tables_of_other_precisions(dtype: str):
+def test_embedding_matmul_folds_in_other_dtypes(dtype: str):
     g = mg.Graph()
     i = g.placeholder((4,), "int32", name="i")
     y = g.gather(g.variable(numbers(*TABLE), dtype), i) @ g.variable(numbers(*WEIGHTS, seed=1), dtype)

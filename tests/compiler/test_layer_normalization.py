@@ -1,6 +1,7 @@
-"""Layer normalization as pass normalize puts it together: every form against the composites in float64.
+"""Fusion of layer normalization by pass normalize: every form is compared with the unfused operations in float64.
 
-The composites in float64 are the specification of every type. Files of fewer instructions run this one again.
+The unfused operations in float64 are the reference for every dtype. The last test repeats this file with smaller
+instruction sets.
 """
 
 import re
@@ -19,11 +20,13 @@ SIZES = {
     "tokens": ((3, 70, 48), 1), "rows": ((130, 37), 1), "short": ((9, 3), 1), "one_row": ((1, 600), 1),
     "one_element": ((5, 1), 1), "long": ((6, 5000), 1), "planes": ((5, 6, 1, 7), 3), "ones_in_front": ((1, 11, 20), 1),
 }  # fmt: skip
-"""A shape, and how many of its last axes are normalized."""
+"""A shape and the number of its last axes that are normalized."""
 
 
 class Network:
-    """Numbers in the order in which they are asked for, those that bfloat16 has, so that all dtypes get the same."""
+    """A graph whose variables get random values representable in bfloat16, in creation order, so that all dtypes get
+    the same.
+    """
 
     def __init__(self, g, dtype, shape, axes, half=None):
         self.g, self.dtype, self.shape, self.half = g, dtype, shape, half
@@ -69,13 +72,13 @@ def without_gamma(n):
 
 
 def before_a_sum(n):
-    """A block of a transformer: what comes back past the normalization is there before its gradient is."""
+    """A transformer block, in which the residual's gradient is available before that of the normalization."""
     x = n.source()
     return x + n.g.sin(n.norm(x))
 
 
 def beside_another(n):
-    """Likewise, but what comes back beside it is made later, and is added on its own."""
+    """A normalization next to a branch whose gradient is computed later and added separately."""
     x = n.source()
     return n.g.sin(x) + n.norm(x)
 
@@ -108,7 +111,7 @@ FORMS = [plain, own_mean, bare, without_beta, without_gamma, before_a_sum, besid
 
 
 def computed(form, dtype, size, options=None, half=None):
-    """The result and all gradients, for an incoming gradient of its own."""
+    """Return the result and all gradients for a random incoming gradient."""
     shape, axes = SIZES[size]
     g = mg.Graph()
     network = Network(g, dtype, shape, axes, half)
@@ -128,7 +131,7 @@ def check(found, wanted, tolerance):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_is_put_together(form, dtype):
+def test_every_form_is_fused(form, dtype):
     seen = {}
     computed(form, dtype, "tokens", mg.CompilationDescriptor(observe=seen.__setitem__))
     assert not re.search(r"= normalization(_gradient|_gamma_gradient)?\(", seen["normalize"])
@@ -140,7 +143,7 @@ def test_every_form_is_put_together(form, dtype):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_is_the_composites(form, size):
+def test_fused_forms_match_float64_reference(form, size):
     wanted = computed(form, np.float64, size, COMPOSITES)
     for options in (None, REFERENCE, COMPOSITES):
         check(computed(form, np.float32, size, options), wanted, 5e-5 if size == "long" else 2e-5)
@@ -150,8 +153,8 @@ def test_every_form_is_the_composites(form, size):
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
 @pytest.mark.parametrize("form", [plain, bare, before_a_sum], ids=lambda form: form.__name__)
-def test_halves_are_read_and_written(form, half):
-    """Data in memory are halves, all arithmetic is float32: a rounding or two away from float64."""
+def test_half_precision_forms_match_float64_reference(form, half):
+    """Data are stored in half precision but computed in float32: within one or two roundings of float64."""
     seen = {}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
     found, wanted = (
@@ -162,7 +165,7 @@ def test_halves_are_read_and_written(form, half):
     check(found, wanted, 0.03 if half == "bfloat16" else 0.004)
 
 
-def test_residual_and_sums_are_taken_in():
+def test_gradient_kernel_absorbs_residual_and_sums():
     seen = {}
     computed(before_a_sum, np.float32, "tokens", mg.CompilationDescriptor(observe=seen.__setitem__))
     gradient = next(line for line in seen["normalize"].splitlines() if "fused_layer_normalization_gradient" in line)
@@ -170,7 +173,7 @@ def test_residual_and_sums_are_taken_in():
 
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
-def test_halves_as_float64_are_computed_in_float64(half):
+def test_half_precision_cast_to_float64_is_computed_in_float64(half):
     x = np.random.default_rng(4).standard_normal((7, 40)).astype(half)
     g = mg.Graph()
     p = g.placeholder(x.shape, half)
@@ -182,7 +185,7 @@ def test_halves_as_float64_are_computed_in_float64(half):
 
 
 @pytest.mark.parametrize("mean", [1e3, -3e4])
-def test_a_mean_far_from_zero_keeps_the_variance(mean):
+def test_large_mean_does_not_degrade_variance(mean):
     x = (np.random.default_rng(1).standard_normal((20, 1000)) + mean).astype(np.float32)
     g = mg.Graph()
     p = g.placeholder(x.shape)
@@ -196,8 +199,10 @@ def test_a_mean_far_from_zero_keeps_the_variance(mean):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
 @pytest.mark.parametrize("place", [0, 21])
-def test_a_bad_number_stays_in_its_row(bad, place):
-    """Its row is NaN with its gradients, or what the composites make of an overflow; others are as before."""
+def test_non_finite_element_affects_only_its_row(bad, place):
+    """The row and its gradients become NaN, or match the unfused operations after an overflow. Other rows do not
+    change.
+    """
     x = np.random.default_rng(2).standard_normal((7, 22)).astype(np.float32)
     x[3, place] = bad
     g = mg.Graph()
@@ -212,14 +217,14 @@ def test_a_bad_number_stays_in_its_row(bad, place):
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (4, 0), (0, 3, 5)])
-def test_nothing_to_normalize(shape):
+def test_layer_normalization_of_empty_tensor(shape):
     g = mg.Graph()
     p = g.placeholder(shape)
     y = g.normalization(p, g.mean(p, -1), g.variance(p, axes=-1))
     assert g.run({p: np.zeros(shape, np.float32)}, y).shape == shape
 
 
-def test_the_number_of_threads_changes_no_bit():
+def test_results_do_not_depend_on_thread_count():
     before = mg.get_num_threads()
     try:
         found = []
@@ -233,5 +238,5 @@ def test_the_number_of_threads_changes_no_bit():
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_again_with_fewer_instructions(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

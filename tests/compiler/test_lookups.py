@@ -1,4 +1,4 @@
-"""Rows that are looked up and multiplied: a table of fewer rows is multiplied instead, forwards and backwards."""
+"""Matmuls of looked-up embeddings: a table with fewer rows than lookups is multiplied instead, forward and backward."""
 
 import re
 
@@ -9,7 +9,7 @@ from harness import device
 
 PLAIN = mg.CompilationDescriptor(disabled_passes=("simplify", "fuse"))
 ROWS, WIDTH, RESULTS = 11, 48, 40
-SHAPE = (6, 30)  # of the indices: 180 picks
+SHAPE = (6, 30)  # shape of the indices, 180 lookups
 
 
 def numbers(shape, dtype=np.float32, seed=1):
@@ -21,7 +21,7 @@ def indices(shape=SHAPE, rows=ROWS):
 
 
 def steps_of(text):
-    """Of products: the rows of each result, or how many are summed up for a gradient of weights."""
+    """Return the row counts of all matmul results, and the lengths of the sums in weight gradients."""
     products = re.findall(r"matrix_multiplication\((%\w+(?::\d)?), .*\) (?:{.*} )?: \w+\[(\d+),", text)
     types = dict(re.findall(r"(%\w+) = .* : \w+\[([\d,]+)\]", text))
     return sorted(
@@ -30,7 +30,7 @@ def steps_of(text):
 
 
 class Model:
-    """table[i] · w + b, then tanh, and the gradients of its sum with weights."""
+    """tanh(table[i] · w + b), and its gradients for a random incoming gradient."""
 
     def __init__(self, dtype=np.float32, shape=SHAPE, rows=ROWS, out_of_range="error", turned=None, table=None, w=None):
         self.g = g = mg.Graph()
@@ -64,15 +64,15 @@ def compare(model, i, tolerance=3e-5):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("dtype", [np.float32, np.float64] if device.has("float64") else [np.float32])
 @pytest.mark.parametrize(("shape", "turned"), [(SHAPE, None), (SHAPE, (1, 0, 2)), ((6, 5, 6), (1, 2, 0, 3))])
-def test_the_table_is_multiplied(dtype, shape, turned):
-    """No product has the rows of the picks, or sums over them."""
+def test_table_is_multiplied_instead_of_looked_up_rows(dtype, shape, turned):
+    """No matmul may have as many rows as there are lookups, or sum over them."""
     text = compare(Model(dtype, shape, turned=turned), indices(shape), 3e-5 if dtype is np.float32 else 1e-13)
     assert steps_of(text) == [ROWS, RESULTS, WIDTH] == sorted({ROWS, RESULTS, WIDTH}), text
     assert f"[180,{WIDTH}]" not in text and f"[6,30,{WIDTH}]" not in text, text
 
 
-def test_a_table_of_more_rows_stays():
-    """As many rows as picks, or rows too short to gain anything."""
+def test_table_with_many_rows_is_not_multiplied():
+    """Tables with as many rows as lookups, or with rows too short for a benefit, are left alone."""
     text = compare(Model(rows=180), indices(rows=180))
     assert "gather_gradient(%matrix" in text or "[180,48]" in text
     g = mg.Graph()
@@ -84,7 +84,7 @@ def test_a_table_of_more_rows_stays():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_row_that_nothing_looks_up_reaches_no_gradient(value):
+def test_non_finite_unused_table_row_does_not_affect_gradients(value):
     table, i = numbers((ROWS, WIDTH)), indices()
     table[4] = value
     model = Model(table=table)
@@ -95,7 +95,7 @@ def test_a_row_that_nothing_looks_up_reaches_no_gradient(value):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
-def test_what_a_looked_up_row_holds_reaches_what_it_did(value):
+def test_non_finite_used_table_row_propagates_as_in_plain_program(value):
     table, i = numbers((ROWS, WIDTH)), indices()
     table[4, 7] = value
     model = Model(table=table)
@@ -104,8 +104,10 @@ def test_what_a_looked_up_row_holds_reaches_what_it_did(value):
         np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
 
 
-def test_indices_outside_pick_zeros_as_before():
-    """Zeros times an infinite weight are NaN, which a row of a product does not know: nothing is changed."""
+def test_program_with_zero_fill_lookups_is_unchanged():
+    """An out-of-range lookup gives zeros, which become NaN times an infinite weight. No row of the product would have
+    it.
+    """
     w = numbers((WIDTH, RESULTS), seed=3)
     w[0, 0] = np.inf
     model, i = Model(out_of_range="zeros", w=w), indices()
@@ -116,7 +118,7 @@ def test_indices_outside_pick_zeros_as_before():
         np.testing.assert_allclose(a, b, rtol=3e-5, atol=3e-4)
 
 
-def test_indices_that_are_clipped_or_known():
+def test_clipped_and_constant_indices():
     i = indices()
     i[0, :4] = [-1, ROWS, 2**31 - 1, -(2**31)]
     assert 180 not in steps_of(compare(Model(out_of_range="clip"), i))
@@ -130,7 +132,7 @@ def test_indices_that_are_clipped_or_known():
     np.testing.assert_allclose(executable.run([])[0].numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_wrong_index_is_refused_and_changes_nothing():
+def test_invalid_index_raises_and_leaves_variables_unchanged():
     model = Model()
     assigned = model.g.assign(model.table, model.table - 0.1 * model.targets[1])
     i = indices()
@@ -142,8 +144,8 @@ def test_a_wrong_index_is_refused_and_changes_nothing():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_halves_keep_their_gradients(dtype):
-    """Rows of the product are the same numbers; sums of what comes back would be rounded once more, so they stay."""
+def test_half_precision_gradients_are_not_rewritten(dtype):
+    """Rows of the product are exact, but rewritten gradient sums would be rounded once more, so they are left alone."""
     g = mg.Graph()
     table, w = (g.cast(g.variable(numbers(s, seed=k)), dtype) for s, k in (((ROWS, WIDTH), 1), ((WIDTH, RESULTS), 3)))
     i = g.placeholder(SHAPE, mg.int32)
@@ -162,7 +164,7 @@ def test_halves_keep_their_gradients(dtype):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("layer", [mg.nn.LSTM, mg.nn.GRU, mg.nn.RNN])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_recurrent_layers_behind_an_embedding(layer, bidirectional):
+def test_recurrent_layers_after_embedding(layer, bidirectional):
     g = mg.Graph()
     embedding, recurrent = mg.nn.Embedding(ROWS, 64), layer(24, bidirectional=bidirectional)
     i = g.placeholder((5, 40), mg.int32)
@@ -181,8 +183,8 @@ def test_recurrent_layers_behind_an_embedding(layer, bidirectional):
     assert "float32[200,64]" not in text and "float32[40,5,64]" not in text and "float32[5,40,64]" not in text, text
 
 
-def test_a_second_derivative():
-    """The gradient of a gradient, by differences."""
+def test_second_derivative_matches_finite_differences():
+    """Compare the gradient of a gradient with finite differences."""
     g = mg.Graph()
     table, w = g.variable(numbers((ROWS, WIDTH), np.float64)), g.variable(numbers((WIDTH, 3), np.float64, 3))
     i = g.constant(indices((180,)))
@@ -203,8 +205,8 @@ def test_a_second_derivative():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_reach_no_row_that_nothing_looks_up(value):
-    """Sums of nothing are zeros, and zero times infinity is NaN."""
+def test_non_finite_weights_do_not_affect_unused_table_rows(value):
+    """The gradient of an unused row is an empty sum, which is zero, whereas zero times infinity would be NaN."""
     w, i = numbers((WIDTH, RESULTS), seed=3), indices()
     w[7, 7] = value
     i[i == 4] = 5

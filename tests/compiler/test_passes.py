@@ -1,7 +1,8 @@
-"""The compiler's passes, seen through `observe`: the program before and after each, as text; golden.
+"""The compiler passes, seen through `observe`: the text of the program after a pass is compared with the expected text.
 
-Their C++ tests look at every rule; here are one or two programs a pass, that the pass can be left out, and that leaving
-any out never changes a result.
+The C++ tests of the passes cover every rule. Here, each pass has one or two programs, and tests check that a pass can
+be
+disabled, and that disabling any of them never changes a result.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ PASSES = [*OPTIONAL[:3], "widen", OPTIONAL[3], "indices", "expand", *OPTIONAL[4:
 
 def check(text: str, golden: str) -> None:
     assert text.strip() == textwrap.dedent(golden).strip()
-    assert str(mg.parse(text)).strip() == text.strip(), "a program is a graph: it parses"
+    assert str(mg.parse(text)).strip() == text.strip(), "every program must parse as a graph"
 
 
 def alone(program: Program, name: str) -> str:
-    """What one pass makes of a program when no other optional pass runs."""
+    """Return the program after one pass, with all other optional passes disabled."""
     seen = observed(program, tuple(p for p in OPTIONAL if p != name))
     assert list(seen) == sorted({"specialize", "widen", "indices", "expand", name}, key=["specialize", *PASSES].index)
     return seen[name]
 
 
-def test_the_pipeline_in_order():
+def test_pipeline_runs_passes_in_order():
     seen = observed(lambda g: ({}, [g.constant(1.0, name="one")], []))
     device = [name for name in PASSES if name != "quantize" or has_integer_kernels()]
     assert list(seen) == ["specialize", *device]
@@ -44,7 +45,7 @@ def sizes(g: mg.Graph):
     return {x: (3, 2)}, [rows], []
 
 
-def test_specialise_puts_the_types_of_the_feeds_in():
+def test_specialize_inserts_feed_types():
     check(
         observed(sizes)["specialize"],
         """
@@ -69,7 +70,7 @@ def unneeded(g: mg.Graph):
     return {x: (2,), p: ()}, g.if_(p, branch, lambda: g.tan(x, name="else"), name="choice"), []
 
 
-def test_prune():
+def test_prune_removes_unused_operations():
     text = alone(unneeded, "prune")
     assert "never_used" not in text and "outside" not in text
     assert re.search(r"%kept = assign\(%v, %x\)", text) and "%used = cos(%x)" in text
@@ -81,7 +82,7 @@ def known_beforehand(g: mg.Graph):
     return {x: (2,)}, [g.negative(y, name="y")], []
 
 
-def test_prune_takes_the_branch_that_is_decided():
+def test_prune_resolves_constant_branch():
     check(
         alone(known_beforehand, "prune"),
         """
@@ -104,7 +105,7 @@ def channels_second(g: mg.Graph):
     return {x: (1, 1, 4, 4), b: (1, 2, 1, 1)}, [g.mean(p, [2, 3], name="m"), r], []
 
 
-def test_channels_last_from_the_first_convolution_to_what_is_fetched():
+def test_channels_last_from_first_convolution_to_targets():
     check(
         observed(channels_second)["channels_last"],
         """
@@ -136,7 +137,7 @@ def channels_last_before(g: mg.Graph):
     return feeds, [g.reduction_sum(g.multiplication(u, c, name="m"), [0, 2, 3], name="s")], []
 
 
-def test_channels_last_from_what_was_before_a_transposition():
+def test_channels_last_reuses_input_of_transpose():
     text = observed(channels_last_before)["channels_last"]
     assert "%u = multiplication(%kept" in text
     assert "%m = multiplication(%u, %c) : float32[1,4,4,2]" in text
@@ -154,7 +155,7 @@ def normalized(g: mg.Graph):
     return {x: (6, 8), r: (6, 8), gamma: (8,), beta: (8,)}, [y, d[x], d[r]], []
 
 
-def test_normalize_with_a_residual():
+def test_normalize_with_residual():
     check(
         alone(normalized, "normalize"),
         """
@@ -180,7 +181,7 @@ def normalized_only(g: mg.Graph):
     return {x: (6, 8), g_y: (6, 8)}, [y, g.gradients(y, [x], start=g_y)[x]], []
 
 
-def test_normalize_computes_the_mask_again():
+def test_normalize_recomputes_relu_mask():
     check(
         alone(normalized_only, "normalize"),
         """
@@ -202,7 +203,9 @@ def moments(g: mg.Graph):
 
 
 def lookups(g: mg.Graph):
-    """Built before the lookups, the assign comes behind their check; both use one, and a label of -1 is none."""
+    """Lookups that share one index check, an assign created before them that must run after the check, and -1 as no
+    label.
+    """
     table, ids, labels = (
         g.placeholder((5, 2), name="t"),
         g.placeholder((3,), mg.int32, "i"),
@@ -218,7 +221,7 @@ def lookups(g: mg.Graph):
     return {table: (5, 2), ids: (3,), labels: (2,)}, [again, clipped, hot], [update]
 
 
-def test_indices():
+def test_indices_adds_shared_checks_before_side_effects():
     text = alone(lookups, "indices")
     operations = re.findall(r"^  (?:%\w+ = )?(\w+)\((.*?)\)", text, re.MULTILINE)
     kinds = [kind for kind, _ in operations]
@@ -233,7 +236,7 @@ def test_indices():
     assert re.search(r"%clamp = clamp\(%i, %\w+, %\w+\)", text) and "%clipped = gather(%t, %clamp)" in text
 
 
-def test_expand():
+def test_expand_replaces_composite_operations():
     check(
         alone(moments, "expand"),
         """
@@ -253,7 +256,7 @@ def constants(g: mg.Graph):
     return {x: (2,)}, [g.addition(doubled, x, name="y")], []
 
 
-def test_fold():
+def test_fold_evaluates_constants():
     check(
         alone(constants, "fold"),
         """
@@ -274,7 +277,7 @@ def redundant(g: mg.Graph):
     return {x: (2,)}, [g.multiplication(g.read(v, name="r"), x, name="z")], [update]
 
 
-def test_simplify_merges_drops_and_forwards():
+def test_simplify_merges_and_removes_operations():
     check(
         alone(redundant, "simplify"),
         """
@@ -296,7 +299,7 @@ def decided(g: mg.Graph):
     return {x: (3,)}, g.if_(true, lambda: g.sin(x, name="s"), lambda: g.cos(x, name="c"), name="choice"), []
 
 
-def test_simplify_decides():
+def test_simplify_resolves_known_values():
     check(
         alone(decided, "simplify"),
         """
@@ -308,10 +311,10 @@ def test_simplify_decides():
     )
 
 
-def test_quantize_makes_one_operation_on_integers():
+def test_quantize_creates_one_integer_operation():
     text = alone(integers, "quantize") if has_integer_kernels() else ""
     if not text:
-        pytest.skip("this processor multiplies no bytes")
+        pytest.skip("this processor has no int8 dot product")
     check(
         text,
         """
@@ -326,7 +329,7 @@ def test_quantize_makes_one_operation_on_integers():
 
 
 def sequence(g: mg.Graph):
-    """Signals cut into windows, an LSTM with the batch first of which the last state counts, and gradients."""
+    """A strided 1-D convolution, the last state of a batch-first LSTM, and their gradients."""
     x = g.placeholder((3, 20, 2), name="x")
     cut, recurrent = mg.nn.Conv1d(4, 5, strides=5), mg.nn.LSTM(6)
     last = recurrent(cut(x))[:, -1]
@@ -335,11 +338,13 @@ def sequence(g: mg.Graph):
     return {x: (3, 20, 2)}, [last, loss, *g.gradients(loss, [x, *parameters]).values()], []
 
 
-def test_simplify_cuts_rows_and_moves_slices_before_transposes():
+def test_simplify_turns_strided_convolution_into_reshape_and_moves_slices():
     text = observed(sequence)["simplify"]
-    assert "convolution2d" not in text, "windows that lie behind each other are the rows of a matrix"
-    assert text.count(" transpose(") - text.count("permutation=[1,0]}") == 2, "of the layer's input and its gradient"
-    assert "float32[3,4,6]" not in text, "only the last state is brought into the batch's order"
+    assert "convolution2d" not in text, "non-overlapping windows must become rows of a matrix"
+    assert text.count(" transpose(") - text.count("permutation=[1,0]}") == 2, (
+        "only the layer's input and its gradient may be transposed"
+    )
+    assert "float32[3,4,6]" not in text, "only the last state may be transposed to batch-first order"
     assert re.search(r" = slice\(%\w+:0\) .* : float32\[1,3,6\]", text), text
     assert re.search(r" = slice_gradient\(.* : float32\[4,3,6\]", text), text
 
@@ -350,7 +355,7 @@ def one_step(g: mg.Graph):
     return {x: (1, 2, 5), h: (1, 2, 6), c: (1, 2, 6)}, [y, state, cell], []
 
 
-def test_one_step_of_a_few_rows_is_one_kernel():
+def test_single_lstm_step_with_small_batch_is_one_kernel():
     text = observed(one_step)["fuse_elementwise"]
     assert "matrix_multiplication" not in text and "has_input_weight=true" in text
 
@@ -362,7 +367,7 @@ def scaled(g: mg.Graph):
     return {x: (1, 2)}, [g.addition(y, g.constant([8.0, 8.0]), name="a")], []
 
 
-def test_absorb_scales_and_shifts():
+def test_absorb_folds_scales_and_shifts():
     check(
         alone(scaled, "absorb"),
         """
@@ -383,7 +388,7 @@ def branches(g: mg.Graph):
     return {x: (4, 3), y: (4, 3), v: (3, 2), w: (3, 2), b: (2,)}, [g.relu((x @ v + b) + (y @ w + b), name="z")], []
 
 
-def test_fuse_gives_a_sum_of_two_products_to_one_of_them():
+def test_fuse_absorbs_sum_of_two_matmuls_into_one_of_them():
     text = alone(branches, "fuse")
     assert text.count("fused_matrix_multiplication(") == 2 and " addition(" not in text and "%relu" not in text
     assert re.search(r"%z = .*%b, %addition.*has_bias=true, has_residual=true", text), text
@@ -396,7 +401,7 @@ def dense(g: mg.Graph):
     return {x: (4, 3), r: (4, 2), w: (3, 2), b: (2,)}, [g.relu(product + b + r, name="y")], []
 
 
-def test_fuse_a_matrix_product():
+def test_fuse_matmul_bias_and_activation():
     check(
         alone(dense, "fuse"),
         """
@@ -417,7 +422,7 @@ def convolution(g: mg.Graph):
     return {x: (1, 4, 4, 2), w: (3, 3, 2, 5)}, [g.relu(y, name="y")], []
 
 
-def test_fuse_a_convolution():
+def test_fuse_convolution_bias_and_activation():
     check(
         alone(convolution, "fuse"),
         """
@@ -430,7 +435,7 @@ def test_fuse_a_convolution():
     )
 
 
-def test_what_is_needed_elsewhere_is_not_fused_away():
+def test_fuse_keeps_convolution_with_other_users():
     def program(g: mg.Graph):
         feeds, (y,), _ = convolution(g)
         return feeds, [y, g.find("c").outputs[0]], []
@@ -444,7 +449,7 @@ def wave(g: mg.Graph):
     return {x: (64, 32)}, [g.reduction_sum(g.square(g.sin(x, name="s"), name="q"), axes=1, name="y")], []
 
 
-def test_fuse_a_region_that_ends_in_a_reduction():
+def test_fuse_elementwise_ends_kernel_with_reduction():
     check(
         alone(wave, "fuse_elementwise"),
         """
@@ -467,7 +472,7 @@ def sums(g: mg.Graph):
     return {x: (256, 256)}, [g.reduction_sum(a, name="s"), g.reduction_sum(b, name="t")], []
 
 
-def test_schedule_runs_what_gives_back_memory_as_soon_as_it_can():
+def test_schedule_runs_memory_releasing_operations_early():
     check(
         alone(sums, "schedule"),
         """
@@ -483,7 +488,7 @@ def test_schedule_runs_what_gives_back_memory_as_soon_as_it_can():
 
 
 def large_layers(g: mg.Graph, optimizer: type[mg.optim.Optimizer] = mg.optim.SGD):
-    """Whose gradients are worth giving back, one by one, and one that is read again after its update."""
+    """Layers with gradients large enough to be worth releasing early; one weight is read again after its update."""
     rng = np.random.default_rng(7)
     x = g.placeholder((4, 256), name="x")
     weights = [g.variable(rng.standard_normal((256, 256)).astype(np.float32) / 16) for _ in range(6)]
@@ -515,7 +520,7 @@ def test_schedule_lets_gradients_share_memory(program: Program):
 
 # --- no pass changes a result -----------------------------------------------------------------------------------------
 def training_step(g: mg.Graph):
-    """A small network's step: everything the passes look for, in one program."""
+    """One training step of a small network that gives every pass something to do."""
     rng = np.random.default_rng(5)
     x, labels = g.placeholder((3, 8, 8, 2), name="x"), g.placeholder((3, 4), name="labels")
     kernel = g.variable(rng.standard_normal((3, 3, 2, 6)).astype(np.float32) * 0.3, name="kernel")
@@ -531,7 +536,7 @@ def training_step(g: mg.Graph):
 
 
 def numbers(rng: np.random.Generator, dtype: mg.DType, shape: tuple[int, ...]) -> np.ndarray:
-    """What is fed: of integers a quarter of the range, so that few results are clamped; a flag is true."""
+    """Return random feeds: integers from a quarter of their range, so that few results saturate, and True for bools."""
     if dtype.is_integer:
         limits = np.iinfo(dtype.numpy)
         return rng.integers(limits.min // 4, limits.max // 4, shape, dtype.numpy)
@@ -539,7 +544,7 @@ def numbers(rng: np.random.Generator, dtype: mg.DType, shape: tuple[int, ...]) -
 
 
 def results_without(program: Program, disabled: tuple[str, ...], reference: bool = False) -> list[np.ndarray]:
-    """Targets and variables after two runs."""
+    """Return the targets and variables after two runs."""
     g = mg.Graph()
     types, targets, operations = program(g)
     rng = np.random.default_rng(6)
@@ -559,14 +564,16 @@ ALL = [
 
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("program", [large_layers, large_adam], ids=lambda program: program.__name__)
-def test_schedule_changes_no_bit(program: Program, reference: bool):
-    """Adam divides small gradients by their size, so that other kernels round visibly; another order must not."""
+def test_schedule_keeps_results_bitwise_equal(program: Program, reference: bool):
+    """Adam divides gradients by their magnitude, which amplifies rounding differences, but reordering must not cause
+    any.
+    """
     for a, b in zip(*(results_without(program, off, reference) for off in ((), ("schedule",))), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)
-def test_leaving_passes_out_changes_no_result(program: Program):
+def test_disabled_passes_do_not_change_results(program: Program):
     wanted = results_without(program, (), reference=True)
     for disabled in ((), *((name,) for name in OPTIONAL), tuple(OPTIONAL)):
         found = results_without(program, disabled)
@@ -574,8 +581,10 @@ def test_leaving_passes_out_changes_no_result(program: Program):
             np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5, err_msg=f"without {disabled}")
 
 
-def test_the_optimised_step_is_short():
-    """No composite, no lone element-wise chain, no reorder for each step: what the engine is for."""
+def test_optimized_training_step_has_few_operations():
+    """The step must contain no composite operation, no unfused element-wise chain, and no weight conversion on every
+    run.
+    """
     g = mg.Graph()
     types, targets, operations = training_step(g)
     executable = g.compile(types, targets[:1], operations)

@@ -1,4 +1,4 @@
-"""Rotary embeddings and their gradients, as pass fuse makes them."""
+"""Rotary embeddings and their gradients, as fused by pass fuse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rotated(g, x, axis: int = -1, split: bool = True):
 
 
 def compiled(g, feeds, targets):
-    """How many rotary embeddings there are, after results were compared with those without the pass."""
+    """Return the number of fused rotary embeddings, after comparing results with those without the pass."""
     seen: dict[str, str] = {}
     types = {p: v.shape for p, v in feeds.items()}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
@@ -38,9 +38,9 @@ SHAPES = [
     ((2, 5, 3, 32), (1, 1, 3, 32)),  # batch, heads, positions, features
     ((2, 5, 3, 32), (2, 1, 3, 32)),
     ((7, 10), (7, 10)),
-    ((3000, 34), (3000, 34)),  # parts of a single line of rows
+    ((3000, 34), (3000, 34)),  # large enough to be split between threads
     ((7, 500, 34), (500, 34)),
-    ((6, 4, 66), (66,)),  # an end of half a row that is no whole vector
+    ((6, 4, 66), (66,)),  # half a row is not a whole number of vectors
     ((6,), (6,)),
     ((3, 0, 8), (1, 8)),
     ((3, 0), (0,)),
@@ -49,8 +49,8 @@ SHAPES = [
 
 @pytest.mark.parametrize(("shape", "angles"), SHAPES)
 @pytest.mark.parametrize("split", [False, True])
-def test_forward_and_gradient(shape, angles, split):
-    """Factors and terms stand in either order."""
+def test_rotary_embedding_and_gradient_are_fused(shape, angles, split):
+    """Factors and terms may come in either order."""
     g = mg.Graph()
     x, c, s, start = (g.placeholder(dims) for dims in (shape, angles, angles, shape))
     h = rotated(g, x, split=split)
@@ -61,8 +61,8 @@ def test_forward_and_gradient(shape, angles, split):
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("order", [(0, 2, 1, 3), (1, 2, 0, 3), (2, 1, 0, 3)])
-def test_a_transposition_goes_along(order, split):
-    """As attention has it: features of all heads at first, heads in front of positions then."""
+def test_transpose_of_heads_is_fused(order, split):
+    """Attention computes the features of all heads together, then moves the head axis before the positions."""
     g, stored = mg.Graph(), (2, 7, 3, 16)
     shape = tuple(stored[axis] for axis in order)
     x, c, s, start = (g.placeholder(dims) for dims in (stored, shape[1:], shape[1:], shape))
@@ -80,7 +80,7 @@ def test_a_transposition_goes_along(order, split):
     assert compiled(g, feeds, [y, gradient]) == 2
 
 
-def test_a_transposition_of_rows_stays():
+def test_transpose_of_features_is_not_fused():
     g = mg.Graph()
     x, c, s = g.placeholder((8, 6)), g.placeholder((6, 8)), g.placeholder((6, 8))
     rows = g.transpose(x, (1, 0))
@@ -88,7 +88,7 @@ def test_a_transposition_of_rows_stays():
                     [rows * c + rotated(g, rows) * s]) == 1  # fmt: skip
 
 
-def test_what_is_needed_elsewhere_stays():
+def test_results_with_other_users_are_kept():
     g = mg.Graph()
     x, c, s, start = (g.placeholder((4, 6, 8)) for _ in range(4))
     h = rotated(g, x)
@@ -112,13 +112,13 @@ LIKE_IT = {
 
 
 @pytest.mark.parametrize("name", LIKE_IT)
-def test_what_is_nearly_one_is_none(name):
+def test_similar_expressions_are_not_fused(name):
     g = mg.Graph()
     x, c, s = (g.placeholder((6, 8)) for _ in range(3))
     assert compiled(g, dict(zip((x, c, s), numbers(*[(6, 8)] * 3), strict=True)), [LIKE_IT[name](g, x, c, s)]) == 0
 
 
-def test_doubles_are_computed_as_they_are_written():
+def test_float64_expression_is_not_fused():
     g = mg.Graph()
     x, c, s = (g.placeholder((6, 8), "float64") for _ in range(3))
     y = x * c + rotated(g, x) * s

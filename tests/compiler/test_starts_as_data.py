@@ -1,7 +1,8 @@
-"""Where a slice starts is data: sizes decide shapes, starts decide none, so nothing is compiled for their values.
+"""Dynamic slice starts: only sizes determine shapes, so the values of starts never cause a compilation.
 
-Slices and updates of known sizes read their starts when they run; where ends come as tensors, each new size compiles
-what follows, and each new start nothing. A cache of attention written a row a token is the use that pays.
+Slices and updates of known size read their starts at run time. If ends are given as tensors, every new size compiles
+the
+rest of the graph, but a new start does not. A key-value cache that grows by one row per token depends on this.
 """
 
 import mpsgraph as mg
@@ -29,16 +30,16 @@ def window(at, sizes):
     return tuple(slice(a % n, a % n + size) for a, n, size in zip(at, CUBE.shape, sizes, strict=True))
 
 
-def test_a_slice_is_compiled_once_for_all_starts():
+def test_slice_compiles_once_for_all_starts():
     g, x, s, y = windows(2, 1, 3)
-    assert y.shape == (2, 1, 3), "its shape is known when it is built"
+    assert y.shape == (2, 1, 3), "the shape must be known when the graph is built"
     for at in ((0, 0, 0), (1, 3, 2), (0, 2, 1), (-2, -1, -3)):
         np.testing.assert_array_equal(g.run({x: CUBE, s: starts(*at)}, y).numpy(), CUBE[window(at, (2, 1, 3))])
     assert (g.cache.count, g.cache.compiles) == (1, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.int64, np.uint8, np.bool_, np.complex64])
-def test_every_type_moves_as_it_is(dtype):
+def test_dynamic_slices_of_every_dtype(dtype):
     data = (CUBE[:, :, 0] + (2**40 if dtype == np.int64 else 0)).astype(dtype)
     g = mg.Graph()
     x, s = g.placeholder((3, 4), np.dtype(dtype).name), g.placeholder((2,), mg.int64)
@@ -51,7 +52,7 @@ def test_every_type_moves_as_it_is(dtype):
     np.testing.assert_array_equal(np.asarray(found[z]).view(dtype), wanted)
 
 
-def test_squeezed_axes_and_starts_of_any_integer_type():
+def test_squeezed_axes_and_starts_of_any_integer_dtype():
     for dtype in (mg.int8, mg.uint8, mg.int16, mg.int32, mg.uint32, mg.int64):
         g = mg.Graph()
         x, s = g.placeholder((3, 4, 5)), g.placeholder((3,), dtype)
@@ -60,7 +61,7 @@ def test_squeezed_axes_and_starts_of_any_integer_type():
         assert found.tolist() == CUBE[2, 1:3, 3].tolist()
 
 
-def test_an_update_changes_its_place_alone():
+def test_slice_update_changes_only_its_window():
     g = mg.Graph()
     x, u, s = g.placeholder((3, 4, 5)), g.placeholder((1, 4, 2)), g.placeholder((3,), mg.int32)
     y = g.slice_update_data(x, u, s, sizes=(1, 4, 2))
@@ -76,7 +77,7 @@ def test_an_update_changes_its_place_alone():
         g.slice_update_data(x, u, s, sizes=(1, 4, 3))
 
 
-def test_derivatives_go_where_the_starts_say():
+def test_gradients_of_dynamic_slices():
     g = mg.Graph()
     x, u, s = g.placeholder((3, 4, 5)), g.placeholder((2, 1, 3)), g.placeholder((3,), mg.int32)
     part = g.slice(x, s, sizes=(2, 1, 3))
@@ -99,8 +100,8 @@ def test_derivatives_go_where_the_starts_say():
     np.testing.assert_array_equal(g.run({u: update, s: starts(1, 2, 0)}, incoming).numpy(), wanted)
 
 
-def test_loops_compute_starts():
-    """Rows taken one after the other, and written in reverse: the loop's own counter is the start."""
+def test_loop_counter_as_slice_start():
+    """Rows are read one after the other and written in reverse order."""
     g = mg.Graph()
     x = g.placeholder((5, 2))
     zero = g.constant(0, dtype="int32")
@@ -116,7 +117,7 @@ def test_loops_compute_starts():
     np.testing.assert_allclose(g.run({x: data}, d).numpy(), 8 * data)
 
 
-def test_a_roll_is_two_copies_and_a_slice():
+def test_roll_by_concatenation_and_dynamic_slice():
     g = mg.Graph()
     x, shift = g.placeholder((7,)), g.placeholder((1,), mg.int32)
     rolled = g.slice(g.concat([x, x], 0), g.floor_modulo(-shift, 7), sizes=(7,))
@@ -126,10 +127,10 @@ def test_a_roll_is_two_copies_and_a_slice():
     assert g.cache.compiles == 1
 
 
-# --- what does not lie inside -----------------------------------------------------------------------------------------
+# --- out-of-range starts ----------------------------------------------------------------------------------------------
 
 
-def test_sizes_that_never_fit_and_known_starts_outside_are_refused():
+def test_oversized_slice_and_constant_out_of_range_start_raise():
     g, x, s, _ = windows(1, 1, 1)
     with pytest.raises(mg.ShapeError, match=r"5 elements along axis 1 of \(3,4,5\)"):
         g.slice(x, s, sizes=(1, 5, 1))
@@ -144,8 +145,8 @@ def test_sizes_that_never_fit_and_known_starts_outside_are_refused():
         g.slice(x, g.placeholder((3,)), sizes=(1, 1, 1))
 
 
-def test_a_start_outside_ends_the_run_and_changes_nothing():
-    """Neither an assign that stands before the slice nor the update itself takes effect."""
+def test_out_of_range_start_aborts_run_without_side_effects():
+    """Neither an assign created before the slice nor the update itself may take effect."""
     g = mg.Graph()
     v, w = (g.variable(np.zeros((4, 3), np.float32), name=n) for n in "vw")
     u, s = g.placeholder((2, 3)), g.placeholder((2,), mg.int32)
@@ -162,7 +163,7 @@ def test_a_start_outside_ends_the_run_and_changes_nothing():
     assert g.variable_value(w).all()
 
 
-def test_starts_that_are_clamped_inside_need_no_check():
+def test_clamped_starts_need_no_check():
     g = mg.Graph()
     x, s = g.placeholder((3, 4)), g.placeholder((2,), mg.int32)
     for high, checked in (([1, 2], False), ([2, 2], True), ([1, 3], True)):
@@ -174,15 +175,15 @@ def test_starts_that_are_clamped_inside_need_no_check():
         np.testing.assert_array_equal(found.numpy(), CUBE[0:2, 1:3, 0])
 
 
-def test_nothing_from_anywhere_is_nothing():
+def test_empty_slice_allows_any_start():
     g, x, s, y = windows(0, 4, 5)
     assert g.run({x: CUBE, s: starts(99, 0, 0)}, y).shape == (0, 4, 5)
 
 
-# --- what comes with ends ---------------------------------------------------------------------------------------------
+# --- ends given as tensors --------------------------------------------------------------------------------------------
 
 
-def test_with_ends_the_size_decides_and_the_start_does_not():
+def test_new_sizes_compile_and_new_starts_do_not():
     g = mg.Graph()
     x, at = g.placeholder((-1, 3), name="x"), g.placeholder((1,), mg.int32)
     zero, all_ = g.constant([0], dtype="int32"), g.constant([3], dtype="int32")
@@ -190,16 +191,16 @@ def test_with_ends_the_size_decides_and_the_start_does_not():
     data = np.arange(300, dtype=np.float32).reshape(100, 3)
     for first in range(98):
         np.testing.assert_array_equal(g.run({x: data, at: starts(first)}, y).numpy(), data[first : first + 2])
-    assert g.cache.compiles == 2, "up to the slice, and what follows"
+    assert g.cache.compiles == 2, "one program up to the slice, and one for the rest"
     for first in (99, -50, 100, 1000):
         np.testing.assert_array_equal(g.run({x: data, at: starts(first)}, y).numpy(), data[first : first + 2])
-    assert g.cache.compiles == 4, "one row, and none"
+    assert g.cache.compiles == 4, "two new sizes: one row, and no rows"
 
 
 @pytest.mark.parametrize("mask", [0, 1, 2, 4])
 @pytest.mark.parametrize("strides", [(1, 1, 1), (2, -1, 3), (-2, 3, -1)])
-def test_ends_mean_what_they_mean_for_numbers(strides, mask):
-    """Values and derivatives of slices by fed ranges beside those by the same numbers."""
+def test_fed_ranges_match_constant_ranges(strides, mask):
+    """Compare values and gradients of slices by fed ranges with those of the same constant ranges."""
     rng = np.random.default_rng([3, mask, *np.abs(strides)])
     g = mg.Graph()
     x, a, b = g.placeholder((3, 4, 5)), g.placeholder((3,), mg.int32), g.placeholder((3,), mg.int64)
@@ -218,7 +219,7 @@ def test_ends_mean_what_they_mean_for_numbers(strides, mask):
         np.testing.assert_array_equal(found[d].numpy(), wanted[e].numpy())
 
 
-def test_an_update_with_fed_ends_must_fit():
+def test_slice_update_with_fed_ends_must_match_update_shape():
     g = mg.Graph()
     x, u, a = g.placeholder((6,)), g.placeholder((2,)), g.placeholder((1,), mg.int32)
     y = g.slice_update_data(x, u, a, a + 2)
@@ -232,7 +233,7 @@ def test_an_update_with_fed_ends_must_fit():
         g.run({x: data, u: update, a: starts(5)}, y)
 
 
-def test_bands_are_data():
+def test_band_part_with_fed_bandwidths():
     g = mg.Graph()
     x, low, high = g.placeholder((2, 4, 5)), g.placeholder((), mg.int32), g.placeholder((1,), mg.int64)
     y = g.band_part(x, low, high)
@@ -246,11 +247,11 @@ def test_bands_are_data():
     assert g.cache.compiles == 1
 
 
-# --- a cache of attention ---------------------------------------------------------------------------------------------
+# --- key-value cache --------------------------------------------------------------------------------------------------
 
 
 def decoder(length: int, width: int = 8, vocabulary: int = 11) -> tuple[mg.Graph, mg.Tensor, list[mg.Operation]]:
-    """One head of attention over what was seen, a token a run: keys and values are kept in variables."""
+    """Build one attention head that processes a token per run and keeps keys and values in variables."""
     rng = np.random.default_rng(11)
     g = mg.Graph()
     weights = {name: g.constant(rng.normal(size=(width, width)).astype(np.float32) / 3) for name in "qkvo"}
@@ -272,7 +273,7 @@ def decoder(length: int, width: int = 8, vocabulary: int = 11) -> tuple[mg.Graph
 
 
 def expected(tokens: np.ndarray, length: int, width: int = 8, vocabulary: int = 11) -> np.ndarray:
-    """The last logits of the same decoder without a cache."""
+    """Return the last logits of the same decoder without a cache."""
     rng = np.random.default_rng(11)
     weights = {name: rng.normal(size=(width, width)).astype(np.float32) / 3 for name in "qkvo"}
     table, places = rng.normal(size=(vocabulary, width)), rng.normal(size=(length, width))
@@ -283,7 +284,7 @@ def expected(tokens: np.ndarray, length: int, width: int = 8, vocabulary: int = 
     return ((p / p.sum()) @ v @ weights["o"] + x[-1]) @ table.T
 
 
-def test_ten_thousand_tokens_compile_once():
+def test_decoding_ten_thousand_tokens_compiles_once():
     length = 10_000 if not device.IS_METAL else 300
     g, logits, updates = decoder(length)
     token, position = g.placeholders

@@ -1,4 +1,4 @@
-"""Weights of convolutions with channels in front, as files from elsewhere have them: turned for inference, once."""
+"""Channels-first convolution weights, as in imported models, are transposed once by optimize_for_inference."""
 
 import mpsgraph as mg
 import numpy as np
@@ -11,8 +11,10 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def test_weights_with_channels_in_front_are_turned():
-    """One constant for all that use it; what a graph computes, what is in a branch, and others' weights stay."""
+def test_channels_first_weights_are_transposed_once():
+    """All users share one transposed constant. Computed weights, weights in branches, and weights with dependencies are
+    kept.
+    """
     g = mg.Graph()
     x, way = g.placeholder((-1, 4, 5, 5), name="x"), g.placeholder((), "bool", "way")
     w = g.variable(numbers(4, 4, 3, 3))
@@ -20,7 +22,8 @@ def test_weights_with_channels_in_front_are_turned():
     y = g.convolution2d(g.relu(g.convolution2d(x, w, **layouts)), w, **layouts)
     count = g.variable(np.zeros(1, np.float32), trainable=False)
     counted = [g.assign(count, g.read(count) + 1.0)]
-    y = g.control_dependency(counted, lambda: g.convolution2d(y, w, **layouts))  # which waits, and so stays
+    # kept because of its control dependency
+    y = g.control_dependency(counted, lambda: g.convolution2d(y, w, **layouts))
     made = g.convolution2d(y, g.reshape(g.slice_axis(x, 0, 0, 1), [4, 1, 5, 5]), groups=4, **layouts)
     (z,) = g.if_(way, lambda: g.convolution2d(made, g.constant(numbers(4, 4, 3, 3, seed=1)), **layouts), lambda: made)
     model = mg.Model(g, {"x": x, "way": way}, {"z": z})
@@ -31,7 +34,7 @@ def test_weights_with_channels_in_front_are_turned():
     for taken in (True, False):
         feeds = {"x": numbers(2, 4, 5, 5), "way": np.array(taken)}
         wanted = model.run(feeds)["z"].numpy()
-        assert np.abs(wanted).max() > 0.1, "there is something to compare"
+        assert np.abs(wanted).max() > 0.1, "results must not be trivially small"
         np.testing.assert_allclose(
             optimized.run(feeds)["z"].numpy(), wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max()
         )

@@ -1,6 +1,6 @@
-"""Order and choice: variables, reads and assigns in creation order, control dependencies, if, while and for.
+"""Variables, control dependencies, if, while, and for: execution order, side effects, and errors.
 
-The values that branches and loops give are among the cases; here is what happens beside values, and what is refused.
+The results of branches and loops are covered by the control_flow cases.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ def value(g: mg.Graph, variable: mg.Tensor) -> list:
 
 
 # --- variables --------------------------------------------------------------------------------------------------------
-def test_a_variable_stays_from_run_to_run():
+def test_variable_keeps_its_value_between_runs():
     g = mg.Graph()
     v = g.variable([1.0, 2.0])
     add = g.assign(v, v + 1.0)
     for _ in range(3):
         g.run({}, [], [add])
     assert value(g, v) == [4, 5]
-    assert g.run({}, v).tolist() == [4, 5], "a variable may be a target itself"
+    assert g.run({}, v).tolist() == [4, 5], "a variable can be a target"
 
 
-def test_reads_see_the_assigns_before_them_and_no_later_one():
+def test_read_sees_earlier_assigns_only():
     g = mg.Graph()
     v = g.variable([1.0])
     before = g.read(v)
@@ -41,7 +41,7 @@ def test_reads_see_the_assigns_before_them_and_no_later_one():
     assert value(g, v) == [20]
 
 
-def test_an_assign_that_is_not_asked_for_does_not_run():
+def test_assign_without_request_does_not_run():
     g = mg.Graph()
     v = g.variable([1.0])
     g.assign(v, g.constant([9.0]))
@@ -49,15 +49,15 @@ def test_an_assign_that_is_not_asked_for_does_not_run():
     assert value(g, v) == [1]
 
 
-def test_a_target_that_is_a_variable_is_read_after_everything():
+def test_variable_target_is_read_after_all_updates():
     g = mg.Graph()
     v = g.variable([1.0])
     update = g.assign(v, v + 1.0)
     assert g.run({}, v, [update]).tolist() == [2]
 
 
-def test_results_are_not_changed_by_later_runs():
-    """A result that was a variable's value is a value: the next update does not reach into it."""
+def test_later_runs_do_not_change_earlier_results():
+    """A result that holds the value of a variable is a copy, so later updates must not change it."""
     g = mg.Graph()
     v = g.variable(np.zeros(1000, np.float32))
     update = g.assign(v, v + 1.0)
@@ -70,7 +70,7 @@ def test_results_are_not_changed_by_later_runs():
     assert set(taken.tolist()) == {3.0}
 
 
-def test_the_old_value_survives_beside_an_update_in_place():
+def test_old_value_is_readable_after_in_place_update():
     g = mg.Graph()
     v = g.variable([1.0, 2.0])
     old = g.read(v)
@@ -79,7 +79,7 @@ def test_the_old_value_survives_beside_an_update_in_place():
     assert g.run({}, swapped, [update]).tolist() == [201, 402]
 
 
-def test_two_variables_swap():
+def test_two_variables_swap_values():
     g = mg.Graph()
     a, b = g.variable([1.0]), g.variable([2.0])
     old_a, old_b = g.read(a), g.read(b)
@@ -87,21 +87,21 @@ def test_two_variables_swap():
     assert (value(g, a), value(g, b)) == ([2], [1])
 
 
-def test_setting_and_getting_from_outside():
+def test_set_variable_and_variable_value():
     g = mg.Graph()
     v = g.variable(np.zeros((2, 3), np.float32))
     numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
     g.set_variable(v, numbers)
     numbers[:] = -1
-    assert value(g, v) == [[0, 1, 2], [3, 4, 5]], "a copy, not a view"
+    assert value(g, v) == [[0, 1, 2], [3, 4, 5]], "set_variable must copy the array"
     g.set_variable(v, np.arange(12, dtype=np.float32).reshape(2, 6)[:, ::2])
     assert value(g, v) == [[0, 2, 4], [6, 8, 10]]
     g.variable_value(v)[:] = 7
     assert value(g, v) == [[0, 2, 4], [6, 8, 10]]
 
 
-def test_values_in_the_kernels_layout_are_read_in_the_logical_one():
-    """A convolution may keep its weights in an order of its own; nobody sees it."""
+def test_variables_in_kernel_layout_read_back_in_logical_layout():
+    """A convolution may store its weights in a blocked layout, which must not be visible to the user."""
     g = mg.Graph()
     numbers = np.random.default_rng(0).standard_normal((3, 3, 16, 32)).astype(np.float32)
     w = g.variable(numbers)
@@ -117,7 +117,7 @@ def test_values_in_the_kernels_layout_are_read_in_the_logical_one():
 
 
 # --- control dependencies ---------------------------------------------------------------------------------------------
-def test_a_control_dependency_runs_what_nothing_else_needs():
+def test_control_dependency_runs_otherwise_unused_operation():
     g = mg.Graph()
     v = g.variable([1.0])
     assign = g.assign(v, v + 1.0)
@@ -127,7 +127,7 @@ def test_a_control_dependency_runs_what_nothing_else_needs():
     assert g.run({}, after).tolist() == [3]
 
 
-def test_a_tensor_from_outside_becomes_an_identity():
+def test_control_dependency_wraps_outside_tensor_in_identity():
     g = mg.Graph()
     v = g.variable([1.0])
     x = g.constant([5.0])
@@ -137,7 +137,7 @@ def test_a_tensor_from_outside_becomes_an_identity():
     assert g.run({}, y).tolist() == [5] and value(g, v) == [5]
 
 
-def test_several_results_and_a_tensor_as_dependency():
+def test_control_dependency_with_multiple_results_and_tensor_dependency():
     g = mg.Graph()
     v = g.variable([1.0])
     stepped = g.control_dependency([g.assign(v, v * 2.0)], lambda: g.constant([0.0]) + 1.0)
@@ -146,7 +146,7 @@ def test_several_results_and_a_tensor_as_dependency():
     assert found[a].tolist() == [2] and found[b].tolist() == [3]
 
 
-def test_dependencies_nest():
+def test_control_dependencies_nest():
     g = mg.Graph()
     v, w = g.variable([0.0]), g.variable([0.0])
     outer = g.assign(v, v + 1.0)
@@ -158,7 +158,7 @@ def test_dependencies_nest():
     assert (value(g, v), value(g, w)) == ([1], [10])
 
 
-def test_an_exception_in_the_block_closes_it():
+def test_exception_in_control_dependency_block_closes_it():
     g = mg.Graph()
     assign = g.assign(g.variable([0.0]), g.constant([1.0]))
 
@@ -171,7 +171,7 @@ def test_an_exception_in_the_block_closes_it():
 
 
 # --- if ---------------------------------------------------------------------------------------------------------------
-def test_only_the_branch_that_is_taken_has_its_effect():
+def test_only_taken_branch_has_side_effects():
     g = mg.Graph()
     p, v = g.placeholder((), mg.bool_), g.variable([0.0])
 
@@ -183,7 +183,7 @@ def test_only_the_branch_that_is_taken_has_its_effect():
     assert taken == [[1], [11], [12]]
 
 
-def test_a_predicate_that_is_a_constant_or_of_one_element():
+def test_if_with_constant_or_single_element_predicate():
     g = mg.Graph()
     x = g.constant(3.0)
     assert g.run({}, g.if_(g.constant(True), lambda: x * 2, lambda: x)[0]).item() == 6
@@ -192,8 +192,8 @@ def test_a_predicate_that_is_a_constant_or_of_one_element():
     assert g.run({p: np.array([[True]])}, g.if_(p, lambda: x + 1, lambda: x)[0]).item() == 4
 
 
-def test_a_branch_runs_what_its_results_need_and_no_more():
-    """As in the graph around it: an assign that nothing depends on does not run."""
+def test_branch_runs_only_what_its_results_need():
+    """As in the outer graph, an assign in a branch does not run unless a result depends on it."""
     g = mg.Graph()
     p, v = g.placeholder((), mg.bool_), g.variable([0.0])
 
@@ -217,7 +217,7 @@ def test_a_branch_runs_what_its_results_need_and_no_more():
         (lambda x: None, lambda x: x, mg.GraphError),
     ],
 )
-def test_branches_must_agree(then, otherwise, error):
+def test_branches_with_different_result_types_raise(then, otherwise, error):
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder((3,))
     with pytest.raises(error):
@@ -225,7 +225,7 @@ def test_branches_must_agree(then, otherwise, error):
     assert g.run({p: np.array(True), x: np.ones(3, np.float32)}, g.if_(p, lambda: x, lambda: -x)[0]).tolist() == [1] * 3
 
 
-def test_the_predicate_must_be_one_bool():
+def test_predicate_must_be_single_bool():
     g = mg.Graph()
     x = g.constant(1.0)
     with pytest.raises(mg.DTypeError, match=r"\[if\].*predicate"):
@@ -234,7 +234,7 @@ def test_the_predicate_must_be_one_bool():
         g.if_(g.constant(np.array([True, False])), lambda: x, lambda: x)
 
 
-def test_an_exception_in_a_branch_leaves_no_trace():
+def test_exception_in_branch_restores_graph():
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder((3,), name="x")
     text = str(g)
@@ -246,11 +246,11 @@ def test_an_exception_in_a_branch_leaves_no_trace():
     with pytest.raises(RuntimeError, match="mine"):
         g.if_(p, lambda: x * 2, fails)
     assert str(g) == text
-    assert g.identity(x, name="inside").name == "inside", "the name is free again"
+    assert g.identity(x, name="inside").name == "inside", "the name must be free again"
     g.verify()
 
 
-def test_what_a_block_made_is_not_seen_outside():
+def test_tensors_of_a_block_are_unusable_outside_it():
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder((3,))
     inner = []
@@ -263,7 +263,7 @@ def test_what_a_block_made_is_not_seen_outside():
 
 
 # --- loops ------------------------------------------------------------------------------------------------------------
-def test_a_loop_updates_a_variable_each_round():
+def test_loop_updates_variable_every_iteration():
     g = mg.Graph()
     v = g.variable([1.0])
 
@@ -276,7 +276,7 @@ def test_a_loop_updates_a_variable_each_round():
     assert value(g, v) == [16]
 
 
-def test_loops_nest_and_see_the_indices_around_them():
+def test_nested_loops_see_outer_indices():
     g = mg.Graph()
     zero = g.constant(0)
 
@@ -287,7 +287,7 @@ def test_loops_nest_and_see_the_indices_around_them():
     assert g.run({}, total).item() == sum(i * 10 + j for i in range(3) for j in range(i + 1))
 
 
-def test_an_if_in_a_loop_in_an_if():
+def test_if_inside_while_inside_if():
     g = mg.Graph()
     p, n = g.placeholder((), mg.bool_), g.placeholder((), mg.int32)
 
@@ -306,14 +306,14 @@ def test_an_if_in_a_loop_in_an_if():
     assert g.run({p: np.array(False), n: np.array(27, np.int32)}, y).item() == 27
 
 
-def test_results_of_before_may_differ_from_the_values_that_go_around():
+def test_while_results_may_differ_from_loop_variables():
     g = mg.Graph()
     x = g.constant(1.0)
     results = g.while_([x], lambda v: (v < 100.0, [v, v * 0.5]), lambda v, half: v * 3)
     assert [g.run({}, r).item() for r in results] == [243, 121.5]
 
 
-def test_newtons_method_with_a_long_loop():
+def test_newtons_method_in_long_loop():
     g = mg.Graph()
     dtype, precision = ("float64", 1e-15) if device.has("float64") else ("float32", 1e-6)
     x = g.placeholder((3,), dtype)
@@ -322,7 +322,7 @@ def test_newtons_method_with_a_long_loop():
     np.testing.assert_allclose(found, [2**0.5, 3, 1e3], rtol=precision)
 
 
-def test_loops_over_batches_of_any_size():
+def test_loop_over_dynamic_batch():
     g = mg.Graph()
     x = g.placeholder((-1, 2))
     (y,) = g.for_(3, initial=[x], body=lambda i, v: v * 2)
@@ -330,7 +330,7 @@ def test_loops_over_batches_of_any_size():
         assert g.run({x: np.ones((n, 2), np.float32)}, y).tolist() == [[8, 8]] * n
 
 
-def test_loops_refuse_what_changes_from_round_to_round():
+def test_loop_variable_changing_shape_or_dtype_raises():
     g = mg.Graph()
     x, count = g.placeholder((2,)), g.constant(2)
     with pytest.raises(mg.ShapeError, match=r"\[for\].*must keep its shape"):
@@ -355,12 +355,12 @@ def test_loops_refuse_what_changes_from_round_to_round():
     g.verify()
 
 
-def test_a_step_of_zero_that_is_known_when_it_runs():
+def test_zero_step_from_a_feed_raises_at_run_time():
     g = mg.Graph()
     step = g.placeholder((), mg.int32)
     (y,) = g.for_(0, 3, step, [g.constant(0)], lambda i, v: v + 1)
     none = np.array(0, np.int32)
-    if device.IS_METAL:  # a graphics processor cannot refuse it
+    if device.IS_METAL:  # a GPU cannot raise an error here
         assert g.run({step: none}, y).item() == 0
     else:
         with pytest.raises(mg.Error, match="step"):
@@ -368,7 +368,7 @@ def test_a_step_of_zero_that_is_known_when_it_runs():
     assert g.run({step: np.array(1, np.int32)}, y).item() == 3
 
 
-def test_bounds_at_the_ends_of_int32_do_not_overflow():
+def test_int32_limits_as_loop_bounds_do_not_overflow():
     g = mg.Graph()
     lower, upper, step = (g.placeholder((), mg.int32) for _ in range(3))
     (y,) = g.for_(lower, upper, step, [g.constant(0)], lambda i, v: v + 1)

@@ -1,4 +1,4 @@
-"""print and check: texts, order, blocks of control flow, derivatives, and what a run that is ended leaves."""
+"""print and check: printed text, order, control flow, derivatives, and the state after a failed check."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ X = np.float32([[1, 2, 3], [4, 5, 6]])
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:
-    """What came since it was asked last."""
+    """Return the output captured since the last call."""
     return capsys.readouterr().out
 
 
 # --- print -----------------------------------------------------------------------------------------------------------
 
 
-def test_print_gives_its_tensor_and_the_text_of_it(capsys):
+def test_print_returns_its_input_and_prints_it(capsys):
     g = mg.Graph()
     x = g.placeholder((-1, 3), name="x")
     y = g.print(x * 2, "twice") + 1
@@ -48,14 +48,14 @@ def test_print_gives_its_tensor_and_the_text_of_it(capsys):
         (np.arange(9, dtype=np.int32), "int32[9] [0, 1, 2, ..., 6, 7, 8]"),
     ],
 )
-def test_texts(value, text, capsys):
+def test_printed_text_of_values(value, text, capsys):
     g = mg.Graph()
     x = g.placeholder(value.shape, mg.DType(str(value.dtype)))
     g.run({x: value}, g.print(x, "v"))
     assert printed(capsys) == f"v: {text}\n"
 
 
-def test_summarize(capsys):
+def test_print_summarize_elides_middle_values(capsys):
     g = mg.Graph()
     x = g.placeholder((5, 8), mg.int32)
     value = np.arange(40, dtype=np.int32).reshape(5, 8)
@@ -70,7 +70,7 @@ def test_summarize(capsys):
         g.print(message="nothing")
 
 
-def test_prints_come_in_the_order_of_creation_however_they_are_used(capsys):
+def test_prints_appear_in_creation_order(capsys):
     g = mg.Graph()
     x = g.placeholder((), name="x")
     first = g.print(x + 1, "first")
@@ -81,10 +81,11 @@ def test_prints_come_in_the_order_of_creation_however_they_are_used(capsys):
     executions = [g.run_async({x: np.float32(n)}, third) for n in range(4)]
     for execution in executions:
         execution.wait()
-    assert re.findall(r"first: float32\[\] (\d)", printed(capsys)) == list("1234")  # a queue's runs one after another
+    # a queue executes its runs one after another
+    assert re.findall(r"first: float32\[\] (\d)", printed(capsys)) == list("1234")
 
 
-def test_a_print_runs_where_it_is_needed(capsys):
+def test_print_runs_only_if_needed(capsys):
     g = mg.Graph()
     x = g.placeholder(())
     unused = g.print(x, "unused")
@@ -96,7 +97,7 @@ def test_a_print_runs_where_it_is_needed(capsys):
     assert printed(capsys) == "constant: float32[] 2\n"
 
 
-def test_gradients_pass_through(capsys):
+def test_gradients_pass_through_print(capsys):
     g = mg.Graph()
     x = g.placeholder((2,))
     y = g.reduction_sum(g.square(g.print(x, "x")))
@@ -107,7 +108,7 @@ def test_gradients_pass_through(capsys):
     assert printed(capsys) == "x: float32[2] [1, -2]\ndx: float32[2] [2, -4]\n"
 
 
-def test_prints_in_branches(capsys):
+def test_print_inside_branches(capsys):
     g = mg.Graph()
     flag, x = g.placeholder((), mg.bool_), g.placeholder((2,))
     chosen = g.reduction_sum(x) > 0
@@ -119,7 +120,7 @@ def test_prints_in_branches(capsys):
     assert printed(capsys) == "otherwise: float32[2] [-1, 0]\n"
 
 
-def test_prints_in_loops_within_loops(capsys):
+def test_print_inside_nested_loops(capsys):
     g = mg.Graph()
     x = g.placeholder(())
 
@@ -127,7 +128,7 @@ def test_prints_in_loops_within_loops(capsys):
         return g.print(v + 1, "inner")
 
     def outer(i, v):
-        g.print(i, "turn")  # nobody needs it, but it belongs to the body
+        g.print(i, "turn")  # unused, but part of the loop body
         return g.print(g.for_(2, initial=[v], body=inner)[0] * 2, "outer")
 
     y = g.for_(2, initial=[x], body=outer)[0]
@@ -138,7 +139,7 @@ def test_prints_in_loops_within_loops(capsys):
     ]
 
 
-def test_prints_in_while_loops_and_their_conditions(capsys):
+def test_print_inside_while_condition_and_body(capsys):
     g = mg.Graph()
     x = g.placeholder((), mg.int32)
     y = g.while_([x], lambda v: (g.print(v, "asked") < 3, [v]), lambda v: g.print(v, "body") + 1)[0]
@@ -148,7 +149,7 @@ def test_prints_in_while_loops_and_their_conditions(capsys):
     ]
 
 
-def test_derivatives_of_loops_that_print(capsys):
+def test_derivative_of_loop_with_print(capsys):
     g = mg.Graph()
     x = g.placeholder(())
     y = g.for_(3, initial=[x], body=lambda i, v: g.print(v, "v") * v)[0]
@@ -157,8 +158,8 @@ def test_derivatives_of_loops_that_print(capsys):
     assert re.findall(r"v: float32\[\] (\d+)", printed(capsys)) == ["2", "4", "16"]
 
 
-def test_long_loops(capsys):
-    """The host of a graphics processor sees values when the loop is over, and not all of them."""
+def test_print_in_long_loop_keeps_last_values_on_metal(capsys):
+    """On device metal, the host receives printed values only after the loop ends, and only the last 32 of them."""
     g = mg.Graph()
     x = g.placeholder(())
     g.run({x: np.float32(0)}, g.for_(40, initial=[x], body=lambda i, v: g.print(v + 1, "v"))[0])
@@ -168,7 +169,7 @@ def test_long_loops(capsys):
     assert lines == [f"v: float32[] {n}" for n in range(9 if device.IS_METAL else 1, 41)]
 
 
-def test_prints_of_variables_see_their_place_in_the_order(capsys):
+def test_print_of_variable_respects_assign_order(capsys):
     g = mg.Graph()
     v = g.variable([1.0])
     before = g.print(g.read(v), "before")
@@ -179,7 +180,7 @@ def test_prints_of_variables_see_their_place_in_the_order(capsys):
     assert g.variable_value(v).tolist() == [2.0]
 
 
-def test_an_executable_prints_in_each_run(capsys):
+def test_executable_prints_on_every_run(capsys):
     g = mg.Graph()
     x = g.placeholder((2,))
     executable = g.compile({x: (2,)}, [g.print(x, "x") + 1])
@@ -188,7 +189,7 @@ def test_an_executable_prints_in_each_run(capsys):
     assert printed(capsys) == "x: float32[2] [1, 1]\nx: float32[2] [2, 2]\n"
 
 
-def test_texts_of_graphs_keep_prints_and_checks(capsys):
+def test_print_and_check_round_trip_through_text(capsys):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     y = g.print(g.check(x > 0, 'x "must" be positive', on=x), "y", summarize=5)
@@ -201,7 +202,7 @@ def test_texts_of_graphs_keep_prints_and_checks(capsys):
         again.run({again.find("x").outputs[0]: np.float32([1, -2])}, target)
 
 
-def test_a_graph_without_prints_has_nothing_of_them():
+def test_plan_without_print_or_check_contains_neither():
     g = mg.Graph()
     x = g.placeholder((2,))
     plan = g.compile({x: (2,)}, [g.square(x) + 1]).plan()
@@ -211,7 +212,7 @@ def test_a_graph_without_prints_has_nothing_of_them():
 # --- check -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_check_ends_the_run_before_its_effects(capsys):
+def test_failed_check_aborts_run_before_variable_updates(capsys):
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     v = g.variable([0.0, 0.0])
@@ -229,7 +230,7 @@ def test_a_check_ends_the_run_before_its_effects(capsys):
     assert g.variable_value(v).tolist() == [2.0, 4.0]
 
 
-def test_a_check_goes_with_a_tensor():
+def test_check_runs_when_its_tensor_is_used():
     g = mg.Graph()
     x = g.placeholder((2,))
     y = g.logarithm(g.check(g.reduction_minimum(x) > 0, "not positive", on=x))
@@ -238,10 +239,10 @@ def test_a_check_goes_with_a_tensor():
     for target in (y, dx):
         with pytest.raises(mg.CheckError, match=r"not positive"):
             g.run({x: np.float32([1, 0])}, target)
-    assert g.run({x: np.float32([1, 0])}, x * 2).tolist() == [2.0, 0.0]  # which nobody checks
+    assert g.run({x: np.float32([1, 0])}, x * 2).tolist() == [2.0, 0.0]  # does not depend on the check
 
 
-def test_checks_in_blocks():
+def test_checks_inside_loops_and_branches():
     g = mg.Graph()
     x, v = g.placeholder((), mg.float32), g.variable(0.0)
 
@@ -261,7 +262,7 @@ def test_checks_in_blocks():
         g.run({x: np.float32(6)}, z)
 
 
-def test_checks_as_control_dependencies_and_in_async_runs():
+def test_check_as_control_dependency_and_in_async_run():
     g = mg.Graph()
     x = g.placeholder((1,))
     y = g.control_dependency([g.check(x > 0, "not positive")], lambda: x * 2)
@@ -272,7 +273,7 @@ def test_checks_as_control_dependencies_and_in_async_runs():
     assert g.run({x: np.float32([1])}, y).tolist() == [2.0]
 
 
-def test_the_first_check_that_fails_is_named_and_what_is_printed_behind_it_is_not(capsys):
+def test_first_failing_check_is_reported_and_later_prints_are_skipped(capsys):
     g = mg.Graph()
     x = g.placeholder((2,))
     g.check(x > 100, "nobody runs this")
@@ -285,7 +286,7 @@ def test_the_first_check_that_fails_is_named_and_what_is_printed_behind_it_is_no
         g.run({x: np.float32([1, 2])}, second)
 
 
-def test_conditions_that_are_none():
+def test_check_with_non_bool_empty_and_constant_condition():
     g = mg.Graph()
     x = g.placeholder((0,))
     with pytest.raises(mg.DTypeError, match="the condition .* must be bool"):
@@ -297,8 +298,8 @@ def test_conditions_that_are_none():
         g.run({}, z)
 
 
-def test_a_check_of_what_the_run_assigns_comes_behind_it():
-    """Which is stated in the docstring: there the variable has changed."""
+def test_check_of_assigned_variable_runs_after_assign():
+    """As the docstring of check states, the variable has already changed when such a check fails."""
     g = mg.Graph()
     v = g.variable([1.0])
     update = g.assign(v, g.read(v) - 2)
@@ -307,7 +308,7 @@ def test_a_check_of_what_the_run_assigns_comes_behind_it():
         g.run({}, [], [update, checked])
 
 
-def test_what_core_says_of_them():
+def test_print_and_check_are_defined_with_side_effects():
     of = {d["name"]: d for d in _core.definitions()}
     assert of["print"]["has_effect"] and of["check"]["has_effect"]
     assert of["print"]["family"] == of["check"]["family"] == "debugging"

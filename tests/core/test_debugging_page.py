@@ -1,4 +1,4 @@
-"""docs/debugging.md: its programs run in order, and print what stands below them."""
+"""docs/debugging.md: its programs run in order and print the output that the page shows below them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "debugging.md"
 BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_page(tmp_path, monkeypatch):
+def test_page_programs_print_documented_output(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     said = io.StringIO()
     for language, text in BLOCKS:
         if language == "python":
-            assert not said.getvalue(), "what a program prints stands below it"
+            assert not said.getvalue(), "the page must show the output of each program below it"
             with contextlib.redirect_stdout(said), np.errstate(all="ignore"):
                 exec(compile(text, "model.py", "exec"), names)
         else:

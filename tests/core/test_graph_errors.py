@@ -1,7 +1,9 @@
-"""What the graph refuses while it is built, and how it says so: the operation, what was expected, what came, where.
+"""Errors while a graph is built: each must name the operation, what was expected, what was received, and the source
+line.
 
-Every refusal leaves the graph as it was; that is checked for each line here, by its text and by a run afterwards. The
-bad inputs of runs are in runtime/test_bad_input, element types in test_types.
+A rejected operation must leave the graph unchanged. Each entry of the table checks this by comparing the graph's
+operations and by running the graph afterwards. Bad feeds are tested in runtime/test_bad_input.py, dtypes in
+test_types.py.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import pytest
 
 
 class World:
-    """A graph with a little of everything."""
+    """A graph with an operand of every kind that the table needs."""
 
     def __init__(self) -> None:
         g = self.g = mg.Graph()
@@ -34,7 +36,7 @@ class World:
 S, D, G = mg.ShapeError, mg.DTypeError, mg.GraphError
 
 REFUSED = {
-    # shapes that do not fit
+    # Incompatible shapes.
     "addition": (S, lambda w: w.x + w.g.constant(0.0, (2,)), r"\(2,3\) and \(2\) cannot be broadcast"),
     "select": (S, lambda w: w.g.select(w.g.constant(np.ones(4, bool)), w.x, w.x), "broadcast"),
     "clamp": (S, lambda w: w.g.clamp(w.x, 0.0, w.g.constant(0.0, (4,))), "broadcast"),
@@ -53,7 +55,9 @@ REFUSED = {
         "mask must broadcast to queries by keys",
     ),
     "scaled_dot_product_attention   ": (
-        S, lambda w: w.g.scaled_dot_product_attention(w.anything, w.x, w.x), "needs a static last axis of query.*pass scale"
+        S,
+        lambda w: w.g.scaled_dot_product_attention(w.anything, w.x, w.x),
+        "needs a static last axis of query.*pass scale",
     ),
     "relu_gradient": (S, lambda w: w.g.relu_gradient(w.x, w.g.constant(0.0, (4,))), "broadcast"),
     "softmax": (S, lambda w: w.g.softmax(w.x, axis=2), "axis 2"),
@@ -62,7 +66,7 @@ REFUSED = {
         S, lambda w: w.g.softmax_cross_entropy(w.x, w.g.constant(0.0, (2, 1))), "labels .* one_hot"
     ),
     "softmax_cross_entropy ": (G, lambda w: w.g.softmax_cross_entropy(w.x, w.x, reduction="product"), "reduction"),
-    # convolution and pooling
+    # Convolution and pooling.
     "convolution2d": (
         S,
         lambda w: w.g.convolution2d(w.image, w.g.constant(0.0, (5, 5, 4, 16))),
@@ -99,7 +103,7 @@ REFUSED = {
     "avg_pooling2d": (S, lambda w: w.g.avg_pooling2d(w.x, 2), "rank 4"),
     "avg_pooling2d ": (S, lambda w: w.g.avg_pooling2d(w.image, 33), "covers 33"),
     "max_pooling2d_gradient": (S, lambda w: w.g.max_pooling2d_gradient(w.image, w.image, 2), "incoming gradient"),
-    # reductions and moments
+    # Reductions and moments.
     "reduction_sum": (S, lambda w: w.g.reduction_sum(w.x, axes=2), "axis 2"),
     "reduction_sum ": (S, lambda w: w.g.reduction_sum(w.x, axes=(0, -2)), "twice"),
     "reduction_sum  ": (S, lambda w: w.g.reduction_sum(w.x, axes=()), "None"),
@@ -108,7 +112,7 @@ REFUSED = {
     "mean": (S, lambda w: w.g.mean(w.x, axes=-3), "axis -3"),
     "variance": (S, lambda w: w.g.variance(w.x, w.g.constant(0.0, (4,)), axes=1), "mean"),
     "normalization": (S, lambda w: w.g.normalization(w.x, w.x, w.x, w.g.constant(0.0, (2, 1, 3))), "gamma"),
-    # shapes as such
+    # Shape operations.
     "reshape": (S, lambda w: w.g.reshape(w.x, (5, 3)), r"cannot reshape 6 elements to \(5,3\): source \(2,3\)"),
     "reshape ": (S, lambda w: w.g.reshape(w.x, (-1, -1)), "-1"),
     "reshape  ": (S, lambda w: w.g.reshape(w.x, (-2, 3)), "negative"),
@@ -138,7 +142,7 @@ REFUSED = {
     "gather  ": (S, lambda w: w.g.gather(w.x, w.index, axis=1, batch_dimensions=1), "batch dimension 0"),
     "gather   ": (S, lambda w: w.g.gather(w.x, w.index, axis=0, batch_dimensions=1), "batch dimensions"),
     "one_hot": (S, lambda w: w.g.one_hot(w.index, -1), "depth"),
-    # sizes that are none
+    # Invalid sizes.
     "placeholder": (S, lambda w: w.g.placeholder((2, -3)), "-3"),
     "placeholder ": (S, lambda w: w.g.placeholder((float("nan"),)), "ints"),
     "placeholder  ": (S, lambda w: w.g.placeholder((float("inf"), 2)), "ints"),
@@ -149,13 +153,13 @@ REFUSED = {
     "broadcast_to ": (S, lambda w: w.g.broadcast_to(w.x, (2**61, 2, 3)), r"2\^62 elements"),
     "constant": (S, lambda w: w.g.constant(0.0, (-1, 2)), "-1"),
     "tile ": (S, lambda w: w.g.tile(w.x, [2**61, 2**61]), r"2\^60"),
-    # variables
+    # Variables.
     "assign": (G, lambda w: w.g.assign(w.x, w.x), "must be a variable, got 'x'"),
     "assign ": (S, lambda w: w.g.assign(w.v, w.g.constant(0.0, (3,))), "must have the shape of variable"),
     "assign  ": (D, lambda w: w.g.assign(w.v, w.g.cast(w.x, "float16")), "cast"),
     "read": (G, lambda w: w.g.read(w.x), "must be a variable"),
     "assign   ": (G, lambda w: w.g.apply_stochastic_gradient_descent(0.1, w.x, w.x), "must be a variable"),
-    # optimizers
+    # Optimizers.
     "stochastic_gradient_descent": (
         S, lambda w: w.g.stochastic_gradient_descent(w.g.constant(0.0, (5,)), w.v, w.x), "learning_rate"
     ),
@@ -168,7 +172,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_with_its_name_and_place_and_the_graph_goes_on(name: str):
+def test_invalid_operation_is_named_and_leaves_graph_usable(name: str):
     error, build, message = REFUSED[name]
     world = World()
     user_made = [o.name for o in world.g.operations]
@@ -177,11 +181,11 @@ def test_refused_with_its_name_and_place_and_the_graph_goes_on(name: str):
     text = str(raised.value)
     assert f"[{name.strip()}]" in text, text
     made_since = {o.kind for o in world.g.operations if o.name not in user_made}
-    assert name.strip() not in made_since - {"constant"}, "the refused operation is not in the graph"
+    assert name.strip() not in made_since - {"constant"}, "the rejected operation must not be in the graph"
     assert world.still_works()
 
 
-def test_the_place_is_where_the_user_wrote_it():
+def test_error_location_is_line_in_user_code():
     g = mg.Graph()
     x = g.placeholder((2, 3))
     with pytest.raises(mg.ShapeError) as raised:
@@ -192,7 +196,7 @@ def test_the_place_is_where_the_user_wrote_it():
     assert re.fullmatch(r"test_graph_errors\.py:\d+", y.operation.location)
 
 
-def test_errors_belong_to_the_classes_that_python_users_expect():
+def test_errors_derive_from_matching_builtin_exceptions():
     pairs = {
         mg.ShapeError: ValueError,
         mg.DTypeError: TypeError,
@@ -208,7 +212,7 @@ def test_errors_belong_to_the_classes_that_python_users_expect():
 
 
 # --- tensors of two graphs, names, structure --------------------------------------------------------------------------
-def test_tensors_of_two_graphs_do_not_mix():
+def test_mixing_tensors_of_two_graphs_raises():
     world, other = World(), World()
     with pytest.raises(mg.GraphError, match=r"\[addition\].*another graph"):
         world.x + other.x
@@ -223,9 +227,11 @@ def test_tensors_of_two_graphs_do_not_mix():
     assert world.still_works() and other.still_works()
 
 
-def test_a_cycle_through_control_dependencies_cannot_be_built():
-    """What is made in a block cannot be what the block waits for: only what exists can be depended on. A text that
-    says otherwise does not parse."""
+def test_control_dependency_cycle_cannot_be_built():
+    """An operation can only depend on operations that already exist, so a block cannot depend on its own contents. Text
+    that
+    describes such a cycle does not parse.
+    """
     g = mg.Graph()
     a = g.identity(g.constant(1.0), name="a")
     g.control_dependency([a], lambda: g.identity(a, name="b"))
@@ -241,14 +247,14 @@ def test_a_cycle_through_control_dependencies_cannot_be_built():
     assert str(mg.parse(text)) == text
 
 
-def test_names_are_unique_and_a_taken_one_gets_a_suffix():
+def test_duplicate_operation_name_gets_a_suffix():
     g = mg.Graph()
     first, second = g.placeholder((2,), name="x"), g.placeholder((2,), name="x")
     assert first.name == "x" and second.name != "x" and second.name.startswith("x")
     assert g.find("x") is first.operation and g.find("nothing") is None
 
 
-def test_names_of_any_kind_survive_the_text():
+def test_unusual_names_round_trip_through_text():
     g = mg.Graph()
     for name in ("with space", "ä/ö", 'quo"te', "line\nbreak", "%percent", "a:1", ""):
         g.placeholder((1,), name=name)
@@ -271,12 +277,12 @@ def test_names_of_any_kind_survive_the_text():
         "graph { %x = placeholder() {type=float32[99999999999999999999]} : float32[2] }",
     ],
 )
-def test_text_that_is_no_graph_is_refused(text: str):
+def test_parsing_invalid_text_raises(text: str):
     with pytest.raises(mg.Error):
         mg.parse(text)
 
 
-def test_tensors_are_symbols():
+def test_python_conversion_of_tensor_raises_with_hint():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     for use, hint in (
@@ -295,7 +301,7 @@ def test_tensors_are_symbols():
         x + None
 
 
-def test_indexing_refuses_what_numpy_refuses():
+def test_invalid_indices_raise_as_in_numpy():
     g = mg.Graph()
     x = g.placeholder((2, 3))
     with pytest.raises(mg.ShapeError, match="out of range for axis 0"):
@@ -312,7 +318,7 @@ def test_indexing_refuses_what_numpy_refuses():
         g.placeholder(None)[0]
 
 
-def test_wrong_arguments_of_methods_are_typed():
+def test_invalid_method_arguments_raise_mpsgraph_errors():
     world = World()
     g = world.g
     with pytest.raises(mg.ShapeError, match="strides"):

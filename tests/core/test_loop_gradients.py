@@ -1,6 +1,6 @@
-"""Derivatives of loops beside their values: variables, random numbers, what is kept for them and what is not.
+"""Derivatives of loops: variables, random numbers, and which intermediate values are saved.
 
-Values against central differences are among the cases of control_flow.
+The values themselves are compared with central differences in the control_flow cases.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ DTYPE, PRECISION = ("float64", 1e-12) if device.has("float64") else ("float32", 
 
 
 def program_of(g: mg.Graph, feeds: dict, targets: list) -> str:
-    """The program that runs, as text."""
+    """Return the text of the compiled program."""
     seen: dict[str, str] = {}
     g.compile(feeds, targets, options=mg.CompilationDescriptor(observe=seen.__setitem__))
     return seen["simplify"]
 
 
-def test_variables_that_a_loop_reads_get_the_sum_over_its_iterations():
+def test_gradient_of_variable_read_in_loop_sums_over_iterations():
     g = mg.Graph()
     w = g.variable(np.array([[0.5, -0.25], [0.125, 0.75]]), DTYPE)
     x = g.placeholder((1, 2), DTYPE)
@@ -41,7 +41,7 @@ def test_variables_that_a_loop_reads_get_the_sum_over_its_iterations():
     np.testing.assert_allclose(g.run({x: numbers.astype(DTYPE)}, d).numpy().ravel(), wanted, rtol=2e-6)
 
 
-def test_weights_that_stay_are_read_again_and_not_kept():
+def test_loop_invariant_weights_are_reread_not_saved():
     g = mg.Graph()
     w, x = g.variable(np.eye(8), mg.float32), g.placeholder((4, 8))
     (y,) = g.for_(5, initial=[x], body=lambda i, h: g.tanh(h @ (w * 2.0)))
@@ -51,8 +51,8 @@ def test_weights_that_stay_are_read_again_and_not_kept():
 
 
 @pytest.mark.parametrize("where", ["in the loop", "before the derivative", "after the derivative"])
-def test_assigned_variables_are_differentiated_as_they_were(where: str):
-    """The derivative is that of the values that the forward pass saw, whatever is assigned since."""
+def test_gradient_uses_variable_values_of_forward_pass(where: str):
+    """The derivative must use the values that the forward pass read, even if the variable is assigned afterwards."""
     g = mg.Graph()
     v, x = g.variable(3.0), g.placeholder(())
 
@@ -73,8 +73,8 @@ def test_assigned_variables_are_differentiated_as_they_were(where: str):
     assert g.variable_value(v) == (5 if where == "in the loop" else 100)
 
 
-def test_random_numbers_are_drawn_once():
-    """The derivative has the masks of the forward pass, each iteration its own."""
+def test_backward_pass_reuses_random_numbers_of_forward_pass():
+    """The derivative must reuse the masks of the forward pass, which differ between iterations."""
     g = mg.Graph(seed=5)
     x = g.placeholder((1000,))
     state = g.constant(mg.random.philox_state(1))
@@ -90,7 +90,7 @@ def test_random_numbers_are_drawn_once():
     assert set(np.unique(found[y].numpy())) == {0.0, 8.0}
 
 
-def test_a_hidden_state_advances_once_an_iteration_and_not_for_the_derivative():
+def test_hidden_random_state_advances_once_per_iteration():
     g = mg.Graph(seed=5)
     x = g.placeholder((500,))
     (y,) = g.for_(3, initial=[x], body=lambda i, h: g.dropout(h, 0.5))
@@ -102,7 +102,7 @@ def test_a_hidden_state_advances_once_an_iteration_and_not_for_the_derivative():
     assert g.variable_value(state)[1] - before[1] == 3 * 256 * 500
 
 
-def test_nothing_is_kept_when_only_the_loop_runs():
+def test_loop_without_gradient_target_saves_nothing():
     g = mg.Graph()
     x = g.placeholder((3,))
     (y,) = g.for_(4, initial=[x], body=lambda i, h: g.sin(h) * x)
@@ -112,8 +112,13 @@ def test_nothing_is_kept_when_only_the_loop_runs():
     assert "history_push" in program_of(g, {x: (3,)}, [y, d])
 
 
-@pytest.mark.xfail(device.IS_METAL, raises=mg.UnsupportedError, strict=True, reason="nothing counts its iterations")
-def test_any_number_of_iterations_with_one_program():
+@pytest.mark.xfail(
+    device.IS_METAL,
+    raises=mg.UnsupportedError,
+    strict=True,
+    reason="the number of iterations is unknown on device metal",
+)
+def test_one_program_differentiates_any_iteration_count():
     g = mg.Graph()
     x, n = g.placeholder((2,), DTYPE), g.placeholder((), mg.int32)
     (y,) = g.for_(n, initial=[x], body=lambda i, h: h * 0.999 + g.sin(h) * 0.001)
@@ -128,8 +133,8 @@ def test_any_number_of_iterations_with_one_program():
     assert g.cache.count == 1
 
 
-def test_a_gradient_asked_for_twice_and_within_a_loop():
-    """Two derivatives of one loop do not disturb each other, nor one that is used in every iteration of another."""
+def test_repeated_and_nested_loop_gradients_are_independent():
+    """Two derivatives of one loop must be independent, also when one of them is computed inside another loop."""
     g = mg.Graph()
     x = g.placeholder((2,), DTYPE)
     (y,) = g.for_(3, initial=[x], body=lambda i, h: h * h)
@@ -140,15 +145,15 @@ def test_a_gradient_asked_for_twice_and_within_a_loop():
     found = g.run({x: v.astype(DTYPE)}, [first, again, total, by_x])
     np.testing.assert_allclose(found[first].numpy(), 8 * v**7, rtol=PRECISION)
     np.testing.assert_allclose(found[again].numpy(), 16 * v**15, rtol=PRECISION)
-    a = 1 + 8 * v**7  # each round multiplies by it: d(y s)/dx = 8 x^7 s, s held
+    a = 1 + 8 * v**7  # every iteration multiplies by a: d(y s)/dx = 8 x^7 s with s constant
     s1 = v + 8 * v**7 * v
     np.testing.assert_allclose(found[total].numpy(), s1 + 8 * v**7 * s1, rtol=PRECISION)
     d_a = 56 * v**6
     np.testing.assert_allclose(found[by_x].numpy(), a * a + v * 2 * a * d_a, rtol=PRECISION)
 
 
-def test_values_that_do_not_matter_are_not_differentiated():
-    """Integers, and floats that nothing wanted reaches, go around beside the others."""
+def test_loop_variables_independent_of_x_are_not_differentiated():
+    """Integers and floats that do not depend on x are loop variables next to one that does."""
     g = mg.Graph()
     x = g.placeholder((), DTYPE)
 
@@ -160,7 +165,7 @@ def test_values_that_do_not_matter_are_not_differentiated():
     assert g.run({x: np.array(4.0, DTYPE)}, d).item() == 1.0 * 1.5 * 2.0
 
 
-def test_what_a_loop_keeps_is_no_tensor():
+def test_saved_loop_values_cannot_be_used_as_tensors():
     g = mg.Graph()
     x = g.placeholder((2,))
     (y,) = g.for_(3, initial=[x], body=lambda i, h: g.sin(h))
@@ -174,8 +179,8 @@ def test_what_a_loop_keeps_is_no_tensor():
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_shape_that_values_decide_between_a_loop_and_its_derivative(first: bool):
-    """What a loop keeps lives as long as one program; the error says how to order the two."""
+def test_value_dependent_shape_between_loop_and_its_gradient(first: bool):
+    """Values saved by a loop live only within one program; the error must explain how to order the two operations."""
     g = mg.Graph()
     x = g.placeholder((2,))
     (y,) = g.for_(3, initial=[x], body=lambda i, h: g.sin(h) + x)

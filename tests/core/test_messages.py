@@ -1,5 +1,5 @@
-"""What errors say to people who give the wrong thing: where, what was expected, what came, what to do; and the advice
-that they give works. The search over all functions is test_entry_points.
+"""Error messages for wrong arguments: each names the argument, what was expected, what was received, and a remedy that
+works. test_entry_points.py searches all public functions.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("expected", SHOWN)
-def test_values_are_shown_in_short(expected: str):
+def test_error_values_are_abbreviated(expected: str):
     assert shown(SHOWN[expected]) == expected
 
 
-def test_nothing_is_long_when_it_is_shown():
+def test_shown_values_are_short_single_lines():
     values = [
         "x" * 9999,
         Loud(),
@@ -72,13 +72,13 @@ def test_nothing_is_long_when_it_is_shown():
         assert len(shown(value)) <= 260 and "\n" not in shown(value)
 
 
-def test_shapes_in_messages_of_the_core_are_short():
+def test_long_shapes_in_core_errors_are_abbreviated():
     with pytest.raises(mg.ShapeError, match=r"15,\.\.\.\] of length 5000") as refused:
         mg.Graph().placeholder(list(range(5000)))
     assert len(str(refused.value)) < 200
 
 
-# --- what is bound from C++ -------------------------------------------------------------------------------------------
+# --- pybind11 functions -----------------------------------------------------------------------------------------------
 BOUND: dict[str, tuple[str, Callable[[], object]]] = {
     "event": (
         r"\[SharedEvent.wait\] takes \(value: int, timeout: float.*got \('two'\)",
@@ -110,7 +110,7 @@ BOUND: dict[str, tuple[str, Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("name", BOUND)
-def test_bound_functions_refuse_in_one_line(name: str):
+def test_pybind11_argument_errors_are_single_lines(name: str):
     message, call = BOUND[name]
     with pytest.raises(mg.DTypeError, match=message) as refused:
         call()
@@ -118,7 +118,7 @@ def test_bound_functions_refuse_in_one_line(name: str):
 
 
 # --- the trainer ------------------------------------------------------------------------------------------------------
-def test_inputs_and_labels_are_one_pair():
+def test_fit_requires_inputs_and_labels_as_one_pair():
     for call in (lambda: make().fit(X, Y, X), lambda: make().fit((X, Y), epochs=Y)):
         with pytest.raises(mg.Error, match=r"Trainer.fit: epochs ") as refused:
             call()
@@ -128,11 +128,11 @@ def test_inputs_and_labels_are_one_pair():
         make().fit(X, progress=False)
     with pytest.raises(mg.DTypeError, match=r"got \(\[.*np.asarray"):
         make().fit((X.tolist(), Y.tolist()), progress=False)
-    history = make().fit((X, Y), epochs=1, progress=False)  # the advice
+    history = make().fit((X, Y), epochs=1, progress=False)  # as the error recommends
     assert len(history.loss) == 10
 
 
-def test_a_device_that_is_not_here_is_refused_when_the_trainer_is_made():
+def test_unknown_device_raises_when_trainer_is_created():
     with pytest.raises(mg.DeviceError, match="nowhere"):
         make(device="nowhere")
     with pytest.raises(mg.Error, match="Trainer: device must be a Device, a string or None, got 5"):
@@ -140,7 +140,7 @@ def test_a_device_that_is_not_here_is_refused_when_the_trainer_is_made():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", "float64", "float16"])
-def test_the_advice_about_dtypes_works(dtype: str):
+def test_suggested_dtype_conversions_work(dtype: str):
     x = X.astype(dtype)
     with pytest.raises(mg.DTypeError, match=f"inputs are {dtype}") as refused:
         make().train_step(x, Y)
@@ -152,7 +152,7 @@ def test_the_advice_about_dtypes_works(dtype: str):
     assert bool(other) == dtype.startswith("float")
 
 
-def test_the_rate_can_be_set():
+def test_learning_rate_of_wrapped_optimizer_is_settable():
     trainer = make(optimizer=mg.optim.ClipByNorm(mg.optim.SGD(0.5), 1.0), metrics=())
     trainer.train_step(X, Y).wait()
     before = trainer.model.state_dict()["0.weight"]
@@ -211,14 +211,14 @@ def _pair() -> tuple[mg.Tensor, mg.Tensor]:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_numbers_outside_their_bounds_are_refused(name: str):
+def test_out_of_range_hyperparameters_raise(name: str):
     for wrong in (-1, math.nan, "3", None, {}):
         with pytest.raises(mg.Error, match=f"^{name} must be .*got {re.escape(shown(wrong))}"):
             OUTSIDE[name](wrong)
 
 
 @pytest.mark.parametrize("value", [np.float32([1, 2, 4]), [1.0, 2.0, 4.0], (1, 2, 4), np.array([1, 2, 4])])
-def test_class_weights_may_be_arrays_and_lists(value):
+def test_class_weights_accept_arrays_and_lists(value):
     g = mg.Graph()
     logits, labels = g.constant(np.float32([[1, 2, 3], [3, 1, 0], [0, 0, 5]])), g.constant([0, 1, 2])
     z = np.float64([[1, 2, 3], [3, 1, 0], [0, 0, 5]])
@@ -233,21 +233,19 @@ def test_class_weights_may_be_arrays_and_lists(value):
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------
-def test_what_is_no_graph_is_not_saved(tmp_path: Path):
+def test_saving_non_graph_object_raises(tmp_path: Path):
     with pytest.raises(mg.GraphError, match="no training step to save yet: train or evaluate first"):
         mg.save(tmp_path / "p", make())
     for wrong in (mg.nn.Linear(2), np.ones(3), None, "model"):
-        with pytest.raises(
-            mg.GraphError, match="save: graph must be a graph, a model, or a trainer, got .*state_dict"
-        ):
+        with pytest.raises(mg.GraphError, match="save: graph must be a graph, a model, or a trainer, got .*state_dict"):
             mg.save(tmp_path / "p", wrong)
     module = mg.nn.Linear(2)
     module(mg.Graph().placeholder((1, 2)))
-    mg.checkpoint.save(tmp_path / "p", module.state_dict())  # the advice
+    mg.checkpoint.save(tmp_path / "p", module.state_dict())  # as the error recommends
     assert set(mg.checkpoint.load(tmp_path / "p")[0]) == {"weight", "bias"}
 
 
-def test_packages_carry_no_source_files_unless_asked_to(tmp_path: Path):
+def test_packages_omit_source_locations_by_default(tmp_path: Path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "p", g, [x], {"y": x * 2})
@@ -259,7 +257,7 @@ def test_packages_carry_no_source_files_unless_asked_to(tmp_path: Path):
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------
-def test_operators_refuse_what_is_no_operand():
+def test_invalid_operator_operand_raises():
     x = mg.Graph().placeholder((3,), name="x")
     for call in (lambda: x + [1, 2, 3], lambda: "abc" * x, lambda: x < "abc", lambda: x @ None, lambda: {} - x):
         with pytest.raises(mg.DTypeError, match=r"^\[\w+\] \w+ must be a tensor( or a number)?, got "):
@@ -269,7 +267,7 @@ def test_operators_refuse_what_is_no_operand():
             call(x)
 
 
-def test_a_class_is_not_one_of_it():
+def test_class_instead_of_instance_raises():
     with pytest.raises(mg.GraphError, match=r"Sequential: layers must be .*pass an instance, ReLU\(\.\.\.\)"):
         nn.Sequential(nn.ReLU)
     with pytest.raises(mg.GraphError, match=r"Linear: weight_initialiser must be .*HeNormal\(\.\.\.\)"):
@@ -277,8 +275,10 @@ def test_a_class_is_not_one_of_it():
 
 
 # --- annotations ------------------------------------------------------------------------------------------------------
-def test_annotations_of_plain_names_mean_the_same_as_text():
-    """Everywhere in the package: the check takes the text of such an annotation for its types."""
+def test_fast_annotation_checks_match_resolved_types():
+    """The fast argument check parses annotations as text; for every public function it must agree with the resolved
+    types.
+    """
     seen = set()
     contents = [v for name, m in list(sys.modules.items()) if name.startswith("mpsgraph") for v in vars(m).values()]
     members = [v for owner in contents if isinstance(owner, type) for v in vars(owner).values()]
@@ -307,7 +307,7 @@ def test_annotations_of_plain_names_mean_the_same_as_text():
         (tuple[int, ...] | None, [None, (), (1, 2, 3)], [1, (1.0,)]),
     ],
 )
-def test_what_annotations_of_several_numbers_accept(hint, right, wrong):
+def test_sequence_annotations_accept_and_reject_values(hint, right, wrong):
     check = _checks._check_of(hint)
     assert check is not None
     assert all(check(value) for value in right)

@@ -1,4 +1,6 @@
-"""Which placeholders and arguments of blocks an operation depends on: importers ask which input decides a size."""
+"""Origins: the placeholders and block arguments that an operation depends on. Importers use them to find the input that
+determines a size.
+"""
 
 import mpsgraph as mg
 import pytest
@@ -9,7 +11,7 @@ def origins(g, tensor):
     return [operation.name for operation in _core.Origins(g).of(tensor.operation)]
 
 
-def test_all_that_lead_to_an_operation_in_the_order_of_the_graph():
+def test_origins_are_all_ancestors_in_graph_order():
     g = mg.Graph()
     x, y, z = (g.placeholder((2,), name=name) for name in "xyz")
     y_and_x = g.multiplication(y, g.square(x))
@@ -20,7 +22,7 @@ def test_all_that_lead_to_an_operation_in_the_order_of_the_graph():
     assert origins(g, x) == ["x"] and origins(g, g.constant(1.0)) == []
 
 
-def test_what_a_branch_gives_comes_from_what_it_reads():
+def test_origins_of_if_result_include_both_branches_and_predicate():
     g = mg.Graph()
     x, y = (g.placeholder((), name=name) for name in "xy")
     p = g.placeholder((), mg.bool_, name="p")
@@ -28,7 +30,7 @@ def test_what_a_branch_gives_comes_from_what_it_reads():
     assert origins(g, taken) == ["x", "y", "p"]
 
 
-def test_what_a_loop_carries_is_its_argument():
+def test_origins_of_loop_result_include_body_inputs():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     (last,) = g.for_(3, initial=[g.constant(0.0)], body=lambda i, s: s + g.square(x))
@@ -37,7 +39,7 @@ def test_what_a_loop_carries_is_its_argument():
     assert "argument" in {operation.kind for operation in found}
 
 
-def test_questions_share_what_was_found_and_see_what_is_new():
+def test_origins_are_cached_and_updated_with_graph():
     g = mg.Graph()
     x, y = (g.placeholder((2,), name=name) for name in "xy")
     known = _core.Origins(g)
@@ -46,6 +48,6 @@ def test_questions_share_what_was_found_and_see_what_is_new():
     assert [o.name for o in known.of(g.addition(first, y).operation)] == ["x", "y"]
 
 
-def test_an_operation_of_another_graph_is_refused():
+def test_origins_of_operation_of_another_graph_raise():
     with pytest.raises(mg.GraphError, match="another graph"):
         _core.Origins(mg.Graph()).of(mg.Graph().placeholder((2,)).operation)

@@ -1,4 +1,4 @@
-"""Graphs as pictures and tables: what is in them, that nothing overlaps, and what is refused."""
+"""Graphs drawn as pictures and summarized as tables: contents, node overlap, and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def network() -> tuple[mg.Graph, mg.Tensor]:
     return g, loss
 
 
-def test_dot_has_every_operation_and_operand():
+def test_dot_contains_every_operation_and_operand():
     g, loss = network()
     text = g.to_dot()
     kept = [o for o in g.operations if o.kind != "constant" or o.outputs[0].shape != ()]
@@ -32,7 +32,7 @@ def test_dot_has_every_operation_and_operand():
     assert len(g.to_dot([loss])) < len(text) and "#d5efd5" in g.to_dot([loss])
 
 
-def test_control_dependencies_blocks_and_numbers_are_shown():
+def test_dot_shows_control_dependencies_blocks_and_constants():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     v = g.variable(1.0, name="v")
@@ -42,10 +42,10 @@ def test_control_dependencies_blocks_and_numbers_are_shown():
     assert "style=dashed" in text and "operand 1: 2.5" in text and "block of" in text
     names = [node.lines[0] for node in nodes_of(g, [z], 100)]
     loop, fed = names.index("for"), names.index("x")
-    assert f"n{fed} -> n{loop}" in text  # which the block uses
+    assert f"n{fed} -> n{loop}" in text  # the loop body uses it
 
 
-def test_what_is_refused():
+def test_drawing_large_graph_or_foreign_tensor_raises():
     g, loss = network()
     with pytest.raises(mg.GraphError, match="more than a picture shows, 3"):
         g.to_dot(limit=3)
@@ -55,7 +55,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nodes_do_not_overlap_and_edges_go_down(seed):
+def test_laid_out_nodes_do_not_overlap_and_edges_point_down(seed):
     rng = np.random.default_rng(seed)
     widths = rng.uniform(0.5, 2, 30).tolist()
     edges = sorted({(int(a), int(b)) for a, b in np.sort(rng.integers(0, 30, (50, 2)), axis=1) if a < b})
@@ -68,12 +68,12 @@ def test_nodes_do_not_overlap_and_edges_go_down(seed):
     assert set(layout.paths) == set(edges)
 
 
-def test_rows():
+def test_layout_rows_follow_longest_paths():
     assert rows_of(4, [(0, 1), (1, 3), (2, 3)]) == [0, 1, 1, 2]
     assert rows_of(0, []) == []
 
 
-def test_a_picture_is_drawn(tmp_path):
+def test_draw_writes_png_and_svg(tmp_path):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
     g, loss = network()
@@ -89,7 +89,7 @@ def test_a_picture_is_drawn(tmp_path):
     pyplot.close("all")
 
 
-def test_tables():
+def test_html_tables_of_graph_and_model():
     g, loss = network()
     html = g._repr_html_()
     assert "2 placeholders" in html and "4 variables" in html and "matrix_multiplication" in html

@@ -1,4 +1,4 @@
-"""Python's operators and indexing on tensors against numpy's, and what a tensor refuses to be."""
+"""Python operators and indexing on tensors, compared with numpy, and the conversions that a tensor rejects."""
 
 import mpsgraph as mg
 import numpy as np
@@ -12,7 +12,7 @@ TRUTHS = np.array([[True, False, True], [False, True, True]])
 
 
 def value(build, *arrays):
-    """build(tensors) run on arrays, which are fed."""
+    """Feed the arrays, run build(*tensors), and return the result as a numpy array."""
     g = mg.Graph()
     placeholders = [g.placeholder(a.shape, a.dtype) for a in arrays]
     return g.run(dict(zip(placeholders, arrays, strict=True)), build(*placeholders)).numpy()
@@ -42,7 +42,7 @@ def test_binary_operators_on_floats(symbol):
 
 @pytest.mark.parametrize("symbol", sorted(ARITHMETIC.keys() - {"/"}))
 def test_binary_operators_on_integers(symbol):
-    """Floor division and remainder as Python's, whatever the signs."""
+    """Floor division and remainder must follow Python's sign rules."""
     function = ARITHMETIC[symbol]
     np.testing.assert_array_equal(value(function, INTEGERS, DIVISORS), function(INTEGERS, DIVISORS))
     np.testing.assert_array_equal(value(lambda a: function(a, 3), INTEGERS), function(INTEGERS, 3))
@@ -52,14 +52,14 @@ BITS = {"&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ 
 
 
 @pytest.mark.parametrize("symbol", BITS)
-def test_logical_and_bitwise(symbol):
+def test_logical_and_bitwise_operators(symbol):
     function = BITS[symbol]
     np.testing.assert_array_equal(value(function, TRUTHS, ~TRUTHS), function(TRUTHS, ~TRUTHS))
     np.testing.assert_array_equal(value(function, INTEGERS, DIVISORS), function(INTEGERS, DIVISORS))
     np.testing.assert_array_equal(value(lambda a: function(True, a), TRUTHS), function(True, TRUTHS))
 
 
-def test_other_operators():
+def test_unary_shift_power_and_matmul_operators():
     np.testing.assert_array_equal(value(lambda a: -a, FLOATS), -FLOATS)
     np.testing.assert_array_equal(value(lambda a: abs(+a), FLOATS), abs(FLOATS))
     np.testing.assert_array_equal(value(lambda a: ~a, TRUTHS), ~TRUTHS)
@@ -91,11 +91,11 @@ INDICES = {
 
 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
-def test_indexing(index):
+def test_indexing_matches_numpy(index):
     np.testing.assert_array_equal(value(lambda x: x[index], CUBE), CUBE[index])
 
 
-def test_indexing_differentiates():
+def test_gradient_of_indexing():
     g = mg.Graph()
     x = g.constant(CUBE)
     gradient = g.gradients(x[1, ::2, -1] * 2.0, x)[x]
@@ -104,7 +104,7 @@ def test_indexing_differentiates():
     np.testing.assert_array_equal(g.run({}, gradient).numpy(), expected)
 
 
-def test_indexing_a_batch_of_unknown_size():
+def test_indexing_of_dynamic_batch():
     g = mg.Graph()
     x = g.placeholder((-1, 4, 5))
     np.testing.assert_array_equal(g.run({x: CUBE}, x[-1, :, 0]).numpy(), CUBE[-1, :, 0])
@@ -123,7 +123,7 @@ def test_indexing_a_batch_of_unknown_size():
         ("x", mg.DTypeError),
     ],
 )
-def test_bad_indices(index, error):
+def test_invalid_indices_raise(index, error):
     x = mg.Graph().constant(CUBE)
     with pytest.raises(error):
         x[index]
@@ -131,17 +131,17 @@ def test_bad_indices(index, error):
         x.graph.placeholder(None)[0]
 
 
-def test_a_tensor_is_a_symbol():
+def test_tensors_hash_by_identity_and_do_not_convert():
     g = mg.Graph()
     x, y = g.constant([1.0, 2.0]), g.constant([1.0, 2.0])
-    assert len({x, y, x}) == 2 and {x: 1, y: 2}[y] == 2 and y not in {x}, "keys are told apart by identity"
+    assert len({x, y, x}) == 2 and {x: 1, y: 2}[y] == 2 and y not in {x}, "dictionary keys must compare by identity"
     assert x.operation.outputs[0] is x and x.graph is g
     for refused in (bool, list, float, int, np.asarray):
         with pytest.raises(TypeError, match=r"g\.run|g\.split"):
             refused(x)
 
 
-def test_equality_is_of_elements():
+def test_equality_operators_are_elementwise():
     g = mg.Graph()
     p, q = g.placeholder((3,), name="p"), g.placeholder((3,), name="q")
     feeds = {p: np.array([1.0, np.nan, 3.0], np.float32), q: np.array([1.0, np.nan, 1.0], np.float32)}
@@ -164,12 +164,14 @@ def test_equality_is_of_elements():
     np.testing.assert_array_equal(g.run(feeds, g.select(p == q, p, 0.0)), [1, 0, 0])
 
 
-def test_what_is_no_tensor_is_no_equal():
+def test_comparison_of_tensor_with_non_tensor():
     g = mg.Graph()
     x, other = g.placeholder((2,), name="x"), mg.Graph().placeholder((2,))
     count = len(g.operations)
     assert (x == None) is False and (x != None) is True and x != "x" and None not in {x} and x in [None, x]  # noqa: E711
-    assert x in [x, g] and x in {x: 0} and len(g.operations) == count, "identity comes first, and adds nothing"
+    assert x in [x, g] and x in {x: 0} and len(g.operations) == count, (
+        "identity is checked first, without adding an operation"
+    )
     result = g.run({}, g.constant([1.0, 2.0]))
     for refused in (np.ones(2, np.float32), result, [1.0, 2.0], (1.0, 2.0)):
         with pytest.raises(mg.DTypeError, match=r"g\.constant"):
@@ -187,7 +189,7 @@ def test_what_is_no_tensor_is_no_equal():
             truth()
 
 
-def test_mixed_types_name_the_cast():
+def test_mixed_dtype_errors_suggest_a_cast():
     g = mg.Graph()
     integers, floats = g.constant([1, 2]), g.constant([1.0, 2.0])
     with pytest.raises(mg.DTypeError, match="cast .* to float32"):
@@ -206,14 +208,14 @@ def test_mixed_types_name_the_cast():
         floats + "1"
 
 
-def test_numbers_take_the_dtype_beside_them():
+def test_python_scalars_take_dtype_of_other_operand():
     g = mg.Graph()
     for dtype in (mg.float16, mg.bfloat16, mg.float64, mg.int8, mg.uint64):
         assert (g.constant(1, (2,), dtype) + 2).dtype == dtype
     assert g.addition(1, 2).dtype == mg.int32 and g.addition(1.0, 2.0).dtype == mg.float32
 
 
-def test_operations_know_where_they_were_built():
+def test_operations_record_their_source_location():
     g = mg.Graph()
     x = g.constant([1.0])
     assert x.operation.location.startswith("test_tensor_operators.py:")

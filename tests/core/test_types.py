@@ -1,6 +1,6 @@
-"""Element types: what each operation takes and refuses, no silent promotion, Python numbers beside tensors, casts.
+"""Dtypes: what each operation accepts and rejects, no implicit promotion, Python scalars as operands, and casts.
 
-That accepted types give the right values is in operations/test_values.
+operations/test_values.py checks the results for every accepted dtype.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ ACCEPTED = {name: {d for c in TYPED if c.operation == name for d in c.dtypes} fo
 
 
 def refused(operation: str) -> list[str]:
-    """In declared order. Operations on bools only have no typed cases; control flow takes what its blocks take."""
+    """Return the dtypes that the operation must reject, in declaration order.
+
+    Operations on bools only have no typed cases, and control flow accepts whatever its blocks accept.
+    """
     return [d for d in ANY if d not in ACCEPTED[operation]]
 
 
 @pytest.mark.parametrize("operation", [name for name in sorted(FIRST) if refused(name)])
-def test_other_types_are_refused_when_the_graph_is_built(operation: str):
+def test_unsupported_dtypes_raise_when_graph_is_built(operation: str):
     for dtype in refused(operation):
         with pytest.raises(mg.DTypeError, match=rf"\[{operation}\]"):
             build(FIRST[operation], dtype)
@@ -38,7 +41,7 @@ BOOLEAN = sorted({c.operation for c in cases.ALL if c.dtypes == ("bool",)})
 
 
 @pytest.mark.parametrize("operation", BOOLEAN)
-def test_logic_takes_bools_only(operation: str):
+def test_logical_operations_accept_bools_only(operation: str):
     case = next(c for c in cases.ALL if c.operation == operation)
     for dtype in ("float32", "int32", "uint8"):
         g = mg.Graph()
@@ -47,13 +50,13 @@ def test_logic_takes_bools_only(operation: str):
             case.tensors(g, *operands)
 
 
-OF_TWO_TYPES = ("integer_matrix_multiplication",)  # int8 and uint8, in any order
+OF_TWO_TYPES = ("integer_matrix_multiplication",)  # int8 and uint8 in any combination
 MIXED = [c for c in FIRST.values() if sum(typed(x) for x in c.inputs) > 1 and c.operation not in OF_TWO_TYPES]
 
 
 @pytest.mark.parametrize("case", MIXED, ids=lambda case: case.operation)
-def test_mixed_types_are_refused_and_the_cast_is_named(case: Case):
-    """No operand is ever promoted; each typed operand in turn is of another type."""
+def test_mixed_dtypes_raise_and_suggest_a_cast(case: Case):
+    """No operand is implicitly promoted. Each typed operand in turn gets a different dtype."""
     common, other = ("int32", "int64") if "float32" not in ACCEPTED[case.operation] else ("float32", "float16")
     for odd in [i for i, x in enumerate(case.inputs) if typed(x)]:
         g = mg.Graph()
@@ -68,9 +71,9 @@ def test_mixed_types_are_refused_and_the_cast_is_named(case: Case):
         assert g.operation_count >= before
 
 
-# --- Python's numbers -------------------------------------------------------------------------------------------------
+# --- Python scalars ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", ALGEBRAIC)
-def test_numbers_take_the_tensors_type(dtype: str):
+def test_python_scalars_take_dtype_of_tensor(dtype: str):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
     results = [x + 2, 2 + x, x * 3, g.power(x, 2), g.division(30, x)]
@@ -83,7 +86,7 @@ def test_numbers_take_the_tensors_type(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_a_fraction_beside_integers_names_the_cast(dtype: str):
+def test_float_scalar_with_integer_tensor_suggests_a_cast(dtype: str):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
     with pytest.raises(mg.DTypeError, match=rf"\[addition\].*0\.5.*{dtype}.*cast"):
@@ -93,13 +96,13 @@ def test_a_fraction_beside_integers_names_the_cast(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_a_complex_number_beside_real_ones_names_the_cast(dtype: str):
+def test_complex_scalar_with_real_tensor_suggests_a_cast(dtype: str):
     g = mg.Graph()
     with pytest.raises(mg.DTypeError, match=r"\[multiplication\].*1j.*cast.*complex64"):
         g.placeholder((2,), dtype) * 1j
 
 
-def test_numbers_out_of_range_are_refused():
+def test_scalars_out_of_dtype_range_raise():
     g = mg.Graph()
     for dtype, number in (("int8", 128), ("uint8", -1), ("int32", 2**31), ("uint64", 2**64)):
         with pytest.raises(mg.DTypeError, match=str(number)):
@@ -121,11 +124,13 @@ FIRST_INFINITE = {
 
 
 @pytest.mark.parametrize("dtype", FIRST_INFINITE)
-def test_numbers_that_would_become_infinite_are_refused(dtype: str):
+def test_scalars_that_overflow_to_infinity_raise(dtype: str):
     g, number = mg.Graph(), FIRST_INFINITE[dtype]
     x = g.placeholder((2,), dtype)
     for large in (number, -number):
-        with pytest.raises(mg.DTypeError, match=f"cannot be represented in {dtype}, the dtype of the tensor operand: cast"):
+        with pytest.raises(
+            mg.DTypeError, match=f"cannot be represented in {dtype}, the dtype of the tensor operand: cast"
+        ):
             x * large
         with pytest.raises(mg.DTypeError, match=f"cannot be represented in {dtype}"):
             g.constant(large, (2,), dtype)
@@ -135,7 +140,7 @@ def test_numbers_that_would_become_infinite_are_refused(dtype: str):
         assert (x * held).dtype == g.constant(held, dtype=dtype).dtype == x.dtype
 
 
-def test_the_cast_that_is_named_exists_and_holds_the_number():
+def test_suggested_cast_dtype_exists_and_holds_the_scalar():
     g = mg.Graph()
     whole, flags = g.placeholder((2,), mg.int32), g.placeholder((2,), mg.bool_)
     advised = {(whole, 0.5): "float32", (whole, True): "bool_", (whole, 2**40): "int64", (whole, 1e300): "float64"}
@@ -145,14 +150,14 @@ def test_the_cast_that_is_named_exists_and_holds_the_number():
         assert hasattr(mg, dtype)
 
 
-def test_numpy_scalars_are_numbers():
+def test_numpy_scalars_act_as_python_scalars():
     g = mg.Graph()
     x = g.placeholder((2,), mg.float32)
     assert (np.float64(2.0) * x).dtype == mg.float32
     assert (x - np.int64(3)).dtype == mg.float32
 
 
-def test_division_of_integers_is_asked_for_by_name():
+def test_true_division_of_integers_raises():
     g = mg.Graph()
     x = g.constant([7, -7])
     with pytest.raises(mg.DTypeError, match="//"):
@@ -176,7 +181,7 @@ def test_constants_of_python_values():
 
 
 @pytest.mark.parametrize("dtype", ANY)
-def test_constants_and_variables_keep_every_type(dtype: str):
+def test_constants_and_variables_preserve_every_dtype(dtype: str):
     g = mg.Graph()
     numbers = np.array([0.0, 1.0, 3.0])
     array = dtypes.array(numbers, dtype)
@@ -192,7 +197,7 @@ def test_constants_and_variables_keep_every_type(dtype: str):
     np.testing.assert_array_equal(values[2], wanted)
 
 
-def test_constants_refuse_what_they_cannot_hold():
+def test_constant_not_representable_in_dtype_raises():
     g = mg.Graph()
     with pytest.raises(mg.DTypeError):
         g.constant(np.array([0.5]), dtype=mg.int32)
@@ -209,12 +214,12 @@ def test_constants_refuse_what_they_cannot_hold():
         g.constant([[1.0], [1.0, 2.0]])
     with pytest.raises(mg.ShapeError, match="has no value until") as tensor:
         g.constant(g.placeholder(()))
-    assert "At:" not in str(tensor.value), "no traceback in a message"
+    assert "At:" not in str(tensor.value), "the message must not contain a traceback"
     with pytest.raises(mg.DTypeError, match="there are float32"):
         g.placeholder((2,), "float8")
 
 
-def test_only_floats_are_trainable():
+def test_only_float_variables_are_trainable():
     g = mg.Graph()
     weights, frozen, count = g.variable([1.0]), g.variable([1.0], trainable=False), g.variable([1])
     assert g.trainable_variables == [weights]
@@ -229,7 +234,7 @@ def test_casts_to_integers_truncate_and_saturate():
     assert g.run({}, g.cast(x, mg.uint8)).tolist() == [1, 0, 255, 0, 0, 255, 0]
 
 
-def test_casts_between_integers_wrap():
+def test_casts_between_integers_wrap_around():
     g = mg.Graph()
     x = g.constant(np.array([300, -1, 127], np.int32))
     assert g.run({}, g.cast(x, mg.uint8)).tolist() == [44, 255, 127]
@@ -248,7 +253,7 @@ def test_casts_round_to_nearest_even(dtype: str):
     assert abs(found[4]) < 1e-39 and np.isnan(found[5]) and found[6] == np.inf and found[7] == np.inf
 
 
-def test_every_half_survives_the_way_through_float32():
+def test_every_float16_value_round_trips_through_float32():
     bits = np.arange(2**16, dtype=np.uint16)
     g = mg.Graph()
     x = g.placeholder((2**16,), mg.float16)
@@ -262,7 +267,7 @@ def test_every_half_survives_the_way_through_float32():
 
 
 # --- bfloat16 without ml_dtypes ---------------------------------------------------------------------------------------
-def test_bfloat16_is_uint16_bits_where_numpy_has_no_type_for_it():
+def test_bfloat16_without_ml_dtypes_is_uint16_bits():
     program = """
 import sys
 sys.modules["ml_dtypes"] = None
@@ -279,7 +284,7 @@ assert g.variable_value(v).tolist() == [0x3FC0]
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_dtypes_are_values():
+def test_dtypes_compare_and_hash_by_value():
     assert mg.DType("float32") == mg.float32 == mg.DType(np.float32) == mg.DType(np.dtype("f4"))
     assert mg.float32 != mg.float64 and len({mg.float32, mg.DType("float32"), mg.int8}) == 2
     assert str(mg.bool_) == "bool" and mg.bool_.numpy == np.bool_
