@@ -55,10 +55,10 @@ NODES: dict[str, str] = {
         f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not say which images it gives"
         for reduction in ("sum", "mean", "sum_by_nonzero_weights")
     },
-    "test_gradients_of_labels_and_weights[[]*]": "Apple has no gradient of a loss's weights",
-    "test_beside_the_formula[[]0-*": "Apple's boxes have classes",
-    "test_updates_of_statistics_come_first": "the source trains and stands in two filters",
-    "test_one_data_source_in_two_filters": "the source trains and stands in several filters",
+    "test_loss_gradients_of_labels_and_weights[[]*]": "Apple has no gradient of a loss's weights",
+    "test_yolo_loss_and_gradient_match_formula[[]0-*": "Apple's boxes have classes",
+    "test_statistics_are_updated_before_gamma_and_beta": "the source trains and stands in two filters",
+    "test_training_graph_with_one_data_source_in_several_filters": "the source trains and stands in several filters",
     "test_gradients_of_states[[]*]": "what recurrent states mean to Apple's gradient is not documented",
     "test_weights_with_padded_rows": "how Apple lays out weights is its own affair",
     "test_*_over_50_steps[[]*-l1]": "Apple's text on l1 pushes negative values away from zero",
@@ -69,5 +69,5 @@ OPEN: dict[str, str] = {
     "test_value[[]reduction_feature_channels_argument_*-ties]": "which of equal channels is the answer",
     "test_gradient[[]pooling_max-ties]": "which of equal pixels has the gradient",
     "test_gradient[[]pooling_l2_norm-zeros]": "the slope of a root at zero",
-    "test_a_label_of_zero_has_no_loss_where_the_logarithm_has_none": "0 times the logarithm of 0",
+    "test_logarithmic_losses_with_label_zero_are_finite": "0 times the logarithm of 0",
 }

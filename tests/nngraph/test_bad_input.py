@@ -1,4 +1,6 @@
-"""What people get wrong: a typed error that names the node and where it was made; nothing updated, nothing left."""
+"""Test errors for invalid use of node graphs: the type, the node and line they name, and that nothing is updated or
+leaked.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ SIZES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_sizes_that_do_not_fit(name: str):
+def test_mismatched_sizes_name_the_node_and_its_line(name: str):
     make, shape = SIZES[name]
     with pytest.raises(ShapeError, match=rf"'me'.*{HERE}"):
         result_of(make(), *shape)
@@ -103,14 +105,14 @@ MADE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_nodes_that_cannot_be_made(name: str):
+def test_invalid_node_arguments_raise(name: str):
     with pytest.raises(GraphError) as raised:
         MADE[name]()
     if "source" not in name and "unknown" not in name:
         assert "test_bad_input.py:" in str(raised.value)
 
 
-def test_errors_call_a_gradient_filter_by_its_label_or_that_of_what_it_undoes():
+def test_errors_name_gradient_filters_by_their_or_their_forward_label():
     gradient = nn.NeuronReLUNode(x(), label="me").gradient_filter(x())
     for label, title in (("mine", "'mine'"), ("", "'me'")):
         gradient.label = label
@@ -129,7 +131,7 @@ POLICIES: dict[str, tuple[type[Exception], Any]] = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_padding_policies(name: str):
+def test_invalid_padding_policies_raise(name: str):
     error, policy = POLICIES[name]
     with pytest.raises(error):
         nn.PoolingMaxNode(x(), 2, padding_policy=policy)
@@ -150,7 +152,7 @@ PARAMETERS: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_parameters_of_the_wrong_size_or_type(name: str):
+def test_parameters_of_wrong_size_or_dtype_raise(name: str):
     error, message, changes = PARAMETERS[name]
     node = nn.ConvolutionNode(x(), source(**changes), label="me")
     with pytest.raises(error, match=rf"'me'.*{HERE}.*{message}"):
@@ -165,14 +167,14 @@ def test_parameters_of_the_wrong_size_or_type(name: str):
 
 
 @pytest.mark.parametrize("answer", [False, None, 1, "yes"])
-def test_load_says_something_else_than_true(answer: Any):
+def test_load_not_returning_true_raises(answer: Any):
     refuses = source()
     refuses.load = lambda: answer
     with pytest.raises(GraphError, match=r"load\(\)"):
         graph_of(nn.ConvolutionNode(x(), refuses, label="me").result_image)
 
 
-def test_a_descriptor_that_is_none():
+def test_missing_convolution_descriptor_raises():
     nothing = source()
     nothing.given = None
     with pytest.raises(GraphError, match="must be a ConvolutionDescriptor, got None"):
@@ -182,7 +184,7 @@ def test_a_descriptor_that_is_none():
 @pytest.mark.parametrize(
     "options", [{"groups": 2}, {"kernel_width": 0}, {"stride_in_pixels_x": 0}, {"depthwise": True, "groups": 1}]
 )
-def test_descriptors_that_do_not_divide(options: dict[str, Any]):
+def test_inconsistent_convolution_descriptors_raise(options: dict[str, Any]):
     given = {
         "kernel_width": 1,
         "kernel_height": 1,
@@ -195,7 +197,7 @@ def test_descriptors_that_do_not_divide(options: dict[str, Any]):
 
 
 class TestGraphs:
-    def test_results_that_are_none(self):
+    def test_invalid_graph_results_raise(self):
         for result, message in [(None, "ImageNode"), ([], "needs a result image"), (x(), "not made by any filter")]:
             with pytest.raises(GraphError, match=message):
                 graph_of(result)
@@ -205,16 +207,16 @@ class TestGraphs:
         with pytest.raises(GraphError):
             graph_of(node)
 
-    def test_a_training_graph_without_a_trainable_layer(self):
+    def test_training_graph_without_trainable_layer_raises(self):
         frozen = nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 2, 2))
         loss = nn.LossNode(nn.ConvolutionNode(x(), frozen).result_image, nn.LossDescriptor("log"))
         ends = [f.result_image for f in loss.training_graph(None)]
         with pytest.raises(GraphError, match=f"no layer.*trains.*{HERE}"):
             graph_of(ends, False)
-        graph_of(ends, True)  # somebody wants the gradients
-        graph_of(loss.result_image, False)  # or the losses
+        graph_of(ends, True)  # The gradients are requested.
+        graph_of(loss.result_image, False)  # The losses are requested.
 
-    def test_batches_that_do_not_fit(self):
+    def test_mismatched_image_batches_raise(self):
         left, right = nn.ImageNode("left"), nn.ImageNode("right")
         graph = graph_of(nn.AdditionNode(left, right, label="sum").result_image)
         buffer = queue().command_buffer()
@@ -237,7 +239,7 @@ class TestGraphs:
         with pytest.raises(TypeError):
             graph.encode_batch(None, [one, one])
 
-    def test_a_command_buffer_that_is_committed(self):
+    def test_encoding_to_committed_command_buffer_raises(self):
         graph = graph_of(nn.NeuronTanHNode(x()).result_image)
         buffer = queue().command_buffer()
         buffer.commit()
@@ -245,7 +247,7 @@ class TestGraphs:
             graph.encode_batch(buffer, [images(1, 1, 1, 1)])
         buffer.wait_until_completed()
 
-    def test_labels_that_do_not_fit(self):
+    def test_mismatched_labels_raise(self):
         loss = nn.LossNode(x(), nn.LossDescriptor("mean_squared_error"), label="me")
         graph = graph_of(loss.result_image)
         y = images(3, 2, 2, 2)
@@ -259,13 +261,13 @@ class TestGraphs:
         with pytest.raises(ShapeError, match=f"'me'.*weights are.*{HERE}"):
             run(graph, {"x": y}, [nn.LossLabelsBatch(y, images(3, 2, 1, 2))])
 
-    def test_more_images_than_memory_has(self):
+    def test_batch_larger_than_memory_raises(self):
         graph = graph_of(nn.NeuronTanHNode(x()).result_image)
         many = np.broadcast_to(np.float32(1), (2**40, 1024, 1, 1))
         with pytest.raises((mg.Error, MemoryError)):
             run(graph, {"x": many})
 
-    def test_a_state_of_a_command_buffer_that_is_not_done(self):
+    def test_reading_state_before_completion_raises(self):
         layer = source()
         node = nn.ConvolutionNode(x(), layer)
         gradient = node.gradient_filter(nn.ImageNode("g"))
@@ -296,7 +298,7 @@ def live() -> int:
     return int(_core.buffer_statistics()["live_bytes"])
 
 
-def test_nothing_is_left_by_batches_that_fail():
+def test_failing_batches_leak_no_memory():
     optimizer = nn.Adam()
     graph = training(Fails(nn.ConvolutionDescriptor(1, 1, 2, 2), np.ones((2, 1, 1, 2), np.float32)), optimizer)
     on, labels = queue(), nn.LossLabelsBatch(images(2, 4, 4, 2))
@@ -317,7 +319,7 @@ def test_nothing_is_left_by_batches_that_fail():
     assert optimizer.time_step == 0
 
 
-def test_nothing_is_left_by_a_thousand_good_batches():
+def test_a_thousand_batches_leak_no_memory():
     optimizer = nn.Adam()
     layer = nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 2, 2), optimizer=optimizer)
     graph = training(layer, optimizer)
@@ -338,7 +340,7 @@ def test_nothing_is_left_by_a_thousand_good_batches():
     assert optimizer.time_step == 1003
 
 
-def test_graphs_and_nodes_go_when_nobody_holds_them():
+def test_unreferenced_graphs_and_nodes_are_freed():
     def make() -> None:
         graph = training(nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 2, 2)), nn.Adam())
         run(graph, {"x": images(2, 4, 4, 2)}, [nn.LossLabelsBatch(images(2, 4, 4, 2))])

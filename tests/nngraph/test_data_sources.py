@@ -1,4 +1,4 @@
-"""When data sources are asked what, what their updates are given, and what they leave when they raise."""
+"""Test the calls that data sources receive, the arguments of their updates, and the state after one of them raises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 class Logged(Convolution):
-    """Says what it is asked, and raises where it is told to."""
+    """A data source that logs its calls and raises in the one named by `raises`."""
 
     def __init__(self, log: list[str], name: str, seed: int, optimizer: Any = None) -> None:
         d = nn.ConvolutionDescriptor(1, 1, 2, 2)
@@ -61,7 +61,7 @@ class Logged(Convolution):
 
 
 def chain(*sources: Any) -> tuple[nn.NNGraph, Any]:
-    """A training graph of convolutions and a squared error."""
+    """Build a training graph that chains convolutions and ends in a squared error."""
     image = nn.ImageNode("x")
     for i, source in enumerate(sources):
         last = nn.ConvolutionNode(image, source, label=f"layer {i}")
@@ -81,7 +81,7 @@ def train(graph: nn.NNGraph, x: Array = X, t: Array = T) -> Array:
 
 
 class TestCalls:
-    def test_load_and_purge_are_in_balance_and_in_order(self):
+    def test_each_source_is_loaded_and_purged_in_order(self):
         log: list[str] = []
         a, b = Logged(log, "a", 1), Logged(log, "b", 2)
         graph, _ = chain(a, b)
@@ -93,7 +93,7 @@ class TestCalls:
         graph.reload_from_data_sources()
         assert log == once
 
-    def test_an_inference_graph_does_not_update(self):
+    def test_inference_graph_never_calls_update(self):
         log: list[str] = []
         node = nn.ConvolutionNode(nn.ImageNode("x"), Logged(log, "a", 1))
         run(graph_of(node.result_image), {"x": X})
@@ -116,7 +116,7 @@ class TestCalls:
         close(np.array(gradients.read("weights"))[:, 0, 0], np.einsum("nhwo,nhwc->oc", e, X), 1e-5, "weights")
         close(np.array(gradients.read("biases")), e.sum((0, 1, 2)), 1e-5, "biases")
 
-    def test_a_returned_state_is_used_by_the_next_batch(self):
+    def test_state_returned_by_update_is_used_by_next_batch(self):
         class Replaces(Logged):
             def update(self, command_buffer: Any, gradient_state: Any, source_state: Any) -> Any:
                 weights = np.array(source_state.array("weights")) + 1
@@ -128,23 +128,23 @@ class TestCalls:
             w, b = source.own[0][:, 0, 0].astype(float) + step, float(step > 0)
             e = np.einsum("nhwc,oc->nhwo", X, w) + b - T
             close(train(graph).ravel(), 0.5 * (e**2).sum((1, 2, 3)), 1e-5, f"loss {step}")
-        graph.reload_from_data_sources()  # which knows nothing of it
+        graph.reload_from_data_sources()  # The source still returns its own weights.
         e = np.einsum("nhwc,oc->nhwo", X.astype(float), source.own[0][:, 0, 0]) - T
         close(train(graph).ravel(), 0.5 * (e**2).sum((1, 2, 3)), 1e-5, "reloaded")
 
-    def test_none_keeps_the_parameters(self):
+    def test_update_returning_none_keeps_the_parameters(self):
         graph, _ = chain(Logged([], "a", 1))
         np.testing.assert_array_equal(train(graph), train(graph))
 
     @pytest.mark.parametrize("given", [3, "weights", np.zeros((2, 1, 1, 2), np.float32)])
-    def test_update_gives_something_else(self, given: Any):
+    def test_update_returning_invalid_value_raises(self, given: Any):
         source = Logged([], "a", 1)
         source.update = lambda *_: given
         graph, _ = chain(source)
         with pytest.raises(GraphError, match="update"):
             train(graph)
 
-    def test_update_gives_another_shape(self):
+    def test_update_returning_wrong_shape_raises(self):
         source = Logged([], "a", 1)
         source.update = lambda *_: nn.ConvolutionWeightsAndBiasesState(np.zeros((2, 3, 3, 2), np.float32))
         graph, _ = chain(source)
@@ -154,7 +154,7 @@ class TestCalls:
 
 class TestExceptions:
     @pytest.mark.parametrize("where", ["load", "weights", "purge"])
-    def test_while_a_graph_is_made(self, where: str):
+    def test_source_exception_while_building_purges_loaded_sources(self, where: str):
         log: list[str] = []
         a, b = Logged(log, "a", 1), Logged(log, "b", 2)
         b.raises = where
@@ -164,7 +164,7 @@ class TestExceptions:
         assert sum(1 for line in log if line.endswith("purge")) == loads
 
     @pytest.mark.parametrize("where", ["load", "weights", "purge"])
-    def test_while_it_reloads(self, where: str):
+    def test_source_exception_while_reloading_keeps_old_weights(self, where: str):
         a, b = Logged([], "a", 1), Logged([], "b", 2)
         graph, _ = chain(a, b)
         before = train(graph)
@@ -172,9 +172,9 @@ class TestExceptions:
         b.raises = where
         with pytest.raises(KeyError, match=f"{where} of b"):
             graph.reload_from_data_sources()
-        np.testing.assert_array_equal(train(graph), before)  # nor are those of `a` half taken
+        np.testing.assert_array_equal(train(graph), before)  # The new weights of source a were not applied either.
 
-    def test_in_an_update(self):
+    def test_exception_in_update_leaves_no_trace(self):
         plain = [nn.Adam(0.1), nn.Adam(0.1)]
         a, b = (Logged([], n, i, o) for n, i, o in zip("ab", (1, 2), plain, strict=True))
         graph, _ = chain(a, b)
@@ -188,13 +188,13 @@ class TestExceptions:
             failing.raises = ""
         assert [o.time_step for o in plain] == [1, 1]
         buffer.commit()
-        buffer.wait_until_completed()  # of nothing
+        buffer.wait_until_completed()  # Completes although nothing was encoded.
         twin, _ = chain(*(Logged([], n, i, nn.Adam(0.1)) for n, i in (("a", 1), ("b", 2))))
         np.testing.assert_array_equal(first, train(twin))
-        for _ in range(3):  # as if the failing batches had not been
+        for _ in range(3):  # Training continues as if the failing batches had never happened.
             np.testing.assert_array_equal(train(graph), train(twin))
 
-    def test_earlier_work_of_the_command_buffer_stays(self):
+    def test_failing_encode_keeps_earlier_work_in_command_buffer(self):
         source = Logged([], "a", 1)
         graph, _ = chain(source)
         doubled = graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 2.0).result_image)
@@ -209,8 +209,10 @@ class TestExceptions:
 
 
 class TestTrainable:
-    def test_twenty_steps_of_a_network_beside_numpy(self):
-        """Convolution, batch normalization, tanh, fully connected; momentum and L2 by hand."""
+    def test_twenty_training_steps_match_numpy(self):
+        """Train convolution, batch normalization, tanh, and a fully connected layer, with momentum and L2
+        regularization in numpy.
+        """
         rng = np.random.default_rng(7)
         w1, w2 = pool(4, 1, 1, 2, seed=3), pool(3, 2, 2, 4, seed=4)
         values = {"w1": w1[:, 0, 0], "b1": np.zeros(4), "gamma": np.ones(4), "beta": np.zeros(4),
@@ -263,7 +265,7 @@ class TestTrainable:
         close(norm.beta(), values["beta"], 1e-4, "beta")
         close(norm.mean(), moving["mean"], 1e-4, "mean")
         close(norm.variance(), moving["variance"], 1e-4, "variance")
-        # Inference takes the moving statistics, and the weights that training left.
+        # Inference uses the moving statistics and the trained weights.
         (found,) = run(graph_of(d.result_image), {"x": x})
         z = (x @ values["w1"].T + values["b1"] - moving["mean"]) / np.sqrt(moving["variance"] + 1e-3)
         h = np.tanh(z * values["gamma"] + values["beta"])
@@ -274,7 +276,7 @@ class TestTrainable:
         source = nn.TrainableConvolution(d, seed=1, optimizer=nn.StochasticGradientDescent(0.01))
         return source, chain(source)
 
-    def test_an_inference_graph_sees_training_after_a_reload(self):
+    def test_inference_graph_uses_trained_weights_after_reload(self):
         source, (graph, node) = self.trained()
         inference = graph_of(node.result_image)
         (before,) = run(inference, {"x": X})
@@ -286,7 +288,7 @@ class TestTrainable:
         wanted = np.einsum("nhwc,oc->nhwo", X, source.weights()[:, 0, 0]) + source.bias_terms()
         close(after, wanted.astype(float), 1e-5, "trained")
 
-    def test_weights_outlive_their_graph(self):
+    def test_trained_weights_outlive_their_graph(self):
         source, (graph, _) = self.trained()
         before = source.weights().copy()
         train(graph)
@@ -294,8 +296,8 @@ class TestTrainable:
         gc.collect()
         assert np.abs(source.weights() - before).max() > 1e-3
 
-    def test_a_graph_that_is_made_anew_goes_on_and_holds_the_values(self):
-        """As when a cell of a notebook runs twice: the first graph goes when the second is there."""
+    def test_rebuilt_graph_continues_from_trained_weights(self):
+        """As when a notebook cell runs twice: the first graph is freed once the second exists."""
         source, (graph, _) = self.trained()
         train(graph)
         source.load()
@@ -307,7 +309,7 @@ class TestTrainable:
         source.load()
         assert np.abs(source.weights() - held).max() > 1e-3
 
-    def test_no_optimizer_keeps_them(self):
+    def test_layer_without_optimizer_keeps_its_weights(self):
         d = nn.ConvolutionDescriptor(1, 1, 2, 2)
         frozen = nn.TrainableConvolution(d, seed=1)
         moving = nn.TrainableConvolution(d, seed=2, optimizer=nn.StochasticGradientDescent(0.1))
@@ -318,20 +320,20 @@ class TestTrainable:
         np.testing.assert_array_equal(frozen.weights(), before[0])
         assert np.abs(moving.weights() - before[1]).max() > 1e-3
 
-    def test_what_is_given_is_copied(self):
+    def test_trainable_convolution_copies_given_weights(self):
         weights = np.ones((2, 1, 1, 2), np.float32)
         source = nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 2, 2), weights)
         weights[:] = 5
         assert (source.weights() == 1).all()
 
-    def test_half_weights_and_no_biases(self):
+    def test_float16_weights_without_biases_are_accepted(self):
         half = pool(2, 1, 1, 2).astype(np.float16)
         source = nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 2, 2), half, False)
         assert source.bias_terms() is None
         np.testing.assert_array_equal(source.weights(), half.astype(np.float32))
 
     @pytest.mark.parametrize("kind", ["instance", "group"])
-    def test_normalizations_of_an_image_keep_no_statistics(self, kind: str):
+    def test_instance_and_group_normalization_keep_no_statistics(self, kind: str):
         source = nn.TrainableNormalization(4, kind=kind, number_of_groups=2)
         assert source.mean() is None and source.variance() is None
         with pytest.raises(GraphError, match="mean and variance are for kind='batch' only"):
@@ -341,7 +343,7 @@ class TestTrainable:
 class TestBatchNormalization:
     x = pool(5, 2, 3, 4, seed=9).astype(np.float32)
 
-    def test_whose_statistics(self):
+    def test_batch_normalization_uses_stored_or_batch_statistics(self):
         kept = {"mean": pool(4, seed=1).astype(np.float32), "variance": pool(4, seed=2, low=0.5).astype(np.float32)}
         source = Normalization(4, epsilon=1e-3, **kept)
         node = nn.BatchNormalizationNode(nn.ImageNode("x"), source)
@@ -355,7 +357,7 @@ class TestBatchNormalization:
         close(np.array(source.state.read("mean")), mean, 1e-5, "mean")
         close(np.array(source.state.read("variance")), variance, 1e-5, "variance, by the number of elements")
 
-    def test_updates_of_statistics_come_first(self):
+    def test_statistics_are_updated_before_gamma_and_beta(self):
         log: list[str] = []
 
         class Both(Normalization):
@@ -386,8 +388,8 @@ class TestBatchNormalization:
         del feeds
 
 
-def test_half_accumulation_is_near():
-    """The CPU accumulates in float32 in any case; a device that does as asked holds the weights as halves, too."""
+def test_float16_accumulation_is_close_to_float32():
+    """The CPU always accumulates in float32; a device that honors the option also rounds the weights to float16."""
     x, weights = pool(2, 5, 4, 3).astype(np.float32), pool(4, 3, 3, 3, seed=1).astype(np.float32)
     source = Convolution(nn.ConvolutionDescriptor(3, 3, 3, 4), weights)
     results = []
@@ -409,13 +411,13 @@ class TestStoredWeights:
             header[name] = {"dtype": names[str(array.dtype)], "shape": list(array.shape), "data_offsets": ends}
             blob += np.ascontiguousarray(array).tobytes()
         text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)  # the data is aligned
+        text += b" " * (-len(text) % 8)  # Pads the header so that the data is aligned.
         path.write_bytes(len(text).to_bytes(8, "little") + text + blob)
         return path
 
     @pytest.mark.parametrize("dtype", ["float32", "float16"])
     @pytest.mark.parametrize("layout", ["OHWI", "OIHW", "HWIO"])
-    def test_layouts(self, tmp_path: Path, layout: str, dtype: str):
+    def test_stored_weights_in_each_layout(self, tmp_path: Path, layout: str, dtype: str):
         orders = {"OHWI": (0, 1, 2, 3), "OIHW": (0, 3, 1, 2), "HWIO": (1, 2, 3, 0)}
         there = self.weights.transpose(orders[layout]).astype(dtype)
         path = self.file(tmp_path / "w.safetensors", other=np.zeros(3, np.float32), w=there, b=self.biases)
@@ -426,7 +428,7 @@ class TestStoredWeights:
         (wanted,) = run(graph_of(nn.ConvolutionNode(nn.ImageNode("x"), kept).result_image), {"x": x})
         close(found, wanted.astype(float), 1e-6, layout)
 
-    def test_weights_before_load_and_after_purge(self, tmp_path: Path):
+    def test_stored_weights_are_available_only_between_load_and_purge(self, tmp_path: Path):
         source = nn.StoredWeights(self.file(tmp_path / "w", w=self.weights), self.d, "w", label="stored")
         with pytest.raises(DeviceError, match="stored"):
             source.weights()
@@ -436,7 +438,7 @@ class TestStoredWeights:
         with pytest.raises(DeviceError, match="stored"):
             source.weights()
 
-    def test_what_is_wrong_with_a_file(self, tmp_path: Path):
+    def test_invalid_weight_files_raise(self, tmp_path: Path):
         path = self.file(tmp_path / "w", whole=self.weights.astype(np.int32), w=self.weights, flat=self.biases)
 
         def use(name: str, where: Path = path, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Dropout: how much it keeps, what its mask depends on, and that its gradient has the same mask."""
+"""Test dropout: the share it keeps, what its mask depends on, and that its gradient uses the same mask."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def graph(*arguments: Any, **options: Any) -> nn.NNGraph:
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.7, 0.95])
-def test_what_it_keeps(keep: float):
+def test_dropout_keeps_the_given_share(keep: float):
     (found,) = run(graph(keep, 3), {"x": ONES})
     assert set(np.unique(found)) == {np.float32(0), np.float32(1 / keep)}
     share = np.count_nonzero(found) / found.size
     assert abs(share - keep) < 5 * np.sqrt(keep * (1 - keep) / found.size)
 
 
-def test_masks_differ_from_batch_to_batch_and_repeat_by_seed():
+def test_dropout_masks_differ_per_batch_and_repeat_by_seed():
     a, b, c = graph(0.5, 1), graph(0.5, 1), graph(0.5, 2)
     first, second = run(a, {"x": ONES})[0], run(a, {"x": ONES})[0]
     assert 0.4 < np.mean(first != second) < 0.6
@@ -36,20 +36,20 @@ def test_masks_differ_from_batch_to_batch_and_repeat_by_seed():
     assert 0.4 < np.mean(run(c, {"x": ONES})[0] != first) < 0.6
 
 
-def test_images_of_a_batch_have_masks_of_their_own():
+def test_images_in_a_batch_have_different_dropout_masks():
     (found,) = run(graph(0.5, 1), {"x": ONES})
     assert 0.4 < np.mean(found[0] != found[1]) < 0.6
 
 
 @pytest.mark.parametrize("stride", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 0, 1), (0, 0, 0)])
-def test_a_stride_of_zero_draws_one_number_for_an_axis(stride: tuple[int, int, int]):
+def test_mask_stride_of_zero_shares_the_mask_along_that_axis(stride: tuple[int, int, int]):
     (found,) = run(graph(0.5, 1, stride), {"x": ONES})
     for axis, step in zip((2, 1, 3), stride, strict=True):
         same = (found == found.take([0], axis)).all()
         assert same == (step == 0)
 
 
-def test_the_gradient_has_the_same_mask():
+def test_dropout_gradient_uses_the_same_mask():
     node = nn.DropoutNode(nn.ImageNode("x"), 0.6, 1)
     gradient = node.gradient_filter(nn.ImageNode("g"))
     both = graph_of([node.result_image, gradient.result_image])
@@ -59,12 +59,12 @@ def test_the_gradient_has_the_same_mask():
 
 
 @pytest.mark.parametrize("keep", [0.0, 1.0, -0.1, float("nan")])
-def test_probabilities_that_are_none(keep: float):
+def test_invalid_keep_probabilities_raise(keep: float):
     with pytest.raises(GraphError, match="keep_probability.*test_dropout.py"):
         nn.DropoutNode(nn.ImageNode("x"), keep)
 
 
-def test_strides_that_are_none():
+def test_invalid_mask_strides_raise():
     for stride in [(1, 1), (1, 1, 2), (-1, 1, 1)]:
         with pytest.raises(GraphError, match="mask_stride_in_pixels"):
             nn.DropoutNode(nn.ImageNode("x"), 0.5, 0, stride)

@@ -1,4 +1,4 @@
-"""Image, ImageBatch, LossLabels: sharing of memory, counted copies, layouts, and when a result can be read."""
+"""Test Image, ImageBatch, and LossLabels: shared memory, counted copies, layouts, and when a result can be read."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def copies(action: Any) -> int:
 
 class TestImage:
     @pytest.mark.parametrize("name", FORMATS)
-    def test_formats_and_sizes(self, name: str):
+    def test_image_formats_and_sizes(self, name: str):
         image = nn.Image(np.zeros((2, 3, 4), FORMATS[name]))
         assert (image.height, image.width, image.feature_channels, image.format) == (2, 3, 4, name)
         assert repr(image) == f"Image(2 x 3 x 4, {name})"
         empty = nn.Image.empty(2, 3, 4, name)
         assert empty.numpy().dtype == FORMATS[name] and not empty.numpy().any()
 
-    def test_it_shares_memory(self):
+    def test_image_shares_memory_with_its_array(self):
         array = np.zeros((2, 3), np.float32)
         image = nn.Image(array)
         array[1, 2] = 5
@@ -40,7 +40,7 @@ class TestImage:
         assert np.shares_memory(np.asarray(image), array)
         assert not np.shares_memory(np.array(image), array)
 
-    def test_layouts_of_bytes(self):
+    def test_image_bytes_in_each_layout(self):
         array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
         image = nn.Image(array.copy())
         planar = image.read_bytes("feature_channels_x_height_x_width")
@@ -57,12 +57,12 @@ class TestImage:
             image.read_bytes("planar")
 
     @pytest.mark.parametrize("shape", [(3,), (2, 3, 4, 5), (0, 3), (2, 3, 0)])
-    def test_shapes_that_no_image_has(self, shape: tuple[int, ...]):
+    def test_invalid_image_shapes_raise(self, shape: tuple[int, ...]):
         with pytest.raises(ShapeError):
             nn.Image(np.zeros(shape, np.float32))
 
     @pytest.mark.parametrize("dtype", [np.float64, np.int8, np.int32, bool])
-    def test_types_that_no_image_has(self, dtype: Any):
+    def test_invalid_image_dtypes_raise(self, dtype: Any):
         with pytest.raises(DTypeError):
             nn.Image(np.zeros((2, 3), dtype))
         with pytest.raises(GraphError, match="format"):
@@ -70,7 +70,7 @@ class TestImage:
 
 
 class TestBatch:
-    def test_an_array_is_shared(self):
+    def test_image_batch_shares_memory_with_its_array(self):
         array = pool(4, 2, 3, 1).astype(np.float32)
         batch = nn.ImageBatch(array)
         assert np.shares_memory(batch.numpy(), array)
@@ -83,7 +83,7 @@ class TestBatch:
             with pytest.raises(IndexError):
                 batch[bad]
 
-    def test_neighbours_are_put_together_without_a_copy(self):
+    def test_adjacent_images_are_batched_without_a_copy(self):
         array = pool(4, 2, 3, 1).astype(np.float32)
         images = list(nn.ImageBatch(array))
         made: list[Any] = []
@@ -92,20 +92,20 @@ class TestBatch:
         np.testing.assert_array_equal(made[0].numpy(), array[1:])
 
     @pytest.mark.parametrize("order", [[1, 0], [0, 2], [0, 0]])
-    def test_others_are_copied_and_counted(self, order: list[int]):
+    def test_images_out_of_order_are_batched_with_one_copy(self, order: list[int]):
         array = pool(4, 2, 3, 1).astype(np.float32)
         images = list(nn.ImageBatch(array))
         made: list[Any] = []
         assert copies(lambda: made.append(nn.ImageBatch([images[i] for i in order]))) == 1
         np.testing.assert_array_equal(made[0].numpy(), array[order])
 
-    def test_images_of_their_own_are_copied_and_counted(self):
+    def test_separately_allocated_images_are_batched_with_one_copy(self):
         images = [nn.Image(pool(2, 3, 1, seed=i).astype(np.float32)) for i in range(3)]
         made: list[Any] = []
         assert copies(lambda: made.append(nn.ImageBatch(images))) == 1
         np.testing.assert_array_equal(made[0].numpy(), [i.numpy() for i in images])
 
-    def test_different_sizes_and_formats(self):
+    def test_batching_images_of_different_sizes_or_formats_raises(self):
         one = nn.Image(np.zeros((2, 3, 1), np.float32))
         with pytest.raises(ShapeError, match=r"image 1 has \(2, 4, 1\)"):
             nn.ImageBatch([one, nn.Image(np.zeros((2, 4, 1), np.float32))])
@@ -116,13 +116,13 @@ class TestBatch:
                 nn.ImageBatch(bad)
 
     @pytest.mark.parametrize("name", FORMATS)
-    def test_a_graph_takes_dense_batches_without_a_copy(self, name: str):
+    def test_graph_reads_dense_batches_without_a_copy(self, name: str):
         array = np.ones((3, 16, 16, 4), FORMATS[name])
         graph = graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 2.0).result_image)
         run(graph, {"x": array})
         assert copies(lambda: run(graph, {"x": nn.ImageBatch(array)})) == 0
 
-    def test_strided_batches(self):
+    def test_graph_reads_strided_batches_with_one_copy(self):
         array = pool(3, 4, 6, 8).astype(np.float32)
         graph = graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 1.0).result_image)
         for view in (array[:, ::2], array[..., ::-1], array.transpose(0, 2, 1, 3), array[::-1]):
@@ -130,7 +130,7 @@ class TestBatch:
             assert copies(lambda view=view, found=found: found.append(run(graph, {"x": view})[0])) == 1
             np.testing.assert_array_equal(found[0], view)
 
-    def test_results_go_into_the_next_graph_and_out_without_a_copy(self):
+    def test_chained_graphs_pass_results_without_a_copy(self):
         first = graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 2.0).result_image)
         second = graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 3.0).result_image)
         x = np.ones((2, 8, 8, 4), np.float32)
@@ -139,7 +139,8 @@ class TestBatch:
         def both() -> None:
             buffer = queue().command_buffer()
             middle = first.encode_batch(buffer, [x])
-            found.append(second.encode_batch(buffer, [middle]))  # not written yet: the same command buffer
+            # Not computed yet; the second graph is encoded to the same command buffer.
+            found.append(second.encode_batch(buffer, [middle]))
             buffer.commit()
             buffer.wait_until_completed()
             found[-1].numpy()
@@ -153,7 +154,7 @@ class TestReading:
     def graph(self) -> nn.NNGraph:
         return graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 2.0).result_image)
 
-    def test_not_before_the_command_buffer_is_done(self):
+    def test_reading_results_before_completion_raises(self):
         buffer = queue().command_buffer()
         batch = self.graph().encode_batch(buffer, [np.ones((2, 1, 1, 1), np.float32)])
         readers = [batch.numpy, batch[0].numpy, batch[:1].numpy, batch[1].read_bytes, lambda: np.asarray(batch)]
@@ -167,7 +168,7 @@ class TestReading:
         for read in readers:
             read()
 
-    def test_labels_too(self):
+    def test_reading_losses_before_completion_raises(self):
         loss = nn.LossNode(nn.ImageNode("y"), nn.LossDescriptor("mean_squared_error"))
         states = [nn.LossLabels([0.0]), nn.LossLabels([3.0])]
         with pytest.raises(GraphError, match="have no loss yet"):
@@ -180,7 +181,7 @@ class TestReading:
         buffer.wait_until_completed()
         assert [float(s.loss_image.numpy().item()) for s in states] == [1, 4]
 
-    def test_one_image(self):
+    def test_encode_of_one_image(self):
         image = nn.Image(np.ones((2, 3, 4), np.float32))
         buffer = queue().command_buffer()
         result = self.graph().encode(buffer, [image])
@@ -201,12 +202,12 @@ class TestReading:
         assert error is None and (array == 2).all()
         assert (result.numpy() == 2).all()
 
-    def test_calling_a_graph(self):
+    def test_calling_a_graph_returns_its_result(self):
         assert self.graph()(np.ones((1, 1, 1, 1), np.float32)).numpy().item() == 2
 
 
 class TestLabels:
-    def test_shapes(self):
+    def test_label_shapes(self):
         assert nn.LossLabels([1.0, 2.0]).labels.shape == (1, 1, 2)
         assert nn.LossLabels(np.zeros((2, 3, 4), np.float32), 2.0).weights.shape == (1, 1, 1)
         batch = nn.LossLabelsBatch(np.zeros((5, 3), np.float32), np.ones(5, np.float32))
@@ -214,11 +215,11 @@ class TestLabels:
         assert len(batch) == 5 and len(batch[1:4]) == 3
         assert batch[2].labels.shape == (1, 1, 3)
 
-    def test_a_batch_shares_memory(self):
+    def test_label_batch_shares_memory_with_its_array(self):
         array = np.zeros((5, 3), np.float32)
         assert np.shares_memory(nn.LossLabelsBatch(array).labels, array)
 
-    def test_what_is_refused(self):
+    def test_invalid_labels_raise(self):
         with pytest.raises(DTypeError, match="float32"):
             nn.LossLabelsBatch(np.zeros((5, 3), np.int64))
         with pytest.raises(DTypeError, match="float32"):
@@ -230,7 +231,7 @@ class TestLabels:
         with pytest.raises(ShapeError, match="5 labels and 4 weights"):
             nn.LossLabelsBatch(np.zeros((5, 3), np.float32), np.ones(4, np.float32))
 
-    def test_lists_of_labels(self):
+    def test_lists_of_labels_match_images_or_raise(self):
         loss = nn.LossNode(nn.ImageNode("y"), nn.LossDescriptor("mean_squared_error"), label="loss")
         graph = graph_of(loss.result_image)
         y = np.ones((2, 1, 1, 1), np.float32)

@@ -1,6 +1,6 @@
-"""Losses: every type x reduction x weights x label smoothing x reduce_across_batch, beside the formulas by hand.
+"""Test losses against formulas in numpy: type x reduction x weights x label smoothing x reduce_across_batch.
 
-The gradient is weighted and never divided: reductions are of the loss that is shown.
+The gradient is weighted but not divided: the reduction applies only to the reported loss.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def huber(y: Array, t: Array) -> tuple[Array, Array]:
 
 
 def cosine(y: Array, t: Array) -> tuple[Array, Array]:
-    return -y * t, -t  # the 1 belongs to the sum
+    return -y * t, -t  # The sum adds the constant 1.
 
 
 def logarithmic(y: Array, t: Array) -> tuple[Array, Array]:
@@ -111,7 +111,7 @@ def descriptor(loss: str, reduction: str, weights: Any, smoothing: float, across
 
 
 def by_hand(loss: str, reduction: str, weights: Any, smoothing: float, across: bool) -> tuple[Array, Array]:
-    """(loss images, gradient images)."""
+    """Return the loss images and the gradient images, computed in numpy."""
     formula, y, t = LOSSES[loss]
     if loss == "softmax_cross_entropy":
         t = t * (1 - smoothing) + smoothing / CLASSES
@@ -166,7 +166,7 @@ def test_loss_node(loss: str, reduction: str, weights: str, smoothing: float, ac
 @pytest.mark.parametrize("loss", LOSSES)
 def test_forward_loss_and_its_gradient(loss: str, reduction: str, weights: str, across: bool):
     if loss == "cosine_distance" and reduction != "sum":
-        pytest.skip("a cosine distance is a sum")
+        pytest.skip("cosine_distance supports only the reduction 'sum'")
     given = (loss, reduction, WEIGHTS[weights], 0.0, across)
     wanted, slope = by_hand(*given)
     _, y, t = LOSSES[loss]
@@ -184,12 +184,12 @@ def test_forward_loss_and_its_gradient(loss: str, reduction: str, weights: str, 
 
 
 @pytest.mark.parametrize("loss", ["mean_squared_error", "softmax_cross_entropy", "sigmoid_cross_entropy", "log"])
-def test_gradients_of_labels_and_weights(loss: str):
-    """By central differences of the sum."""
+def test_loss_gradients_of_labels_and_weights(loss: str):
+    """Compare with central differences of the summed loss."""
     rng = np.random.default_rng(5)
     feeds = {name: rng.uniform(0.2, 0.8, (2, 2, 3, 4)).astype(np.float32) for name in ("y", "t", "w")}
-    feeds["t"] /= feeds["t"].sum(-1, keepdims=True)  # the soft-max's formula takes them for shares
-    feeds["w"][...] = feeds["w"][..., :1]  # and weighs a pixel's channels alike
+    feeds["t"] /= feeds["t"].sum(-1, keepdims=True)  # The softmax formula assumes that the labels sum to 1,
+    feeds["w"][...] = feeds["w"][..., :1]  # and uses one weight for all channels of a pixel.
     images = [nn.ImageNode(name) for name in feeds]
     node = nn.ForwardLossNode(*images, loss_descriptor=nn.LossDescriptor(loss, "sum"))
     backward = node.gradient_filters(nn.InitialGradientNode(node.result_image).result_image)
@@ -206,8 +206,10 @@ def test_gradients_of_labels_and_weights(loss: str):
         assert np.abs(gradient).max() > 1e-3, source
 
 
-def test_numbers_of_pytorch():
-    """cross_entropy, binary_cross_entropy_with_logits, huber_loss and mse_loss of PyTorch 2.13."""
+def test_losses_match_pytorch():
+    """Expected values are from cross_entropy, binary_cross_entropy_with_logits, huber_loss, and mse_loss of PyTorch
+    2.13.
+    """
     y = np.float32([[[[1, 2, 3, 0.5]]]])
     t = np.float32([[[[0, 0, 1, 0]]]])
 
@@ -226,7 +228,7 @@ def test_numbers_of_pytorch():
     assert loss_of("mean_squared_error", "mean") == pytest.approx(2.3125, rel=1e-6)
 
 
-def test_large_predictions_stay_finite():
+def test_losses_of_large_predictions_are_finite():
     y = np.float32([[[[1e4, -1e4, 88, -88]]]])
     t = np.float32([[[[0, 1, 1, 0]]]])
     for name, wanted in {"softmax_cross_entropy": 2e4 + 9912, "sigmoid_cross_entropy": 2e4}.items():
@@ -237,7 +239,7 @@ def test_large_predictions_stay_finite():
         assert float(labels.losses.numpy().sum()) == pytest.approx(wanted, rel=1e-6)
 
 
-def test_a_label_of_zero_has_no_loss_where_the_logarithm_has_none():
+def test_logarithmic_losses_with_label_zero_are_finite():
     y, t = np.float32([[[[0, 1]]]]), np.float32([[[[0, 1]]]])
     for name in ("categorical_cross_entropy", "kullback_leibler_divergence"):
         labels = nn.LossLabelsBatch(t)
@@ -247,8 +249,8 @@ def test_a_label_of_zero_has_no_loss_where_the_logarithm_has_none():
         assert np.isfinite(labels.losses.numpy()).all()
 
 
-def test_surplus_channels_of_labels_are_left_out():
-    """Ten classes in labels of twelve channels: MNIST as Apple's sample lays it out."""
+def test_surplus_label_channels_are_ignored():
+    """Ten classes with labels of twelve channels, as in Apple's MNIST sample."""
     y = pool(2, 1, 1, 10).astype(np.float32)
     t = np.zeros((2, 12), np.float32)
     t[[0, 1], [3, 7]] = 1
@@ -260,7 +262,7 @@ def test_surplus_channels_of_labels_are_left_out():
     close(labels.losses.numpy(), wanted[0].sum((1, 2, 3), keepdims=True), 2e-6, "loss")
 
 
-def test_defaults_are_those_of_apple():
+def test_loss_defaults_equal_those_of_apple():
     d = nn.LossDescriptor("log")
     assert (d.weight, d.label_smoothing, d.number_of_classes, d.epsilon, d.delta) == (1, 0, 1, 1e-7, 1)
     assert d.reduce_across_batch is False

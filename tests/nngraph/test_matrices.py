@@ -1,4 +1,4 @@
-"""Matrices, vectors, and the converters between image batches and matrices."""
+"""Test matrices, vectors, and the converters between image batches and matrices."""
 
 import mpsgraph as mg
 import numpy as np
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.both_devices
 HWC, CHW = DataLayout.height_x_width_x_feature_channels, DataLayout.feature_channels_x_height_x_width
 
 
-def test_a_matrix_shares_the_memory_of_its_array():
+def test_matrix_shares_memory_with_its_array():
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     copies = mg.copy_count()
     middle = Matrix(array[:, 1])
@@ -32,7 +32,7 @@ def test_a_matrix_shares_the_memory_of_its_array():
     assert mg.copy_count() == copies
 
 
-def test_a_matrix_of_a_descriptor_is_zeros_with_its_rows_apart():
+def test_matrix_from_descriptor_is_zero_with_padded_rows():
     matrix = Matrix(NAME, MatrixDescriptor(3, 4, row_bytes=32, data_type="float16", matrices=2, matrix_bytes=128))
     assert matrix.numpy().shape == (2, 3, 4) and not matrix.numpy().any()
     assert matrix.numpy().strides == (128, 32, 2) and matrix.data_type is mg.float16
@@ -72,7 +72,7 @@ def test_matrices_are_views_of_a_buffer():
         (lambda: Vector(np.zeros((1, 1, 1), np.float32)), mg.ShapeError, "has a length"),
     ],
 )
-def test_what_is_no_matrix_or_vector(make, error, says):
+def test_invalid_matrices_and_vectors_raise(make, error, says):
     with pytest.raises(error, match=says):
         make()
 
@@ -98,7 +98,7 @@ def as_rows(images: np.ndarray, layout: DataLayout) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("layout", DataLayout)
-def test_images_become_rows_and_rows_images(layout, dtype, rng):
+def test_images_convert_to_matrix_rows_and_back(layout, dtype, rng):
     images = rng.uniform(-1, 1, (3, 2, 4, 5)).astype(dtype)
     wide = np.full((2, 6, 50), 7, dtype)
     matrix = Matrix(wide)
@@ -109,13 +109,13 @@ def test_images_become_rows_and_rows_images(layout, dtype, rng):
     with Queue() as buffer:
         there.encode_batch(buffer, mg.asarray(images), matrix)
         back.encode_batch(buffer, matrix, again)
-        assert (wide == 7).all()  # nothing has run
+        assert (wide == 7).all()  # Nothing has run yet.
     np.testing.assert_array_equal(wide[1, 2:5, 4:44], as_rows(images, layout))
     assert (wide[0] == 7).all() and (wide[1, :2] == 7).all() and (wide[1, 2:5, 44:] == 7).all()
     np.testing.assert_array_equal(again, images)
 
 
-def test_strided_images_and_batches_with_an_array(rng):
+def test_strided_image_batches_convert_to_rows(rng):
     class Batch:
         array = rng.uniform(-1, 1, (2, 4, 4, 3)).astype(np.float32)[:, ::2]
 
@@ -125,7 +125,7 @@ def test_strided_images_and_batches_with_an_array(rng):
     np.testing.assert_array_equal(rows, as_rows(Batch.array, CHW))
 
 
-def test_what_cannot_be_copied():
+def test_invalid_image_and_matrix_copies_raise():
     images, rows = np.zeros((2, 2, 2, 3), np.float32), np.zeros((2, 12), np.float32)
     copy = ImageCopyToMatrix(NAME)
     buffer = mg.CommandQueue(NAME).command_buffer()

@@ -1,4 +1,4 @@
-"""Every kind of filter: its value beside a formula by hand, its gradient filters beside central differences of that."""
+"""Test every kind of filter against a formula in numpy, and its gradient filters against central differences of it."""
 
 import pytest
 from harness import node_cases, node_window_cases
@@ -8,7 +8,7 @@ from mpsgraph import nngraph as nn
 pytestmark = pytest.mark.both_devices
 
 CASES = [*node_cases.CASES, *node_window_cases.CASES]
-ELSEWHERE = {  # kinds that need labels or random numbers
+ELSEWHERE = {  # Kinds that need labels or random numbers have their own tests.
     "loss": "test_losses.py",
     "forward_loss": "test_losses.py",
     "yolo_loss": "test_yolo_loss.py",
@@ -27,7 +27,7 @@ def test_gradient(case: NodeCase):
     check_gradient(case)
 
 
-def test_no_kind_of_filter_is_left_out():
+def test_every_kind_of_filter_has_a_case():
     table = {row["name"]: row for row in nn.node_table()}
     tried = {case.kind for case in CASES}
     assert tried | ELSEWHERE.keys() == table.keys()

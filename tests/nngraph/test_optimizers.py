@@ -1,4 +1,4 @@
-"""Optimizers over 50 steps beside a calculation in float64: in a graph, by encode() over vectors, and over states."""
+"""Test optimizers over 50 steps against float64: in a graph, and through encode() on vectors and states."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make(rule: str, options: str) -> Any:
 
 
 class ByHand:
-    """MPSNNOptimizers.h in float64."""
+    """The rules of MPSNNOptimizers.h in float64."""
 
     def __init__(self, rule: str, options: str) -> None:
         self.rule, self.own, self.options = rule, RULES[rule][1], OPTIONS[options]
@@ -82,7 +82,7 @@ class ByHand:
 
 
 def gradient_at(step: int) -> Array:
-    """Of the vector, larger and smaller with time, so that AMSGrad's maximum and clipping matter."""
+    """Return gradients that shrink and grow over time, so that AMSGrad's maximum and the clipping have an effect."""
     return pool(6, seed=step) * (2.0 if step < 10 else 0.3)
 
 
@@ -97,12 +97,12 @@ def moments(optimizer: Any, like: Array) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("rule", "options"), list(itertools.product(RULES, OPTIONS)))
-def test_vectors_over_50_steps(rule: str, options: str):
+def test_vector_optimizers_match_float64_over_50_steps(rule: str, options: str):
     optimizer, reference = make(rule, options), ByHand(rule, options)
     values = pool(6, seed=99).astype(np.float32)
     wanted, kept, on = values.astype(float), moments(optimizer, values), queue()
     for step in range(STEPS):
-        if step == 30:  # the rate may change between steps
+        if step == 30:  # The learning rate can change between steps.
             optimizer.learning_rate = reference.rate = 0.01
         buffer = on.command_buffer()
         g = gradient_at(step).astype(np.float32)
@@ -115,8 +115,8 @@ def test_vectors_over_50_steps(rule: str, options: str):
 
 
 @pytest.mark.parametrize(("rule", "options"), list(itertools.product(RULES, OPTIONS)))
-def test_in_a_graph_over_50_steps(rule: str, options: str):
-    """A fully connected layer and half the squared error of what it gives: its gradient is known."""
+def test_graph_optimizers_match_float64_over_50_steps(rule: str, options: str):
+    """Train a fully connected layer on half its squared error, whose gradient is known."""
     optimizer, reference = make(rule, options), ByHand(rule, options)
     start = pool(2, 1, 1, 3, seed=98)
     source = nn.TrainableConvolution(
@@ -143,8 +143,8 @@ def test_in_a_graph_over_50_steps(rule: str, options: str):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_states_and_results_elsewhere(rule: str):
-    """A state with weights and biases; the new values go to another state, and the old ones stay."""
+def test_optimizer_writes_new_values_to_result_state(rule: str):
+    """Update a state with weights and biases into another state; the source state keeps its values."""
     optimizer, reference = make(rule, "all"), ByHand(rule, "all")
     weights, biases = pool(2, 1, 1, 3, seed=1).astype(np.float32), pool(2, seed=2).astype(np.float32)
     source = nn.ConvolutionWeightsAndBiasesState(weights, biases)
@@ -167,7 +167,7 @@ def test_states_and_results_elsewhere(rule: str):
     np.testing.assert_array_equal(weights, pool(2, 1, 1, 3, seed=1).astype(np.float32))
 
 
-def test_matrices_and_flat_moments():
+def test_optimizer_updates_matrices_with_flat_moments():
     optimizer = nn.StochasticGradientDescent(0.5, momentum_scale=0.5)
     values, momentum = np.ones((2, 3), np.float32), np.zeros(6, np.float32)
     on = queue()
@@ -185,14 +185,14 @@ def test_matrices_and_flat_moments():
     np.testing.assert_allclose(values, 1 - 0.5 - 0.75)
 
 
-def test_defaults_are_those_of_apple():
+def test_optimizer_defaults_equal_those_of_apple():
     sgd, rmsprop, adam = nn.StochasticGradientDescent(), nn.RMSProp(), nn.Adam()
     assert (sgd.learning_rate, rmsprop.learning_rate, adam.learning_rate) == (1e-3, 1e-3, 1e-3)
     assert (adam.beta1, adam.beta2, adam.epsilon, adam.time_step) == (0.9, 0.999, 1e-8, 0)
     assert sgd.moments == [] and adam.moments == ["momentum", "velocity"]
 
 
-def test_one_optimizer_for_several_layers_counts_an_encode_once():
+def test_shared_optimizer_counts_one_step_per_encode():
     optimizer = nn.Adam()
     d = nn.ConvolutionDescriptor(1, 1, 2, 2)
     layers = [nn.TrainableConvolution(d, seed=i, optimizer=optimizer) for i in range(2)]
@@ -244,7 +244,7 @@ class TestBadInput:
             (GraphError, {"convolution_gradient_state": nn.ParameterState({"gamma": np.ones(2, np.float32)})}),
         ],
     )
-    def test_nothing_is_encoded(self, error: Any, changes: dict[str, Any]):
+    def test_invalid_optimizer_states_raise_and_encode_nothing(self, error: Any, changes: dict[str, Any]):
         self.weights, self.biases = np.ones((2, 1, 1, 3), np.float32), np.ones(2, np.float32)
         optimizer = nn.StochasticGradientDescent(1.0, momentum_scale=0.5)
         buffer = queue().command_buffer()
@@ -255,11 +255,11 @@ class TestBadInput:
         assert (self.weights == 1).all() and (self.biases == 1).all()
         assert optimizer.time_step == 0
 
-    def test_nothing_to_step(self):
+    def test_encode_without_values_raises(self):
         with pytest.raises(GraphError, match="gradients and values"):
             nn.Adam().encode(queue().command_buffer())
 
-    def test_memory_that_cannot_be_written(self):
+    def test_read_only_values_raise(self):
         values = np.ones(3, np.float32)
         values.flags.writeable = False
         with pytest.raises(DeviceError, match="writable"):
@@ -279,6 +279,6 @@ class TestBadInput:
             lambda: nn.Adam(regularization_type="l3"),
         ],
     )
-    def test_what_no_optimizer_can_be(self, make: Any):
+    def test_invalid_optimizer_options_raise(self, make: Any):
         with pytest.raises(GraphError):
             make()

@@ -1,4 +1,7 @@
-"""What a training layer refuses: descriptors, data sources, sequences, states, weights. Nothing is left half done."""
+"""Test errors of the recurrent training layer: descriptors, data sources, sequences, states, and weights.
+
+A call that raises leaves nothing half done.
+"""
 
 from inspect import isfunction
 
@@ -34,7 +37,7 @@ def single_gate(source, **how) -> RNNSingleGateDescriptor:
 
 
 class Broken(Source):
-    """A source of which something is not as it should be."""
+    """A source with some attributes or results replaced by invalid ones."""
 
     def __init__(self, **answers) -> None:
         super().__init__(zeros(2, 3))
@@ -89,14 +92,14 @@ DESCRIPTORS = [
 
 
 @pytest.mark.parametrize(("make", "error", "says"), DESCRIPTORS, ids=[says for *_, says in DESCRIPTORS])
-def test_descriptors_that_say_nothing_sensible(make, error, says):
+def test_invalid_recurrent_descriptors_raise(make, error, says):
     weights: list[Matrix] = []
     with pytest.raises(error, match=says):
         RNNMatrixTrainingLayer(NAME, make(), weights)
     assert weights == []
 
 
-def test_prelu_says_what_to_take():
+def test_prelu_activation_of_recurrent_layer_raises():
     weights: list[Matrix] = []
     with pytest.raises(mg.UnsupportedError, match="cannot be PReLU"):
         RNNMatrixTrainingLayer(NAME, single_gate(Source(zeros(2, 3), neuron=("prelu",))), weights)
@@ -106,7 +109,7 @@ def test_prelu_says_what_to_take():
 
 
 @pytest.mark.parametrize("asked", ["load", "descriptor", "weights", "bias_terms", "data_type"])
-def test_what_a_source_raises_reaches_the_caller(asked):
+def test_exceptions_of_data_sources_reach_the_caller(asked):
     class Disk(Exception):
         pass
 
@@ -122,8 +125,8 @@ def test_what_a_source_raises_reaches_the_caller(asked):
     assert bad.calls.count("purge") == bad.calls.count("load")
 
 
-def test_sources_are_loaded_before_they_are_asked_and_purged_behind():
-    """Source asserts that weights come after load; its arrays may change afterwards."""
+def test_sources_are_loaded_first_and_purged_last():
+    """Source itself asserts that weights are requested after load. Changing its array later must have no effect."""
     array, weights = np.ones((2, 3), np.float32), []
     source = Source(array)
     layer = RNNMatrixTrainingLayer(NAME, single_gate(source, use_float32_weights=True), weights)
@@ -132,7 +135,7 @@ def test_sources_are_loaded_before_they_are_asked_and_purged_behind():
     assert (part_of(layer, weights, RNNMatrixId.single_gate_input_weights, array) == 1).all()
 
 
-def test_plain_attributes_serve_as_well_as_methods():
+def test_source_attributes_are_accepted_in_place_of_methods():
     class Plain:
         descriptor = ConvolutionDescriptor(3, 2, (3, 0, 0, 0))
         weights = np.ones((2, 1, 1, 3), np.float16)
@@ -151,7 +154,10 @@ def test_plain_attributes_serve_as_well_as_methods():
 
 
 class Layer:
-    """A layer with all that a call takes; `forward` and `gradient` take what is to be other than that, or make it."""
+    """A layer with valid arguments for a call.
+
+    `forward` and `gradient` take replacements for them; a function is called with the Layer and returns one.
+    """
 
     def __init__(self, rng, cell: Cell | None = None) -> None:
         self.cell = (cell or Cell("lstm")).drawn(rng)
@@ -246,7 +252,7 @@ FORWARD = [
 
 
 @pytest.mark.parametrize(("other", "error", "says"), FORWARD, ids=[says for *_, says in FORWARD])
-def test_forward_refuses(other, error, says, layer):
+def test_invalid_forward_arguments_raise_and_change_nothing(other, error, says, layer):
     with pytest.raises(error, match=says):
         layer.forward(**other)
     assert layer.states == []
@@ -283,14 +289,14 @@ GRADIENT = [
 
 
 @pytest.mark.parametrize(("other", "error", "says"), GRADIENT, ids=[says for *_, says in GRADIENT])
-def test_gradient_refuses(other, error, says, layer):
+def test_invalid_gradient_arguments_raise_and_change_nothing(other, error, says, layer):
     layer.forward()
     with pytest.raises(error, match=says):
         layer.gradient(**other)
     layer.still_works()
 
 
-def test_states_are_for_one_gradient_of_their_own_sequence(layer, rng):
+def test_training_states_are_valid_for_one_gradient_of_their_sequence(layer, rng):
     layer.forward()
     others: list = []
     layer.forward(training_states=others)
@@ -308,7 +314,7 @@ def test_states_are_for_one_gradient_of_their_own_sequence(layer, rng):
         layer.gradient()
 
 
-def test_results_that_share_memory_with_what_is_read(layer):
+def test_results_sharing_memory_with_inputs_raise(layer):
     array = np.zeros((2, 3, 3), np.float32)
     layer.cell = Cell("lstm", 3, 3).drawn(np.random.default_rng(0))
     layer.weights = []
@@ -332,7 +338,7 @@ def test_results_that_share_memory_with_what_is_read(layer):
         )  # fmt: skip
 
 
-def test_a_read_only_matrix_of_weight_gradients(layer):
+def test_read_only_weight_gradients_raise(layer):
     layer.forward()
     own = layer.gradients[0]
     fixed = zeros(own.rows, own.row_bytes // 4)[:, : own.columns]
@@ -342,7 +348,7 @@ def test_a_read_only_matrix_of_weight_gradients(layer):
     layer.still_works()
 
 
-def test_a_last_states_gradient_where_rows_fall(rng):
+def test_gradient_of_final_state_with_shrinking_rows_raises(rng):
     layer = Layer(rng)
     xs, ys = of((2, 3), (1, 3)), of((2, 2), (1, 2))
     layer.forward(source_matrices=xs, destination_matrices=ys)
@@ -353,7 +359,7 @@ def test_a_last_states_gradient_where_rows_fall(rng):
         )  # fmt: skip
 
 
-def test_a_cell_for_a_layer_without(rng):
+def test_memory_cell_state_for_gru_raises(rng):
     layer = Layer(rng, Cell("gru"))
     state = RNNRecurrentMatrixState([(None, Matrix(zeros(2, 2)))])
     with pytest.raises(mg.GraphError, match="only an LSTM has one"):
@@ -361,7 +367,7 @@ def test_a_cell_for_a_layer_without(rng):
     layer.still_works()
 
 
-def test_command_buffers(layer):
+def test_committed_or_invalid_command_buffers_raise(layer):
     layer.buffer.commit()
     for call in (layer.forward, layer.gradient):
         with pytest.raises(mg.DeviceError, match="has been committed already"):
@@ -373,7 +379,7 @@ def test_command_buffers(layer):
     layer.still_works()
 
 
-def test_lists_that_are_filled_must_be_empty(layer):
+def test_lists_to_be_filled_must_be_empty(layer):
     full = [Matrix(zeros(1, 1))]
     for call in (
         layer.layer.create_weight_matrices,
@@ -389,7 +395,7 @@ def test_lists_that_are_filled_must_be_empty(layer):
     assert len(full) == 1
 
 
-def test_weights_that_a_descriptor_does_not_have(layer):
+def test_copying_missing_or_mismatched_weights_raises(layer):
     def copy(identity, matrix, **how) -> None:
         layer.layer.encode_copy_weights(layer.buffer, layer.weights, identity, matrix, True, **how)
 
@@ -413,19 +419,19 @@ def test_weights_that_a_descriptor_does_not_have(layer):
     layer.still_works()
 
 
-def test_matrix_ids_are_numbered_as_the_core_names_them():
+def test_matrix_ids_match_the_names_in_the_core():
     assert [item.name for item in RNNMatrixId] == mg._core.rnn_matrix_ids()
     assert [int(item) for item in RNNMatrixId] == list(range(29))
 
 
-def test_several_matrices_in_one_are_no_weights(layer):
+def test_weight_matrix_holding_several_matrices_raises(layer):
     several = Matrix(NAME, MatrixDescriptor(8, 3, matrices=2))
     with pytest.raises(mg.ShapeError, match="matrix 0"):
         layer.forward(weights=[several, *layer.weights[1:]])
 
 
-def test_layers_that_are_dropped_leave_nothing(rng):
-    """A layer, its sequences and states that nobody used: memory goes back to where it was."""
+def test_unreferenced_layers_are_freed(rng):
+    """A layer with unused sequences and states returns all its memory."""
 
     def once() -> None:
         layer = Layer(rng, Cell("lstm", 64, 64))

@@ -1,4 +1,4 @@
-"""The inference layers: stacks, both directions, states, images; beside float64 numpy of the same weights."""
+"""Test the recurrent inference layers against float64 numpy: stacks, both directions, states, and images."""
 
 import mpsgraph as mg
 import numpy as np
@@ -30,7 +30,7 @@ def drawn(rng, rows, columns) -> list[np.ndarray]:
 
 
 def through(cells, xs, starts=None):
-    """The results, and the outputs and cells of all layers, by float64 numpy."""
+    """Return the results, and the outputs and memory cells of all layers, computed in float64 numpy."""
     found = []
     for i, cell in enumerate(cells):
         h, c = starts[i] if starts else (None, None)
@@ -46,7 +46,7 @@ def check(results, expected, rtol: float = 1e-5) -> None:
 
 @pytest.mark.parametrize("rows", [ROWS, [3, 2, 2, 1], [1]], ids=str)
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
-def test_a_stack(cells, rows, rng):
+def test_stacked_layers_match_numpy(cells, rows, rng):
     layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     assert layer.number_of_layers == len(cells)
     assert (layer.input_feature_channels, layer.output_feature_channels) == (3, 2)
@@ -60,7 +60,7 @@ def test_a_stack(cells, rows, rng):
 
 @pytest.mark.parametrize("store_all", [False, True])
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
-def test_states_of_all_layers(cells, store_all, rng):
+def test_initial_and_final_states_of_all_layers(cells, store_all, rng):
     layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     layer.store_all_intermediate_states = store_all
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
@@ -90,7 +90,11 @@ def test_states_of_all_layers(cells, store_all, rng):
 
 
 def directions(rng, outputs=(2, 2)):
-    """Two layers each way, in the order forward, backward, forward, backward; the layer and both stacks."""
+    """Build two layers per direction, ordered forward, backward, forward, backward.
+
+    Returns:
+        The layer, its forward cells, and its backward cells.
+    """
     ahead = [Cell("lstm", 3, 4).drawn(rng), Cell("gru", 4, outputs[0]).drawn(rng)]
     back = [Cell("single_gate", 3, 5, activations=[("relu", 0.25)]).drawn(rng), Cell("lstm", 5, outputs[1]).drawn(rng)]
     descriptors = [
@@ -100,7 +104,7 @@ def directions(rng, outputs=(2, 2)):
 
 
 @pytest.mark.parametrize("mode", RNNBidirectionalCombineMode)
-def test_both_directions(mode, rng):
+def test_bidirectional_layers_in_each_combine_mode(mode, rng):
     outputs = (2, 3) if mode == RNNBidirectionalCombineMode.concatenate else (2, 2)
     layer, ahead, back = directions(rng, outputs)
     layer.bidirectional_combine_mode = mode
@@ -121,7 +125,7 @@ def test_both_directions(mode, rng):
     check(ys, [a + b if adds else np.concatenate([a, b], 1) for a, b in zip(one, other, strict=True)])
 
 
-def test_the_direction_counts_in_both_directions_only(rng):
+def test_layer_direction_is_ignored_in_one_directional_calls(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
     layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(**BACKWARD))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
@@ -130,7 +134,7 @@ def test_the_direction_counts_in_both_directions_only(rng):
     check(ys, through([cell], xs)[0])
 
 
-def test_weights_are_halves_unless_asked_otherwise(rng):
+def test_inference_weights_are_float16_by_default(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
     layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(use_float32_weights=False))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
@@ -142,7 +146,7 @@ def test_weights_are_halves_unless_asked_otherwise(rng):
     assert np.abs(np.stack(ys) - np.stack(exact)).max() > 1e-5
 
 
-def test_bad_input(rng):
+def test_invalid_stacks_and_sequences_raise(rng):
     stack = [cell.drawn(rng).descriptor() for cell in (Cell("lstm", 3, 2), Cell("gru", 4, 2))]
     with pytest.raises(mg.ShapeError, match="layer 1 takes 4 feature channels, and layer 0 before it gives 2"):
         RNNMatrixInferenceLayer(NAME, stack)
@@ -184,13 +188,13 @@ def test_bad_input(rng):
 
 
 class Batch:
-    """An image batch is what has an array."""
+    """An object counts as an image batch if it has an `array`."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
 
-def test_images_are_sequences_of_pixels(rng):
+def test_image_sequences_are_sequences_of_pixels(rng):
     cells = [Cell("lstm", 3, 4, memory=[2]).drawn(rng), Cell("gru", 4, 2).drawn(rng)]
     layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
     images = [rng.uniform(-1, 1, (2, 3, 5, 3)).astype(np.float32) for _ in range(4)]
@@ -202,10 +206,10 @@ def test_images_are_sequences_of_pixels(rng):
             buffer, [Batch(image) for image in images[2:]], [Batch(image) for image in results[2:]],
             recurrent_input_state=states[0], recurrent_output_states=states,
         )  # fmt: skip
-    for cell in cells:  # always halves
+    for cell in cells:  # Image layers always round weights to float16.
         cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
     expected, found = through(cells, [image.reshape(-1, 3) for image in images])
-    near = 2e-3 if IS_METAL else 1e-5  # Apple's states of images are halves
+    near = 2e-3 if IS_METAL else 1e-5  # Apple keeps the states of image layers in float16.
     check([result.reshape(-1, 2) for result in results[:2]], expected[:2])
     check([result.reshape(-1, 2) for result in results[2:]], expected[2:], near)
     assert states[1].recurrent_output_image(0).shape == (2, 3, 5, 4)
@@ -214,8 +218,8 @@ def test_images_are_sequences_of_pixels(rng):
     assert states[0].memory_cell_image(1) is None
 
 
-def test_sequences_of_images_that_end_early(rng):
-    """Fewer images with time, states of all steps, and a start of one layer's output alone."""
+def test_image_sequences_with_shrinking_batches(rng):
+    """The batch shrinks over time, states of all steps are stored, and only one layer has an initial output."""
     cells = [Cell("lstm", 3, 2).drawn(rng), Cell("gru", 2, 4).drawn(rng)]
     layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
     layer.store_all_intermediate_states = True
@@ -237,7 +241,7 @@ def test_sequences_of_images_that_end_early(rng):
         check([states[i].memory_cell_image(0).numpy().reshape(n, -1)], [cs[i]], 2e-3 if IS_METAL else 1e-5)
 
 
-def test_images_in_both_directions(rng):
+def test_bidirectional_image_sequences(rng):
     cells = [Cell("single_gate", 3, 2, activations=[TANH]).drawn(rng) for _ in range(2)]
     layer = RNNImageInferenceLayer(NAME, [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
     layer.bidirectional_combine_mode = RNNBidirectionalCombineMode.concatenate
@@ -255,7 +259,7 @@ def test_images_in_both_directions(rng):
     )
 
 
-def test_images_that_are_none(rng):
+def test_invalid_image_sequences_raise(rng):
     layer = RNNImageInferenceLayer(NAME, Cell("lstm", 3, 2).drawn(rng).descriptor())
     buffer = mg.CommandQueue(NAME).command_buffer()
     good = [np.zeros((1, 2, 2, 2), np.float32)]

@@ -1,7 +1,8 @@
-"""The training layer: values and gradients of every cell, states, accumulation, weights in and out, memory.
+"""Test the recurrent training layer: values and gradients of every cell, states, accumulation, copied weights, and
+memory.
 
-Values are held against float64 numpy written from the equations (harness/recurrent_layers.py), gradients against its
-central differences.
+Values are checked against the equations in float64 numpy (harness/recurrent_layers.py) and gradients against central
+differences of them.
 """
 
 import mpsgraph as mg
@@ -66,7 +67,7 @@ ROWS, FALLING = [2, 2, 2], [3, 2, 2, 1]
 
 
 class Trained:
-    """A layer over a random sequence, with what it gives and what it should."""
+    """A layer trained on a random sequence, with its results and a check against the expected ones."""
 
     def __init__(
         self, cell: Cell, rng: np.random.Generator, rows=ROWS, states: bool = False, state_gradients: bool = False
@@ -85,7 +86,7 @@ class Trained:
         self.gradients: list[Matrix] = []
         self.layer.create_weight_gradient_matrices(self.gradients)
         for matrix in self.gradients:
-            matrix.numpy()[:] = 5  # replaced, not added to
+            matrix.numpy()[:] = 5  # Gradients must replace this value, not add to it.
         self.final: list[RNNRecurrentMatrixState] = []
         self.initial_gradients: list[RNNRecurrentMatrixState] = []
 
@@ -145,14 +146,14 @@ class Trained:
 
 
 @CASES
-def test_values_and_gradients(cell: Cell, rng):
+def test_values_and_gradients_of_every_cell(cell: Cell, rng):
     trained = Trained(cell, rng)
     trained.run()
     trained.check()
 
 
 @CASES
-def test_states_that_it_begins_with_and_gives(cell: Cell, rng):
+def test_initial_and_final_states_of_every_cell(cell: Cell, rng):
     trained = Trained(cell, rng, states=True)
     trained.run()
     trained.check()
@@ -166,20 +167,20 @@ def test_gradients_of_states(cell: Cell, rng):
 
 
 @CASES
-def test_rows_that_fall_with_time(cell: Cell, rng):
+def test_batch_rows_shrinking_over_time(cell: Cell, rng):
     trained = Trained(cell, rng, rows=FALLING)
     trained.run()
     trained.check()
 
 
 @pytest.mark.parametrize("neuron", ACTIVATIONS, ids=str)
-def test_every_neuron(neuron: tuple, rng):
+def test_values_and_gradients_of_every_activation(neuron: tuple, rng):
     trained = Trained(Cell("single_gate", activations=[neuron], without=[(0, "recurrent_weights")]), rng)
     trained.run()
     trained.check()
 
 
-def test_the_derivative_of_relu_at_zero_is_one():
+def test_recurrent_relu_has_derivative_one_at_zero():
     cell = Cell("single_gate", 1, 1, activations=[("relu", 0.0)])
     trained = Trained(cell, np.random.default_rng(0), rows=[1])
     trained.xs[0][:], trained.dys[0][:] = 3, 1
@@ -190,8 +191,8 @@ def test_the_derivative_of_relu_at_zero_is_one():
     assert weights_of(trained.layer, cell, trained.gradients)[0, "input_weights"].item() == 3
 
 
-def test_an_lstm_is_pytorchs(rng):
-    """PyTorch's equations with its order of gates, written out, at a size where kernels are the fast ones."""
+def test_lstm_matches_equations_of_pytorch(rng):
+    """Write out PyTorch's equations with its gate order, at a size for which the fast kernels are used."""
     steps, rows, inputs, hidden = 7, 16, 24, 40
     cell = Cell("lstm", inputs, hidden).drawn(rng)
     trained = Trained(cell, rng, rows=[rows] * steps)
@@ -210,7 +211,7 @@ def test_an_lstm_is_pytorchs(rng):
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 
-def test_gradients_are_added_when_asked_for(rng):
+def test_weight_gradients_accumulate_on_request(rng):
     for cell in (CELLS["lstm"], CELLS["gru, p-norm"]):
         trained = Trained(cell, rng)
         trained.run()
@@ -222,7 +223,7 @@ def test_gradients_are_added_when_asked_for(rng):
 
 
 @CASES
-def test_weights_are_copied_out_and_in(cell: Cell, rng):
+def test_weights_can_be_copied_out_and_in(cell: Cell, rng):
     trained = Trained(cell, rng)
     for key, found in weights_of(trained.layer, trained.cell, trained.weights).items():
         np.testing.assert_array_equal(found, trained.cell.weights[key])
@@ -240,7 +241,7 @@ def test_weights_are_copied_out_and_in(cell: Cell, rng):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
-def test_weights_that_change_between_calls_count(rng):
+def test_weight_changes_between_calls_take_effect(rng):
     trained = Trained(CELLS["lstm"], rng)
     for _ in range(3):
         trained.run()
@@ -253,7 +254,7 @@ def test_weights_that_change_between_calls_count(rng):
     assert trained.layer.compiled == compiled(2)
 
 
-def test_matrices_of_the_layers_making_are_zeros_of_its_types(rng):
+def test_created_matrices_are_zero_and_have_layer_dtypes(rng):
     weights: list[Matrix] = []
     layer = RNNMatrixTrainingLayer(NAME, CELLS["lstm"].drawn(rng).descriptor(use_float32_weights=False), weights)
     zeros: list[Matrix] = []
@@ -265,8 +266,8 @@ def test_matrices_of_the_layers_making_are_zeros_of_its_types(rng):
     assert [m.numpy().shape for m in weights] == [m.numpy().shape for m in zeros]
 
 
-def test_halves(rng):
-    """Weights, sequences and gradients of float16: computed in float32, rounded at the end."""
+def test_float16_training_rounds_only_at_the_end(rng):
+    """Weights, sequences, and gradients are float16; the layer computes in float32 and rounds the results."""
     cell = CELLS["lstm"].drawn(rng, "float16")
     weights: list[Matrix] = []
     layer = RNNMatrixTrainingLayer(NAME, cell.descriptor(use_float32_weights=False), weights)
@@ -314,8 +315,8 @@ def test_views_of_one_array_are_used_in_place(batch_first: bool, rng):
     np.testing.assert_allclose(dx, np.stack(trained.dxs, axis), rtol=1e-6)
 
 
-def test_one_matrix_and_offsets_are_views_of_one_array(rng):
-    """As Turi Create has it: the same matrix for every step, moved on by bytes."""
+def test_one_matrix_with_offsets_is_used_in_place(rng):
+    """Pass the same matrix for every step with increasing byte offsets, as Turi Create does."""
     trained = Trained(CELLS["lstm"], rng)
     trained.run()
     steps, rows, cell = len(ROWS), ROWS[0], trained.cell
@@ -333,7 +334,7 @@ def test_one_matrix_and_offsets_are_views_of_one_array(rng):
     np.testing.assert_allclose(y, np.stack(trained.ys, 1), rtol=1e-6)
 
 
-def test_padded_rows_and_a_source_beside_its_destination_are_copied_and_right(rng):
+def test_padded_and_interleaved_sequences_are_copied(rng):
     trained = Trained(CELLS["gru"], rng)
     trained.run()
     inputs, outputs = trained.cell.inputs, trained.cell.outputs
@@ -367,7 +368,7 @@ def test_weights_with_padded_rows(rng):
         np.testing.assert_allclose(matrix.numpy(), wanted, rtol=1e-6)
 
 
-def test_each_form_compiles_once(rng):
+def test_layer_compiles_once_per_sequence_shape(rng):
     trained = Trained(CELLS["lstm"], rng)
     for _ in range(5):
         trained.run()
@@ -382,19 +383,19 @@ def test_each_form_compiles_once(rng):
     assert trained.layer._layer.form_count == compiled(32)
 
 
-def test_nothing_runs_before_the_commit(rng):
+def test_nothing_runs_before_commit(rng):
     trained = Trained(CELLS["lstm"], rng)
     buffer = mg.CommandQueue(NAME).command_buffer()
     trained.layer.encode_forward_sequence(buffer, matrices(trained.xs), matrices(trained.ys), [], trained.weights)
     assert all(np.isnan(y).all() for y in trained.ys)
-    for matrix in trained.weights:  # what counts is what is there when it runs
+    for matrix in trained.weights:  # The layer must use the weights as they are when it runs.
         matrix.numpy()[:] = 0
     buffer.commit()
     buffer.wait_until_completed()
     assert not any(y.any() for y in trained.ys)
 
 
-def test_states_of_all_steps(rng):
+def test_states_of_all_steps_are_stored_on_request(rng):
     for rows in (ROWS, FALLING):
         trained = Trained(CELLS["lstm"], rng, rows)
         trained.layer.store_all_intermediate_states = True
@@ -406,7 +407,7 @@ def test_states_of_all_steps(rng):
             np.testing.assert_allclose(state.memory_cell_matrix(0).numpy(), c, rtol=1e-5, atol=1e-6)
 
 
-def test_a_sequence_in_two_parts_is_one(rng):
+def test_sequence_split_in_two_equals_whole_sequence(rng):
     trained = Trained(CELLS["gru, p-norm"], rng, rows=[2] * 4)
     trained.run()
     ys, states = empty([2] * 4, trained.cell.outputs), []
@@ -419,8 +420,8 @@ def test_a_sequence_in_two_parts_is_one(rng):
     np.testing.assert_allclose(np.stack(ys), np.stack(trained.ys), rtol=1e-6)
 
 
-def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
-    """The talk's way from images to an LSTM, with the package's own data sources and optimizer."""
+def test_training_with_image_batches_and_package_optimizer(rng):
+    """The path from images to an LSTM in Apple's talk, with the data sources and the optimizer of this package."""
     rows, steps, inputs, hidden = 8, 6, 5, 4
     gates = {"input": "sigmoid", "forget": "sigmoid", "output": "sigmoid", "cell": "tanh"}
     descriptor = nngraph.LSTMDescriptor(inputs, hidden, use_float32_weights=True)

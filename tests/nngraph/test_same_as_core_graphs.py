@@ -1,8 +1,8 @@
-"""Networks of nodes learn what the same networks learn as core graphs: their losses over 20 steps, from the same
-weights, by the same optimizers, of the same batches.
+"""Compare the losses of node graphs with those of equal core graphs over 20 training steps.
 
-The core graphs are written with the operations of `Graph` alone; nothing but the arrays at first is shared. Biases are
-not zero, because the slope of ReLU at 0 is another for nodes.
+Both start from the same weights and use equal optimizers and batches. The core graphs are written only with operations
+of `Graph` and share nothing but the initial arrays. Biases are not zero because the two APIs define the derivative of
+ReLU at 0 differently.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from harness import device
 from harness.nodes import graph_of, queue
 from mpsgraph import nngraph as nn
 
-pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]  # the mock takes its time
+pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]  # Slow on the mock of Apple's frameworks.
 
 Array = np.ndarray
 STEPS = 20
-RELATIVE = {"cpu": 1e-5, "metal": 1e-3}[device.NAME]  # device metal may compute in half precision
-# Adam divides by what may be rounding alone, so that large steps of it drive equal networks apart.
+RELATIVE = {"cpu": 1e-5, "metal": 1e-3}[device.NAME]  # Device metal may compute in half precision.
+# Adam divides by values that may be pure rounding error, so a large rate would drive equal networks apart.
 ADAM_RATE, BETA1, BETA2, EPSILON = 2e-4, 0.9, 0.999, 1e-8
 RATE, MOMENTUM = 2e-3, 0.9
 
@@ -34,7 +34,7 @@ RATE, MOMENTUM = 2e-3, 0.9
 
 
 class Core:
-    """A core graph that is being built, and how it trains."""
+    """A core graph under construction, and its training loop."""
 
     def __init__(self) -> None:
         self.graph, self.feeds = mg.Graph(), dict[str, mg.Tensor]()
@@ -44,20 +44,20 @@ class Core:
         return self.feeds[name]
 
     def convolution(self, x: mg.Tensor, source: nn.TrainableConvolution, strides: Any = 1) -> mg.Tensor:
-        """With "same" padding of an odd kernel, or a kernel that is as wide as its stride."""
+        """Add a convolution with "same" padding, for an odd kernel or one as wide as its stride."""
         weights = self.graph.variable(np.ascontiguousarray(source.weights().transpose(1, 2, 3, 0)))
         y = self.graph.convolution2d(x, weights, strides=strides, padding="TF_SAME")
         return y + self.graph.variable(source.bias_terms().copy())
 
     def fully_connected(self, x: mg.Tensor, source: nn.TrainableConvolution) -> mg.Tensor:
-        """Of images: a matrix product of their numbers in the order of memory."""
+        """Add a matmul over the flattened images, in memory order."""
         outputs = len(source.weights())
         weights = self.graph.variable(np.ascontiguousarray(source.weights().reshape(outputs, -1).T))
         y = self.graph.matrix_multiplication(self.graph.reshape(x, (x.shape[0], -1)), weights)
         return self.graph.reshape(y + self.graph.variable(source.bias_terms().copy()), (x.shape[0], 1, 1, outputs))
 
     def losses(self, logits: mg.Tensor, weight: float, optimizer: str, batches: Batches) -> list[float]:
-        """Those of the batches; labels are one-hot, of the logits' shape."""
+        """Train on the batches and return their losses; labels are one-hot and reshaped to the logits."""
         g = self.graph
         loss = g.softmax_cross_entropy(logits, self.feed("labels", logits.shape)) * weight
         rate, updates = self.feed("rate", ()), list[mg.Operation]()
@@ -67,7 +67,7 @@ class Core:
             if optimizer == "adam":
                 new = g.adam_with_current_learning_rate(rate, BETA1, BETA2, EPSILON, variable, m, v, gradient)
                 updates += [g.assign(kept, value) for kept, value in zip((variable, m, v), new, strict=True)]
-            else:  # the rate is inside the momentum
+            else:  # The learning rate is part of the momentum.
                 moved = g.read(m) * MOMENTUM + gradient * rate
                 updates += [g.assign(m, moved), g.assign(variable, g.read(variable) - moved)]
         found = list[float]()
@@ -79,21 +79,22 @@ class Core:
         return found
 
 
-Batches = Sequence[tuple[Array, Array]]  # images, and one-hot labels
+Batches = Sequence[tuple[Array, Array]]  # Images and one-hot labels.
 
 
 def in_turn(images: Array, labels: Array, classes: int, batch: int) -> Iterator[tuple[Array, Array]]:
-    """STEPS batches, from the front again when all have been given."""
+    """Yield STEPS batches, starting over at the end of the data."""
     for i in range(STEPS):
         at = np.arange(i * batch, (i + 1) * batch) % len(images)
         yield images[at], np.eye(classes, dtype=np.float32)[labels[at]]
 
 
-# --- the same by nodes ------------------------------------------------------------------------------------------------
+# --- the same networks as nodes
+# -----------------------------------------------------------------------------------------
 
 
 def source(shape: Sequence[int], optimizer: Any, seed: int) -> nn.TrainableConvolution:
-    """Weights (out, height, width, in) of a convolution, and biases that are not zero."""
+    """Return a source with weights of shape (out, height, width, in) and biases that are not zero."""
     outputs, height, width, inputs = shape
     biases = np.random.default_rng(seed).uniform(0.05, 0.2, outputs).astype(np.float32)
     descriptor = nn.ConvolutionDescriptor(width, height, inputs, outputs)
@@ -115,14 +116,14 @@ def losses_of_nodes(last: nn.FilterNode, weight: float, batches: Batches) -> lis
 
 def check(by_nodes: list[float], by_core: list[float]) -> None:
     assert len(by_nodes) == len(by_core) == STEPS
-    assert np.ptp(by_nodes) > 0.05 * by_nodes[0], "losses move, so that the updates are compared, too"
+    assert np.ptp(by_nodes) > 0.05 * by_nodes[0], "the losses must change, so that the updates are compared, too"
     np.testing.assert_allclose(by_nodes, by_core, rtol=RELATIVE)
 
 
 # --- the networks -----------------------------------------------------------------------------------------------------
 
 
-def test_the_digit_network():
+def test_digit_network_of_nodes_equals_core_graph():
     batch, sgd = 40, nn.StochasticGradientDescent(RATE, momentum_scale=MOMENTUM)
     sources = {
         name: source((outputs, side, side, inputs), sgd, seed)
@@ -140,8 +141,8 @@ def test_the_digit_network():
     check(losses_of_nodes(digits_nodes.network(sources, None), 1 / batch, batches), by_core)
 
 
-def test_an_inception_block():
-    """Four ways through the same images, side by side: 1x1; 1x1 and 3x3; 1x1 and 5x5; pooling and 1x1."""
+def test_inception_block_of_nodes_equals_core_graph():
+    """Four parallel branches: 1x1; 1x1 then 3x3; 1x1 then 5x5; pooling then 1x1."""
     batch, sgd = 24, nn.StochasticGradientDescent(RATE, momentum_scale=MOMENTUM)
     names = {
         "stem": (8, 3, 3, 1), "one": (4, 1, 1, 8), "three_before": (4, 1, 1, 8), "three": (8, 3, 3, 4),
@@ -180,7 +181,7 @@ def test_an_inception_block():
 
 
 def core_activity_classifier(core: Core, classifier: activity.Classifier, batch: int, features: int, hidden: int):
-    """Its logits. The LSTM's gates stand in the order input, forget, cell, output."""
+    """Return the logits of the classifier as a core graph. The LSTM's gates are ordered input, forget, cell, output."""
     g, seed = core.graph, 0
     x = core.feed("images", (batch, 1, activity.SAMPLES, len(activity.AXES)))
     x = g.relu(core.convolution(x, classifier.convolution, strides=(1, activity.WINDOW)))
@@ -197,8 +198,8 @@ def core_activity_classifier(core: Core, classifier: activity.Classifier, batch:
     return core.convolution(g.relu(core.convolution(x, classifier.head[0])), classifier.head[1])
 
 
-def test_the_activity_classifier():
-    """Two graphs of nodes with a recurrent layer between them, by example; one core graph."""
+def test_activity_classifier_of_nodes_equals_core_graph():
+    """The example runs two node graphs with a recurrent layer between them; the core version is a single graph."""
     batch, features, hidden = 16, 12, 20
     classifier, core = activity.Classifier(6, features=features, hidden=hidden, rate=ADAM_RATE), Core()
     logits = core_activity_classifier(core, classifier, batch, features, hidden)

@@ -1,4 +1,4 @@
-"""States that filters leave: given out by encodes, taken in by another graph, and refused when of another batch."""
+"""Test the states of filters: exporting them, passing them to another graph, and errors for mismatched batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def left(graph: nn.NNGraph, feeds: dict[str, np.ndarray], states: Any = ()) -> tuple[Any, list[nn.ParameterState]]:
-    """What a batch gives, and the states that it leaves, when it is done."""
+    """Run a batch to completion and return its result and the exported states."""
     buffer, found = mg.CommandQueue(graph.device).command_buffer(), list[nn.ParameterState]()
     batches = [feeds[handle] for handle in graph.source_image_handles]
     result = graph.encode_batch(buffer, batches, states, destination_states=found)
@@ -28,12 +28,13 @@ def left(graph: nn.NNGraph, feeds: dict[str, np.ndarray], states: Any = ()) -> t
 
 
 def trained(forward: Any, handle: str = "") -> nn.NNGraph:
-    """A graph of a filter over "x" and its gradient filter of "g", which exports the state."""
+    """Build a graph of a filter over "x" and its gradient filter over "g" that exports the filter's state."""
     forward.result_state.export_from_graph, forward.result_state.handle = True, handle
     return graph_of(forward.gradient_filter(nn.ImageNode("g")).result_image)
 
 
-# --- given out --------------------------------------------------------------------------------------------------------
+# --- exported states
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -48,8 +49,10 @@ def trained(forward: Any, handle: str = "") -> nn.NNGraph:
         (nn.FullyConnectedNode, nn.ConvolutionDescriptor(5, 4, 2, 3), False),
     ],
 )
-def test_gradients_of_a_convolution(node: Any, descriptor: nn.ConvolutionDescriptor, ready_made: bool):
-    """Those that update() of a data source is given."""
+def test_exported_convolution_gradients_equal_those_of_update(
+    node: Any, descriptor: nn.ConvolutionDescriptor, ready_made: bool
+):
+    """The exported state holds the gradients that update() of a data source receives."""
     weights, biases = floats(*descriptor.weights_shape, seed=1), floats(descriptor.output_feature_channels, seed=2)
     told = Convolution(descriptor, weights, biases)
     x = floats(2, 4, 5, descriptor.input_feature_channels, seed=3)
@@ -69,7 +72,7 @@ def test_gradients_of_a_convolution(node: Any, descriptor: nn.ConvolutionDescrip
         np.testing.assert_allclose(state.read(name).numpy(), told.state.read(name).numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_one_source_in_two_filters_leaves_the_share_of_each():
+def test_source_shared_by_two_filters_exports_gradients_of_each():
     descriptor, source = nn.ConvolutionDescriptor(1, 1, 1, 1), None
     source = nn.TrainableConvolution(descriptor, np.float32([2]).reshape(1, 1, 1, 1), False)
     first = nn.ConvolutionNode(nn.ImageNode("x"), source, label="first")
@@ -80,10 +83,10 @@ def test_one_source_in_two_filters_leaves_the_share_of_each():
     graph = graph_of(end.result_image, False)
     assert graph.result_state_handles == ["first", "second"]
     result, states = left(graph, {"x": np.full((1, 1, 1, 1), 3, np.float32), "g": np.ones((1, 1, 1, 1), np.float32)})
-    assert result is None and [s.read("weights").numpy().item() for s in states] == [6, 6]  # 2 * 3, and 2 * 3
+    assert result is None and [s.read("weights").numpy().item() for s in states] == [6, 6]  # 2 * 3 for each filter.
 
 
-def test_gradients_and_statistics_of_a_batch_normalization():
+def test_exported_batch_normalization_gradients_and_statistics():
     x, g = floats(2, 3, 3, 2), floats(2, 3, 3, 2, seed=1)
     told = Normalization(2, gamma=np.float32([1, 2]), beta=np.float32([0, 1]))
     run(graph_of(nn.BatchNormalizationNode(nn.ImageNode("x"), told).gradient_filter(nn.ImageNode("g")).result_image),
@@ -97,8 +100,8 @@ def test_gradients_and_statistics_of_a_batch_normalization():
         np.testing.assert_allclose(state.read(name).numpy(), told.state.read(name).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_an_optimizer_over_a_state_that_was_given_out():
-    """An update by hand, in the same command buffer; the state can be read when that is done."""
+def test_optimizer_updates_from_exported_state():
+    """Encode the update by hand to the same command buffer; the state can be read once that has completed."""
     weights = np.ones((1, 1, 1, 1), np.float32)
     graph = trained(
         nn.ConvolutionNode(nn.ImageNode("x"), nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 1, 1)))
@@ -109,7 +112,7 @@ def test_an_optimizer_over_a_state_that_was_given_out():
     nn.StochasticGradientDescent(0.5).encode(buffer, convolution_gradient_state=states[0], convolution_source_state=own)
     with pytest.raises(DeviceError, match="has not completed"):
         states[0].read("weights")
-    with pytest.raises(DeviceError, match="has not completed"):  # another queue would not wait for it
+    with pytest.raises(DeviceError, match="has not completed"):  # Another queue would not wait for it.
         nn.StochasticGradientDescent(0.5).encode(
             queue().command_buffer(), convolution_gradient_state=states[0], convolution_source_state=own
         )
@@ -118,7 +121,7 @@ def test_an_optimizer_over_a_state_that_was_given_out():
     assert weights.item() == 1 - 0.5 * 3
 
 
-def test_filters_that_leave_nothing_to_read():
+def test_filters_without_readable_state_export_none():
     x = nn.ImageNode("x")
     assert nn.NeuronReLUNode(x).result_state is None and nn.PoolingMaxNode(x, 2).result_state is None
     dropout = nn.DropoutNode(x)
@@ -128,7 +131,7 @@ def test_filters_that_leave_nothing_to_read():
     assert graph.result_state_handles == [] and left(graph, {"x": floats(1, 2, 2, 1)})[1] == []
 
 
-def test_a_state_needs_its_gradient_filter():
+def test_exporting_gradient_state_needs_the_gradient_filter():
     node = nn.ConvolutionNode(
         nn.ImageNode("x"), nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 1, 1)), label="me"
     )
@@ -137,15 +140,18 @@ def test_a_state_needs_its_gradient_filter():
         graph_of(node.result_image)
 
 
-# --- in the graph -----------------------------------------------------------------------------------------------------
+# --- states within a graph
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [(5, 6), (6, 5), (7, 8)])
 @pytest.mark.parametrize(
     "policy", [nn.SAME, nn.VALID, nn.FULL, nn.TENSORFLOW_SAME, nn.PaddingPolicy(padding=(1, 0, 0, 2))]
 )
-def test_a_transposed_convolution_undoes_the_size_of_one(size: tuple[int, int], policy: nn.PaddingPolicy):
-    """With the kernel turned it is the convolution's gradient, for all sizes that the stride makes equal."""
+def test_transposed_convolution_restores_size_from_state(size: tuple[int, int], policy: nn.PaddingPolicy):
+    """With a flipped kernel it equals the convolution's gradient, for every input size that the stride maps to one
+    output size.
+    """
     d, back = nn.ConvolutionDescriptor(2, 3, 2, 4, 3, 2), nn.ConvolutionDescriptor(2, 3, 4, 2, 3, 2)
     weights = floats(*d.weights_shape, seed=1)
     convolution = nn.ConvolutionNode(nn.ImageNode("x"), Convolution(d, weights), padding_policy=policy)
@@ -163,7 +169,7 @@ def test_a_transposed_convolution_undoes_the_size_of_one(size: tuple[int, int], 
     np.testing.assert_allclose(found, dx, rtol=1e-5, atol=1e-5)
 
 
-def test_states_that_undo_nothing():
+def test_invalid_convolution_states_raise():
     x, source = nn.ImageNode("x"), Convolution(nn.ConvolutionDescriptor(3, 3, 1, 1), floats(1, 3, 3, 1))
     other = nn.ConvolutionNode(x, source, label="other")
     for state in (nn.StateNode("given"), nn.DropoutNode(x).result_state):
@@ -178,11 +184,12 @@ def test_states_that_undo_nothing():
         run(graph, feeds)
 
 
-# --- from graph to graph ----------------------------------------------------------------------------------------------
+# --- states from one graph to another
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stride", [(1, 1, 1), (0, 1, 0)])
-def test_a_mask_goes_on_to_the_gradient_in_another_graph(stride: tuple[int, int, int]):
+def test_dropout_mask_passes_to_gradient_in_another_graph(stride: tuple[int, int, int]):
     node = nn.DropoutNode(nn.ImageNode("x"), 0.6, 5, stride)
     node.result_state.export_from_graph = True
     x, g = np.abs(floats(3, 4, 5, 2)) + 1, floats(3, 4, 5, 2, seed=1)
@@ -203,8 +210,8 @@ def test_a_mask_goes_on_to_the_gradient_in_another_graph(stride: tuple[int, int,
     np.testing.assert_allclose(result.numpy(), g * mask / 0.6, rtol=1e-6)
 
 
-def test_labels_and_a_mask_in_one_command_buffer():
-    """Forward in one graph, loss and gradients in another, which is encoded before the mask is there."""
+def test_labels_and_mask_pass_within_one_command_buffer():
+    """Run forward in one graph, and loss and gradients in another that is encoded before the mask exists."""
     x, labels = floats(2, 1, 1, 4), nn.LossLabelsBatch(np.zeros((2, 4), np.float32))
     dropout = nn.DropoutNode(nn.ImageNode("x"), 0.5, 3)
     dropout.result_state.export_from_graph = True
@@ -224,8 +231,8 @@ def test_labels_and_a_mask_in_one_command_buffer():
     np.testing.assert_allclose(labels.losses.numpy().ravel(), (dropped.numpy() ** 2).sum((1, 2, 3)), rtol=1e-6)
 
 
-def test_a_mask_in_a_graph_that_loads_its_sources_in_turn(tmp_path: Path):
-    """Which runs in parts: the mask is of the first."""
+def test_mask_of_graph_that_runs_in_parts(tmp_path: Path):
+    """Stored weights are loaded one after another, so the graph runs in parts; the mask belongs to the first part."""
     from safetensors.numpy import save_file
 
     save_file({"w": np.eye(4, dtype=np.float32).reshape(4, 1, 1, 4)}, tmp_path / "w.safetensors")
@@ -239,7 +246,8 @@ def test_a_mask_in_a_graph_that_loads_its_sources_in_turn(tmp_path: Path):
     assert 0 < y.numpy().sum() < 64
 
 
-# --- of other batches -------------------------------------------------------------------------------------------------
+# --- states of other batches
+# --------------------------------------------------------------------------------------------
 
 
 def back_of(**options: Any) -> nn.NNGraph:
@@ -254,7 +262,7 @@ def mask(*shape: int) -> nn.ParameterState:
     return nn.ParameterState({"mask": np.ones(shape, np.float32)})
 
 
-def test_a_mask_of_another_batch_is_refused():
+def test_mask_of_another_batch_raises():
     images = {name: floats(2, 3, 3, 1) for name in "xg"}
     with pytest.raises(ShapeError, match=r"'me'\] its state is of 3 images, came 2; it belongs to another batch"):
         left(back_of(), images, [mask(3, 3, 3, 1)])
@@ -268,7 +276,7 @@ def test_a_mask_of_another_batch_is_refused():
         left(back_of(), images)
 
 
-def test_a_mask_that_another_queue_writes_is_refused():
+def test_mask_pending_on_another_queue_raises():
     node = nn.DropoutNode(nn.ImageNode("x"))
     node.result_state.export_from_graph = True
     x, states, buffer = floats(2, 3, 3, 1), [], queue().command_buffer()
@@ -280,8 +288,8 @@ def test_a_mask_that_another_queue_writes_is_refused():
     left(back_of(), {"x": x, "g": x}, states)
 
 
-def test_labels_of_a_batch_that_is_under_way_are_refused():
-    """Their losses would be lost."""
+def test_labels_in_use_by_pending_batch_raise():
+    """Otherwise the losses of the pending batch would be lost."""
     loss = nn.LossNode(nn.ImageNode("x"), nn.LossDescriptor("mean_squared_error"))
     graph, on, x = graph_of(loss.result_image), queue(), floats(2, 1, 1, 3)
     for labels in (
@@ -299,8 +307,8 @@ def test_labels_of_a_batch_that_is_under_way_are_refused():
         second.wait_until_completed()
 
 
-def test_gradients_are_no_parameters():
-    """An update() that gives a state that a batch has made, of this or of an earlier one."""
+def test_update_returning_a_gradient_state_raises():
+    """update() returns a state produced by this batch or by an earlier one."""
     kept: list[Any] = []
 
     class Wrong(Convolution):
@@ -317,7 +325,7 @@ def test_gradients_are_no_parameters():
             run(graph, {"x": one, "g": one})
 
 
-def test_states_that_are_in_the_graph_are_not_given():
+def test_states_within_the_graph_cannot_be_passed_explicitly():
     dropout = nn.DropoutNode(nn.ImageNode("x"))
     with pytest.raises(GraphError, match="make its gradient filter by gradient_filter"):
         nn.DropoutGradientNode(nn.ImageNode("g"), nn.ImageNode("x"), dropout.result_state)

@@ -1,4 +1,6 @@
-"""Feeds and results of core graphs over buffers, image batches, matrices and vectors: MPSGraphTensorData's forms."""
+"""Test feeds and results of core graphs in buffers, image batches, matrices, and vectors, as MPSGraphTensorData takes
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def plus_one(shape: tuple[int, ...], dtype: Any = mg.float32) -> tuple[mg.Graph,
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview, np.array, mg.asarray])
-def test_a_buffer_is_seen_in_a_shape_and_type(kind: Any):
+def test_tensor_data_views_a_buffer_with_shape_and_dtype(kind: Any):
     numbers = counting(2, 3)
     buffer = kind(bytearray(numbers)) if kind in (bytearray, memoryview) else kind(numbers)
     seen = mg.tensor_data(buffer, (3, 2), "float32")
@@ -37,7 +39,7 @@ def test_a_buffer_is_seen_in_a_shape_and_type(kind: Any):
     assert np.frombuffer(memoryview(buffer.numpy() if kind is mg.asarray else buffer).cast("B"), "f4")[0] == 9
 
 
-def test_a_buffer_has_no_type_of_its_own():
+def test_tensor_data_reinterprets_the_bytes_of_a_buffer():
     bits = counting(4, dtype=np.uint16)
     assert mg.tensor_data(bits, (2,), mg.uint32).tolist() == [0x10000, 0x30002]
     assert mg.tensor_data(np.uint16([0x3F80, 0x4000]), (2,), mg.bfloat16).numpy().astype(float).tolist() == [1, 2]
@@ -45,12 +47,12 @@ def test_a_buffer_has_no_type_of_its_own():
     assert mg.tensor_data(bits, (0, 3), mg.float32).shape == (0, 3)
 
 
-def test_rows_that_stand_apart():
+def test_tensor_data_with_padded_rows():
     buffer = counting(2, 2, 4)
     rows = mg.tensor_data(buffer, (2, 2, 3), "float32", row_bytes=16)
     np.testing.assert_array_equal(rows.numpy(), buffer[:, :, :3])
     assert mg.tensor_data(buffer.ravel()[:7], (2, 3), "float32", row_bytes=16).shape == (2, 3), (
-        "the last row ends early"
+        "the last row must not need its padding"
     )
     g, x, y = plus_one((2, 2, 3))
     before = mg.copy_count()
@@ -75,12 +77,12 @@ def test_rows_that_stand_apart():
         (3.5, (1,), {}, "contiguous bytes, got 3.5"),
     ],
 )
-def test_buffers_that_do_not_do(buffer: Any, shape: tuple, options: dict, message: str):
+def test_invalid_buffers_raise(buffer: Any, shape: tuple, options: dict, message: str):
     with pytest.raises(ShapeError, match=message):
         mg.tensor_data(buffer, shape, "float32", **options)
 
 
-def test_arguments_of_other_forms_are_refused():
+def test_inconsistent_tensor_data_arguments_raise():
     for arguments in (
         {"shape": (1,)},
         {"dtype": "float32"},
@@ -92,7 +94,7 @@ def test_arguments_of_other_forms_are_refused():
             mg.tensor_data(bytearray(4), **arguments)
 
 
-def test_an_array_is_itself():
+def test_tensor_data_of_array_shares_its_memory():
     array = counting(3)
     assert np.shares_memory(mg.tensor_data(array).numpy(), array)
     with pytest.raises(ShapeError, match="copy=False"):
@@ -103,7 +105,7 @@ def test_an_array_is_itself():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_a_batch_of_floats_is_shared_both_ways(dtype: Any):
+def test_float_image_batches_are_fed_and_written_without_copies(dtype: Any):
     batch, out = nn.ImageBatch(counting(2, 2, 3, 1, dtype=dtype)), nn.ImageBatch(np.zeros((2, 2, 3, 1), dtype))
     assert np.shares_memory(mg.tensor_data(batch).numpy(), batch.numpy())
     g, x, y = plus_one((2, 2, 3, 1), dtype)
@@ -116,7 +118,7 @@ def test_a_batch_of_floats_is_shared_both_ways(dtype: Any):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_a_batch_of_integers_becomes_floats_from_0_to_1(dtype: Any):
+def test_integer_image_batches_are_scaled_to_unit_range(dtype: Any):
     top = np.iinfo(dtype).max
     batch = nn.ImageBatch(np.array([0, top // 5, top], dtype).reshape(1, 1, 3, 1))
     g, x, y = plus_one((1, 1, 3, 1))
@@ -129,8 +131,8 @@ def test_a_batch_of_integers_becomes_floats_from_0_to_1(dtype: Any):
     assert batch.numpy().ravel().tolist() == [0, top // 5, top]
 
 
-def test_a_core_graph_behind_nodes_in_one_command_buffer():
-    """It reads what the nodes write, and nodes read what it writes, before any of it has run."""
+def test_core_graph_between_node_graphs_in_one_command_buffer():
+    """The core graph reads what nodes will write, and nodes read what it will write, before anything has run."""
     relu = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     g, x, y = plus_one((1, 1, 1, 2))
     executable = g.compile({x: ((1, 1, 1, 2), "float32")}, [y])
@@ -147,7 +149,7 @@ def test_a_core_graph_behind_nodes_in_one_command_buffer():
         with pytest.raises(DeviceError, match="has not completed"):
             refused()
     with pytest.raises(DeviceError, match="has not completed"):
-        g.encode(queue().command_buffer(), {x: found}, [y])  # another queue, which does not wait
+        g.encode(queue().command_buffer(), {x: found}, [y])  # Another queue, which does not wait.
     buffer.commit()
     buffer.wait_until_completed()
     assert [b.numpy().ravel().tolist() for b in (out, last, again)] == [[1, 3], [2, 4], [2, 4]]
@@ -155,7 +157,7 @@ def test_a_core_graph_behind_nodes_in_one_command_buffer():
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_results_of_runs_that_have_been_started(compiled: bool):
+def test_reading_results_of_pending_runs_raises(compiled: bool):
     g, x, y = plus_one((1, 1, 1, 2))
     ones, out = np.ones((1, 1, 1, 2), np.float32), nn.ImageBatch(np.zeros((1, 1, 1, 2), np.float32))
     event, descriptor = mg.SharedEvent(), mg.ExecutionDescriptor()
@@ -171,7 +173,7 @@ def test_results_of_runs_that_have_been_started(compiled: bool):
     assert out.numpy().ravel().tolist() == [2, 2]
 
 
-def test_a_refused_encode_leaves_the_batch_as_it_was():
+def test_failed_encode_leaves_result_batch_unchanged():
     g, x, y = plus_one((1, 1, 1, 2))
     out = nn.ImageBatch(np.zeros((1, 1, 1, 2), np.float32))
     with pytest.raises(ShapeError):
@@ -198,7 +200,7 @@ def test_matrices_and_vectors_are_fed_and_written():
         g.run({x: matrix}, [y], results={y: matrix})
 
 
-def test_a_matrix_whose_rows_stand_apart():
+def test_matrix_with_padded_rows_is_copied_as_feed_only():
     sequence = counting(2, 4, 3)
     step = nn.Matrix(sequence[:, 1])
     g, x, y = plus_one((2, 3))
@@ -209,7 +211,7 @@ def test_a_matrix_whose_rows_stand_apart():
     assert sequence[0, 1].tolist() == [3, 4, 5]
 
 
-def test_ranks():
+def test_tensor_data_of_each_rank():
     matrix, several = nn.Matrix(counting(2, 3)), nn.Matrix(counting(2, 2, 3))
     shapes = [mg.tensor_data(matrix, rank=rank).shape for rank in (1, 2, 3, 5)]
     assert shapes == [(6,), (2, 3), (1, 2, 3), (1, 1, 1, 2, 3)]
@@ -230,8 +232,8 @@ def test_ranks():
         mg.tensor_data(nn.Matrix(counting(2, 4, 3)[:, 1]), rank=1)
 
 
-def test_a_core_graph_between_converters():
-    """From images to a matrix, through a graph, and back, in one command buffer."""
+def test_core_graph_between_image_and_matrix_converters():
+    """Convert images to a matrix, run a core graph on it, and convert back, in one command buffer."""
     images, out = counting(2, 1, 2, 2), np.zeros((2, 1, 2, 2), np.float32)
     rows, doubled = (nn.Matrix(np.zeros((2, 4), np.float32)) for _ in range(2))
     g = mg.Graph()

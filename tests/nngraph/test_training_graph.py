@@ -1,4 +1,6 @@
-"""gradient_filter, gradient_filters, training_graph; graphs of several results, exports, formats, sizes of batches."""
+"""Test gradient_filter, gradient_filters, and training_graph; also graphs with several results, exports, and batch
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def convolution(source: Any, ins: int, outs: int, seed: int, size: int = 3, **op
 
 
 def check_whole(last: Any, inputs: dict[str, Array], learned: dict[str, Convolution] | None = None) -> None:
-    """The gradients of all inputs and weights that training_graph() makes, beside differences of the graph's value."""
+    """Compare all input and weight gradients that training_graph() computes with finite differences of the forward
+    graph.
+    """
     learned = learned or {}
     incoming = nn.ImageNode("incoming")
     ends = last.training_graph(incoming)
@@ -54,7 +58,7 @@ def check_whole(last: Any, inputs: dict[str, Array], learned: dict[str, Convolut
         assert float(np.sum(found[name] * direction)) == pytest.approx(wanted, rel=2e-2, abs=2e-2), name
 
 
-def test_a_chain():
+def test_training_graph_of_a_chain():
     first, a = convolution(nn.ImageNode("x"), 2, 4, 1)
     smooth = nn.NeuronTanHNode(first.result_image)
     second, b = convolution(smooth.result_image, 4, 3, 2)
@@ -62,8 +66,8 @@ def test_a_chain():
 
 
 @pytest.mark.parametrize("kind", ["addition", "subtraction", "multiplication"])
-def test_a_source_that_leads_to_the_other(kind: str):
-    """A residual block: each gradient filter gives its own source's share, not what goes through the other."""
+def test_training_graph_of_a_residual_block(kind: str):
+    """Each gradient filter returns only the share of its own source, not what flows through the other one."""
     x = nn.ImageNode("x")
     inner, a = convolution(x, 4, 4, 1)
     node = {"addition": nn.AdditionNode, "subtraction": nn.SubtractionNode, "multiplication": nn.MultiplicationNode}[
@@ -73,7 +77,7 @@ def test_a_source_that_leads_to_the_other(kind: str):
     check_whole(node(inner.result_image, x), {"x": pool(2, 3, 3, 4)}, {"a": a})
 
 
-def test_the_share_of_each_source_in_numbers():
+def test_gradient_filters_return_the_share_of_each_source():
     x = nn.ImageNode("x")
     triple = nn.NeuronLinearNode(x, 3.0)
     node = nn.AdditionNode(x, triple.result_image)
@@ -85,7 +89,7 @@ def test_the_share_of_each_source_in_numbers():
     assert whole.ravel().tolist() == [4] * 4
 
 
-def test_dense_and_inception_blocks():
+def test_training_graph_of_dense_and_inception_blocks():
     x = nn.ImageNode("x")
     first, a = convolution(x, 4, 4, 1)
     wide = nn.ConcatenationNode([x, first.result_image])
@@ -96,7 +100,7 @@ def test_dense_and_inception_blocks():
 
 
 @pytest.mark.parametrize("kind", ["addition", "subtraction", "multiplication", "concatenation"])
-def test_one_image_as_both_sources(kind: str):
+def test_training_graph_with_one_image_as_both_sources(kind: str):
     x = nn.ImageNode("x")
     nodes = {
         "addition": nn.AdditionNode,
@@ -107,8 +111,8 @@ def test_one_image_as_both_sources(kind: str):
     check_whole(nodes[kind](x, x), {"x": pool(2, 2, 2, 4)})
 
 
-def test_one_data_source_in_two_filters():
-    """A recurrence by hand: the gradient filters' shares of the weights are added, and update is called once."""
+def test_training_graph_with_one_data_source_in_several_filters():
+    """An unrolled recurrence: the weight gradients of all filters are added, and update is called once."""
     d = nn.ConvolutionDescriptor(3, 3, 2, 2)
     calls = []
 
@@ -126,14 +130,14 @@ def test_one_data_source_in_two_filters():
     assert len(calls) == 1
 
 
-def test_two_inputs():
+def test_training_graph_with_two_inputs():
     x, y = nn.ImageNode("x"), nn.ImageNode("y")
     left, a = convolution(x, 2, 4, 1)
     product = nn.MultiplicationNode(left.result_image, y)
     check_whole(product, {"x": pool(2, 3, 3, 2), "y": pool(2, 3, 3, 4)}, {"a": a})
 
 
-class TestWhatIsMade:
+class TestGradientFilters:
     def test_gradient_filter(self):
         node = nn.NeuronSigmoidNode(nn.ImageNode("x"), label="squash")
         gradient = node.gradient_filter(nn.ImageNode("g"))
@@ -142,14 +146,14 @@ class TestWhatIsMade:
         assert gradient.label == "squash"
         assert repr(gradient) == "<neuron_sigmoid gradient 'squash'>"
 
-    def test_one_for_each_source(self):
+    def test_filter_with_several_sources_has_one_gradient_per_source(self):
         images = [nn.ImageNode(str(i)) for i in range(3)]
         node = nn.ConcatenationNode(images)
         assert len(node.gradient_filters(nn.ImageNode("g"))) == 3
         with pytest.raises(GraphError, match="gradient_filters"):
             node.gradient_filter(nn.ImageNode("g"))
 
-    def test_gradient_filters_and_losses_have_none(self):
+    def test_gradient_filters_and_losses_have_no_gradient(self):
         node = nn.SoftMaxNode(nn.ImageNode("x"))
         gradient = node.gradient_filter(nn.ImageNode("g"))
         with pytest.raises(UnsupportedError, match="gradient filters have no gradient"):
@@ -159,7 +163,7 @@ class TestWhatIsMade:
             loss.gradient_filter(nn.ImageNode("g"))
 
     @pytest.mark.parametrize("row", [r for r in nn.node_table() if r["without"]], ids=lambda r: r["name"])
-    def test_what_has_none_says_why(self, row: dict[str, str]):
+    def test_filters_without_gradient_explain_why(self, row: dict[str, str]):
         makers: dict[str, Any] = {
             "division": lambda x: nn.DivisionNode(x, x),
             "comparison": lambda x: nn.ComparisonNode(x, x),
@@ -177,7 +181,7 @@ class TestWhatIsMade:
         assert row["without"] in str(raised.value)
         assert "test_training_graph.py:" in str(raised.value)
 
-    def test_the_node_handler_sees_all(self):
+    def test_node_handler_sees_every_node(self):
         x = nn.ImageNode("x")
         first = nn.NeuronTanHNode(x, label="first")
         left = nn.NeuronSigmoidNode(first.result_image, label="left")
@@ -196,33 +200,33 @@ class TestWhatIsMade:
                 assert gradient.forward is forward and source in forward.sources
         assert seen[0][3] is start
 
-    def test_an_exception_in_the_node_handler(self):
+    def test_exception_in_node_handler_reaches_the_caller(self):
         def handler(*nodes: Any) -> None:
             raise KeyError("mine")
 
         with pytest.raises(KeyError, match="mine"):
             nn.NeuronTanHNode(nn.ImageNode("x")).training_graph(nn.ImageNode("g"), handler)
 
-    def test_handles_go_to_the_gradients_without_a_handler(self):
+    def test_gradients_take_source_handles_without_a_node_handler(self):
         node = nn.NeuronTanHNode(nn.ImageNode("x"))
         (end,) = node.training_graph(nn.ImageNode("g"))
         assert end.result_image.handle == "x"
         (bare,) = node.training_graph(nn.ImageNode("g"), lambda *_: None)
         assert bare.result_image.handle == ""
 
-    def test_it_stops_where_it_is_told(self):
+    def test_training_graph_stops_at_stop_gradient(self):
         x = nn.ImageNode("x")
         first, a = convolution(x, 2, 2, 1, label="first")
         second, b = convolution(first.result_image, 2, 2, 2, label="second")
         third, c = convolution(second.result_image, 2, 2, 3, label="third")
         second.result_image.stop_gradient = True
         ends = third.training_graph(nn.ImageNode("g"))
-        assert [e.forward.label for e in ends] == ["third"]  # which learns, but goes no further
+        assert [e.forward.label for e in ends] == ["third"]  # The third layer still learns, but nothing before it does.
         ones = np.ones((1, 3, 3, 2), np.float32)
         run(graph_of([e.result_image for e in ends]), {"x": ones, "g": ones})
         assert (a.state, b.state) == (None, None) and c.state is not None
 
-    def test_a_fork_of_which_one_side_stops(self):
+    def test_stop_gradient_on_one_branch_of_a_fork(self):
         x = nn.ImageNode("x")
         stopped, free = nn.NeuronLinearNode(x, 2.0), nn.NeuronLinearNode(x, 5.0)
         stopped.result_image.stop_gradient = True
@@ -233,7 +237,7 @@ class TestWhatIsMade:
         (found,) = run(graph_of(ends[0].result_image), {"x": ones, "g": ones})
         assert found.ravel().tolist() == [5] * 4
 
-    def test_nothing_behind_the_start(self):
+    def test_stop_gradient_at_the_input_gives_empty_training_graph(self):
         node = nn.NeuronTanHNode(nn.ImageNode("x"))
         node.sources[0].stop_gradient = True
         assert node.training_graph(nn.ImageNode("g")) == []
@@ -248,7 +252,7 @@ class TestGraphs:
     x = np.arange(8, dtype=np.float32).reshape(2, 1, 2, 2)
 
     @pytest.mark.parametrize("needed", list(itertools.product((False, True), repeat=3)))
-    def test_results_that_are_needed(self, needed: tuple[bool, ...]):
+    def test_only_needed_results_are_returned(self, needed: tuple[bool, ...]):
         nodes = self.nodes()
         images = [n.result_image for n in nodes]
         if not any(needed):
@@ -267,7 +271,7 @@ class TestGraphs:
             if asked:
                 np.testing.assert_array_equal(result.numpy(), wanted)
 
-    def test_exports_come_by_handle(self):
+    def test_exported_images_are_returned_by_handle(self):
         double, minus, total = self.nodes()
         for node, handle in ((minus, "minus"), (double, "double")):
             node.result_image.export_from_graph = True
@@ -282,17 +286,17 @@ class TestGraphs:
         np.testing.assert_array_equal(found["double"].numpy(), 2 * self.x)
         np.testing.assert_array_equal(found["minus"].numpy(), -self.x)
 
-    def test_a_result_within_another_graph(self):
+    def test_result_of_one_graph_can_be_inner_node_of_another(self):
         double, _, total = self.nodes()
         assert run(graph_of(double.result_image), {"x": self.x})[0].tolist() == (2 * self.x).tolist()
         assert run(graph_of(total.result_image), {"x": self.x})[0].tolist() == self.x.tolist()
 
-    def test_the_same_result_twice(self):
+    def test_same_result_can_be_requested_twice(self):
         double, _, _ = self.nodes()
         first, second = run(graph_of([double.result_image] * 2), {"x": self.x})
         np.testing.assert_array_equal(first, second)
 
-    def test_float16_formats_round_each_filter(self):
+    def test_float16_format_rounds_the_result_of_each_filter(self):
         x = pool(1, 2, 2, 4).astype(np.float32)
         exact = nn.NeuronLinearNode(nn.ImageNode("x"), 1 / 3)
         again = nn.NeuronLinearNode(exact.result_image, 3.0)
@@ -302,7 +306,7 @@ class TestGraphs:
         third = (x * np.float32(1 / 3)).astype(np.float16)
         assert found.dtype == np.float16
         np.testing.assert_array_equal(found, (third.astype(np.float32) * 3).astype(np.float16))
-        exact.result_image.format = "float32"  # an image's own format goes before the graph's
+        exact.result_image.format = "float32"  # The format of an image overrides that of the graph.
         (found,) = run(graph_of(exact.result_image), {"x": x})
         assert found.dtype == np.float32
         graph.format = "float32"
@@ -313,7 +317,7 @@ class TestGraphs:
             graph.format = "unorm8"
 
     @pytest.mark.parametrize(("dtype", "scale"), [("uint8", 255), ("uint16", 65535), ("float16", 1)])
-    def test_formats_of_inputs(self, dtype: str, scale: int):
+    def test_graphs_accept_every_input_format(self, dtype: str, scale: int):
         numbers = np.array([0, 1, 127, scale if scale > 1 else 2]).astype(dtype).reshape(1, 1, 1, 4)
         node, source = convolution(nn.ImageNode("x"), 4, 1, 1, size=1)
         (found,) = run(graph_of(node.result_image), {"x": numbers})
@@ -323,7 +327,7 @@ class TestGraphs:
         run(graph_of(gradient.result_image), {"x": numbers, "g": np.ones((1, 1, 1, 1), np.float32)})
         close(np.array(source.state.read("weights")).ravel(), numbers.ravel() / scale, 1e-6, "weights")
 
-    def test_batches_of_different_sizes_take_turns(self):
+    def test_batches_of_different_sizes_alternate(self):
         node, source = convolution(nn.ImageNode("x"), 2, 3, 1)
         graph = graph_of(node.result_image)
         alone = {}

@@ -1,4 +1,4 @@
-"""The YOLO loss beside its formula by hand, and its gradient beside differences of that, overlaps held fixed."""
+"""Test the YOLO loss against a formula in numpy, and its gradient against finite differences with fixed overlaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def overlap(y: Array, t: Array) -> Array:
-    """Intersection over union of the predicted boxes and the true ones; 0 where there is no object."""
+    """Return the intersection over union of predicted and true boxes; 0 where there is no object."""
     size = np.exp(y[..., 2:4]) * np.array(ANCHORS)
     centre = sigmoid(y[..., :2])
     right = np.minimum(centre + size / 2, t[..., :2] + t[..., 2:4] / 2)
@@ -38,7 +38,7 @@ def cross_entropy(y: Array, t: Array) -> Array:
 
 
 def loss(y: Array, t: Array, iou: Array, rescore: bool, most: float, least: float) -> Array:
-    """Of each image; [N, H, W, anchors, 5 + classes]."""
+    """Return the loss of each image; the arrays have shape [N, H, W, anchors, 5 + classes]."""
     answers = ((iou == iou.max(3, keepdims=True)) | (iou > most)) * t[..., 4]
     nothing = (iou < least) * (1 - answers)
     xy = ((sigmoid(y[..., :2]) - t[..., :2]) ** 2).sum(-1)
@@ -55,7 +55,7 @@ def loss(y: Array, t: Array, iou: Array, rescore: bool, most: float, least: floa
 
 
 def scene(classes: int) -> Array:
-    """Two of six cells with an object; every anchor of a cell has the cell's label."""
+    """Return labels with objects in two of six cells; every anchor of a cell has the same label."""
     t = np.zeros((2, 2, 3, 2, 5 + classes))
     if classes:
         t[..., 5:] = 1 / classes
@@ -68,7 +68,7 @@ def scene(classes: int) -> Array:
 @pytest.mark.parametrize("thresholds", [(0.7, 0.3), (0.05, 0.01)])
 @pytest.mark.parametrize("rescore", [False, True])
 @pytest.mark.parametrize("classes", [0, 1, 3])
-def test_beside_the_formula(classes: int, rescore: bool, thresholds: tuple[float, float]):
+def test_yolo_loss_and_gradient_match_formula(classes: int, rescore: bool, thresholds: tuple[float, float]):
     t = scene(classes)
     y = pool(*t.shape, seed=3)
     flat = (2, 2, 3, 2 * (5 + classes))
@@ -96,12 +96,12 @@ def test_beside_the_formula(classes: int, rescore: bool, thresholds: tuple[float
 
 
 @pytest.mark.parametrize("anchors", [[], [1, 2], [(1, 0)], [(1, 2, 3)]])
-def test_anchors_that_are_none(anchors: Any):
+def test_invalid_yolo_anchors_raise(anchors: Any):
     with pytest.raises(GraphError):
         nn.YOLOLossDescriptor(anchors)
 
 
-def test_channels_that_do_not_fit():
+def test_mismatched_yolo_channels_raise():
     node = nn.YOLOLossNode(nn.ImageNode("y"), nn.YOLOLossDescriptor(ANCHORS), label="me")
     for channels in (11, 8):
         y = np.zeros((1, 2, 2, channels), np.float32)

@@ -1,4 +1,4 @@
-"""A few filters beside numbers that PyTorch 2.13 gave, written down: nothing that this package computes is in them."""
+"""Compare filters with hard-coded results of PyTorch 2.13, independent of this package's own numpy formulas."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_conv2d_stride_2_padding_1():
     close(dw.transpose(0, 3, 1, 2).ravel(), np.array(planes), 1e-5, "weights")
 
 
-def test_normalizations():
+def test_normalizations_match_pytorch():
     instance = nn.InstanceNormalizationNode(nn.ImageNode("x"), Normalization(3, gamma=np.ones(3, np.float32)))
     row = [-1.3415549297, -0.4471849766, 0.4471849766, 1.3415549297]
     close(planar_of(instance), np.array(row * 3), 1e-5, "instance")
@@ -51,7 +51,7 @@ def test_normalizations():
     close(planar_of(group), np.array([-v for v in half[::-1]] + half), 1e-5, "group")
 
 
-def test_avg_pool2d_without_its_padding():
+def test_avg_pool2d_excluding_padding_matches_pytorch():
     policy = nn.PaddingPolicy(padding=(1, 1, 1, 1))
     node = nn.PoolingAverageNode(nn.ImageNode("x"), 2, 1, padding_policy=policy)
     first = np.array([-1, -0.875, -0.75, -0.75, -0.625, -0.5, -0.5, -0.375, -0.25])
@@ -67,9 +67,9 @@ def test_gelu_and_softplus():
     close(planar_of(nn.NeuronSoftPlusNode(nn.ImageNode("x"))), np.array(softplus), 2e-6, "softplus")
 
 
-def test_interpolate_with_corners_aligned():
+def test_bilinear_upsampling_with_aligned_corners_matches_pytorch():
     node = nn.UpsamplingBilinearNode(
         nn.ImageNode("x"), integer_scale_factor_x=2, integer_scale_factor_y=2, align_corners=True
     )
-    first = np.add.outer(np.arange(4) / 6, np.arange(4) / 12).ravel() - 1  # rises by 1/6 a row and 1/12 a column
+    first = np.add.outer(np.arange(4) / 6, np.arange(4) / 12).ravel() - 1  # Rises by 1/6 per row and 1/12 per column.
     close(planar_of(node), np.concatenate([first, first + 1, first + 2]), 1e-6, "bilinear")
