@@ -1,18 +1,18 @@
-"""PyTorch's programs on this engine: `Trainer`, one executable a training step; a backend of torch.compile.
+"""PyTorch frontend: training with `Trainer` or `compile_step`, and a backend for torch.compile.
 
-PyTorch is an extra, `pip install mpsgraph[torch]`, and is imported with this room.
+Requires PyTorch (`pip install mpsgraph[torch]`), which is imported together with this package.
 """
 
 import warnings
 
 from .._optional import require
 
-_LEAST = (2, 13)  # what the extra asks for
+_LEAST = (2, 13)  # required by the mpsgraph[torch] extra
 _version = require("torch", "torch", "mpsgraph.torch").__version__
 if tuple(int(part) for part in _version.split(".")[:2]) < _LEAST:
     warnings.warn(
-        f"mpsgraph.torch needs PyTorch 2.13 or newer and found {_version}, whose graphs say less: "
-        "torch.linalg's errors about singular matrices are lost. Run: pip install --upgrade 'mpsgraph[torch]'",
+        f"mpsgraph.torch requires PyTorch 2.13 or newer, found {_version}. With older versions, torch.linalg does not "
+        "report singular matrices. To upgrade, run: pip install --upgrade 'mpsgraph[torch]'",
         stacklevel=2,
     )
 

@@ -1,7 +1,7 @@
-"""The backend of torch.compile: Dynamo captures, AOTAutograd derives, and each graph becomes one of ours, or several.
+"""Backend for torch.compile: Dynamo captures graphs, AOTAutograd differentiates them, and mpsgraph compiles them.
 
-Operations that the table cannot say stay PyTorch's: the graph is cut around them, and one warning names them. What is
-compiled is compiled for the shapes that come; a graph with open sizes is compiled anew for each of them.
+Operations without a translation stay in PyTorch: the graph is split around them, and one warning names them. Graphs are
+compiled for the shapes of their inputs; a graph with dynamic sizes is compiled again for each new shape.
 """
 
 from __future__ import annotations
@@ -33,20 +33,27 @@ from .tensors import run
 
 @dataclass
 class Explanation:
-    """What `explain` found: how many calls of each operation run here, and how many fall to PyTorch.
+    """What runs in mpsgraph and what falls back to PyTorch, as counts of calls per operation.
 
-    >>> import torch
-    >>> found = mg.torch.explain(torch.nn.Linear(2, 3), torch.ones(4, 2))
-    >>> found.fallen.total()
-    0
+    Attributes:
+        graphs: Number of compiled graphs; a forward and a backward pass count as two.
+        translated: Number of calls per operation that run in mpsgraph.
+        fallen: Number of calls per operation that fall back to PyTorch.
+        reasons: Why each operation falls back to PyTorch.
+
+    Example:
+        >>> import torch
+        >>> found = mg.torch.explain(torch.nn.Linear(2, 3), torch.ones(4, 2))
+        >>> found.fallen.total()
+        0
     """
 
     graphs: int = 0
-    """How often a graph was compiled: forward and backward are two."""
+    """Number of compiled graphs; a forward and a backward pass count as two."""
     translated: Counter[str] = field(default_factory=Counter)
     fallen: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why an operation fell to PyTorch."""
+    """Reason for each operation that falls back to PyTorch."""
 
     def __str__(self) -> str:
         here, there = self.translated.total(), self.fallen.total()
@@ -60,7 +67,7 @@ _warned: set[str] = set()
 
 
 class _Translated(OperatorSupportBase):
-    """Which calls the table can say: each is tried alone, in a graph of its own."""
+    """Decides which calls can be translated, by translating each one alone in a graph of its own."""
 
     def __init__(self) -> None:
         self.reasons: dict[torch.fx.Node, str] = {}
@@ -77,14 +84,14 @@ class _Translated(OperatorSupportBase):
 
 
 def _why_not(node: torch.fx.Node) -> str:
-    """Why a call cannot be translated; "" where it can."""
+    """Return why a call cannot be translated, or "" if it can."""
     if function_of(node.target) is None:
-        return "there is no translation"
+        return "mpsgraph does not support this operation"
     for place in (_elsewhere(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
         if place:
-            return f"its tensors are on {place}: move the module and its inputs to PyTorch's cpu"
+            return f"its tensors are on {place}: move the module and its inputs to the CPU"
     if any(_depends_on_values(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
-        return "a size depends on values"
+        return "a size is known only at run time"
     try:
         importer.scratch(node)
     except Error as error:
@@ -93,13 +100,13 @@ def _why_not(node: torch.fx.Node) -> str:
 
 
 def _elsewhere(value: Any) -> str:
-    """The device whose memory is not ours to read; "" where there is none."""
+    """Return the device of a tensor that is not on the CPU, or "" if there is none."""
     tensors = (x for x in torch.utils._pytree.tree_leaves(value) if isinstance(x, torch.Tensor))
     return next((str(x.device) for x in tensors if x.device.type != "cpu"), "")
 
 
 def _depends_on_values(value: Any) -> bool:
-    """Whether a size is known only when the graph has run so far."""
+    """Return whether a size is known only at run time."""
     return any(
         isinstance(size, torch.SymInt) and torch.fx.experimental.symbolic_shapes.free_unbacked_symbols(size)
         for x in torch.utils._pytree.tree_leaves(value)
@@ -108,7 +115,7 @@ def _depends_on_values(value: Any) -> bool:
 
 
 class _Part(torch.nn.Module):
-    """A part of a graph as one executable, from tensors of PyTorch to tensors over our buffers."""
+    """A part of a graph, compiled to an executable that takes and returns PyTorch tensors."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__()
@@ -126,7 +133,7 @@ class _Part(torch.nn.Module):
         if self.single:
             output.args = ((output.args[0],),)
         found, _ = importer.build(g, module.graph, given, differentiated=False)
-        # A result that is a feed, or stands twice, gets an array of its own.
+        # A result that is a feed or occurs twice needs its own array.
         targets: list[Any] = []
         for x in found:
             targets.append(g.identity(x) if x in feeds or any(x is t for t in targets) else x)
@@ -141,7 +148,7 @@ class _Part(torch.nn.Module):
 
 
 class _Known(FakeTensorProp):
-    """Numbers replace the symbols that stood for them, too, which not every version of PyTorch does."""
+    """Shape propagation that also replaces symbolic sizes by numbers, which not every version of PyTorch does."""
 
     def run_node(self, node: torch.fx.Node) -> Any:
         result = super().run_node(node)
@@ -151,11 +158,11 @@ class _Known(FakeTensorProp):
 
 
 Boxed = Callable[[list[Any]], Any]
-"""A function of a list that it empties, so that what was kept for it is freed when it has been read."""
+"""A function that empties its argument list, so that saved tensors are freed once they have been read."""
 
 
 class _Compiled:
-    """A graph of AOTAutograd's: compiled for the shapes of a call when it comes."""
+    """A graph from AOTAutograd; with dynamic sizes, it is compiled for each new set of input shapes."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
@@ -168,7 +175,7 @@ class _Compiled:
         self.parts: dict[Any, Boxed] = {}
 
     def function(self) -> Boxed:
-        """What AOTAutograd calls."""
+        """Return the function that AOTAutograd calls."""
         found: Boxed = (lambda given: self.for_sizes(given)) if self.open else _partitioned(self.module)
         found._boxed_call = True  # type: ignore[attr-defined]
         return found
@@ -191,8 +198,8 @@ def _sizes(value: Any) -> list[Any]:
 
 
 def _partitioned(module: torch.fx.GraphModule) -> Boxed:
-    """The graph with what can be translated as parts of ours, and the rest as it is."""
-    for node in list(module.graph.nodes):  # sizes that are known by now
+    """Split a graph into compiled parts and remaining PyTorch calls; return a function that runs both."""
+    for node in list(module.graph.nodes):  # replace sizes that are known by now
         known = node.meta.get("val")
         if node.op == "call_function" and isinstance(known, (bool, int, float)):
             for user in list(node.users):
@@ -213,8 +220,8 @@ def _partitioned(module: torch.fx.GraphModule) -> Boxed:
         _warned.update(fallen)
         shown = ", ".join(f"{name} ({count})" for name, count in sorted(fallen.items()))
         warnings.warn(
-            f"{fallen.total()} of {len(calls)} calls of a compiled graph fall to PyTorch: {shown}; "
-            "mpsgraph.torch.explain(model, *inputs) says why",
+            f"{fallen.total()} of {len(calls)} calls in a compiled graph fall back to PyTorch: {shown}. "
+            "For the reasons, call mpsgraph.torch.explain(model, *inputs)",
             stacklevel=2,
         )
     partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True)
@@ -236,7 +243,7 @@ def _in_parts(fused: torch.fx.GraphModule) -> Boxed:
 
 
 def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
-    """A graph that is one part is its executable: nothing of PyTorch's stands between. None for other graphs."""
+    """Return a function that runs the executable directly if the whole graph is one part, otherwise None."""
     calls = [n for n in fused.graph.nodes if n.op not in ("placeholder", "output") and n.target is not operator.getitem]
     if len(calls) != 1 or calls[0].op != "call_module" or calls[0].kwargs:
         return None
@@ -271,14 +278,23 @@ def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Boxed:
 
 
 def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """What `torch.compile(model, backend="mpsgraph")` calls.
+    """Compile a captured graph; `torch.compile(model, backend="mpsgraph")` calls this function.
 
-    Args: module and inputs, as Dynamo gives them. Result: the compiled function. Source: PyTorch's custom backends.
+    Args:
+        module: Graph module captured by Dynamo.
+        inputs: Example inputs of the module.
+        **options: Accepted for compatibility with torch.compile, and ignored.
 
-    >>> import torch
-    >>> compiled = torch.compile(torch.nn.Linear(2, 3), backend=mg.torch.backend)
-    >>> tuple(compiled(torch.ones(4, 2)).shape)
-    (4, 3)
+    Returns:
+        A function that runs the compiled graph.
+
+    Source: PyTorch's custom backends.
+
+    Example:
+        >>> import torch
+        >>> compiled = torch.compile(torch.nn.Linear(2, 3), backend=mg.torch.backend)
+        >>> tuple(compiled(torch.ones(4, 2)).shape)
+        (4, 3)
     """
     in_layers(module)
     compiler = aot_autograd(
@@ -292,16 +308,25 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
 
 
 def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """A module or function of PyTorch that runs here, forward and backward: torch.compile with the backend, and with
-    recurrent networks, which Dynamo leaves to PyTorch unless torch._dynamo.config.allow_rnn is set: calls set it.
+    """Compile a PyTorch module or function to run in mpsgraph, forward and backward.
 
-    Args: model; options, those of torch.compile, such as dynamic. Result: as torch.compile: parameters, state_dict and
-    the optimizer stay PyTorch's. What has no translation falls to PyTorch, operation by operation, with one warning.
+    This is torch.compile with the mpsgraph backend. It also captures recurrent networks, which Dynamo otherwise leaves
+    to PyTorch, by setting torch._dynamo.config.allow_rnn during each call. Operations that mpsgraph does not support
+    fall back to PyTorch one by one, with a single warning.
 
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> double = mg.torch.compile(lambda x: x * 2)
-    >>> double(torch.ones(2)).tolist()
-    [2.0, 2.0]
+    Args:
+        model: Module or function to compile.
+        **options: Options of torch.compile, such as dynamic.
+
+    Returns:
+        The compiled module or function, as torch.compile returns it. Parameters, state_dict and the optimizer remain
+        PyTorch's.
+
+    Example:
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> double = mg.torch.compile(lambda x: x * 2)
+        >>> double(torch.ones(2)).tolist()
+        [2.0, 2.0]
     """
     compiled: Callable[..., Any] = torch.compile(model, backend=backend, **options)
     if isinstance(compiled, torch.nn.Module):
@@ -312,11 +337,11 @@ def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def _with_recurrent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, while Dynamo captures recurrent networks, too."""
+    """Wrap a function so that Dynamo also captures recurrent networks during its calls."""
 
     @functools.wraps(function)
     def called(*inputs: Any, **named: Any) -> Any:
-        config: Any = torch._dynamo.config  # its own patch() takes as long as a small network
+        config: Any = torch._dynamo.config  # its own patch() takes as long as running a small network
         before, config.allow_rnn = config.allow_rnn, True
         try:
             return function(*inputs, **named)
@@ -328,15 +353,17 @@ def _with_recurrent(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def explaining() -> Iterator[Explanation]:
-    """What is compiled inside, and what of it falls to PyTorch; without the warning.
+    """Record which calls run in mpsgraph and which fall back to PyTorch, without warning about the latter.
 
-    Result: a context manager that gives an Explanation, which grows with each graph that is compiled.
+    Returns:
+        A context manager that yields an Explanation, which each graph compiled inside the block extends.
 
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> with mg.torch.explaining() as found:
-    ...     _ = mg.torch.compile(lambda x: x + 1)(torch.ones(2))
-    >>> found.graphs, found.fallen.total()
-    (1, 0)
+    Example:
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> with mg.torch.explaining() as found:
+        ...     _ = mg.torch.compile(lambda x: x + 1)(torch.ones(2))
+        >>> found.graphs, found.fallen.total()
+        (1, 0)
     """
     found = Explanation()
     _listeners.append(found)
@@ -347,13 +374,19 @@ def explaining() -> Iterator[Explanation]:
 
 
 def explain(model: Callable[..., Any], *inputs: Any) -> Explanation:
-    """What of a model runs here and what falls to PyTorch, forward and backward, by compiling it for these inputs.
+    """Compile a model for some inputs, forward and backward, and report which calls fall back to PyTorch.
 
-    Args: model, a module or a function; inputs, as it takes them. Result: an Explanation, to be printed.
+    Args:
+        model: Module or function.
+        *inputs: Inputs of the model.
 
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> print(mg.torch.explain(torch.nn.Linear(2, 1), torch.ones(3, 2)))
-    2 graphs: 8 calls run in mpsgraph, 0 in PyTorch
+    Returns:
+        An Explanation; print it for a summary.
+
+    Example:
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> print(mg.torch.explain(torch.nn.Linear(2, 1), torch.ones(3, 2)))
+        2 graphs: 8 calls run in mpsgraph, 0 in PyTorch
     """
     torch._dynamo.reset()
     try:

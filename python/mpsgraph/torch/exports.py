@@ -1,6 +1,7 @@
-"""The forward pass and the loss of a module, by torch.export, as operations of a graph.
+"""Export of a module's forward pass and loss, through torch.export, as operations of a graph.
 
-Where parameters and buffers live is the caller's: variables for a trainer, feeds for a step that shares PyTorch's.
+The caller decides where parameters and buffers live: Trainer keeps them in variables, compile_step in feeds that share
+PyTorch's memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .tensors import as_array
 
 
 class Step(torch.nn.Module):
-    """What is exported: the loss of a batch."""
+    """The module that is exported: it computes the loss of a batch."""
 
     def __init__(self, module: torch.nn.Module, loss: Callable[..., Any]) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class Step(torch.nn.Module):
 
 @dataclass
 class Loss:
-    """A loss in a graph: its placeholders in the order of inputs and labels, and what buffers are after it."""
+    """A loss in a graph, with the placeholders of inputs and labels in order, and the new values of buffers."""
 
     value: Tensor
     feeds: list[Tensor]
@@ -41,7 +42,7 @@ class Loss:
 
 
 def names_of(module: torch.nn.Module) -> dict[str, str]:
-    """Every name of a parameter or buffer, and the first name that the same tensor has."""
+    """Return a map from every name of a parameter or buffer to the first name of the same tensor."""
     first: dict[int, str] = {}
     found = {}
     for name, tensor in [
@@ -55,18 +56,18 @@ def names_of(module: torch.nn.Module) -> dict[str, str]:
 def loss_of(
     g: Graph, step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...], value_of: Callable[[str], Tensor]
 ) -> Loss:
-    """Adds the loss of a batch. `value_of` gives the values of a parameter or buffer by its first name.
+    """Add the loss of a batch to a graph.
 
-    Errors: UnsupportedError that names what torch.export cannot follow or the table cannot say; GraphError for what is
-    no loss.
+    `value_of` returns the value of a parameter or buffer, given its first name. Raises UnsupportedError if torch.export
+    fails or an operation is not supported, and GraphError if the result is not a scalar.
     """
     program = _exported(step, inputs, labels)
     graph, signature = program.graph_module.graph, program.graph_signature
     missing = importer.unmapped(graph)
     if missing:
         raise UnsupportedError(
-            f"{len(missing)} of PyTorch's operations have no translation: {', '.join(missing)}. "
-            "torch.compile(model, backend='mpsgraph') leaves them to PyTorch"
+            f"{len(missing)} PyTorch operations are not supported: {', '.join(missing)}. Use "
+            "torch.compile(model, backend='mpsgraph'), which runs them in PyTorch"
         )
     first = names_of(step.module)
     parameters = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
@@ -93,9 +94,9 @@ def loss_of(
     kinds = [spec.kind.name for spec in signature.output_specs]
     found = [x for x, kind in zip(outputs, kinds, strict=True) if kind in ("USER_OUTPUT", "LOSS_OUTPUT")]
     if len(found) != 1:
-        raise GraphError(f"the loss must be one number, the function gives {len(found)} results")
+        raise GraphError(f"the loss function must return one number, got {len(found)} results")
     if found[0].shape != ():
-        raise GraphError(f"the loss must be a number, it has shape {found[0].shape}: reduce it")
+        raise GraphError(f"the loss must be a scalar, got shape {found[0].shape}: reduce it with mean() or sum()")
     buffers = {
         first[spec.target.removeprefix("module.")]: x
         for x, spec in zip(outputs, signature.output_specs, strict=True)
@@ -104,7 +105,7 @@ def loss_of(
     return Loss(found[0], feeds, buffers)
 
 
-# What torch.export says of programs whose course or sizes depend on values, or that it cannot trace.
+# Errors of torch.export for programs that it cannot trace, or whose control flow or sizes depend on values.
 _CANNOT = (
     torch._dynamo.exc.UserError,
     torch._dynamo.exc.Unsupported,
@@ -113,13 +114,13 @@ _CANNOT = (
 
 
 def _exported(step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
-    """The forward pass in ATen's operations, functional; what the table lacks is decomposed where that can be."""
+    """Export the forward pass to functional ATen operations; those without a translation are decomposed if possible."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch's own parts
+        warnings.simplefilter("ignore")  # PyTorch warns about its own code
         try:
             program = torch.export.export(step, (inputs, labels))
         except _CANNOT as error:
-            raise UnsupportedError(f"torch.export cannot follow the module: {error}") from error
+            raise UnsupportedError(f"torch.export cannot export the module: {error}") from error
         table = torch.export.default_decompositions()
         for operation in list(table):
             if function_of(operation) is not None:

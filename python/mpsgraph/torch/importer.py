@@ -1,7 +1,7 @@
-"""A graph of PyTorch's operations, built in one of ours: each call's function is looked up in the table of aten/.
+"""Import of a PyTorch graph into an mpsgraph Graph, with the translations in aten/.
 
-Views, reshapes and copies are values here. Graphs come functional, from torch.export or AOTAutograd: nothing in them
-writes in place.
+Graphs come from torch.export or AOTAutograd in functional form: nothing in them writes in place. Views, reshapes and
+copies become values.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..errors import Error, UnsupportedError
 from ..graph import Graph
 from .aten import Call, dtype_of, function_of
 
-# What only checks, and gives nothing.
+# Operations that only check a condition and have no result.
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
 
 
 def unmapped(graph: torch.fx.Graph) -> list[str]:
-    """The names of its operations that the table has no function for."""
+    """Return the sorted names of the operations in a graph that have no translation."""
     missing = {
         str(node.target)
         for node in graph.nodes
@@ -36,10 +36,10 @@ def unmapped(graph: torch.fx.Graph) -> list[str]:
 def build(
     g: Graph, graph: torch.fx.Graph, given: Mapping[str, Any], *, differentiated: bool
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Adds the operations of a graph.
+    """Add the operations of a PyTorch graph.
 
-    Args: given, tensors by the names of its placeholders and attributes. Result: what it gives, and all values by the
-    names of its nodes. Errors: UnsupportedError that names the operation and where it was called.
+    `given` maps the names of placeholders and attributes to tensors. Returns the outputs, and all values by node name.
+    Raises UnsupportedError that names the operation if one is not supported.
     """
     values: dict[str, Any] = {}
 
@@ -54,15 +54,15 @@ def build(
         elif node.target is operator.getitem:
             source, index = node.args
             values[node.name] = values[source.name][index]
-        elif isinstance(node.meta.get("val"), (bool, int, float)):  # a size, computed while the graph is built
+        elif isinstance(node.meta.get("val"), (bool, int, float)):  # a size that is already known
             values[node.name] = node.meta["val"]
         elif not _is_check(node.target):
             values[node.name] = called(g, node, value_of, differentiated)
-    raise UnsupportedError("the graph has no output")
+    raise UnsupportedError("the PyTorch graph has no output node")
 
 
 def read_by(targets: list[Any]) -> set[Any]:
-    """The tensors that targets depend on."""
+    """Return all tensors that the targets depend on."""
     seen: set[Any] = set()
     waiting = list(targets)
     while waiting:
@@ -71,7 +71,7 @@ def read_by(targets: list[Any]) -> set[Any]:
             seen.add(tensor)
             waiting += tensor.operation.inputs
             waiting += [x for check in tensor.operation.control_dependencies for x in check.inputs]
-            for block in tensor.operation.blocks:  # what is inside may read tensors from outside
+            for block in tensor.operation.blocks:  # operations in a block may read tensors from outside
                 waiting += block.results
                 waiting += [x for operation in block.operations for x in operation.inputs]
     return seen
@@ -82,10 +82,10 @@ def _is_check(target: Any) -> bool:
 
 
 def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -> Any:
-    """What a call's function gives, shaped as PyTorch says. UnsupportedError for what it does not take."""
+    """Translate one call, with results in the shapes that PyTorch reports; raise UnsupportedError if that fails."""
     function = function_of(node.target)
     if function is None:
-        raise UnsupportedError(f"there is no translation of {node.target}")
+        raise UnsupportedError(f"{node.target} is not supported by mpsgraph")
     metas = torch.fx.node.map_arg(node.args, lambda n: n.meta.get("val"))
     name = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
     picked = [user.args[1] for user in node.users if user.target is operator.getitem]
@@ -96,26 +96,25 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
     except Error:
         raise
     except (TypeError, AttributeError, ValueError, IndexError) as error:
-        raise UnsupportedError(f"{node.target} is not translated in this form: {error}") from error
+        raise UnsupportedError(f"{node.target} is not supported with these arguments: {error}") from error
 
 
 def scratch(node: torch.fx.Node) -> tuple[Any, dict[str, Any]]:
-    """A call alone, in a graph of its own: what it gives, and the placeholders of its operands by their names. Errors:
-    those of the translation."""
+    """Translate one call in a graph of its own; return the result, and the placeholders of its operands by name."""
     g = Graph()
     given = {source.name: placeholders(g, source.meta.get("val")) for source in node.all_input_nodes}
     return called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False), given
 
 
 def placeholders(g: Graph, value: Any) -> Any:
-    """A placeholder for a meta tensor, and for each of several."""
+    """Return a placeholder for a meta tensor, or one for each in a sequence."""
     if isinstance(value, torch.Tensor):
         return g.placeholder(tuple(int(size) for size in value.shape), dtype_of(value.dtype))
     return [placeholders(g, v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def unread(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The operands of a call whose numbers its translation does not need; none where there is no translation."""
+    """Return the operands whose values the translation of a call does not read; none if there is no translation."""
     if function_of(node.target) is None:
         return []
     try:
@@ -128,13 +127,13 @@ def unread(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def decompositions() -> dict[Any, Any]:
-    """PyTorch's rules that say an operation by others, but for what the table says itself."""
+    """Return PyTorch's decompositions of the operations that have no translation here."""
     table = torch._decomp.decomposition_table
     return {operation: rule for operation, rule in table.items() if function_of(operation) is None}
 
 
 def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """Adds the operations that a function of PyTorch's calls for arguments with tensors of the graph among them."""
+    """Trace a PyTorch function with graph tensors among its arguments, and add the operations it executes."""
     leaves, form = torch.utils._pytree.tree_flatten((arguments, dict(named)))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
 
@@ -159,7 +158,7 @@ def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping
 
 
 def _as_said(call: Call, found: Any) -> Any:
-    """A result in the shape that PyTorch says it has. UnsupportedError where elements or their type differ."""
+    """Return results with the shapes and dtypes that PyTorch reports."""
     if isinstance(found, (list, tuple)):
         said = call.result
         return [x if r is None else _one_as_said(call, x, r) for x, r in zip(found, said, strict=True)]

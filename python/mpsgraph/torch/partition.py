@@ -1,8 +1,9 @@
-"""What the forward graph keeps for the backward one: as little as serves, and as the kernels have it.
+"""Partition of AOTAutograd's joint graph into a forward and a backward graph that share few tensors.
 
-AOTAutograd gives both in one graph, and PyTorch's default partition keeps whatever the backward part reads. Before it,
-views and cheap steps that the forward part would not write are done again behind, and what our gradients do not read is
-not asked for; after it, images are kept with their channels last, as the kernels between have them.
+PyTorch's default partition saves every tensor that the backward graph reads. Before it runs, views and cheap operations
+whose results the forward graph would not write to memory are repeated in the backward graph, and operands that
+mpsgraph's gradients do not read are removed. After it, images are saved with channels last, the layout of the kernels
+on both sides.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from torch._functorch.partitioners import default_partition
 
 from . import importer
 
-# The same numbers, in another shape or order: they cost nothing where they are read.
+# Operations that return the same numbers in another shape or order; they cost nothing where the result is read.
 _VIEWS = {
     "alias", "clone", "detach", "expand", "permute", "reshape", "squeeze", "t", "transpose", "unsqueeze", "view",
     "_unsafe_view",
 }  # fmt: skip
-# What has as many numbers as memory behind them, or fewer, but not the same: a part of a parameter, for one.
+# Operations that select a part of a tensor, such as a slice of a parameter.
 _PARTS = {"narrow", "select", "slice"}
 _MADE = {"arange", "full", "full_like", "iota", "ones", "ones_like", "scalar_tensor", "zeros", "zeros_like"}
-# Cheap and element by element: kernels read and write what stands beside them all the same.
+# Cheap element-wise operations; the kernels around them read and write the same memory in any case.
 _CHEAP = {
     "_to_copy", "abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "clamp", "clamp_min", "clamp_max", "div",
     "eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "lt", "masked_fill", "maximum", "minimum",
     "mul", "ne", "neg", "reciprocal", "relu", "rsqrt", "rsub", "sqrt", "sub", "where",
 }  # fmt: skip
-# What reads its operand out of memory, so that somebody wrote it there.
+# Operations that read their operands from memory, so that the forward graph must write them.
 _HEAVY = {
     "addmm", "baddbmm", "bmm", "convolution", "mm", "_scaled_dot_product_flash_attention_for_cpu",
 }  # fmt: skip
 _POOLINGS = {"avg_pool2d", "max_pool2d_with_indices"}
-# Its images have the channels where those of its operands are.
+# Operations whose resulting images have the channel layout of their operands.
 _FOLLOWING = _CHEAP | {
     "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "bernoulli", "cat", "clone",
     "constant_pad_nd", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "native_dropout", "sigmoid",
@@ -48,8 +49,8 @@ _TO_LAST, _TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
 def partition(
     joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """The forward and the backward graph of a joint one, as AOTAutograd's partition_fn."""
-    # Whoever says what is computed again, by torch.utils.checkpoint, has decided.
+    """Partition a joint graph into a forward and a backward graph; used as AOTAutograd's partition_fn."""
+    # If torch.utils.checkpoint has marked what to recompute, that choice stands.
     if not any("recompute" in node.meta for node in joint.graph.nodes):
         _forget_what_is_not_read(joint.graph)
         _Again(joint.graph).do()
@@ -76,7 +77,7 @@ def _is_open(tensor: torch.Tensor) -> bool:
 
 
 def _forget_what_is_not_read(graph: torch.fx.Graph) -> None:
-    """Indices of maxima and sums of attention, for two: operands of a gradient that ours does without."""
+    """Replace operands that mpsgraph's gradients do not read, such as the indices of max pooling, by constants."""
     for node in list(graph.nodes):
         if "backward" not in _name_of(node) or any(_is_open(n.meta["val"]) for n in _tensors(node)):
             continue
@@ -93,7 +94,7 @@ def _forget_what_is_not_read(graph: torch.fx.Graph) -> None:
 
 
 def _forward_part(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The nodes that PyTorch's default partition counts to the forward graph."""
+    """Return the nodes that PyTorch's default partition assigns to the forward graph."""
     nodes, end = list(graph.nodes), 0
     for place, node in enumerate(nodes):
         if node.meta.get("partitioner_tag") == "is_forward" or node.name.startswith("primals"):
@@ -102,7 +103,7 @@ def _forward_part(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """The inputs that the program writes to: buffers, for one. Behind, they do not have the values of before."""
+    """Return the inputs that the program writes to, such as buffers; the backward graph would see their new values."""
     given = [node for node in graph.nodes if node.op == "placeholder"]
     said = next(iter(reversed(graph.nodes))).meta.get("desc")
     if said is None:
@@ -112,7 +113,7 @@ def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 
 class _Again:
-    """Where the backward part reads a view or a cheap step of the forward one, it gets one of its own."""
+    """Repeats views and cheap operations of the forward graph for their users in the backward graph."""
 
     FAR = 8
 
@@ -126,7 +127,7 @@ class _Again:
             users = self.behind(node)
             if not users or not isinstance(node.meta.get("val"), torch.Tensor) or not self.is_free(node):
                 continue
-            with self.graph.inserting_before(min(users)):  # the first: nodes are compared by their places
+            with self.graph.inserting_before(min(users)):  # the first user: nodes compare by position
                 again = self.graph.node_copy(node, lambda n: n)
             again.meta = {**node.meta, "partitioner_tag": "is_backward"}
             for user in users:
@@ -136,12 +137,12 @@ class _Again:
         return [user for user in node.users if user not in self.inside and user is not self.output]
 
     def is_free(self, node: torch.fx.Node, far: int = 0) -> bool:
-        """Whether doing it again asks for nothing that is not kept anyway, or for no more memory."""
+        """Return whether repeating a node requires no additional saved tensors, or no more memory."""
         name = _name_of(node)
         if name in _VIEWS and far == 0:
             return self.is_there(_seen(node), self.FAR) or _seen(node).op != "placeholder"
         if name in _CHEAP and any(_name_of(user) in _HEAVY | _VIEWS for user in node.users if user in self.inside):
-            return False  # the forward part writes it anyway
+            return False  # the forward graph writes the result anyway
         return name in _VIEWS | _PARTS | _MADE | _CHEAP and all(self.is_there(n, far) for n in _tensors(node))
 
     def is_there(self, node: torch.fx.Node, far: int) -> bool:
@@ -151,14 +152,14 @@ class _Again:
 
 
 def _seen(node: torch.fx.Node) -> torch.fx.Node:
-    """What views show in the end."""
+    """Return the node whose values a chain of views shows."""
     while _name_of(node) in _VIEWS:
         node = next(_tensors(node))
     return node
 
 
 def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
-    """Images that only the backward graph gets go over with the channels last."""
+    """Pass images that only the backward graph reads to it with channels last."""
     images = _images(forward.graph)
     (output,) = (node for node in forward.graph.nodes if node.op == "output")
     given = {node.name: node for node in backward.graph.nodes if node.op == "placeholder"}
@@ -174,7 +175,7 @@ def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphM
         there.meta.pop("tensor_meta", None)
         with backward.graph.inserting_after(there):
             turned = backward.graph.call_function(torch.ops.aten.permute.default, (there, _TO_SECOND))
-        with backward.graph.inserting_after(turned):  # for PyTorch's views, which ask for its order in memory
+        with backward.graph.inserting_after(turned):  # PyTorch's views require contiguous memory
             back = backward.graph.call_function(
                 torch.ops.aten.clone.default, (turned,), {"memory_format": torch.contiguous_format}
             )
@@ -186,7 +187,7 @@ def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphM
 
 
 def _images(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Where the compiler has channels last: what convolutions give, and what follows them."""
+    """Return the nodes whose images the compiler keeps channels last: convolutions and what follows them."""
     found: set[torch.fx.Node] = set()
     for node in graph.nodes:
         value, name = node.meta.get("val"), _name_of(node)

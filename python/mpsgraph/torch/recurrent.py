@@ -1,9 +1,9 @@
-"""LSTM, GRU and RNN in graphs that Dynamo captures: each of their layers becomes one operation, forward and backward.
+"""LSTM, GRU and RNN in graphs captured by Dynamo: each layer becomes one operation, forward and backward.
 
-PyTorch would say an LSTM by an operation of oneDNN's and the others step by step. Before AOTAutograd derives gradients,
-calls of `torch.lstm` and its like are replaced by operations of the namespace mpsgraph for one layer in one direction;
-what is between layers is PyTorch's own. `aten/recurrent.py` says them in the graph. Projections and packed sequences
-stay as they are.
+PyTorch would decompose LSTM into an operation of oneDNN, and the others into single steps. Before AOTAutograd derives
+gradients, calls of `torch.lstm` and the like are replaced by operations of the mpsgraph namespace, each for one layer
+in one direction; PyTorch's own operations connect the layers. `aten/recurrent.py` translates the new operations. Calls
+with projections or packed sequences are not replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _library.define(
 )
 
 
-# --- by PyTorch's own operations: where a call cannot be translated, and beside which the translations are held -------
+# --- reference implementations in PyTorch, for calls that are not translated and for tests ----------------------------
 
 
 def _steps(x: torch.Tensor, reverse: bool) -> list[int]:
@@ -76,7 +76,7 @@ def _rnn(x: Any, h: Any, inputs: Any, recurrent: Any, bias: Any, activation: str
 
 
 def _derived(layer: Callable[..., Any], incoming: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-    """The gradients of a layer with respect to the tensors that it is given, for those of its first results."""
+    """Return the gradients of a layer with respect to its tensor arguments, given those of its leading results."""
     with torch.enable_grad():
         copies = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in given]
         pairs = [(y, d) for y, d in zip(layer(*copies), incoming, strict=False) if d is not None]
@@ -104,11 +104,11 @@ for _name, _function in (
     _library.impl(_name, _function, "CPU")
 
 
-# --- shapes, and what AOTAutograd is told of gradients ----------------------------------------------------------------
+# --- result shapes and gradients, for AOTAutograd ---------------------------------------------------------------------
 
 
 def _results(*gates: int) -> Callable[..., tuple[Any, ...]]:
-    """For each result over time how many times as wide as the state it is."""
+    """Return a shape function whose results over time are `gates` times as wide as the state."""
 
     def made(x: Any, h: Any, *given: Any) -> tuple[Any, ...]:
         return tuple(x.new_empty((x.shape[0], x.shape[1], count * h.shape[1])) for count in gates)
@@ -117,7 +117,7 @@ def _results(*gates: int) -> Callable[..., tuple[Any, ...]]:
 
 
 def _alike(first: int) -> Callable[..., tuple[Any, ...]]:
-    """Gradients have the shapes of the operands, which stand from `first` on."""
+    """Return a shape function for gradients, which have the shapes of the operands from index `first` on."""
     return lambda *given: tuple(x.new_empty(x.shape) for x in given[first:] if isinstance(x, torch.Tensor))
 
 
@@ -130,7 +130,7 @@ for _name, _fake in (
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    """The operands, and all results: gates, or sums before activations, are for the backward pass only."""
+    """Save the operands and all results; only the backward pass uses gates, and sums before activations."""
     ctx.set_materialize_grads(False)
     ctx.flags = [x for x in inputs if not isinstance(x, torch.Tensor)]
     ctx.count = len(output)
@@ -158,18 +158,19 @@ for _name, _backward in (("lstm", _lstm_backward), ("gru", _gru_backward), ("rnn
     torch.library.register_autograd(f"mpsgraph::{_name}_layer", _backward, setup_context=_keep, lib=_library)
 
 
-# --- calls of PyTorch's as calls of these -----------------------------------------------------------------------------
+# --- replacement of PyTorch's recurrent calls -------------------------------------------------------------------------
 
 
 Layer = Callable[[torch.Tensor, list[torch.Tensor], list[torch.Tensor], bool], tuple[torch.Tensor, list[torch.Tensor]]]
-"""From inputs over time, first states, weights and biases, and whether backwards: outputs, and each state over time."""
+"""Runs one layer: (inputs over time, first states, weights and biases, reverse) -> (outputs, [each state over time]).
+"""
 
 
 def _layers(
     layer: Layer, x: Any, firsts: Sequence[Any], parameters: Sequence[Any], biases: bool, layers: int, dropout: float,
     training: bool, both: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """A call's outputs and the last of each state, as torch.lstm gives them."""
+    """Run all layers of a call; return the outputs and the last of each state, as torch.lstm does."""
     each, ways = 4 if biases else 2, 2 if both else 1
     x = x.transpose(0, 1) if batch_first else x
     ends: list[list[Any]] = []
@@ -232,7 +233,7 @@ _IN_LAYERS: dict[Any, Callable[..., tuple[Any, ...]]] = {
 
 
 def in_layers(module: torch.fx.GraphModule) -> None:
-    """Replaces the calls of recurrent networks in a graph of Dynamo's that the operations above can say."""
+    """Replace recurrent calls in a graph from Dynamo by the operations defined above, where these support them."""
     changed = False
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in _IN_LAYERS and _is_plain(node):
@@ -243,7 +244,10 @@ def in_layers(module: torch.fx.GraphModule) -> None:
 
 
 def _is_plain(node: torch.fx.Node) -> bool:
-    """A batch on the CPU, no projection, and no packed sequence, whose second operand are sizes of batches."""
+    """Return whether a call has a batch on the CPU, no projection and no packed sequence.
+
+    A call with a packed sequence is recognized by its second operand, the batch sizes.
+    """
     if len(node.args) != 9 or node.kwargs or not isinstance(node.args[3], bool):
         return False
     x, states, parameters, biases, layers, _, _, both, _ = node.args

@@ -1,8 +1,8 @@
-"""A training step of PyTorch's as one executable, over PyTorch's own memory: parameters, buffers, optimizer's state.
+"""A PyTorch training step as one executable that works on PyTorch's own parameters, buffers and optimizer state.
 
-They go in as they lie there and come out into memory that takes their place, so that between steps everything is
-PyTorch's: `state_dict`, `load_state_dict`, schedulers, another loop. `Trainer` keeps them here instead, in layouts that
-its kernels want, and is faster where there are convolutions.
+The executable reads them in place, and writes new values to memory that then takes the place of theirs. Between steps,
+everything is therefore in PyTorch: `state_dict`, `load_state_dict`, schedulers and other loops work as usual. `Trainer`
+instead keeps them in mpsgraph, in layouts that its kernels prefer, and is faster for models with convolutions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tensors import as_array, as_tensor
 
 @dataclass
 class _Changing:
-    """A tensor of PyTorch's that a step changes, and the memory that takes its new values."""
+    """A PyTorch tensor that a step changes, and the memory that receives its new values."""
 
     tensor: torch.Tensor
     spare: torch.Tensor
@@ -36,29 +36,46 @@ class _Changing:
 
 @dataclass
 class _Built:
-    """The step for one shape of inputs: what it is fed, in the executable's order, and what it changes."""
+    """The step for one set of input shapes: the executable, the source of each feed, and the tensors it changes."""
 
     executable: Executable
     sources: list[Any]
-    """For each feed a tensor of PyTorch's, the number of an input, or the options of a group, for its rate."""
+    """For each feed, a PyTorch tensor, the index of an input, or the parameter group whose rate is fed."""
     changing: list[_Changing]
 
 
 class CompiledStep:
-    """What compile_step gives: called with inputs and labels, it makes one step and gives the loss.
+    """A compiled training step, as returned by `compile_step`.
 
-    step(inputs, *labels): inputs, a tensor of PyTorch, or a tuple of what the module takes; labels, what the loss takes
-    behind the outputs. Each new shape is exported and compiled once. Result: the loss, a tensor without a gradient.
+    Call it with inputs and labels to make one step. Each new set of input shapes and dtypes is exported and compiled
+    once.
 
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> module = torch.nn.Linear(2, 1, bias=False)
-    >>> step = mg.torch.compile_step(module, lambda y: y.sum(), torch.optim.SGD(module.parameters(), lr=1.0))
-    >>> isinstance(step, mg.torch.CompiledStep)
-    True
-    >>> before = module.weight.detach().clone()
-    >>> _ = step(torch.ones(1, 2))
-    >>> (before - module.weight.detach()).tolist()
-    [[1.0, 1.0]]
+    Args:
+        module: Module to train, in training or evaluation mode.
+        loss: Function (outputs, *labels) that returns a scalar.
+        optimizer: SGD, Adam, AdamW or RMSprop of torch.optim, over parameters of the module.
+        device: Device to run on. None means the default device.
+        seed: Seed of the random numbers in the step.
+
+    Attributes:
+        module: The module that is trained.
+        optimizer: The optimizer, which holds the state and the learning rates.
+
+    Raises:
+        UnsupportedError: If the optimizer is not supported.
+        GraphError: If module or loss has the wrong type, if a parameter or buffer is not on the CPU, or if the
+            optimizer has parameters that do not belong to the module.
+
+    Example:
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1, bias=False)
+        >>> step = mg.torch.compile_step(module, lambda y: y.sum(), torch.optim.SGD(module.parameters(), lr=1.0))
+        >>> isinstance(step, mg.torch.CompiledStep)
+        True
+        >>> before = module.weight.detach().clone()
+        >>> _ = step(torch.ones(1, 2))
+        >>> (before - module.weight.detach()).tolist()
+        [[1.0, 1.0]]
     """
 
     def __init__(
@@ -71,8 +88,9 @@ class CompiledStep:
     ) -> None:
         if not isinstance(module, torch.nn.Module) or not callable(loss):
             raise GraphError(
-                "mpsgraph.torch.compile_step takes a torch.nn.Module, a function (outputs, *labels) and an optimizer "
-                f"of torch.optim, got {type(module).__name__}, {type(loss).__name__} and {type(optimizer).__name__}"
+                "mpsgraph.torch.compile_step expects a torch.nn.Module, a loss function (outputs, *labels) and an "
+                f"optimizer of torch.optim, got {type(module).__name__}, {type(loss).__name__} and "
+                f"{type(optimizer).__name__}"
             )
         self._rule, self.module, self.optimizer = rule_of(optimizer), module, optimizer
         self._step, self._device, self._seed = Step(module, loss), device, seed
@@ -82,15 +100,20 @@ class CompiledStep:
         names = {id(tensor): name for name, tensor in self._tensors.items()}
         for name, tensor in self._tensors.items():
             if tensor.device.type != "cpu":
-                raise GraphError(f"{name} is on {tensor.device}: move the module to PyTorch's cpu")
+                raise GraphError(
+                    f"parameters and buffers must be on the CPU, got {name} on {tensor.device}: call module.cpu()"
+                )
         if any(id(p) not in names for group in optimizer.param_groups for p in group["params"]):
-            raise GraphError("the optimizer has parameters that are not the module's")
+            raise GraphError("the optimizer has parameters that do not belong to the module")
         self._names = names
         self._counts: dict[str, torch.Tensor] = {}
         self._built: dict[Any, _Built] = {}
 
     def _state(self, name: str, key: str) -> torch.Tensor:
-        """A tensor of the optimizer's state, zeros at first. SGD keeps no count: the step's own is here."""
+        """Return a tensor of the optimizer's state, initially zeros.
+
+        PyTorch's SGD keeps no step count, so it is kept here.
+        """
         parameter = self._tensors[name]
         kept = self.optimizer.state[parameter]
         if key == "step" and isinstance(self.optimizer, torch.optim.SGD):
@@ -124,7 +147,7 @@ class CompiledStep:
             (options, [self._names[id(p)] for p in options["params"] if p.requires_grad])
             for options in self.optimizer.param_groups
         ]
-        # As in PyTorch, a parameter that the loss does not depend on stays as it is.
+        # As in PyTorch, a parameter that the loss does not depend on is not updated.
         read = importer.read_by([found.value])
         groups = [(options, [name for name in names if values.get(name) in read]) for options, names in groups]
         trained = [name for _, names in groups for name in names]
@@ -144,11 +167,24 @@ class CompiledStep:
         return _Built(executable, [fed[feed] for feed in executable.feeds], changing)
 
     def __call__(self, inputs: Any, *labels: Any) -> torch.Tensor:
-        """One step. Result: the loss, a tensor without a gradient. Parameters and the optimizer's state have moved."""
+        """Make one training step, which updates parameters, buffers and the optimizer's state.
+
+        Args:
+            inputs: PyTorch tensor, or a tuple of the tensors that the module takes.
+            *labels: PyTorch tensors that the loss function takes after the outputs.
+
+        Returns:
+            The loss, a scalar tensor without a gradient.
+
+        Raises:
+            DTypeError: If an input or label is not a PyTorch tensor.
+            UnsupportedError: If torch.export cannot export the module, or an operation is not supported.
+            GraphError: If the loss is not a scalar.
+        """
         given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = [x for x in (*given, *labels) if isinstance(x, torch.Tensor)]
         if len(tensors) != len(given) + len(labels):
-            raise DTypeError("inputs and labels are tensors of PyTorch, or a tuple of them: torch.as_tensor(array)")
+            raise DTypeError("inputs and labels must be PyTorch tensors or a tuple of them: use torch.as_tensor(array)")
         key = tuple((tuple(x.shape), x.dtype) for x in tensors), len(given), self.module.training
         built = self._built.get(key)
         if built is None:
@@ -174,23 +210,36 @@ def compile_step(
     device: Any = None,
     seed: int = 0,
 ) -> CompiledStep:
-    """A whole training step as one executable: forward pass, gradients and the optimizer's update.
+    """Compile a whole training step to one executable: forward pass, gradients and optimizer update.
 
-    step(inputs, *labels) is optimizer.zero_grad(); loss(module(inputs), *labels).backward(); optimizer.step().
-    Args: module, in training mode or not; loss, a function (outputs, *labels) that gives a number; optimizer,
-    torch.optim's SGD, Adam, AdamW or RMSprop; device, None for the default one; seed, of random numbers, which are
-    Philox's. Result: the step; after each call parameters, buffers and the optimizer's state are PyTorch's own tensors
-    with the new values. Errors: UnsupportedError that names the operations which have no translation; GraphError,
-    DTypeError. Source: ours.
+    Calling step(inputs, *labels) is equivalent to optimizer.zero_grad(), loss(module(inputs), *labels).backward() and
+    optimizer.step(). Afterwards, the module and the optimizer hold the new values in PyTorch tensors.
 
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> module = torch.nn.Linear(2, 1)
-    >>> optimizer = torch.optim.Adam(module.parameters())
-    >>> step = mg.torch.compile_step(module, torch.nn.functional.mse_loss, optimizer)
-    >>> first = float(step(torch.eye(2), torch.ones(2, 1)))
-    >>> float(step(torch.eye(2), torch.ones(2, 1))) < first
-    True
-    >>> float(optimizer.state[module.weight]["step"])
-    2.0
+    Args:
+        module: Module to train, in training or evaluation mode.
+        loss: Function (outputs, *labels) that returns a scalar.
+        optimizer: SGD, Adam, AdamW or RMSprop of torch.optim, over parameters of the module.
+        device: Device to run on. None means the default device.
+        seed: Seed of the random numbers in the step, which come from Philox and differ from PyTorch's. Defaults to 0.
+
+    Returns:
+        A CompiledStep, to be called with inputs and labels. Calls raise UnsupportedError if an operation of the module
+        is not supported.
+
+    Raises:
+        UnsupportedError: If the optimizer is not supported.
+        GraphError: If module or loss has the wrong type, if a parameter or buffer is not on the CPU, or if the
+            optimizer has parameters that do not belong to the module.
+
+    Example:
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.Adam(module.parameters())
+        >>> step = mg.torch.compile_step(module, torch.nn.functional.mse_loss, optimizer)
+        >>> first = float(step(torch.eye(2), torch.ones(2, 1)))
+        >>> float(step(torch.eye(2), torch.ones(2, 1))) < first
+        True
+        >>> float(optimizer.state[module.weight]["step"])
+        2.0
     """
     return CompiledStep(module, loss, optimizer, device, seed)

@@ -1,7 +1,7 @@
-"""Tensors of PyTorch as arrays of ours, and back: memory is shared, not copied, where it is contiguous.
+"""Exchange of tensors with PyTorch; contiguous memory is shared, not copied.
 
-A run of an executable takes and gives them all at once, by DLPack's functions in C, where PyTorch has those; and short
-ones use PyTorch's threads, which would keep the processors from ours.
+Where PyTorch provides DLPack functions in C, one run exchanges all its tensors at once through them. Short runs use
+PyTorch's threads, which would otherwise occupy the cores that mpsgraph needs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _TOKEN = np.zeros(0, np.float32)
 
 
 def as_array(tensor: torch.Tensor | None) -> Any:
-    """The tensor's memory, shared; numbers that lie apart are copied together first. bfloat16, which numpy has not,
-    goes by DLPack."""
-    if tensor is None:  # the token of effects' order, which nobody reads
+    """Return an array that shares the tensor's memory; a tensor that is not contiguous is copied.
+
+    NumPy has no bfloat16, which is therefore exchanged through DLPack.
+    """
+    if tensor is None:  # the token that orders side effects is never read
         return _TOKEN
     plain = tensor.detach().contiguous()
     if plain.is_conj() or plain.is_neg():
@@ -35,13 +37,16 @@ def as_array(tensor: torch.Tensor | None) -> Any:
 
 
 def as_tensor(array: Any) -> torch.Tensor:
-    """A tensor over an array's memory."""
-    found: torch.Tensor = torch.from_dlpack(array.__dlpack__())  # a capsule: PyTorch asks no more
+    """Return a tensor that shares an array's memory."""
+    found: torch.Tensor = torch.from_dlpack(array.__dlpack__())  # given a capsule, PyTorch makes no further calls
     return found
 
 
 def _team() -> tuple[int, int] | None:
-    """How PyTorch's loops get their threads, which wait busily for the next one; None where that is not GNU OpenMP."""
+    """Return the functions that start PyTorch's OpenMP threads, or None if it does not use GNU OpenMP.
+
+    These threads wait busily for the next loop.
+    """
     bundled = sorted(str(path) for path in Path(torch.__file__).parent.joinpath("lib").glob("libgomp*"))
     for name in [*bundled, "libgomp.so.1"] if sys.platform == "linux" else []:
         try:
@@ -55,7 +60,7 @@ def _team() -> tuple[int, int] | None:
 
 
 def _exchange() -> TensorExchange | None:
-    """None where PyTorch has no functions of DLPack's in C, before 2.10."""
+    """Return the exchange through PyTorch's DLPack functions in C, or None if it has none (before 2.10)."""
     try:
         return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array, _team())
     except UnsupportedError:
@@ -66,7 +71,10 @@ _EXCHANGE = _exchange()
 
 
 def run(executable: Executable, tensors: Sequence[Any], places: list[int]) -> list[torch.Tensor]:
-    """What an executable gives, as tensors over its buffers. Args: tensors; places, which of them each feed takes."""
+    """Run an executable on PyTorch tensors, and return tensors over its result buffers.
+
+    `places` holds the index of the tensor for each feed.
+    """
     if _EXCHANGE is not None:
         found: list[torch.Tensor] = _EXCHANGE.run(executable, tensors, places)
         return found

@@ -1,7 +1,7 @@
-"""A PyTorch module, its loss and its optimizer as one executable a training step.
+"""Training of a PyTorch module with one executable per step: forward pass, gradients and optimizer update.
 
-torch.export gives the step's forward pass, the graph derives the gradients, and the optimizer's formula stands behind
-them. Parameters, buffers and the optimizer's state live in the graph's variables until `sync` takes them back.
+torch.export provides the forward pass, the graph derives the gradients, and the optimizer's formula follows.
+Parameters, buffers and the optimizer's state live in variables of the graph until `sync` copies them back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tensors import as_array, as_tensor
 
 
 class _Built:
-    """The step for one shape of inputs: its placeholders, loss and assigns."""
+    """The step for one set of input shapes: its placeholders, loss and assignments."""
 
     def __init__(self, feeds: list[Tensor], rates: list[Tensor], loss: Tensor, updates: list[Operation]) -> None:
         self.feeds, self.rates, self.loss, self.updates = feeds, rates, loss, updates
@@ -31,22 +31,38 @@ class _Built:
 
 
 class Trainer:
-    """Trains a PyTorch module, one executable a step: forward pass, gradients and the optimizer's update.
+    """Trainer of a PyTorch module, with one executable per step: forward pass, gradients and optimizer update.
 
-    Args: module, in training mode or not, as it shall be trained; loss, a function (outputs, *labels) of PyTorch that
-    gives a number; optimizer, torch.optim's SGD, Adam, AdamW or RMSprop over the module's parameters; device, None for
-    the default one of mpsgraph; seed, of dropout and other random numbers, which are Philox's and not PyTorch's.
-    Between steps the weights are here; `sync` gives the module and the optimizer theirs. Errors: UnsupportedError that
-    names the operations which have no translation; DTypeError, ShapeError. Source: ours.
+    Between steps the weights live in mpsgraph; `sync` copies them and the optimizer's state back to PyTorch.
 
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> module = torch.nn.Linear(2, 1)
-    >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
-    >>> trainer = mg.torch.Trainer(module, torch.nn.functional.mse_loss, optimizer)
-    >>> x, y = torch.eye(2), torch.ones(2, 1)
-    >>> first = float(trainer.step(x, y))
-    >>> float(trainer.step(x, y)) < first
-    True
+    Args:
+        module: Module to train, in the mode (training or evaluation) in which it is to be trained.
+        loss: Function (outputs, *labels) on PyTorch tensors that returns a scalar.
+        optimizer: SGD, Adam, AdamW or RMSprop of torch.optim, over parameters of the module.
+        device: Device to run on. None means the default device.
+        seed: Seed of dropout and other random numbers, which come from Philox and differ from PyTorch's. Defaults to 0.
+
+    Attributes:
+        module: The module that is trained.
+        loss: The loss function.
+        optimizer: The optimizer, whose learning rates are read at each step.
+        device: The device that was passed.
+        graph: Graph that holds the variables and the training steps.
+
+    Raises:
+        UnsupportedError: If the optimizer is not supported.
+        GraphError: If module or loss has the wrong type, or if the optimizer has parameters that do not belong to the
+            module.
+
+    Example:
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+        >>> trainer = mg.torch.Trainer(module, torch.nn.functional.mse_loss, optimizer)
+        >>> x, y = torch.eye(2), torch.ones(2, 1)
+        >>> first = float(trainer.step(x, y))
+        >>> float(trainer.step(x, y)) < first
+        True
     """
 
     def __init__(
@@ -60,15 +76,16 @@ class Trainer:
     ) -> None:
         if not isinstance(module, torch.nn.Module) or not callable(loss):
             raise GraphError(
-                "mpsgraph.torch.Trainer takes a torch.nn.Module, a function (outputs, *labels) and an optimizer of "
-                f"torch.optim, got {type(module).__name__}, {type(loss).__name__} and {type(optimizer).__name__}"
+                "mpsgraph.torch.Trainer expects a torch.nn.Module, a loss function (outputs, *labels) and an "
+                f"optimizer of torch.optim, got {type(module).__name__}, {type(loss).__name__} and "
+                f"{type(optimizer).__name__}"
             )
         self.rule = rule_of(optimizer)
         self.module, self.loss, self.optimizer, self.device = module, loss, optimizer, device
         self.graph = Graph(seed=seed)
         self._on: DeviceGraph = self.graph.on(device)
         self._step = Step(module, loss)
-        # Tied ones under their first name.
+        # Tied tensors are stored under their first name.
         everything = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         self._first = names_of(module)
         self._tensors = {name: everything[name] for name in dict.fromkeys(self._first.values())}
@@ -78,20 +95,20 @@ class Trainer:
         self._groups: list[list[str]] = []
         for group in optimizer.param_groups:
             if any(id(p) not in names for p in group["params"]):
-                raise GraphError("the optimizer has parameters that are not the module's")
+                raise GraphError("the optimizer has parameters that do not belong to the module")
             self._groups.append([names[id(p)] for p in group["params"] if p.requires_grad])
         self._built: dict[Any, _Built] = {}
 
     # --- building --------------------------------------------------------------------------------------------------
 
     def _variable(self, name: str) -> Tensor:
-        """The variable of a parameter or buffer, at first with the value that the module has."""
+        """Return the variable of a parameter or buffer, created with the value in the module."""
         if name not in self._variables:
             self._variables[name] = self.graph.variable(as_array(self._tensors[name]), name=name)
         return self._variables[name]
 
     def _kept(self, name: str, options: Any) -> dict[str, Tensor]:
-        """The optimizer's state of a parameter, taken from PyTorch where there is one."""
+        """Return the variables of a parameter's optimizer state, created from PyTorch's state if there is one."""
         if name not in self._states:
             parameter = self._tensors[name]
             has = self.optimizer.state.get(parameter, {})
@@ -115,7 +132,7 @@ class Trainer:
         found = loss_of(g, self._step, inputs, labels, lambda name: g.read(self._variable(name)))
         updates = [g.assign(self._variable(name), x) for name, x in found.buffers.items()]
         rates = [g.placeholder((), self._rate_dtype(names), "rate") for names in self._groups]
-        # As in PyTorch, a parameter that the loss does not depend on stays as it is.
+        # As in PyTorch, a parameter that the loss does not depend on is not updated.
         read = importer.read_by([found.value])
         groups = [[name for name in names if self._variable(name) in read] for names in self._groups]
         gradients = g.gradients(found.value, [self._variables[name] for names in groups for name in names])
@@ -126,33 +143,47 @@ class Trainer:
         return _Built(found.feeds, rates, found.value, updates)
 
     def _rate_dtype(self, names: list[str]) -> str:
-        """float64 for a group that has such a parameter: PyTorch's rates are Python's numbers."""
+        """Return float64 for groups with a float64 parameter, since PyTorch's rates are Python floats; else float32."""
         return "float64" if any(self._tensors[name].dtype == torch.float64 for name in names) else "float32"
 
     def _refuse_what_is_fixed(self) -> None:
         for name, tensor in self._tensors.items():
             if tensor.device.type != "cpu":
-                raise GraphError(f"{name} is on {tensor.device}: move the module to PyTorch's cpu")
+                raise GraphError(
+                    f"parameters and buffers must be on the CPU, got {name} on {tensor.device}: call module.cpu()"
+                )
 
     # --- training --------------------------------------------------------------------------------------------------
 
     def step(self, inputs: Any, *labels: Any) -> StepResult:
-        """One step of training. Returns at once; `float(result)` waits for the loss.
+        """Make one training step with the optimizer's current learning rates, and return without waiting for it.
 
-        Args: inputs, a tensor of PyTorch, or a tuple of what the module takes; labels, what the loss takes behind the
-        outputs. They must stay unchanged until the step is done. Each new shape is exported and compiled once. The rate
-        is what the optimizer's groups have now. Errors: as the class.
+        Each new set of input shapes and dtypes is exported and compiled once.
 
-        >>> import pytest; torch = pytest.importorskip("torch")
-        >>> module = torch.nn.Linear(2, 1)
-        >>> trainer = mg.torch.Trainer(module, lambda y: y.square().mean(), torch.optim.Adam(module.parameters()))
-        >>> float(trainer.step(torch.zeros(4, 2))) >= 0
-        True
+        Args:
+            inputs: PyTorch tensor, or a tuple of the tensors that the module takes. They must not change until the step
+                is done.
+            *labels: PyTorch tensors that the loss function takes after the outputs. They must not change either.
+
+        Returns:
+            A StepResult; float(result) waits for the loss.
+
+        Raises:
+            DTypeError: If an input or label is not a PyTorch tensor.
+            UnsupportedError: If torch.export cannot export the module, or an operation is not supported.
+            GraphError: If the loss is not a scalar, or a parameter or buffer is not on the CPU.
+
+        Example:
+            >>> import pytest; torch = pytest.importorskip("torch")
+            >>> module = torch.nn.Linear(2, 1)
+            >>> trainer = mg.torch.Trainer(module, lambda y: y.square().mean(), torch.optim.Adam(module.parameters()))
+            >>> float(trainer.step(torch.zeros(4, 2))) >= 0
+            True
         """
         given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = [x for x in (*given, *labels) if isinstance(x, torch.Tensor)]
         if len(tensors) != len(given) + len(labels):
-            raise DTypeError("inputs and labels are tensors of PyTorch, or a tuple of them: torch.as_tensor(array)")
+            raise DTypeError("inputs and labels must be PyTorch tensors or a tuple of them: use torch.as_tensor(array)")
         key = tuple((tuple(x.shape), x.dtype) for x in tensors), len(given), self.module.training
         built = self._built.get(key)
         if built is None:
@@ -171,13 +202,18 @@ class Trainer:
         return StepResult(built.executable.run_async(order), ["loss"])
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The module's parameters and buffers as they are now, by PyTorch's names: copies.
+        """Return copies of the current parameters and buffers, under PyTorch's names.
 
-        >>> import pytest; torch = pytest.importorskip("torch")
-        >>> module = torch.nn.Linear(2, 1)
-        >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), torch.optim.SGD(module.parameters(), lr=1.0))
-        >>> sorted(trainer.state_dict())
-        ['bias', 'weight']
+        Returns:
+            A dict of PyTorch tensors with the keys of module.state_dict(). Entries that are neither parameters nor
+            buffers are left out.
+
+        Example:
+            >>> import pytest; torch = pytest.importorskip("torch")
+            >>> module = torch.nn.Linear(2, 1)
+            >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), torch.optim.SGD(module.parameters(), lr=1.0))
+            >>> sorted(trainer.state_dict())
+            ['bias', 'weight']
         """
         first = self._first
         return {name: self._value(first[name]) for name in self.module.state_dict() if first.get(name) in self._tensors}
@@ -188,15 +224,18 @@ class Trainer:
         return _tensor(self._on.variable_value(self._variables[name]), self._tensors[name])
 
     def sync(self) -> None:
-        """Gives the module its weights and the optimizer its state, after all steps so far; both stay PyTorch's own.
+        """Copy the weights to the module and the optimizer's state to the optimizer, after all steps so far.
 
-        >>> import pytest; torch = pytest.importorskip("torch")
-        >>> module = torch.nn.Linear(2, 1)
-        >>> optimizer = torch.optim.Adam(module.parameters())
-        >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), optimizer)
-        >>> _ = trainer.step(torch.ones(3, 2)); trainer.sync()
-        >>> float(optimizer.state[module.weight]["step"])
-        1.0
+        Both remain ordinary PyTorch objects, which can be saved or trained further.
+
+        Example:
+            >>> import pytest; torch = pytest.importorskip("torch")
+            >>> module = torch.nn.Linear(2, 1)
+            >>> optimizer = torch.optim.Adam(module.parameters())
+            >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), optimizer)
+            >>> _ = trainer.step(torch.ones(3, 2)); trainer.sync()
+            >>> float(optimizer.state[module.weight]["step"])
+            1.0
         """
         with torch.no_grad():
             for name in self._variables:
@@ -205,19 +244,20 @@ class Trainer:
             state = self.optimizer.state[self._tensors[name]]
             for key, variable in kept.items():
                 if key == "step" and isinstance(self.optimizer, torch.optim.SGD):
-                    continue  # PyTorch's has none: a buffer tells it that there was a step
+                    continue  # PyTorch's SGD has no step count: it takes a momentum buffer as proof of an earlier step
                 state[key] = _tensor(self._on.variable_value(variable), None)
 
     def load(self) -> None:
-        """Takes the module's weights and the optimizer's state as PyTorch has them now, as load_state_dict left them.
+        """Copy the module's weights and the optimizer's state from PyTorch, for example after load_state_dict.
 
-        >>> import pytest; torch = pytest.importorskip("torch")
-        >>> module = torch.nn.Linear(2, 1)
-        >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), torch.optim.SGD(module.parameters(), lr=1.0))
-        >>> _ = trainer.step(torch.ones(3, 2))
-        >>> _ = module.bias.data.zero_(); trainer.load()
-        >>> trainer.state_dict()["bias"].tolist()
-        [0.0]
+        Example:
+            >>> import pytest; torch = pytest.importorskip("torch")
+            >>> module = torch.nn.Linear(2, 1)
+            >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), torch.optim.SGD(module.parameters(), lr=1.0))
+            >>> _ = trainer.step(torch.ones(3, 2))
+            >>> _ = module.bias.data.zero_(); trainer.load()
+            >>> trainer.state_dict()["bias"].tolist()
+            [0.0]
         """
         for name, variable in self._variables.items():
             self.graph.set_variable(variable, as_array(self._tensors[name]), device=self.device)

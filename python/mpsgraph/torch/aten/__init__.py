@@ -1,4 +1,4 @@
-"""ATen's operations in the graph's: a file a family, entered in one table."""
+"""Translations of ATen operations into graph operations: one file per family, all registered in one table."""
 
 from . import (  # noqa: F401
     attention,

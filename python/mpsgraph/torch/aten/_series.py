@@ -1,7 +1,7 @@
-"""Series for special functions, and what adds them up.
+"""Chebyshev coefficients of special functions, and evaluation of polynomials and Chebyshev series.
 
-The Chebyshev series were computed with mpmath, 40 digits, from the functions that their users name; they go on until
-terms fall below float64's digits. What JAX's door needs as well stands in interchange/approximations.py.
+The coefficients were computed with mpmath to 40 digits; each series ends where its terms fall below float64 precision.
+Coefficients that the JAX frontend also uses are in interchange/approximations.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..._core import Tensor
 
 
 def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's method, with the coefficient of the highest power first."""
     found = x * 0.0 + coefficients[0]
     for c in coefficients[1:]:
         found = found * x + c
@@ -20,7 +20,7 @@ def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Clenshaw's rule for a series of Chebyshev polynomials, the lowest first."""
+    """Evaluate a Chebyshev series by Clenshaw's method, with the coefficient of the lowest degree first."""
     b1 = x * 0.0
     b0 = b1 + coefficients[-1]
     for c in reversed(coefficients[1:-1]):
@@ -28,9 +28,11 @@ def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     return x * b0 - b1 + coefficients[0]
 
 
-# Bessel functions of orders 0 and 1: J and Y below 8 over 2 (x / 8)^2 - 1, beyond it by P and Q over 2 (8 / x)^2 - 1;
-# exp(-x) I over x / 4 - 1 below 8, beyond it with sqrt(x) over 16 / x - 1; K over 2 (x / 2)^2 - 1 below 2, beyond it
-# exp(x) sqrt(x) K over 4 / x - 1; Airy's Ai beyond 2 and below -2 over 2 z0 / z - 1 with z = 2/3 |x|^(3/2).
+# Chebyshev series of the Bessel functions of orders 0 and 1 and of Airy's Ai, with the argument of each series:
+# J and Y: below x = 8 in 2 (x / 8)^2 - 1; above, through P and Q in 2 (8 / x)^2 - 1.
+# I: below x = 8, exp(-x) I(x) in x / 4 - 1; above, exp(-x) sqrt(x) I(x) in 16 / x - 1.
+# K: below x = 2 in 2 (x / 2)^2 - 1; above, exp(x) sqrt(x) K(x) in 4 / x - 1.
+# Ai: for |x| > 2 in 2 z0 / z - 1, where z = 2/3 |x|^(3/2) and z0 is z at x = 2.
 J0_NEAR = (
     0.15772797147489012, -0.008723442352852221, 0.2651786132033368, -0.37009499387264977, 0.15806710233209725,
     -0.034893769411408884, 0.004819180069467605, -0.00046062616620627504, 3.246032882100508e-05,

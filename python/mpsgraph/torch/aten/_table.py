@@ -1,8 +1,8 @@
-"""The table of ATen's operations, and a call of one as its function sees it.
+"""The table of ATen translations, and the view of a call that each translation receives.
 
-`@aten("relu")` enters a function that makes a graph's operations of a call, for all overloads of that name. It gets the
-call and the arguments as PyTorch's schema has them, with tensors of the graph for PyTorch's. What it cannot say it
-refuses with `Call.refuse`, so that the call falls to PyTorch or is named in an error.
+`@aten("relu")` registers a translation for all overloads of an operation. It receives the call, and the arguments of
+the ATen schema with graph tensors in place of PyTorch tensors. It rejects arguments that it does not support with
+`Call.refuse`: torch.compile then runs the call in PyTorch, and the other entry points raise the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OWN: dict[str, Function] = {}
 
 
 def aten(*names: str) -> Callable[[Function], Function]:
-    """Enters the function of one operation or of several, without their namespace."""
+    """Return a decorator that registers the translation of ATen operations, named without their namespace."""
 
     def enter(function: Function) -> Function:
         for name in names:
@@ -37,7 +37,7 @@ def aten(*names: str) -> Callable[[Function], Function]:
 
 
 def prims(*names: str) -> Callable[[Function], Function]:
-    """The same for operations of the namespace prims, which PyTorch's decompositions are made of."""
+    """Return a decorator that registers the translation of operations in PyTorch's prims namespace."""
 
     def enter(function: Function) -> Function:
         for name in names:
@@ -48,7 +48,7 @@ def prims(*names: str) -> Callable[[Function], Function]:
 
 
 def own(name: str) -> Callable[[Function], Function]:
-    """The same for one of ours, of the namespace mpsgraph: `torch/recurrent.py` defines them."""
+    """Return a decorator that registers the translation of an operation defined in torch/recurrent.py."""
 
     def enter(function: Function) -> Function:
         _OWN[name] = function
@@ -58,7 +58,10 @@ def own(name: str) -> Callable[[Function], Function]:
 
 
 def composed(*names: str) -> Callable[[Function], Function]:
-    """Enters a function that is written in PyTorch's own language: a call is traced, and its operations are added."""
+    """Return a decorator that registers a translation written in PyTorch.
+
+    PyTorch traces each call, and the operations that it executes are added to the graph.
+    """
 
     def enter(function: Function) -> Function:
         def translated(call: Call, *arguments: Any, **named: Any) -> Any:
@@ -72,7 +75,7 @@ def composed(*names: str) -> Callable[[Function], Function]:
 
 
 def function_of(target: Any) -> Function | None:
-    """The function of an operation's overload; None where there is none. Those that write into a result have none."""
+    """Return the translation of an operator overload, or None if there is none, as for out= overloads."""
     if target is torch.ops.higher_order.with_effects:
         return _FUNCTIONS["with_effects"]
     if not isinstance(target, torch._ops.OpOverload) or "out" in target._overloadname:
@@ -84,35 +87,39 @@ def function_of(target: Any) -> Function | None:
 
 
 def known_operations() -> list[str]:
-    """The names of all operations that are in the table.
+    """Return the sorted names of all ATen operations that mpsgraph.torch supports.
 
-    >>> "addmm" in mg.torch.known_operations()
-    True
+    Returns:
+        Names without their namespace, such as "addmm".
+
+    Example:
+        >>> "addmm" in mg.torch.known_operations()
+        True
     """
     return sorted(_FUNCTIONS)
 
 
 def dtype_of(dtype: Any) -> DType:
-    """PyTorch's element type as ours. DTypeError for one that this package has not."""
+    """Return the mpsgraph dtype of a PyTorch dtype; raise DTypeError if there is none."""
     return as_dtype(str(dtype).removeprefix("torch."))
 
 
 @dataclass
 class Call:
-    """One call: the graph that its operations go to, what PyTorch says of its arguments and of what it gives."""
+    """A call of an ATen operation as its translation sees it: the target graph, and PyTorch's metadata of the call."""
 
     g: Graph
     name: str
     result: Any
-    """A meta tensor, or several: shapes and element types of what the call gives."""
+    """Meta tensor of the result, or several of them, with shape and dtype."""
     arguments: tuple[Any, ...]
-    """As the call has them, with meta tensors for tensors."""
+    """Arguments of the call, with meta tensors in place of tensors."""
     differentiated: bool = False
-    """Whether the graph derives gradients through it, or PyTorch has derived them."""
+    """True if the graph differentiates this call itself, False if PyTorch has already derived the gradients."""
     trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
-    """Adds the operations that a function of PyTorch's calls: the importer's, which stands above this table."""
+    """Traces a PyTorch function and adds its operations; set by the importer, which depends on this module."""
     picked: set[Any] | None = None
-    """Which of several results are read; None where that is not known."""
+    """Indices of the results that are used, or None if unknown."""
 
     @property
     def dtype(self) -> DType:
@@ -123,46 +130,45 @@ class Call:
         return [int(size) for size in self.result.shape]
 
     def refuse(self, why: str) -> NoReturn:
-        raise UnsupportedError(f"aten.{self.name} {why}")
+        raise UnsupportedError(f"aten.{self.name}: {why}")
 
     def cast(self, x: Any, dtype: DType) -> Any:
-        """A tensor in a dtype; numbers become constants."""
+        """Return x converted to a dtype; a Python number becomes a constant."""
         if not isinstance(x, Tensor):
             return self.number(x, (), dtype)
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def number(self, value: Any, shape: Sequence[int], dtype: DType) -> Tensor:
-        """A constant, which truth values and integers are converted to as PyTorch does."""
+        """Return a constant, converting the value to bool, int or float first, as the dtype requires."""
         if dtype.is_complex:
             return self.g.constant(np.full(tuple(shape), value, dtype.numpy))
         kind = float if dtype.is_float else bool if str(dtype) == "bool" else int
         return self.g.constant(kind(value), tuple(shape), dtype)
 
     def promoted(self, *values: Any) -> list[Any]:
-        """Operands in the element type that PyTorch computes them in: that of all arguments together."""
+        """Return operands in the dtype that PyTorch's type promotion gives all arguments of the call."""
         given = [v for v in self.arguments if isinstance(v, (torch.Tensor, bool, int, float, complex))]
         kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
         _, common = torch._prims_common.elementwise_dtypes(*given, type_promotion_kind=kind)
         return [self.cast(v, dtype_of(common)) for v in values]
 
     def traced(self, function: Function, *arguments: Any, **named: Any) -> Any:
-        """What a function of PyTorch's gives for these arguments, tensors of the graph among them: it is traced, and
-        the operations that it calls are added."""
+        """Trace a PyTorch function for graph tensors, add the operations it executes, and return its results."""
         if self.trace is None:
-            self.refuse("cannot be traced here")
+            self.refuse("translations written in PyTorch cannot be traced in this context")
         return self.trace(self, function, arguments, named)
 
     def derived(self, forward: Function, incoming: Tensor, *operands: Tensor) -> list[Tensor]:
-        """The gradients of forward(*operands) with respect to each operand, for a gradient that arrives.
+        """Return the gradients of forward(*operands) with respect to each operand, given the gradient of its result.
 
-        Operands may depend on each other: what is derived are copies, which do not.
+        Operands may depend on each other, so the gradients are derived for copies, which do not.
         """
         copies = [self.g.identity(x) for x in operands]
         found = self.g.gradients(forward(*copies), copies, start=incoming)
         return [found[x] for x in copies]
 
     def gives(self, place: int) -> bool:
-        """Whether somebody reads this one of several results."""
+        """Return whether the result at an index is used."""
         return self.picked is None or place in self.picked
 
     def axis(self, axis: int, rank: int) -> int:
@@ -170,12 +176,12 @@ class Call:
 
 
 def shape_of(x: Tensor) -> list[int]:
-    """The sizes of a tensor, all of which are known: graphs of PyTorch are specialised by shape."""
+    """Return the sizes of a tensor. They are all known, since imported PyTorch graphs are specialized by shape."""
     return list(x.shape or ())
 
 
 def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
-    """One int for all windowed axes, or one each, or none given."""
+    """Expand an int or a single value to one value per windowed axis; an empty sequence stays empty."""
     if isinstance(values, int):
         return [values] * count
     found = list(values)
@@ -183,8 +189,11 @@ def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
 
 
 def stopped(call: Call, x: Tensor) -> Tensor:
-    """The same numbers, through which no gradient goes: truncation has none, and a large power of two before it keeps
-    every digit of a number above 2^-76 (2^-847 in float64); below, it is zero."""
+    """Return x, with its gradient blocked if the graph differentiates the call.
+
+    Truncation has no gradient. Multiplying by a large power of two before it preserves every digit of numbers above
+    2^-76 (2^-847 in float64); smaller numbers become zero.
+    """
     if not call.differentiated:
         return x
     g, dtype = call.g, x.dtype

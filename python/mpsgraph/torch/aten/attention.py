@@ -1,4 +1,4 @@
-"""Scaled dot-product attention."""
+"""Translations of scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from ..._core import Device, Tensor
 from ._table import Call, aten, shape_of
 
 IN_TILES = 64 * 64
-"""From so many scores of a head on, kernels of the CPU take the gradient from what the forward pass has found. With
-fewer, and on other devices, the weights are computed again (src/backends/cpu/matrix/attention.cpp)."""
+"""Scores per head from which CPU kernels compute gradients from the statistics of the forward pass.
+
+With fewer scores, and on other devices, the attention weights are recomputed (src/backends/cpu/matrix/attention.cpp).
+"""
 
 
 @aten("scaled_dot_product_attention")
@@ -32,14 +34,15 @@ def scaled_dot_product_attention(
     if mask is not None and str(mask.dtype) == "bool":
         zero, least = call.cast(0.0, query.dtype), call.cast(-np.inf, query.dtype)
         mask = call.g.select(mask, zero, least)
-    # PyTorch's causal triangle begins at the first key; the graph's is the same where there are as many keys as queries
+    # PyTorch aligns the causal mask with the first key. The graph's mask is the same if there are as many keys as
+    # queries.
     return call.g.scaled_dot_product_attention(
         query, key, value, mask, scale, causal=bool(causal), dropout=float(dropout)
     )
 
 
 def _repeated(call: Call, x: Tensor, times: int) -> Tensor:
-    """Each head of keys or values, `times` times in turn."""
+    """Repeat each head of keys or values `times` times, for grouped-query attention."""
     *batch, heads, length, size = shape_of(x)
     wide = call.g.reshape(x, [*batch, heads, 1, length, size])
     wide = call.g.broadcast_to(wide, [*batch, heads, times, length, size])
@@ -51,13 +54,16 @@ def flash_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False, *,
     attn_mask: Tensor | None = None, scale: float | None = None,
 ) -> list[Tensor]:  # fmt: skip
-    """The result, and for each query the logarithm of its keys' exponentials summed; 0 where it sees none."""
+    """Translate flash attention, which returns the result and, for each query, the log-sum-exp of its scores.
+
+    The log-sum-exp of a query that sees no key is 0.
+    """
     g = call.g
     result, statistics = g._tensors(
         "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
         **_said(call, query, dropout, causal, scale),
     )  # fmt: skip
-    largest, total = g.split(statistics, [1, 1], -1)  # (infinity, 1) where a query sees no key
+    largest, total = g.split(statistics, [1, 1], -1)  # (infinity, 1) for a query that sees no key
     zero, infinity = call.cast(0.0, largest.dtype), call.cast(np.inf, largest.dtype)
     logarithms = g.select(g.equal(largest, infinity), zero, g.logarithm(total) + largest)
     return [result, g.reshape(logarithms, shape_of(logarithms)[:-1])]
@@ -75,7 +81,7 @@ def flash_attention_backward(
         return [found[x] for x in sources[:3]]
     largest = g.reshape(logarithms, [*shape_of(logarithms), 1])
     one = g.broadcast_to(call.cast(1.0, largest.dtype), shape_of(largest))
-    statistics = g.concat([largest, one], -1)  # a weight is exp(score - largest) / one
+    statistics = g.concat([largest, one], -1)  # each weight is exp(score - largest) / one
     operands = [*sources, incoming, result, statistics]
     return g._tensors("scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
 
@@ -85,8 +91,8 @@ def _sources(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
 
 
 def _said(call: Call, query: Tensor, dropout: float, causal: bool, scale: float | None) -> dict[str, Any]:
-    """The attributes."""
+    """Return the attributes of the graph's attention operation."""
     if dropout:
-        call.refuse("with dropout")
+        call.refuse("dropout is not supported")
     factor = float(scale) if scale is not None else shape_of(query)[-1] ** -0.5
     return {"scale": factor, "causal": bool(causal), "dropout": 0.0}

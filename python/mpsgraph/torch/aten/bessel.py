@@ -1,4 +1,7 @@
-"""Bessel functions of orders 0 and 1, plain, modified and scaled, and Airy's Ai: by Chebyshev series."""
+"""Translations of Bessel functions of orders 0 and 1 (plain, modified and scaled) and of Airy's Ai.
+
+Most are computed from Chebyshev series.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Coefficients = tuple[float, ...]
 
 
 def _phase(g: Graph, x: Tensor, order: int) -> tuple[Tensor, Tensor]:
-    """(p cos - q sin, p sin + q cos) over the root of pi x / 2: J and Y beyond 8."""
+    """Return (p cos - q sin, p sin + q cos) / sqrt(pi x / 2), which are J(x) and Y(x) for x above 8."""
     far = g.maximum(x, 8.0)
     far = absent(g, g.is_infinite(far), far, 1e30)
     ratio = 8.0 / far
@@ -22,7 +25,7 @@ def _phase(g: Graph, x: Tensor, order: int) -> tuple[Tensor, Tensor]:
     at = g.square(ratio) * 2.0 - 1.0
     even, odd = chebyshev(at, p), chebyshev(at, q) * ratio
     sine, cosine = g.sin(far), g.cos(far)
-    # The cosine and sine of x - pi / 4 or x - 3 pi / 4, of which the root of 2 goes into the scale.
+    # The cosine and sine of x - pi / 4 or x - 3 pi / 4, times sqrt(2), which the scale below compensates.
     turned = (sine - cosine, -sine - cosine) if order else (cosine + sine, sine - cosine)
     scale = g.reciprocal_square_root(far * math.pi)
     return (even * turned[0] - odd * turned[1]) * scale, (even * turned[1] + odd * turned[0]) * scale
@@ -44,7 +47,7 @@ def j1(g: Graph, x: Tensor) -> Tensor:
 
 
 def _second(g: Graph, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """-infinity at 0, NaN below."""
+    """Combine both ranges of a Bessel function of the second kind, which is -infinity at 0 and NaN below."""
     found = g.select(g.less_than(x, 8.0), near, far)
     below = g.select(g.equal(x, 0.0), full(g, -math.inf, x), full(g, math.nan, x))
     return g.select(g.greater_than(x, 0.0), found, below)
@@ -66,7 +69,7 @@ def y1(g: Graph, x: Tensor) -> Tensor:
 
 
 def _scaled_first(g: Graph, size: Tensor, order: int) -> Tensor:
-    """exp(-x) I(x) of x >= 0."""
+    """Compute exp(-x) I(x) for x >= 0."""
     near, far = (s.I1_NEAR, s.I1_FAR) if order else (s.I0_NEAR, s.I0_FAR)
     small, large = g.minimum(size, 8.0), g.maximum(size, 8.0)
     below = chebyshev(small / 4.0 - 1.0, near)
@@ -135,7 +138,7 @@ def k1e(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_spherical_bessel_j0", primitive="spherical_bessel_j0")
 def spherical_j0(g: Graph, x: Tensor) -> Tensor:
-    """sin(x) / x, and its series near 0."""
+    """Compute sin(x) / x, near 0 by its series."""
     small = g.less_than(g.absolute(x), 0.5)
     square = g.square(g.select(small, x, full(g, 0, x)))
     near = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0 * (1.0 - square / 72.0)))
@@ -144,14 +147,17 @@ def spherical_j0(g: Graph, x: Tensor) -> Tensor:
     return g.select(small, near, g.select(infinite, full(g, 0, x), far))
 
 
-# Ai(0) and -Ai'(0).
+# Ai(0) and -Ai'(0), the coefficients of both Maclaurin series.
 _AT_ZERO, _SLOPE = 0.3550280538878172, 0.2588194037928068
 _BORDER = 2 / 3 * 2**1.5
 
 
 @special("special_airy_ai")
 def airy_ai(g: Graph, x: Tensor) -> Tensor:
-    """Maclaurin's series between -2 and 2, beyond it by the phase and the exponential of 2/3 |x|^(3/2)."""
+    """Compute Airy's Ai, by its Maclaurin series between -2 and 2 and by Chebyshev series beyond.
+
+    With z = 2/3 |x|^(3/2), Ai decays like exp(-z) above 2, and below -2 it oscillates with the phase z - pi / 4.
+    """
     size = g.absolute(x)
     middle = g.minimum(g.maximum(x, -2.0), 2.0)
     cube = middle * middle * middle

@@ -1,4 +1,4 @@
-"""Complex numbers: their parts, conjugates, angles."""
+"""Translations of operations on complex numbers: parts, conjugates and angles."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def angle(call: Call, x: Tensor) -> Tensor:
 
 @aten("sgn")
 def sgn(call: Call, x: Tensor) -> Any:
-    """x / |x|, and 0 at 0."""
+    """Compute x / |x|, which is 0 where x is 0."""
     g = call.g
     if not x.dtype.is_complex:
         return x if str(x.dtype) == "bool" else g.sign(x)

@@ -1,4 +1,4 @@
-"""What is said in PyTorch's own language and belongs to no other file: sums of products, segments, histograms."""
+"""Translations written in PyTorch that belong to no other file: sums of products, segment reductions and histograms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def addbmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
 def trilinear(
     a: Any, b: Any, c: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
 ) -> Any:
-    """The product of three tensors with axes of size 1 inserted, summed over some axes."""
+    """Insert axes of size 1 into three tensors, multiply them, and sum the product over some axes."""
     wide = []
     for x, places in zip((a, b, c), (expand1, expand2, expand3), strict=True):
         for place in sorted(places):
@@ -47,10 +47,10 @@ def weight_norm_backward(incoming: Any, v: Any, scale: Any, norms: Any, dim: int
 
 @composed("linalg_pinv")
 def pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """By singular values; those below the larger tolerance are zero."""
+    """Compute the pseudoinverse from singular values; values below the larger tolerance count as zero."""
     if not x.numel():
         return torch.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype=x.dtype)
-    if hermitian:  # of its lower half
+    if hermitian:  # only the lower half is read
         x = torch.tril(x) + torch.tril(x, -1).mT
     if rtol is None:
         rtol = 0.0 if atol is not None else max(x.shape[-2:]) * torch.finfo(x.dtype).eps
@@ -72,7 +72,7 @@ def logit_backward(incoming: Any, x: Any, eps: float | None = None) -> Any:
 
 @composed("nonzero_static")
 def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
-    """So many rows of places, the rest filled."""
+    """Return the indices of the first `size` nonzero elements as rows, padded with rows of fill_value."""
     if not x.dim():
         return torch.full((size, 0), fill_value, dtype=torch.int64)
     mask = (x != 0).reshape(-1)
@@ -96,7 +96,10 @@ def segment_reduce(
 
 
 def _segments(x: Any, reduce: str, lengths: Any, offsets: Any, axis: int, initial: Any) -> Any:
-    """Reduced segments of the axis, which elements are in which (…, segments, elements), and how many."""
+    """Reduce segments along an axis.
+
+    Returns the reduced segments, a mask (…, segments, elements) of the elements in each segment, and their number.
+    """
     if lengths is not None:
         ends = torch.cumsum(lengths, -1)
         starts = ends - lengths
@@ -146,7 +149,7 @@ def segment_reduce_backward(
 
 # --- histograms -------------------------------------------------------------------------------------------------------
 def _edges(x: Any, bins: int, low: Any, high: Any) -> Any:
-    """Bins of one width between two numbers; between those of the elements where none are given."""
+    """Return the edges of bins of equal width between low and high, or between the extrema of x if these are None."""
     if low is None:
         low, high = (torch.amin(x), torch.amax(x)) if x.numel() else (torch.zeros(()), torch.ones(()))
     else:
@@ -158,7 +161,7 @@ def _edges(x: Any, bins: int, low: Any, high: Any) -> Any:
 
 
 def _counted(x: Any, edges: list[Any], weight: Any, density: bool) -> Any:
-    """Points (n, d) counted in boxes between edges, of which the last is closed."""
+    """Count points (n, d) in the boxes between edges; the last box of each axis includes its upper edge."""
     boxes = [edge.numel() - 1 for edge in edges]
     inside, flat = torch.ones(x.shape[0], dtype=torch.bool), torch.zeros(x.shape[0], dtype=torch.int64)
     for axis, edge in enumerate(edges):

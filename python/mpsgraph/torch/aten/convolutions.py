@@ -1,4 +1,4 @@
-"""Convolutions, plain and transposed, in one to three dimensions: PyTorch's layouts, NCHW and OIHW."""
+"""Translations of plain and transposed convolutions in one to three dimensions, in PyTorch's layouts NCHW and OIHW."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def transposed(
     call: Call, x: Tensor, weight: Tensor, stride: Window, padding: Window, dilation: Window, groups: int,
     sizes: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    """The gradient of a convolution with respect to its data, which is what a transposed convolution is."""
+    """Compute a transposed convolution, which is the gradient of a convolution with respect to its data."""
     g, count = call.g, len(shape_of(weight)) - 2
     strides, dilations = pair(stride, count), pair(dilation, count)
     pads = [(p, p) for p in pair(padding, count)]
@@ -74,7 +74,7 @@ def weights_gradient(
     call: Call, incoming: Tensor, x: Tensor, sizes: Sequence[int], stride: Window, padding: Window, dilation: Window,
     groups: int,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `convolved` with respect to its weights, of the given shape."""
+    """Compute the gradient of `convolved` with respect to weights of shape `sizes`."""
     g, count = call.g, len(sizes) - 2
     strides, dilations = pair(stride, count), pair(dilation, count)
     pads = [(p, p) for p in pair(padding, count)]
@@ -95,7 +95,7 @@ def weights_gradient(
 
 
 def batched(call: Call, x: Tensor, weight: Tensor) -> Tensor:
-    """With an axis for a batch of one where there is none."""
+    """Return x with a batch axis of size 1 if it has no batch axis."""
     return x if len(shape_of(x)) == len(shape_of(weight)) else call.g.expand_dims(x, 0)
 
 

@@ -1,4 +1,4 @@
-"""Distances of rows, by the sum of differences' powers."""
+"""Translations of pairwise distances between rows, in the p-norm of their differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _norm(apart: Any, p: float) -> Any:
 
 
 def _slope(incoming: Any, apart: Any, distance: Any, p: float) -> Any:
-    """The gradient with respect to differences, of distances (…); 0 where a distance is 0."""
+    """Return the gradient with respect to the differences, given that of the distances; it is 0 for a distance of 0."""
     incoming, distance = incoming.unsqueeze(-1), distance.unsqueeze(-1)
     if p == 0:
         return torch.zeros_like(apart)
@@ -57,7 +57,7 @@ def cdist_backward(incoming: Any, x: Any, y: Any, p: float, distance: Any) -> An
 
 
 def _pairs(count: int) -> tuple[Any, Any]:
-    """The places of pairs (i, j) with i < j, in their order."""
+    """Return the first and second indices of all pairs (i, j) with i < j, in lexicographic order."""
     rows = torch.arange(count)
     total = count * (count - 1) // 2
     number = torch.arange(total)

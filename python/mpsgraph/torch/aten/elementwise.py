@@ -1,4 +1,4 @@
-"""Element-wise operations: arithmetic, comparisons, activations."""
+"""Translations of element-wise operations: arithmetic, comparisons and activations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..._core import Tensor
 from ...graph import Graph
 from ._table import Call, aten, stopped
 
-# Those that the graph has by another name, computed in the result's element type.
+# Unary operations that the graph has under another name, computed in the dtype of the result.
 UNARY = {
     "abs": "absolute",
     "neg": "negative",
@@ -57,7 +57,7 @@ BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 def _unary(method: str) -> Callable[..., Tensor]:
     def function(call: Call, x: Tensor) -> Tensor:
-        x = x if method == "absolute" else call.cast(x, call.dtype)  # of complex numbers it is real
+        x = x if method == "absolute" else call.cast(x, call.dtype)  # the result of abs is real for complex x
         if method == "relu" and not x.dtype.is_float:
             return call.g.maximum(x, 0)
         result: Tensor = getattr(call.g, method)(x)
@@ -213,7 +213,7 @@ def div(call: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Tens
 
 
 def _whole_ratio(call: Call, x: Tensor, y: Tensor, rounding_mode: str) -> Tensor:
-    """What the rest leaves, divided without one."""
+    """Divide integers after subtracting the remainder, so that the division is exact."""
     g = call.g
     rest = g.floor_modulo(x, y) if rounding_mode == "floor" else g.modulo(x, y)
     return g.division(x - rest, y)
@@ -274,7 +274,7 @@ def clamp(call: Call, x: Tensor, low: Any = None, high: Any = None, **named: Any
 @aten("where")
 def where(call: Call, condition: Tensor, x: Any = None, y: Any = None) -> Tensor:
     if x is None or y is None:
-        call.refuse("of a condition alone: its result's size depends on values")
+        call.refuse("a condition without values to select is not supported: the result size is known only at run time")
     return call.g.select(condition, call.cast(x, call.dtype), call.cast(y, call.dtype))
 
 
@@ -300,9 +300,12 @@ def addcdiv(call: Call, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> T
     return x + (ratio if value == 1 else ratio * call.cast(value, call.dtype))
 
 
-# --- numbers that lose their digits in the plain formula --------------------------------------------------------------
+# --- functions whose plain formula loses digits -----------------------------------------------------------------------
 def log1p_of(g: Graph, x: Tensor) -> Tensor:
-    """log(u) x / (u - 1) with u = 1 + x as rounded (Kahan): the error of u cancels; x itself where u is 1."""
+    """Compute log(1 + x) as log(u) x / (u - 1) with the rounded u = 1 + x (Kahan), in which the error of u cancels.
+
+    Where u is 1, the result is x.
+    """
     u = x + 1.0
     plain = g.logical_or(g.equal(u, 1.0), g.is_infinite(u))
     rest = g.select(plain, g.constant(1.0, (), x.dtype), u - 1.0)
@@ -316,7 +319,7 @@ def log1p(call: Call, x: Tensor) -> Tensor:
 
 @aten("expm1")
 def expm1(call: Call, x: Tensor) -> Tensor:
-    """2 sinh(x / 2) exp(x / 2) near 0, where exp(x) - 1 loses its digits."""
+    """Compute exp(x) - 1, near 0 as 2 sinh(x / 2) exp(x / 2), because the difference would lose digits there."""
     g, x = call.g, call.cast(x, call.dtype)
     near = g.less_than(g.absolute(x), 1.0)
     half = g.select(near, x * 0.5, call.cast(0.0, call.dtype))
@@ -333,10 +336,10 @@ def copysign(call: Call, x: Any, y: Any) -> Tensor:
 
 @aten("nextafter")
 def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """The next number towards another one: the bits, counted from zero on both sides."""
+    """Compute the next float toward y by incrementing or decrementing the bits, which grow away from zero."""
     g = call.g
     if x.dtype.name != "float32":
-        call.refuse("of other numbers than float32")
+        call.refuse("only float32 is supported")
     x, y = (g.broadcast_to(v, call.shape) for v in (x, y))
     zero = g.equal(x, 0.0)
     bits = g.reinterpret_cast(g.select(zero, call.cast(1.0, x.dtype), x), "int32")
@@ -432,7 +435,7 @@ def threshold(call: Call, x: Tensor, limit: float, value: float) -> Tensor:
 
 @aten("_safe_softmax")
 def safe_softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
-    """Zeros where all of a row is -infinity."""
+    """Translate _safe_softmax, which is 0 in rows whose elements are all -infinity."""
     g = call.g
     found = softmax(call, x, axis)
     if not x.shape:

@@ -1,4 +1,7 @@
-"""Fourier transforms. PyTorch's numbers for their scale: 0 none, 1 the root of the number of points, 2 that number."""
+"""Translations of Fourier transforms.
+
+PyTorch numbers the scalings: 0 for none, 1 for the square root of the number of points, 2 for the number of points.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ._table import Call, aten, prims, shape_of
 
 SCALINGS = ("none", "unitary", "size")
 MOST = 4
-"""How many axes the graph's transform takes at once."""
+"""Maximum number of axes in one Fourier transform of the graph."""
 
 
 def _whole(call: Call, x: Tensor, axes: Sequence[int], how: str, inverse: bool) -> Tensor:
@@ -31,7 +34,7 @@ def fft_c2c(call: Call, x: Tensor, axes: Sequence[int], scaling: int, forward: b
 
 @aten("_fft_r2c")
 def fft_r2c(call: Call, x: Tensor, axes: Sequence[int], scaling: int, onesided: bool) -> Tensor:
-    """The last of the axes keeps half of its points."""
+    """Translate _fft_r2c; a one-sided transform keeps only half of the points of the last axis."""
     *others, last = _places(x, axes)
     how: Any = SCALINGS[scaling]
     if not onesided:
@@ -45,7 +48,7 @@ def fft_c2r(call: Call, x: Tensor, axes: Sequence[int], scaling: int, size: int)
     how: Any = SCALINGS[scaling]
     half = _whole(call, x, others, how, True)
     if shape_of(x)[last] != size // 2 + 1:
-        call.refuse("of another number of points than half of the result's")
+        call.refuse(f"the last axis must have {size // 2 + 1} points for a result of {size}, got {shape_of(x)[last]}")
     odd = size % 2 == 1
     return call.g.hermitean_to_real_fft(half, last, inverse=True, scaling=how, round_to_odd_hermitean=odd)
 

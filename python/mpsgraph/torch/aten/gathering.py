@@ -1,4 +1,4 @@
-"""Reading and writing by index: embeddings, gather, scatter, index."""
+"""Translations of reads and writes by index: embeddings, gather, scatter and advanced indexing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._table import Call, aten, composed, shape_of, stopped
 
 
 def from_front(call: Call, indices: Tensor, size: int) -> Tensor:
-    """Indices that may count from the end, counted from the front."""
+    """Return indices with the negative ones, which count from the end, converted to count from the front."""
     return call.g.select(call.g.less_than(indices, 0), indices + size, indices)
 
 
@@ -22,10 +22,10 @@ def from_front(call: Call, indices: Tensor, size: int) -> Tensor:
 def embedding(
     call: Call, weight: Tensor, indices: Tensor, padding: int = -1, by_frequency: bool = False, sparse: bool = False
 ) -> Tensor:
-    """Padding matters to the gradient alone: its row gets none."""
+    """Translate embedding. The padding index only affects the gradient: its row receives none."""
     if by_frequency or sparse:
-        call.refuse("with gradients by frequency or sparse ones")
-    if padding >= 0:  # its row is read, and has no gradient
+        call.refuse("scale_grad_by_freq and sparse gradients are not supported")
+    if padding >= 0:  # the row is read, but receives no gradient
         count = shape_of(weight)[0]
         fixed = call.g.reshape(call.g.constant(np.arange(count) == padding), [count, 1])
         weight = call.g.select(fixed, stopped(call, weight), weight)
@@ -33,7 +33,7 @@ def embedding(
 
 
 def as_vector(call: Call, x: Tensor) -> Tensor:
-    """A number as one of rank 1, for what works along an axis."""
+    """Return a scalar as a vector of one element, for operations along an axis."""
     return x if x.shape else call.g.reshape(x, [1])
 
 
@@ -63,14 +63,17 @@ def scatter_add(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tenso
 def scatter(call: Call, x: Tensor, axis: int, indices: Tensor, source: Any, **named: Any) -> Tensor:
     mode = {None: "set", "add": "add", "multiply": "mul"}.get(named.get("reduce"))
     if mode is None:
-        call.refuse(f"with the reduction {named['reduce']}")
+        call.refuse(f"reduce must be add or multiply, got {named['reduce']}")
     if not isinstance(source, Tensor):
         source = call.number(source, shape_of(indices), x.dtype)
     return scattered(call, x, axis, indices, source, mode)
 
 
 def scattered(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor, mode: str) -> Tensor:
-    """Elements put along an axis; where indices are fewer than x has at other axes, into the part that they are of."""
+    """Scatter elements along an axis.
+
+    If indices are smaller than x along other axes, only that leading part of x changes.
+    """
     g = call.g
     x, indices, source = (as_vector(call, v) for v in (x, indices, source))
     sizes, places = shape_of(x), shape_of(indices)
@@ -100,7 +103,7 @@ def scatter_reduce(
     g, mode = call.g, MODES[reduce]
     neutral = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[mode]
     if not x.dtype.is_float and (mode in ("max", "min") or reduce == "mean"):
-        call.refuse("of integers")
+        call.refuse("integers are only supported with sum and prod")
     indices = as_vector(call, indices)
     ones = g.constant(1, shape_of(indices), x.dtype)
     count = scattered(call, g.constant(0, shape_of(x), x.dtype), axis, indices, ones, "add")
@@ -116,7 +119,7 @@ def scatter_reduce(
 
 @composed("index_reduce")
 def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """A scatter_reduce whose places are the same in each row."""
+    """Translate index_reduce to scatter_reduce with the same indices in every row."""
     if not x.dim():
         x, source, dim = x.reshape(1), source.reshape(1), 0
         return index_reduce(x, 0, index.reshape(-1), source, reduce, include_self=include_self).reshape(())
@@ -139,7 +142,7 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 @composed("masked_scatter")
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
-    """The k-th place of the mask gets the k-th element."""
+    """Write the k-th element of the source at the k-th position that the mask selects."""
     shape = torch.broadcast_shapes(x.shape, mask.shape)
     x, mask = x.expand(shape), mask.expand(shape)
     if not source.numel():
@@ -163,14 +166,18 @@ def _is_mask(i: Tensor) -> bool:
 
 
 class _Places:
-    """Indices of some axes: these in front by a transposition, vectors for them, and where the result has them."""
+    """Index tensors of some axes, prepared for the graph's gather_nd and scatter_nd.
+
+    The indexed axes are moved to the front, and their indices are stacked to vectors. `out` and `back` are the axis
+    orders that bring the index axes of a result to PyTorch's position and back to the front.
+    """
 
     def __init__(self, call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> None:
         g, sizes = call.g, shape_of(x)
         self.axes = [axis for axis, i in enumerate(indices) if i is not None]
         given = [i for i in indices if i is not None]
         if any(_is_mask(i) for i in given):
-            call.refuse("by masks: the size of the result depends on values")
+            call.refuse("masks are not supported as indices: the result size is known only at run time")
         self.shape = list(np.broadcast_shapes(*(tuple(shape_of(i)) for i in given)))
         self.rest = [axis for axis in range(len(sizes)) if axis not in self.axes]
         self.order = [*self.axes, *self.rest]
@@ -179,7 +186,8 @@ class _Places:
             for axis, i in zip(self.axes, given, strict=True)
         ]
         self.vectors = g.stack(parts, len(self.shape))
-        # Axes of indices stand where the first one was if they stood together, and in front if not.
+        # As in PyTorch, the index axes take the place of the indexed axes if these are adjacent, and come first
+        # otherwise.
         together = self.axes == list(range(self.axes[0], self.axes[0] + len(self.axes)))
         before, count = self.axes[0] if together else 0, len(self.shape)
         rank = count + len(self.rest)
@@ -220,7 +228,7 @@ def index_put(
         updates = g.transpose(updates, at.back)
     mode = "add" if accumulate else "set"
     if str(x.dtype) == "bool":
-        call.refuse("of truth values")
+        call.refuse("writing to a bool tensor is only supported with one mask and a scalar value")
     found = g.scatter_nd(updates, at.vectors, mode=mode, data=at.front(call, x), out_of_range="error")
     if at.order == list(range(len(at.order))):
         return found

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Translations of matrix products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._table import Call, aten, shape_of
 
 
 def product(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """The matrix product; of integers, too, which PyTorch has and the graph's product may not."""
+    """Return the matrix product of x and y."""
     return call.g.matrix_multiplication(x, y)
 
 
@@ -20,7 +20,7 @@ def mm(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @aten("matmul")
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Vectors are rows on the left and columns on the right."""
+    """Translate matmul; a vector counts as a row on the left and as a column on the right."""
     rows = call.g.reshape(x, [1, *shape_of(x)]) if len(shape_of(x)) == 1 else x
     columns = call.g.reshape(y, [*shape_of(y), 1]) if len(shape_of(y)) == 1 else y
     return call.g.reshape(product(call, rows, columns), call.shape)
@@ -44,7 +44,11 @@ def addmm(call: Call, bias: Tensor, x: Tensor, y: Tensor, *, beta: Any = 1, alph
 @aten("linear")
 def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     sizes = shape_of(x)
-    matrix = call.g.swap_axes(weight, 0, 1) if len(shape_of(weight)) == 2 else call.refuse("with a vector of weights")
+    matrix = (
+        call.g.swap_axes(weight, 0, 1)
+        if len(shape_of(weight)) == 2
+        else call.refuse("a vector of weights is not supported, pass a matrix")
+    )
     rows = x if len(sizes) == 2 else call.g.reshape(x, [-1, sizes[-1]])
     result = product(call, rows, matrix)
     if bias is not None:

@@ -1,4 +1,7 @@
-"""Losses, with PyTorch's numbers for a reduction: 0 none, 1 mean, 2 sum."""
+"""Translations of losses.
+
+PyTorch numbers the reductions: 0 for none, 1 for the mean, 2 for the sum.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def _reduced(call: Call, x: Tensor, reduction: int) -> Tensor:
 def _picked(
     call: Call, logarithms: Tensor, labels: Tensor, axis: int, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor]:
-    """Less the logarithms at the labels, weighed and reduced; the total weight beside them."""
+    """Return the negative log probabilities of the labels, weighted and reduced, and the total weight."""
     g = call.g
     counts = g.not_equal(labels, ignored)
     safe = g.select(counts, labels, call.cast(0, labels.dtype))
@@ -52,14 +55,14 @@ def cross_entropy_loss(
     logarithms = g.log_softmax(x, axis)
     if labels.dtype.is_float:
         if weight is not None or smoothing:
-            call.refuse("of probabilities with weights or smoothing")
+            call.refuse("weights and label smoothing are not supported with class probabilities")
         sizes = [size for i, size in enumerate(shape_of(x)) if i != axis]
         losses = g.reshape(-g.reduction_sum(logarithms * labels, axis), sizes)
         if reduction != 1:
             return _reduced(call, losses, reduction)
         return g.reshape(g.mean(losses), ()) if losses.shape else losses
     if smoothing:
-        call.refuse("of labels with smoothing")
+        call.refuse("label smoothing is not supported")
     return _picked(call, logarithms, labels, axis if rank > 1 else -1, weight, reduction, ignored)[0]
 
 
@@ -104,7 +107,7 @@ def binary_cross_entropy_with_logits(
     call: Call, x: Tensor, y: Tensor, weight: Tensor | None = None, positive: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
     g = call.g
-    softened = log1p(call, g.exponent(-g.absolute(x))) + g.maximum(-x, 0.0)  # -log(sigmoid(x))
+    softened = log1p(call, g.exponent(-g.absolute(x))) + g.maximum(-x, 0.0)  # this is -log(sigmoid(x))
     if positive is None:
         losses = (1.0 - y) * x + softened
     else:
@@ -114,7 +117,7 @@ def binary_cross_entropy_with_logits(
 
 @aten("binary_cross_entropy")
 def binary_cross_entropy(call: Call, x: Tensor, y: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-    """Logarithms end at -100, as PyTorch's do."""
+    """Translate binary_cross_entropy. Logarithms are at least -100, as in PyTorch."""
     g = call.g
     inside, outside = (g.maximum(g.logarithm(v), -100.0) for v in (x, 1.0 - x))
     losses = (y - 1.0) * outside - y * inside

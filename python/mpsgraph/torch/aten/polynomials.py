@@ -1,7 +1,7 @@
-"""Orthogonal polynomials of a degree that is data: Chebyshev's, Hermite's, Laguerre's, Legendre's.
+"""Translations of Chebyshev, Hermite, Laguerre and Legendre polynomials whose degree is a tensor.
 
-Their recurrences run as a loop to the largest degree; elements whose own is reached keep what they have. Chebyshev's of
-high degree between -1 and 1 are sines and cosines, as in PyTorch.
+A loop runs the recurrence up to the largest degree; elements that have reached their degree keep their value. Chebyshev
+polynomials of high degree between -1 and 1 are computed from sines and cosines, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ...graph import Graph
 from .special import full, special
 
 Step = Callable[[Graph, Tensor, Tensor, Tensor, Tensor], Tensor]
-"""(graph, degree k from 1 on, x, polynomial of degree k - 1, of degree k): the polynomial of degree k + 1."""
+"""One step of a recurrence: (graph, k >= 1, x, polynomial of degree k - 1, of degree k) -> that of degree k + 1."""
 
 
 def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done: Tensor | None = None) -> Tensor:
-    """Of degrees n, from 1 and a polynomial of degree 1; 0 for negative ones. `done` elements need no loop."""
+    """Evaluate polynomials of degrees n from that of degree 1, skipping `done` elements; negative degrees give 0."""
     shape = list((x + n).shape or ())
     x, n, first = (g.broadcast_to(v, shape) for v in (x, n, first))
     if 0 in shape:
@@ -40,7 +40,7 @@ def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done:
 
 
 def _sign(g: Graph, n: Tensor) -> Tensor:
-    """1 for even degrees, -1 for odd ones."""
+    """Return 1 for even degrees and -1 for odd ones."""
     n = g.truncate(n)
     even = g.equal(g.floor(n * 0.5) * 2.0, n)
     return g.select(even, full(g, 1, n), full(g, -1, n))
@@ -83,7 +83,7 @@ for _kind in "tuvw":
 
 
 def _largest(g: Graph, x: Tensor, n: Tensor, found: Tensor) -> Tensor:
-    """Hermite's of a degree beyond which PyTorch says NaN."""
+    """Return NaN for Hermite polynomials beyond the largest degree that PyTorch computes."""
     limit = 512.0 if x.dtype.itemsize == 8 else 128.0
     return g.select(g.greater_than(n, limit), full(g, math.nan, x), found)
 

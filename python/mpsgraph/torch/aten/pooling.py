@@ -1,4 +1,4 @@
-"""Pooling with windows, in one to three dimensions, with the places of maxima and with its gradients."""
+"""Translations of pooling in one to three dimensions, with the indices of maxima and with gradients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Window = int | Sequence[int]
 
 
 def _batched(call: Call, x: Tensor, count: int) -> Tensor:
-    """With one axis for all in front of the channels, which may have none."""
+    """Prepend axes of size 1 for the batch and channels that x lacks."""
     sizes = shape_of(x)
     return x if len(sizes) == count + 2 else call.g.reshape(x, [1] * (count + 2 - len(sizes)) + sizes)
 
 
 def _where(kernel: Window, stride: Window, padding: Window, dilation: Window, count: int) -> dict[str, Any]:
-    """The graph's arguments for windows; three dimensions are four, with windows of one channel."""
+    """Return the graph's arguments for windows; 3-D windows become 4-D, with size 1 along the channels."""
     steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
     pads = [(p, p) for p in pair(padding, count)]
     found = [pair(kernel, count), pair(steps, count), pair(dilation, count)]
@@ -72,7 +72,7 @@ def max_pool_with_indices_backward(
     call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, dilation: Window,
     ceil_mode: bool, indices: Tensor,
 ) -> Tensor:  # fmt: skip
-    """From the source: it finds the first largest element of each window again, as the places say."""
+    """Translate the gradient of max pooling, which finds each window's first maximum again, without the indices."""
     count = 3 if "3d" in call.name else 2
     method = call.g.max_pooling4d_gradient if count == 3 else call.g.max_pooling2d_gradient
     found = method(
@@ -86,7 +86,10 @@ def averaged(
     call: Call, x: Tensor, kernel: Window, stride: Window, padding: Window, ceil_mode: bool, count_padding: bool,
     divisor: Any, sizes: Sequence[int], count: int,
 ) -> Tensor:  # fmt: skip
-    """Means of windows. Where PyTorch's count is not the graph's, their sums over counts that are constants."""
+    """Compute the means of windows.
+
+    Where PyTorch divides by another count than the graph, the sums are divided by constant counts.
+    """
     g, x = call.g, _batched(call, x, count)
     where = _where(kernel, stride, padding, 1, count)
     method = g.avg_pooling4d if count == 3 else g.avg_pooling2d
@@ -137,9 +140,9 @@ def avg_pool_backward(
     return call.derived(forward, incoming, x)[0]
 
 
-# --- to a size --------------------------------------------------------------------------------------------------------
+# --- adaptive pooling -------------------------------------------------------------------------------------------------
 def _shares(inner: int, out: int) -> np.ndarray:
-    """A row for each result, with equal shares of the elements that it is the mean of."""
+    """Return a matrix with one row of equal weights per result, for the elements that it averages."""
     found = np.zeros((out, inner))
     for i in range(out):
         begin, end = i * inner // out, -(-(i + 1) * inner // out)
@@ -148,7 +151,7 @@ def _shares(inner: int, out: int) -> np.ndarray:
 
 
 def along(call: Call, x: Tensor, axis: int, matrix: np.ndarray) -> Tensor:
-    """The product with a matrix (results, elements) along an axis."""
+    """Multiply x by a matrix (results, elements) along an axis."""
     g, rank = call.g, len(shape_of(x))
     last = x if axis == rank - 1 else g.swap_axes(x, axis, rank - 1)
     sizes = shape_of(last)
@@ -187,7 +190,10 @@ def adaptive_avg_pool_backward(call: Call, incoming: Tensor, x: Tensor) -> Tenso
 
 @composed("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(x: Any, size: Sequence[int]) -> Any:
-    """Windows of several lengths as rows of one: what a shorter one lacks is its first element again."""
+    """Translate adaptive max pooling by unfolding all windows to the length of the longest one.
+
+    A shorter window repeats its first element.
+    """
     count = len(size)
     places: Any = 0
     front, inner = x.dim() - count, list(x.shape[-count:])
@@ -197,7 +203,7 @@ def adaptive_max_pool(x: Any, size: Sequence[int]) -> Any:
         begins, ends = (number * n // out).unsqueeze(1), ((number * n + n + out - 1) // out).unsqueeze(1)
         index = begins + torch.arange(longest)
         index = torch.where(index < ends, index, begins)
-        # Windows are unfolded in place, and their elements go last.
+        # Unfold the windows of this axis, and move their elements to the last axis.
         at = front + axis
         x = x.index_select(at, index.reshape(-1)).unflatten(at, (out, longest)).movedim(at + 1, -1)
         shape = [1] * (2 * count)

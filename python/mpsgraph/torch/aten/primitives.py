@@ -1,4 +1,7 @@
-"""Operations of the namespace prims, which PyTorch's own decompositions end in. Most are ATen's under another name."""
+"""Translations of PyTorch's prims namespace, in whose operations its decompositions end.
+
+Most of them equal an ATen operation.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ..._core import Tensor
 from . import elementwise, reductions, shapes
 from ._table import _FUNCTIONS, Call, prims, shape_of
 
-# Those that take the same arguments as ATen's and mean the same.
+# Primitives with the arguments and meaning of the ATen operation of the same name.
 for _name in (
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "cat", "ceil", "clone", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1",
@@ -76,7 +79,7 @@ def amin(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
 
 
 def _over(call: Call, method: str, x: Tensor, axes: Sequence[int] | None) -> Tensor:
-    """No axes at all means none here, and every one in ATen."""
+    """Reduce over axes. An empty list means no axes here, whereas it means all axes in ATen."""
     if axes is not None and not len(axes):
         return x
     return reductions.reduced(call, method, x, None if axes is None else list(axes))
@@ -94,7 +97,7 @@ def iota(call: Call, length: int, *, start: int, step: int, **_: Any) -> Tensor:
 
 @prims("fmax")
 def fmax(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """The number where one of both is NaN."""
+    """Translate fmax, which returns the other operand where one is NaN."""
     return _without_nan(call, x, y, elementwise.maximum)
 
 
@@ -118,7 +121,7 @@ def cbrt(call: Call, x: Tensor) -> Tensor:
 
 @prims("hypot")
 def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Scaled by the larger of both, whose square may be no number."""
+    """Compute sqrt(x^2 + y^2), scaled by the larger operand, whose square might overflow."""
     g, (a, b) = call.g, (call.g.absolute(v) for v in (x, y))
     most, least = g.maximum(a, b), g.minimum(a, b)
     plain = g.logical_or(g.equal(most, 0.0), g.is_infinite(most))
@@ -128,10 +131,10 @@ def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @prims("frexp")
 def frexp(call: Call, x: Tensor) -> list[Tensor]:
-    """A number in [1/2, 1) and a power of two, from the bits."""
+    """Split numbers into a mantissa in [1/2, 1) and a power of two, by their bits."""
     g = call.g
     if x.dtype.name != "float32":
-        call.refuse("of other numbers than float32")
+        call.refuse("only float32 is supported")
     small = g.less_than(g.absolute(x), 2.0**-126)
     normal = g.select(small, x * 2.0**24, x)
     bits = g.reinterpret_cast(normal, "int32")

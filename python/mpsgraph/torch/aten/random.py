@@ -1,4 +1,7 @@
-"""Random numbers. They are the graph's own, Philox: another sequence than PyTorch's, with the same distribution."""
+"""Translations of random numbers.
+
+They come from the graph's Philox generator: the sequence differs from PyTorch's, the distribution is the same.
+"""
 
 from __future__ import annotations
 

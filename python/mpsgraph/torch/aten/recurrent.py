@@ -1,5 +1,8 @@
-"""Recurrent layers: LSTM and GRU, several layers, one way or both; and one layer of those and of RNN, as
-`torch/recurrent.py` has them in captured graphs, forward and backward."""
+"""Translations of recurrent layers.
+
+LSTM and GRU have several layers in one or both directions. Single layers of LSTM, GRU and RNN are the operations that
+`torch/recurrent.py` inserts into captured graphs, forward and backward.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from ..._core import Tensor
 from ._table import Call, aten, own, shape_of
 
 Layer = Callable[[Tensor, list[Any], int, bool], tuple[Tensor, list[Tensor]]]
-"""From (inputs, weights and biases, number of the state, whether backwards): outputs, and each state over time."""
+"""Runs one layer: (inputs, weights and biases, state index, reverse) -> (outputs, [each state over time])."""
 
 
 def _run(
     call: Call, layer: Layer, x: Tensor, parameters: Sequence[Tensor], biases: bool, layers: int, dropout: float,
     training: bool, both: bool, batch_first: bool,
 ) -> list[Tensor]:  # fmt: skip
-    """Outputs and the last of each state, (layers * directions, N, H)."""
+    """Run all layers and directions; return the outputs and the last of each state (layers * directions, N, H)."""
     g, each, ways = call.g, 4 if biases else 2, 2 if both else 1
     if len(shape_of(x)) != 3 or len(parameters) != each * layers * ways:
-        call.refuse("of this form: a batch and no projection are expected")
+        call.refuse("unbatched inputs and projections are not supported")
     x = g.transpose(x, [1, 0, 2]) if batch_first else x
     ends: list[list[Tensor]] = []
     for number in range(layers):
@@ -49,7 +52,7 @@ def lstm(
     dropout: float, training: bool, both: bool, batch_first: bool,
 ) -> list[Tensor]:  # fmt: skip
     if not isinstance(states, (list, tuple)):
-        call.refuse("of packed sequences")
+        call.refuse("packed sequences are not supported")
 
     def layer(x: Tensor, given: list[Any], number: int, reverse: bool) -> tuple[Tensor, list[Tensor]]:
         inputs, recurrent, *two = given
@@ -67,7 +70,7 @@ def gru(
     training: bool, both: bool, batch_first: bool,
 ) -> list[Tensor]:  # fmt: skip
     if not isinstance(biases, bool):
-        call.refuse("of packed sequences")
+        call.refuse("packed sequences are not supported")
 
     def layer(x: Tensor, given: list[Any], number: int, reverse: bool) -> tuple[Tensor, list[Tensor]]:
         g = call.g
@@ -91,7 +94,7 @@ def gru(
 def lstm_layer(
     call: Call, x: Tensor, h: Tensor, c: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, reverse: bool
 ) -> list[Tensor | None]:
-    """States, cells, and the gates where the backward part reads them."""
+    """Translate one LSTM layer: states, cells, and the gates if the backward pass reads them."""
     training = call.gives(2)
     found = call.g.lstm(x, recurrent, inputs, bias, h, c, reverse=reverse, produce_cell=True, training=training)
     return [*found] if training else [*found, None]

@@ -1,4 +1,4 @@
-"""Reductions, scans and what orders elements."""
+"""Translations of reductions, extrema with their indices, scans and top-k."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Axes = int | Sequence[int] | None
 
 
 def _axes(x: Tensor, axes: Axes) -> list[int]:
-    """None and no axes at all mean every axis."""
+    """Return axes counted from the front; None or an empty list means all axes."""
     rank = len(shape_of(x))
     given = [axes] if isinstance(axes, int) else list(axes or range(rank))
     return [axis % max(rank, 1) for axis in given]
 
 
 def reduced(call: Call, method: str, x: Tensor, axes: Axes) -> Tensor:
-    """A reduction whose result has the shape that PyTorch says, whatever keeps its axes."""
+    """Reduce x over axes to the result shape that PyTorch reports, whether or not it keeps the reduced axes."""
     if not x.shape:
         return x
     result = getattr(call.g, method)(x, _axes(x, axes))
@@ -66,8 +66,8 @@ aten("all")(_any_or_all("reduction_and"))
 
 @aten("var")
 def var(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any = 1, **_: Any) -> Tensor:
-    """NaN or infinite where no degree of freedom is left, as the division says."""
-    if isinstance(axes, bool):  # the older form: whether it is corrected, of everything
+    """Compute the variance, which is NaN or infinite if no degree of freedom is left, as in a division by zero."""
+    if isinstance(axes, bool):  # an older overload passes whether to correct, and reduces over all axes
         axes, correction = None, int(axes)
     elif others and isinstance(others[0], bool):
         correction = int(others[0])
@@ -119,7 +119,7 @@ aten("argmin")(_arg("reduction_arg_minimum"))
 
 def _extremum(values: str, places: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: Any = None, keep: bool = False) -> Any:
-        if isinstance(axis, Tensor):  # of two tensors, element by element
+        if isinstance(axis, Tensor):  # element-wise, for two tensors
             return (maximum if call.name == "max" else minimum)(call, x, axis)
         if not isinstance(call.result, (tuple, list)):
             return reduced(call, values, x, None)

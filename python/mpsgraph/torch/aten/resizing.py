@@ -1,7 +1,8 @@
-"""Images in another size: along each axis a product with a matrix that is a constant, or its rows picked.
+"""Translations of image resizing.
 
-One matrix says a mode in both directions: forward (results, elements), backward transposed. Places are PyTorch's, in
-float32 as there.
+Along each axis, the image is multiplied by a constant matrix, or its rows are gathered. One matrix describes both
+passes of a mode: (results, elements) forward, transposed backward. Source positions are computed in float32, as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .pooling import along
 
 Scale = float | None
 Matrix = Callable[[int, int, bool, Scale], np.ndarray]
-"""(elements, results, align_corners, scale): a row of weights for each result."""
+"""Builds the matrix of a mode: (elements, results, align_corners, scale) -> one row of weights per result."""
 
 
 def _step(inner: int, out: int, align: bool, scale: Scale) -> np.float32:
@@ -75,7 +76,7 @@ def _cubic(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
 
 
 def _antialiased(weight: Callable[[np.ndarray], np.ndarray], reach: float) -> Matrix:
-    """Windows that grow with the step, and whose weights are normalised."""
+    """Return the matrix of a mode with antialiasing: windows grow with the step, and their weights are normalized."""
 
     def matrix(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
         step = float(_step(inner, out, align, scale))
@@ -109,7 +110,7 @@ def _applied(call: Call, x: Tensor, matrices: Sequence[np.ndarray]) -> Tensor:
 
 
 def _scales(call: Call, given: Sequence[Any], count: int) -> list[Scale]:
-    """The last arguments are a scale for each axis, or a list of them where sizes are not given."""
+    """Return a scale per axis from the trailing arguments, or from a list of scales, which is given without sizes."""
     if given and isinstance(given[-1], (list, tuple)):
         return [float(scale) for scale in given[-1]]
     numbers = list(given[-count:]) if len(given) >= count else [None] * count

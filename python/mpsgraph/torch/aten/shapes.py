@@ -1,4 +1,7 @@
-"""Shapes: views, permutations, slices, joins, constants of a shape. A view is a value here: nothing aliases."""
+"""Translations of operations on shapes: views, permutations, slices, concatenation and constants.
+
+Views are values here: no tensors alias.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ._table import Call, aten, composed, dtype_of, prims, shape_of
 @aten("view", "_unsafe_view", "reshape", "view_copy", "flatten", "unflatten", "expand_as_view")
 def view(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     if dtype_of(call.result.dtype) != x.dtype:
-        call.refuse("as another element type")
+        call.refuse("views with another dtype are not supported")
     return call.g.reshape(x, call.shape)
 
 
@@ -64,11 +67,11 @@ def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Se
 
 
 Ranges = tuple[list[int], list[int], list[int]]
-"""Starts, ends and strides of all axes."""
+"""Starts, ends and strides of a slice along all axes."""
 
 
 def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> Ranges:
-    """The slice of one axis."""
+    """Return the slice of one axis, as starts, ends and strides of all axes."""
     axis = call.axis(axis, len(sizes))
     begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
     starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
@@ -85,14 +88,14 @@ def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = N
 
 
 def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[list[int], Ranges]:
-    """A position of an axis: the shape of what stands there, and the slice of it."""
+    """Return the shape and the slice of the elements at one index of an axis."""
     axis = call.axis(axis, len(sizes))
     first = index % sizes[axis]
     shape = [1 if i == axis else size for i, size in enumerate(sizes)]
     return shape, _range(call, sizes, axis, first, first + 1, 1)
 
 
-# PyTorch would say these four by comparisons of coordinates and gathering: ten operations for a copy.
+# PyTorch would decompose these four into coordinate comparisons and gathers: ten operations instead of one copy.
 @aten("slice_backward")
 def slice_backward(call: Call, incoming: Tensor, sizes: Sequence[int], axis: int, *places: Any) -> Tensor:
     return call.g.slice_gradient(incoming, sizes, *_range(call, sizes, axis, *places))
@@ -147,7 +150,7 @@ def unbind(call: Call, x: Tensor, axis: int = 0) -> list[Tensor]:
 
 @aten("cat", "concat", "concatenate")
 def cat(call: Call, tensors: Sequence[Tensor], axis: int = 0, **_: Any) -> Tensor:
-    parts = [call.cast(x, call.dtype) for x in tensors if shape_of(x) != [0]]  # PyTorch leaves empty vectors out
+    parts = [call.cast(x, call.dtype) for x in tensors if shape_of(x) != [0]]  # PyTorch ignores empty vectors
     if not parts:
         return call.cast(tensors[0], call.dtype)
     return call.g.concat(parts, axis) if len(parts) > 1 else parts[0]
@@ -189,7 +192,7 @@ def constant_pad(call: Call, x: Tensor, pads: Sequence[int], value: float = 0) -
 
 
 def filled(call: Call, value: Any) -> Tensor:
-    """A constant of the result's type."""
+    """Return a constant with the shape and dtype of the result."""
     return call.number(value, call.shape, call.dtype)
 
 
@@ -225,9 +228,9 @@ def scalar_tensor(call: Call, value: Any, **_: Any) -> Tensor:
 
 
 def _places(call: Call, sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
-    """Where in its flat elements a view has its own. Refuses a base whose memory is not in its order."""
+    """Return the positions of a view's elements in the flat base tensor; refuse bases that are not contiguous."""
     if not call.arguments[0].is_contiguous():
-        call.refuse("of memory in another order")
+        call.refuse("the base tensor must be contiguous in memory")
     grid = np.indices(tuple(sizes)).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), int)
     return (offset + (np.array(strides).reshape(-1, 1) * grid).sum(0)).astype(np.int64)
 
@@ -276,16 +279,16 @@ def _band(call: Call, inside: Any) -> Tensor:
     return call.g.constant(inside(*np.indices(call.shape[-2:])))
 
 
-# --- diagonals: of the last two axes, once those are moved there ------------------------------------------------------
+# --- diagonals, whose two axes are first moved to the end -------------------------------------------------------------
 def _to_the_end(call: Call, x: Tensor, a: int, b: int) -> tuple[Tensor, list[int]]:
-    """With two axes last, and the order that brings them there."""
+    """Move two axes to the end; return the tensor and its new axis order."""
     rank = len(shape_of(x))
     order = [axis for axis in range(rank) if axis not in (a % rank, b % rank)] + [a % rank, b % rank]
     return (x if order == list(range(rank)) else call.g.transpose(x, order)), order
 
 
 def _on_diagonal(rows: int, columns: int, offset: int) -> np.ndarray:
-    """The places of a diagonal in a matrix that is laid out flat."""
+    """Return the flat indices of a diagonal in a row-major matrix."""
     i, j = np.nonzero(np.eye(rows, columns, offset))
     return (i * columns + j).astype(np.int32)
 

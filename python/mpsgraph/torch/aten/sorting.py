@@ -1,4 +1,4 @@
-"""What orders elements: sorting, medians, running extrema, places in sorted rows, counts, draws without sorting."""
+"""Translations that order elements: sorting, medians, modes, running extrema, binary searches and histograms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._table import Call, aten, composed, shape_of
 
 @aten("sort")
 def sort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> list[Tensor]:
-    """Stable, whatever is asked for."""
+    """Translate sort, which is always stable here."""
     g = call.g
     flags = [a for a in arguments if not isinstance(a, bool)]
     bools = [a for a in arguments if isinstance(a, bool)]
@@ -34,7 +34,7 @@ def argsort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> Tensor:
 
 def _running(method: str, before: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: int) -> list[Tensor]:
-        """The place is that of the last element that is the extremum so far; NaN stays once it has come."""
+        """Return running extrema and the index of the last element equal to each; NaN persists once it occurs."""
         g = call.g
         if not x.shape:
             return [x, g.constant(0, (), "int64")]
@@ -56,12 +56,12 @@ aten("cummin")(_running("cumulative_minimum", ""))
 
 @aten("logcumsumexp")
 def logcumsumexp(call: Call, x: Tensor, axis: int) -> Tensor:
-    """Relative to the largest element of the row."""
+    """Compute the running log-sum-exp, relative to the largest element of each row."""
     g = call.g
     if not x.shape:
         return x
     if x.dtype.is_complex:
-        call.refuse("of complex numbers")
+        call.refuse("complex numbers are not supported")
     most = g.reduction_maximum(x, axis)
     most = g.select(g.is_finite(most), most, call.cast(0.0, x.dtype))
     running = g.cumulative_sum(g.exponent(x - most), axis)
@@ -80,7 +80,7 @@ def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 @composed("median")
 def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of two in the middle; NaN where there is one."""
+    """Compute medians: the lower of two middle elements, or NaN for rows that contain NaN."""
     return _median(x, dim, keepdim, False)
 
 
@@ -102,7 +102,7 @@ def _median(x: Any, dim: int | None, keepdim: bool, without: bool) -> Any:
     middle = torch.full([1 if i == dim % x.dim() else n for i, n in enumerate(x.shape)], (count - 1) // 2)
     if x.is_floating_point():
         numbers = (~torch.isnan(x)).sum(dim, keepdim=True)
-        # NaN stand behind all numbers.
+        # Sorting puts NaN after all numbers.
         own = torch.clamp((numbers - 1) // 2, min=0) if without else torch.where(numbers < count, numbers, middle)
         middle = own.expand(middle.shape)
     found = (torch.gather(values, dim, middle), torch.gather(places, dim, middle))
@@ -113,14 +113,14 @@ def _median(x: Any, dim: int | None, keepdim: bool, without: bool) -> Any:
 
 @composed("mode")
 def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The smallest of those that stand most often, and its last place."""
+    """Compute modes: the smallest of the most frequent values, and the last index of that value."""
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, places = torch.sort(x, dim=dim, stable=True)
     count = x.shape[dim]
     last = values.movedim(dim, -1)
     often = (last.unsqueeze(-1) == last.unsqueeze(-2)).sum(-1)
-    # Of equal counts the first in order, and of equal elements the last.
+    # Among equal counts the first value in order wins, and among its equal elements the last one.
     rank = torch.arange(count)
     first = torch.argmax(often * (count + 1) - rank, -1, keepdim=True)
     place = first + torch.gather(often, -1, first) - 1
@@ -133,7 +133,7 @@ def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 def searchsorted(
     rows: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
 ) -> Any:
-    """By counting the smaller ones. NaN is larger than every number."""
+    """Search by counting the smaller elements of each row. NaN counts as larger than every number."""
     given = values if isinstance(values, torch.Tensor) else torch.full((), values)
     if sorter is not None:
         rows = torch.gather(rows, -1, sorter)
@@ -161,7 +161,7 @@ def bucketize(values: Any, bounds: Any, *, out_int32: bool = False, right: bool 
 
 @composed("histc")
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """Bins of one width between two numbers, the last one closed; both 0: those of the elements."""
+    """Count elements in bins of equal width, the last one closed; min = max = 0 means the range of the elements."""
     flat = x.reshape(-1)
     if min == max == 0 and x.numel():
         low, high = torch.amin(flat), torch.amax(flat)

@@ -1,4 +1,7 @@
-"""Special functions of the gamma and error functions' families. Halves are computed in float32."""
+"""Translations of special functions related to the gamma and error functions.
+
+Operands in float16 and bfloat16 are computed in float32.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ Formula = Callable[..., Tensor]
 
 
 def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
-    """Enters a formula (graph, *operands) for operands of the result's element type."""
+    """Return a decorator that registers a formula (graph, *operands), whose operands have the dtype of the result."""
 
     def enter(formula: Formula) -> Formula:
         def translated(call: Call, *operands: Any) -> Tensor:
@@ -47,14 +50,14 @@ def full(g: Graph, value: float, like: Tensor) -> Tensor:
 
 
 def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
-    """A number in place of what a branch that is not taken would make NaN or infinite."""
+    """Replace elements that would make an unselected branch NaN or infinite by a harmless number."""
     return g.select(mask, full(g, instead, x), x)
 
 
-# --- the error function's family --------------------------------------------------------------------------------------
+# --- the error function and its relatives -----------------------------------------------------------------------------
 @special("special_erfcx", primitive="erfcx")
 def erfcx(g: Graph, x: Tensor) -> Tensor:
-    """exp(x^2) erfc(x)."""
+    """Compute exp(x^2) erfc(x)."""
     size = g.absolute(x)
     middle = g.minimum(g.maximum(size, 1.0), 8.0)
     far = g.minimum(g.maximum(size, 8.0), 1e15)
@@ -71,7 +74,7 @@ def erfcx(g: Graph, x: Tensor) -> Tensor:
 
 @special("erfc", "special_erfc", primitive="erfc")
 def erfc(g: Graph, x: Tensor) -> Tensor:
-    """1 - erf(x), without what that loses for large x."""
+    """Compute 1 - erf(x), without losing digits for large x."""
     size = g.absolute(x)
     tail = g.exponent(-g.square(size)) * erfcx(g, g.maximum(size, 1.0))
     outside = g.select(g.less_than(x, 0.0), 2.0 - tail, tail)
@@ -79,7 +82,7 @@ def erfc(g: Graph, x: Tensor) -> Tensor:
 
 
 def _inverse(g: Graph, x: Tensor, w: Tensor) -> Tensor:
-    """erf's inverse at x, with w = -log(1 - x^2); in float64 with steps of Halley's behind it."""
+    """Compute the inverse of erf at x, given w = -log(1 - x^2); float64 is refined by two steps of Halley's method."""
     near = polynomial(g.minimum(w, 5.0) - 2.5, INVERSE_NEAR)
     far = polynomial(g.square_root(g.minimum(g.maximum(w, 5.0), 60.0)) - 3.0, INVERSE_FAR)
     found = g.select(g.less_than(w, 5.0), near, far) * x
@@ -103,7 +106,7 @@ def erfinv(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_ndtri", primitive="ndtri")
 def ndtri(g: Graph, p: Tensor) -> Tensor:
-    """Where the normal distribution has the share p; of small p from p itself."""
+    """Compute the quantile function of the normal distribution, from p itself so that small p keep their digits."""
     inside = g.logical_and(g.greater_than(p, 0.0), g.less_than(p, 1.0))
     bounded = g.select(inside, p, full(g, 0.5, p))
     found = _inverse(g, bounded * 2.0 - 1.0, -g.logarithm(bounded * (1.0 - bounded) * 4.0)) * math.sqrt(2)
@@ -124,13 +127,13 @@ def log_ndtr(g: Graph, x: Tensor) -> Tensor:
     return g.select(low, far, log1p_of(g, erfc(g, g.maximum(t, -1.0)) * -0.5))
 
 
-# --- the gamma function's family --------------------------------------------------------------------------------------
+# --- the gamma function and its relatives -----------------------------------------------------------------------------
 _LOG_SHIFT = math.log(7.5)
 
 
 @special("lgamma", "special_gammaln", primitive="lgamma")
 def lgamma(g: Graph, x: Tensor) -> Tensor:
-    """log |gamma(x)|; below 1/2 by reflection."""
+    """Compute log |gamma(x)|, by reflection below 1/2."""
     reflected = g.less_than(x, 0.5)
     z = g.select(reflected, -x, x - 1.0)
     total = z * 0.0 + LANCZOS_BASE
@@ -148,7 +151,7 @@ def lgamma(g: Graph, x: Tensor) -> Tensor:
 
 @special("digamma", "special_digamma", "special_psi", primitive="digamma")
 def digamma(g: Graph, x: Tensor) -> Tensor:
-    """The derivative of log gamma(x); below 1/2 by reflection, NaN at -1, -2, … and infinite at 0."""
+    """Compute the derivative of log gamma(x), by reflection below 1/2; infinite at 0 and NaN at negative integers."""
     reflected = g.less_than(x, 0.5)
     z = g.select(reflected, -x, x - 1.0)
     top, bottom = z * 0.0, z * 0.0 + LANCZOS_BASE
@@ -166,9 +169,12 @@ def digamma(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_zeta", primitive="zeta")
 def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
-    """Hurwitz's zeta function, the sum of (q + n)^-s, for s > 1: some terms, and Euler and Maclaurin's formula."""
+    """Compute Hurwitz's zeta function, the sum of (q + n)^-s for s > 1.
+
+    The first terms are added up, and the Euler-Maclaurin formula approximates the rest.
+    """
     count = 12
-    # A negative base has a power where s is whole.
+    # A negative base has a real power only where s is an integer.
     even = g.equal(g.floor(s * 0.5) * 2.0, s)
     total = s * 0.0 + q * 0.0
     for n in range(count):
@@ -192,19 +198,18 @@ def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
 
 @aten("polygamma", "special_polygamma")
 def polygamma(call: Call, n: int, x: Tensor) -> Tensor:
-    """The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
+    """Compute the n-th derivative of digamma, (-1)^(n + 1) n! zeta(n + 1, x)."""
     g, kind = call.g, float32 if call.dtype.itemsize == 2 else call.dtype
     x = call.cast(x, kind)
     if n == 0:
         return call.cast(digamma(g, x), call.dtype)
     scale = math.factorial(n) * (1.0 if n % 2 else -1.0)
-    # Below 1/2 the recurrence until there, a term each; poles are infinite.
     found = zeta(g, g.broadcast_to(full(g, n + 1, x), list(x.shape or ())), x) * scale
     return call.cast(found, call.dtype)
 
 
 def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
-    """The regularized incomplete gamma functions: by the power series below, by a continued fraction above."""
+    """Compute a regularized incomplete gamma function, by a power series for small x, else by a continued fraction."""
     epsilon = 2.0**-53 if a.dtype.itemsize == 8 else 2.0**-24
     valid = g.logical_and(g.greater_than(a, 0.0), g.greater_than(x, 0.0))
     valid = g.logical_and(valid, g.logical_and(g.is_finite(a), g.is_finite(x)))
@@ -229,7 +234,7 @@ def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     zero, ones = g.constant(0, (), "int32"), g.constant(1, shape, a.dtype)
     total = g.while_([zero, one, ones, ones], series_goes_on, series_step)[3]
 
-    # Lentz's way: b_0 = x + 1 - a, b_n = b_(n - 1) + 2, numerators -n (n - a).
+    # Lentz's method with b_0 = x + 1 - a, b_n = b_(n - 1) + 2 and the numerators -n (n - a).
     def fraction_goes_on(count: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor, moved: Tensor) -> Any:
         return any_of(g.greater_than(moved, epsilon), count), [count, b, c, d, h]
 
@@ -253,7 +258,7 @@ def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     none = g.logical_or(none, g.logical_and(g.equal(a, 0.0), g.equal(x, 0.0)))
     none = g.logical_or(none, g.logical_or(g.is_nan(a), g.is_nan(x)))
     none = g.logical_or(none, g.logical_and(g.is_infinite(a), g.is_infinite(x)))
-    everything = g.logical_or(g.equal(a, 0.0), g.is_infinite(x))  # all of it lies below x
+    everything = g.logical_or(g.equal(a, 0.0), g.is_infinite(x))  # the lower function is 1 here
     edge = g.select(everything, zero_ if upper else full_, full_ if upper else zero_)
     edge = g.select(none, full(g, math.nan, a), edge)
     return g.select(valid, found, edge)
@@ -282,7 +287,7 @@ def sinc(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_entr")
 def entr(g: Graph, x: Tensor) -> Tensor:
-    """-x log(x), 0 at 0."""
+    """Compute -x log(x), which is 0 at 0."""
     inside = g.greater_than(x, 0.0)
     found = -x * g.logarithm(g.select(inside, x, full(g, 1, x)))
     outside = g.select(g.equal(x, 0.0), full(g, 0, x), full(g, -math.inf, x))

@@ -1,4 +1,4 @@
-"""Decompositions of matrices, what is solved with them, eigenvalues: loops over columns, or rounds of rotations.
+"""Matrix decompositions, solvers and eigenvalues, built from loops over columns or rounds of rotations.
 
-LAPACK's conventions of signs and pivots hold where PyTorch shows them.
+Signs and pivots follow LAPACK's conventions where PyTorch exposes them.
 """

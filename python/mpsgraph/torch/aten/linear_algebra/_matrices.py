@@ -1,7 +1,7 @@
-"""Factors of matrices (B, m, n), all of a batch at once: LU, Cholesky, QR, and solves with triangles.
+"""LU, Cholesky and QR factorizations of batches of matrices (B, m, n), and triangular solves.
 
-Columns are treated one after the other, as in LAPACK's unblocked routines, in a loop of the graph; a column or row is
-picked by a mask, so that its number may be the loop's.
+As in LAPACK's unblocked routines, a loop treats one column at a time. Rows and columns are selected by masks, so that
+the loop counter can be their index.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def sizes(x: Tensor) -> list[int]:
 
 
 def flat(g: Graph, x: Tensor) -> Tensor:
-    """With one axis for all of the batch."""
+    """Merge all batch axes of a batch of matrices into one."""
     *batch, m, n = sizes(x)
     return g.reshape(x, [int(np.prod(batch)), m, n])
 
@@ -51,13 +51,16 @@ def eye(g: Graph, batch: int, n: int, like: Tensor, columns: int | None = None) 
 
 
 def picked(g: Graph, mask: Tensor, x: Tensor, axis: int) -> Tensor:
-    """The row or column where a mask is true; the axis stays, with size 1."""
+    """Return the row or column where the mask is true; the axis is kept with size 1."""
     return g.reduction_sum(g.select(mask, x, number(g, 0, x)), axis)
 
 
 def lu(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """L and U in one matrix, the permutation of its rows (B, m), LAPACK's pivots (B, min(m, n)), from 1 on, and the
-    first step (B,) whose pivot was 0, from 1 on, or 0."""
+    """Factorize matrices by LU with partial pivoting.
+
+    Returns L and U in one matrix, the row permutation (B, m), LAPACK's pivots (B, min(m, n)), and for each matrix the
+    first step whose pivot was 0 (B,), or 0 if there was none. Pivots and steps count from 1.
+    """
     batch, m, n = sizes(a)
     rows, columns = rows_of(g, m), columns_of(g, n)
     steps = min(m, n)
@@ -87,7 +90,7 @@ def lu(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def order_of(g: Graph, pivots: Tensor, m: int) -> Tensor:
-    """The permutation (B, m) that LAPACK's pivots (B, k) make, one exchange after the other."""
+    """Return the permutation (B, m) that LAPACK's pivots (B, k) produce as a sequence of exchanges."""
     batch, count = sizes(pivots)
     rows, places = rows_of(g, m), g.constant(np.arange(count, dtype=np.int32).reshape(1, count))
 
@@ -102,7 +105,7 @@ def order_of(g: Graph, pivots: Tensor, m: int) -> Tensor:
 
 
 def permutation(g: Graph, order: Tensor, like: Tensor) -> Tensor:
-    """P with P L U the matrix whose rows were exchanged: a column for each row, on at the place where it was."""
+    """Return P with P L U = A, given the row order of an LU factorization: column i of P is 1 at row order[i]."""
     found = g.one_hot(order, sizes(order)[-1], dtype="float32")
     return g.cast(g.swap_axes(found, -2, -1), like.dtype)
 
@@ -118,7 +121,7 @@ def triangle(g: Graph, a: Tensor, lower: bool, *, unit: bool = False, strict: bo
 
 
 def solved(g: Graph, a: Tensor, b: Tensor, lower: bool, unit: bool = False) -> Tensor:
-    """x with a x = b, of a triangular matrix; its other half is not read."""
+    """Solve a x = b for a triangular matrix a, without reading its other triangle."""
     batch, n, _ = sizes(a)
     rows = rows_of(g, n)
     inner = triangle(g, a, lower, strict=True)
@@ -133,7 +136,10 @@ def solved(g: Graph, a: Tensor, b: Tensor, lower: bool, unit: bool = False) -> T
 
 
 def cholesky(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """L with a = L L^H, of the lower half of a, and for each matrix the step that failed, from 1 on, or 0."""
+    """Compute L with a = L L^H from the lower half of a.
+
+    Also returns the first step that failed for each matrix, counted from 1, or 0 if none failed.
+    """
     batch, n, _ = sizes(a)
     rows, columns = rows_of(g, n), columns_of(g, n)
 
@@ -156,7 +162,11 @@ def cholesky(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reflections(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """R and below it the vectors of the reflections whose product is Q, and their factors (B, min(m, n))."""
+    """Factorize matrices by Householder reflections, as LAPACK's geqrf does.
+
+    Returns R with the vectors of the reflections below its diagonal, and their scalar factors (B, min(m, n)). Q is the
+    product of the reflections.
+    """
     batch, m, n = sizes(a)
     rows, columns, steps = rows_of(g, m), columns_of(g, n), min(m, n)
     one = number(g, 1, a)
@@ -188,7 +198,7 @@ def reflections(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def product_of_reflections(g: Graph, a: Tensor, factors: Tensor) -> Tensor:
-    """Q (B, m, m), of vectors below the diagonal of a and their factors."""
+    """Return Q (B, m, m), given the reflection vectors below the diagonal of a and their scalar factors."""
     batch, m, n = sizes(a)
     rows, columns, count = rows_of(g, m), columns_of(g, n), sizes(factors)[-1]
     wide = g.reshape(factors, [batch, 1, count])
@@ -215,5 +225,5 @@ def qr(g: Graph, a: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
 
 
 def empty(*tensors: Any) -> bool:
-    """Whether one has no elements."""
+    """Return whether any tensor has no elements."""
     return any(0 in sizes(x) for x in tensors)

@@ -1,4 +1,4 @@
-"""Factors of matrices as PyTorch gives them: LU with pivots, Cholesky, QR and its reflections."""
+"""Translations of matrix factorizations: LU with pivots, Cholesky, QR and products of Householder reflections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import _matrices as m_
 
 
 def nothing(call: Call) -> list[Tensor]:
-    """Results that have no elements, or are of matrices that have none."""
+    """Return the results of a call on matrices without elements: identities for square results, otherwise zeros."""
     said = call.result if isinstance(call.result, (tuple, list)) else [call.result]
     found = []
     for r in said:
@@ -31,18 +31,21 @@ def _shaped(call: Call, *found: Tensor) -> list[Tensor]:
 
 @aten("with_effects")
 def with_effects(call: Call, token: Tensor, operation: Any, *arguments: Any, **named: Any) -> list[Any]:
-    """What is done for its effect alone, in an order that the token says: checks, which end the run here as well."""
+    """Translate with_effects, which orders operations with side effects by a token.
+
+    The only supported operation is the error check of torch.linalg, which ends the run if it fails.
+    """
     if operation is not torch.ops.aten._linalg_check_errors.default:
-        call.refuse(f"of {operation}")
+        call.refuse(f"the operation {operation} is not supported")
     failures, name = arguments
-    message = f"torch.{name}: a matrix is singular, or not positive definite"
+    message = f"torch.{name}: a matrix is singular or not positive definite"
     return [call.g.check(call.g.equal(failures, 0), message, on=token), *[None] * (len(call.result) - 1)]
 
 
 @aten("linalg_lu_factor_ex")
 def lu_factor(call: Call, a: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     if not pivot:
-        call.refuse("without pivots")
+        call.refuse("pivot=False is not supported")
     if m_.empty(a):
         return nothing(call)
     factors, _, pivots, failed = m_.lu(call.g, m_.flat(call.g, a))
@@ -52,7 +55,7 @@ def lu_factor(call: Call, a: Tensor, *, pivot: bool = True, check_errors: bool =
 @aten("linalg_lu")
 def lu(call: Call, a: Tensor, *, pivot: bool = True) -> Any:
     if not pivot:
-        call.refuse("without pivots")
+        call.refuse("pivot=False is not supported")
     if m_.empty(a):
         return nothing(call)
     factors, order, _, _ = m_.lu(call.g, m_.flat(call.g, a))

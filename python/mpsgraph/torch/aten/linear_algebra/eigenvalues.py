@@ -1,7 +1,7 @@
-"""Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations.
+"""Eigenvalues of symmetric matrices and singular values by Jacobi rotations, other eigenvalues by QR steps.
 
-A sweep is as many rounds as there are rows but one; in each, the rows of the first half are turned against those of the
-second, all pairs at once, and then change places so that each meets every other once a sweep.
+A sweep has one round fewer than there are rows. Each round rotates the rows of the first half against those of the
+second, all pairs at once, and then exchanges rows so that every pair meets once per sweep.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from . import _matrices as m_
 from .decompositions import _shaped, nothing
 
 SWEEPS = 20
-"""More than any matrix needs."""
+"""Maximum number of sweeps, more than any matrix needs."""
 
 
 def _exchange(size: int) -> np.ndarray:
-    """The order of rows after a round, as of players around a table: the first one stays."""
+    """Return the order of rows after a round, as in a round-robin tournament in which the first row stays in place."""
     half = size // 2
     top, bottom = list(range(half)), list(range(half, size))
     moved = [top[0], bottom[0], *top[1:-1]] if half > 1 else top
@@ -30,7 +30,7 @@ def _exchange(size: int) -> np.ndarray:
 
 
 def _rotations(g: Graph, p: Tensor, q: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and sines that make `between` zero, of diagonal elements p and q."""
+    """Return the cosines and sines of the rotations that zero `between`, for diagonal elements p and q."""
     zero = g.equal(between, 0.0)
     one, none = m_.number(g, 1, p), m_.number(g, 0, p)
     ratio = (q - p) / g.select(zero, one, between * 2.0)
@@ -48,7 +48,7 @@ def _turned(g: Graph, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def _swept(g: Graph, initial: list[Tensor], round_: Any, apart: Any, rounds: int, epsilon: float) -> list[Tensor]:
-    """Sweeps until nothing is apart any more."""
+    """Repeat sweeps until `apart` is at most epsilon for all matrices, or the maximum number is reached."""
     count = g.constant(0, (), "int32")
 
     def goes_on(number: Tensor, *state: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -63,14 +63,14 @@ def _swept(g: Graph, initial: list[Tensor], round_: Any, apart: Any, rounds: int
 
 
 def symmetric(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (B, n) in ascending order, and eigenvectors (B, n, n) as columns."""
+    """Return eigenvalues (B, n) in ascending order, and eigenvectors (B, n, n) as columns."""
     batch, n, _ = m_.sizes(a)
     if n == 1:
         return g.reshape(a, [batch, 1]), m_.eye(g, batch, 1, a)
     size = n + n % 2
     half, order = size // 2, g.constant(_exchange(size))
     one = g.constant(np.eye(size).astype(a.dtype.numpy)[None])
-    if size != n:  # a row that meets the others and never turns: it is back at its place after each sweep
+    if size != n:  # a padding row, which never rotates and is back in its place after each sweep
         a = g.pad(a, [0, 0, 0], [0, 1, 1])
     off = g.constant((1 - np.eye(size)).astype(a.dtype.numpy)[None])
 
@@ -101,7 +101,7 @@ def symmetric(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 def eigh(call: Call, a: Tensor, half: str = "L", compute_v: bool = True) -> Any:
     g = call.g
     if a.dtype.is_complex:
-        call.refuse("of complex numbers")
+        call.refuse("complex numbers are not supported")
     if m_.empty(a):
         return nothing(call)
     flat = m_.flat(g, a)
@@ -113,12 +113,12 @@ def eigh(call: Call, a: Tensor, half: str = "L", compute_v: bool = True) -> Any:
 
 
 def singular(g: Graph, a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Singular values (B, n) in descending order, and the vectors of both sides as columns; m >= n."""
+    """Return singular values (B, n) in descending order, and left and right singular vectors as columns; m >= n."""
     batch, m, n = m_.sizes(a)
     size = n + n % 2
     half, order = size // 2, g.constant(_exchange(size))
     epsilon = float(np.finfo(a.dtype.numpy).eps)
-    # Rows are the columns of a, so that pairs are rows that lie together.
+    # The columns of a are stored as rows, so that pairs are contiguous.
     rows = g.swap_axes(a, 1, 2)
     if size != n:
         rows = g.pad(rows, [0, 0, 0], [0, 1, 0])
@@ -160,7 +160,7 @@ def singular(g: Graph, a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     tiny = g.expand_dims(g.less_than_or_equal_to(values, first * (4 * epsilon)), 2)
     left = rows / g.select(tiny, m_.number(g, 1, a), g.expand_dims(values, 2))
     left = g.swap_axes(g.select(tiny, m_.number(g, 0, a), left), 1, 2)
-    # Columns that are missing come from the reflections that make these an orthogonal matrix.
+    # Missing columns come from the reflections that complete an orthogonal matrix.
     q, _ = m_.qr(g, left, full)
     part = g.select(g.swap_axes(tiny, 1, 2), g.slice_axis(q, 2, 0, n), left)
     if full and m > n:
@@ -172,7 +172,7 @@ def singular(g: Graph, a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
 def svd(call: Call, a: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None) -> Any:
     g = call.g
     if a.dtype.is_complex:
-        call.refuse("of complex numbers")
+        call.refuse("complex numbers are not supported")
     if m_.empty(a):
         return nothing(call)
     flat = m_.flat(g, a)
@@ -184,11 +184,11 @@ def svd(call: Call, a: Tensor, full_matrices: bool = False, compute_uv: bool = T
     return _shaped(call, v if wide else u, values, g.swap_axes(u if wide else v, 1, 2))
 
 
-# --- of matrices that are not symmetric: QR steps to a triangle -------------------------------------------------------
+# --- eigenvalues of general matrices, by QR steps to triangular form --------------------------------------------------
 def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """A triangle and a unitary basis z with a = z t z^H, of complex matrices: shifted QR steps of a part that shrinks.
+    """Compute the Schur form a = z t z^H of complex matrices by shifted QR steps on a shrinking block.
 
-    All of a batch step together; a matrix whose rows are done is only turned by what leaves it a triangle.
+    All matrices of a batch step together; further steps leave the triangle of a finished matrix triangular.
     """
     batch, n, _ = m_.sizes(a)
     real = "float64" if a.dtype.itemsize == 16 else "float32"
@@ -204,7 +204,7 @@ def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     def step(number: Tensor, last: Tensor, t: Tensor, z: Tensor) -> list[Tensor]:
         before = g.maximum(last - 1, 0)
         p, q, r, s = (element(t, i, j) for i in (before, last) for j in (before, last))
-        # Wilkinson's shift: of the last two rows' eigenvalues the one that is nearer to the last element.
+        # Wilkinson's shift: the eigenvalue of the last 2x2 block that is closer to the last element.
         half = (p - s) * m_.number(g, 0.5, a)
         root = _complex_root(g, half * half + q * r)
         away = g.less_than(g.real_part(g.conjugate(half) * root), none)
@@ -235,7 +235,7 @@ def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _complex_root(g: Graph, x: Tensor) -> Tensor:
-    """The root with a positive real part."""
+    """Return the principal square root of complex numbers."""
     size = g.absolute(x)
     real, imaginary = g.real_part(x), g.imaginary_part(x)
     first = g.square_root(g.maximum((size + real) * 0.5, 0.0))
@@ -244,7 +244,7 @@ def _complex_root(g: Graph, x: Tensor) -> Tensor:
 
 
 def _vectors_of_triangle(g: Graph, t: Tensor) -> Tensor:
-    """The eigenvectors of upper triangles as columns: each from its own row upwards."""
+    """Return the eigenvectors of upper triangular matrices as columns, by back substitution from the diagonal up."""
     batch, n, _ = m_.sizes(t)
     rows, columns = m_.rows_of(g, n), m_.columns_of(g, n)
     one, zero = m_.number(g, 1, t), m_.number(g, 0, t)

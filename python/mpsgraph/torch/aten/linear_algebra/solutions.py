@@ -1,4 +1,4 @@
-"""What is solved with factors: systems, inverses, determinants, the exponential of a matrix."""
+"""Translations of solvers that use matrix factorizations, of inverses, determinants and the matrix exponential."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .decompositions import _shaped, nothing
 
 
 def _together(call: Call, *matrices: Tensor) -> tuple[list[int], list[Tensor]]:
-    """Matrices with one batch, which is that of all broadcast, in one axis; its sizes before."""
+    """Broadcast the batches of matrices together; return the batch sizes, and the matrices with one batch axis."""
     g = call.g
     batch = list(np.broadcast_shapes(*(tuple(m_.sizes(x)[:-2]) for x in matrices)))
     wide = [g.broadcast_to(x, [*batch, *m_.sizes(x)[-2:]]) for x in matrices]
@@ -21,7 +21,7 @@ def _together(call: Call, *matrices: Tensor) -> tuple[list[int], list[Tensor]]:
 
 
 def triangular(call: Call, a: Tensor, b: Tensor, upper: bool, left: bool, unit: bool) -> Tensor:
-    """x with a x = b, or x a = b."""
+    """Solve a x = b, or x a = b, for a triangular matrix a."""
     g = call.g
     if m_.empty(a, b):
         return nothing(call)[0]
@@ -74,7 +74,7 @@ def cholesky_inverse(call: Call, factor: Tensor, upper: bool = False) -> Tensor:
 
 
 def lu_solved(call: Call, factors: Tensor, order: Tensor, b: Tensor, adjoint: bool) -> Tensor:
-    """x with P L U x = b, or with its adjoint."""
+    """Solve P L U x = b, or (P L U)^H x = b if `adjoint` is set."""
     g = call.g
     p = m_.permutation(g, order, factors)
     if not adjoint:
@@ -102,7 +102,7 @@ def lu_solve(
 
 
 def _turned(call: Call, a: Tensor) -> bool:
-    """Whether PyTorch takes the factors of the transposed matrix, which it goes on with."""
+    """Return whether PyTorch factorizes the transposed matrix, whose factors it also returns."""
     return bool(call.arguments[0].is_contiguous()) and not a.dtype.is_complex
 
 
@@ -135,7 +135,7 @@ def inverse(call: Call, a: Tensor, *, check_errors: bool = False) -> Any:
 
 
 def _determinant(call: Call, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The diagonal of U, the sign of the permutation, the factors and pivots."""
+    """Factorize matrices by LU; return the diagonal of U, the sign of the permutation, the factors and the pivots."""
     g = call.g
     factors, _, pivots, _ = m_.lu(g, m_.flat(g, g.swap_axes(a, -2, -1) if _turned(call, a) else a))
     batch, n, _ = m_.sizes(factors)
@@ -162,7 +162,7 @@ def sign_and_logarithm(call: Call, a: Tensor) -> Any:
     if m_.empty(a):
         return [g.constant(1, list(call.result[0].shape), a.dtype), *nothing(call)[1:]]
     if a.dtype.is_complex:
-        call.refuse("of complex numbers")
+        call.refuse("complex numbers are not supported")
     diagonal, sign, factors, pivots = _determinant(call, a)
     sign = sign * g.reshape(g.reduction_product(g.sign(diagonal), 1), m_.sizes(sign))
     total = g.reshape(g.reduction_sum(g.logarithm(g.absolute(diagonal)), 1), m_.sizes(sign))
@@ -171,7 +171,7 @@ def sign_and_logarithm(call: Call, a: Tensor) -> Any:
 
 @aten("linalg_matrix_exp")
 def matrix_exp(call: Call, a: Tensor) -> Tensor:
-    """Taylor's series of a / 2^s, with norm at most 1, squared s times."""
+    """Compute exp(a) from the Taylor series of a / 2^s, whose norm is at most 1, squared s times."""
     g = call.g
     if m_.empty(a):
         return nothing(call)[0]
