@@ -1,4 +1,4 @@
-// The devices that run nodes by themselves.
+// The registry of devices that run MPSNNGraph nodes natively.
 #include "nngraph/backend.h"
 
 namespace mpsgraph::nngraph {

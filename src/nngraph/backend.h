@@ -1,7 +1,8 @@
-// A device that runs nodes by classes of its own, as Metal does, and not as operations of a core graph.
+// Interface of a device that runs MPSNNGraph nodes with native classes, as Metal does, instead of as operations of a
+// core graph.
 //
-// The nodes are lowered to a core graph all the same: that says how large each image is, and refuses what does not fit
-// before the device sees it.
+// The nodes are lowered to a core graph even for such a device: the lowering infers the size of every image and rejects
+// invalid graphs before the device sees them.
 #pragma once
 
 #include <map>
@@ -15,42 +16,44 @@
 
 namespace mpsgraph::nngraph {
 
-// What one encode is given, checked.
+// The arguments of one encode call, already validated.
 struct NodeBatch {
   const std::shared_ptr<runtime::CommandBuffer>& buffer;
   const std::vector<ImageBatch>& sources;
   const std::vector<LabelsBatch>& labels;
-  const std::map<const ImageNode*, Dims>& shapes;  // of all images
+  const std::map<const ImageNode*, Dims>& shapes;  // shapes of all images
 };
 
-// One graph's nodes on a device.
+// The nodes of one graph on a device.
 class DeviceNodes {
  public:
   virtual ~DeviceNodes() = default;
-  // Encodes now, and appends what it encoded to the command buffer; what it throws leaves both as they were. Losses:
-  // one array for each loss.
+  // Encode a batch and append the work to the command buffer. If this throws, the graph and the command buffer are
+  // unchanged. `losses` receives one array per loss.
   virtual EncodeResults encode_batch(const NodeBatch& batch, std::vector<runtime::NDArray>& losses) = 0;
-  // Takes the parameters of the layers anew: for each of the graph's layers those that Layer::reloaded() gave.
+  // Replace the parameters of all layers. `arrays` holds, for each layer of the graph, the result of Layer::reloaded().
   virtual void reload(const std::vector<std::vector<NamedArray>>& arrays) = 0;
-  // Until the values in the layers' slots are those of the last batch that was submitted.
+  // Block until the layers' slots hold the values of the last submitted batch.
   virtual void wait_for_values() = 0;
 };
 
-// One step of an optimizer on one parameter: arrays of one shape, float32.
+// One optimizer step for one parameter. All arrays are float32 and have the same shape.
 struct OptimizerStep {
   runtime::NDArray gradient, values;
   std::vector<runtime::NDArray> moments;  // read and written
-  runtime::NDArray result;                // may be the values
+  runtime::NDArray result;  // may be the same array as `values`
 };
 
 struct NodeBackend {
   std::unique_ptr<DeviceNodes> (*make_nodes)(const NNGraph& graph);
-  // Into the buffer; while a batch of nodes is encoded and a data source updates itself, into that batch.
+  // Append the step to the buffer. If a batch of nodes is being encoded and a data source updates itself, the step
+  // becomes part of that batch.
   void (*encode_step)(const Optimizer& optimizer, runtime::CommandBuffer& buffer, const OptimizerStep& step);
 };
 
-// By the device's name. Registered when the backend is loaded.
+// Node backends are looked up by device name and registered when their backend is loaded.
 MPSGRAPH_API void register_node_backend(std::string device, NodeBackend backend);
-MPSGRAPH_API const NodeBackend* find_node_backend(std::string_view device);  // null: nodes run as a core graph
+// null if the device runs nodes as a core graph
+MPSGRAPH_API const NodeBackend* find_node_backend(std::string_view device);
 
 }  // namespace mpsgraph::nngraph

@@ -1,4 +1,4 @@
-// Checks of what data sources give, and the sources that hold their parameters.
+// Validation of the arrays that data sources return, and the built-in sources that hold their parameters.
 #include "nngraph/data_source.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ NDArray filled(int64_t channels, float value) {
   return result;
 }
 
-// As float32, in memory of its own.
+// Return a float32 copy of `array`.
 NDArray float_copy(const NDArray& array) {
   const NDArray dense = array.copy_contiguous();
   if (dense.dtype() == DType::float32) return dense;
@@ -32,8 +32,7 @@ NDArray float_copy(const NDArray& array) {
 
 void require_dims(const NDArray& array, const Dims& dims, const std::string& what, const std::string& who) {
   if (array.dims() != dims)
-    throw ShapeError(
-        cat(who, ": ", what, " must have shape ", to_string(dims), ", they have ", to_string(array.dims())));
+    throw ShapeError(cat(who, ": ", what, " must have shape ", to_string(dims), ", got ", to_string(array.dims())));
 }
 
 struct Expected {
@@ -70,7 +69,8 @@ NDArray* ParameterState::find(std::string_view name) {
 Loaded::Loaded(DataSource& source, const std::string& who) : source_(&source) {
   if (!source.load()) {
     source_ = nullptr;
-    throw GraphError(cat(who, ": load() of its data source said no; return True when the parameters are there"));
+    throw GraphError(
+        cat(who, ": load() of its data source returned False; it must return True once the parameters are available"));
   }
 }
 
@@ -78,7 +78,7 @@ Loaded::~Loaded() {
   if (!source_) return;
   try {
     source_->purge();
-  } catch (...) {  // another exception is on its way already
+  } catch (...) {  // another exception is already propagating
   }
 }
 
@@ -101,15 +101,15 @@ std::vector<NamedArray> viewed_arrays(DataSource& source, const std::string& who
         std::find_if(given.begin(), given.end(), [&](const NamedArray& a) { return a.name == expected.name; });
     if (found == given.end() || !found->array.valid()) {
       if (expected.required)
-        throw GraphError(cat(who, ": its data source gives no ", expected.name, "; an array of shape ",
-                             to_string(expected.dims), " is expected after load()"));
+        throw GraphError(cat(who, ": its data source must provide ", expected.name, " of shape ",
+                             to_string(expected.dims), " after load(), but provides none"));
       continue;
     }
     const DType dtype = found->array.dtype();
     const bool fits = dtype == DType::float32 || (expected.name == "weights" && dtype == DType::float16);
     if (!fits)
-      throw DTypeError(cat(who, ": ", expected.name, " are ", dtype, "; ",
-                           expected.name == "weights" ? "float32 or float16 is" : "float32 is", " expected"));
+      throw DTypeError(cat(who, ": ", expected.name, " must be ",
+                           expected.name == "weights" ? "float32 or float16" : "float32", ", got ", dtype));
     require_dims(found->array, expected.dims, expected.name, who);
     result.push_back({expected.name, found->array});
   }

@@ -1,9 +1,10 @@
-// Data sources: where the filters' parameters come from, and who updates them.
+// Data sources: where the parameters of filters come from, and who updates them.
 //
-// Layouts are Apple's: weights (output channels, height, width, input channels of a group), all else one number a
-// channel. A graph loads a source, reads it and purges it when it needs the parameters; what they point to need not
-// live longer. A source trains in one of three ways: not at all; by an optimizer of ours, whose update is a part of the
-// graph's own program (optimizer()); or by code of its own, which encodes the update beside it (updates()).
+// Arrays use Apple's layouts: weights are (output channels, height, width, input channels per group); all other
+// parameters have one value per channel. A graph loads a source when it needs the parameters, reads them, and purges
+// the source; the arrays need not outlive that. A source trains in one of three ways: not at all; with an optimizer of
+// this library, whose update is part of the graph's program (optimizer()); or with custom code that encodes the update
+// next to the graph (updates()).
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ namespace mpsgraph::nngraph {
 
 class Optimizer;
 
-// MPSCNNNeuronDescriptor.
+// Activation function of a convolution: MPSCNNNeuronDescriptor.
 struct Neuron {
   std::string type = "none";
   double a = 0, b = 0, c = 0;
@@ -32,25 +33,25 @@ struct ConvolutionDescriptor {
   int64_t stride_in_pixels_x = 1, stride_in_pixels_y = 1, dilation_rate_x = 1, dilation_rate_y = 1, groups = 1;
   bool depthwise = false;
   Neuron neuron;
-  DType kernel_weights = DType::float32;  // what the kernel rounds weights to: Apple's kernelWeightsDataType
-  Dims weights_dims() const;  // (out, height, width, in of a group); depthwise (out, height, width, 1)
+  DType kernel_weights = DType::float32;  // dtype to which the kernel rounds weights: Apple's kernelWeightsDataType
+  Dims weights_dims() const;  // (out, height, width, in per group); depthwise: (out, height, width, 1)
 };
 
-// What an array of parameters is called in its layer: "weights", "biases", "gamma", "beta", "mean", "variance".
+// The name of a parameter array within its layer: "weights", "biases", "gamma", "beta", "mean", or "variance".
 struct NamedArray {
   std::string name;
   runtime::NDArray array;
 };
 
-// Gradients, parameters or statistics of one layer and batch: MPSCNNConvolutionGradientState,
-// MPSCNNConvolutionWeightsAndBiasesState, the states of normalizations. Arrays are written when the command buffer that
-// makes them has run.
+// Gradients, parameters, or statistics of one layer for one batch. Corresponds to MPSCNNConvolutionGradientState,
+// MPSCNNConvolutionWeightsAndBiasesState, and the states of normalizations. The arrays are written when the command
+// buffer that computes them has completed.
 class MPSGRAPH_API ParameterState {
  public:
   explicit ParameterState(std::vector<NamedArray> arrays) : arrays(std::move(arrays)) {}
   std::vector<NamedArray> arrays;
-  std::weak_ptr<runtime::CommandBuffer> written_by;  // none: there already
-  bool ever_written() const {  // also when that command buffer is gone
+  std::weak_ptr<runtime::CommandBuffer> written_by;  // empty if the arrays are already written
+  bool ever_written() const {  // true even after that command buffer has been destroyed
     return written_by.owner_before(std::weak_ptr<runtime::CommandBuffer>()) ||
            std::weak_ptr<runtime::CommandBuffer>().owner_before(written_by);
   }
@@ -64,35 +65,39 @@ class MPSGRAPH_API DataSource {
   virtual ~DataSource() = default;
   virtual Kind kind() const = 0;
   virtual std::string label() const { return {}; }
-  virtual bool load() = 0;  // false: GraphError where it was asked for
+  virtual bool load() = 0;  // returning false raises GraphError in the caller
   virtual void purge() = 0;
 
-  // Between load() and purge(): float32, float16 or uint8 with `weights`, float32 all others; optional ones are absent.
+  // Return the parameters; valid between load() and purge(). Weights are float32, float16, or uint8, all other arrays
+  // float32; optional arrays may be absent.
   virtual std::vector<NamedArray> arrays() = 0;
 
-  // A graph that does not train loads it for each batch, when its filter's turn has come, and purges it behind that.
+  // Whether a graph that does not train loads this source for each batch just before its filter runs, and purges it
+  // afterwards.
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
-  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. The
-  // last graph holds them; none when that one is gone.
+  // Register the graph that trains this source with optimizer() and therefore holds its current values. Calling `give`
+  // makes the graph pass them to store(). The last graph to register is the holder; there is none after that graph is
+  // destroyed.
   void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
   bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }
 
   virtual bool updates() const { return false; }
-  // While a batch is encoded. `gradients`: of the parameters; of batch normalization the batch's mean and variance,
-  // too. Gives the parameters to go on with; null: those that there are.
+  // Update the parameters while a batch is encoded. `gradients` holds the gradients of the parameters and, for batch
+  // normalization, the batch's mean and variance. Return the parameters to use from now on, or null to keep the current
+  // ones.
   virtual StatePtr update(runtime::CommandBuffer& buffer, const StatePtr& gradients, const StatePtr& source) {
     (void)buffer, (void)gradients, (void)source;
     return nullptr;
   }
 
-  // Filters whose sources say the same here share their parameters.
+  // Filters whose sources return the same identity share their parameters.
   virtual const void* identity() const { return this; }
 
  protected:
-  void take_trained() {  // calls store() when a graph holds the values
+  void take_trained() {  // calls store() if a graph holds the values
     if (give_) give_();
   }
 
@@ -104,7 +109,7 @@ class MPSGRAPH_API DataSource {
 class MPSGRAPH_API ConvolutionSource : public DataSource {
  public:
   Kind kind() const override { return Kind::convolution; }
-  virtual ConvolutionDescriptor descriptor() = 0;  // after load()
+  virtual ConvolutionDescriptor descriptor() = 0;  // valid after load()
 };
 
 struct NormalizationDescriptor {
@@ -117,42 +122,42 @@ class MPSGRAPH_API NormalizationSource : public DataSource {
   explicit NormalizationSource(Kind kind) : kind_(kind) {}
   Kind kind() const override { return kind_; }
   virtual NormalizationDescriptor descriptor() = 0;
-  // Of batch normalization: what of the old moving statistics an update keeps; 0 to 1.
+  // Batch normalization: fraction of the old moving statistics that an update keeps, from 0 to 1.
   virtual double momentum() const { return 0.99; }
 
  private:
   const Kind kind_;
 };
 
-// Loads a source for as long as it lives.
+// Keeps a data source loaded for the lifetime of this object.
 class MPSGRAPH_API Loaded {
  public:
-  Loaded(DataSource& source, const std::string& who);  // GraphError when load() says no
+  Loaded(DataSource& source, const std::string& who);  // GraphError if load() returns false
   ~Loaded();
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
-  void purge();  // what it throws reaches the caller, unlike from the destructor
+  void purge();  // Purge the source. Unlike the destructor, this lets exceptions reach the caller.
 
  private:
   DataSource* source_;
 };
 
-// The parameters of a loaded source, checked against what its descriptor says. Errors name `who`.
+// Return the parameters of a loaded source, validated against its descriptor. Error messages start with `who`.
 MPSGRAPH_API std::vector<NamedArray> viewed_arrays(DataSource& source, const std::string& who);
-// The same as float32 copies, which stay when the source is purged.
+// Return the same parameters as float32 copies, which remain valid after the source is purged.
 MPSGRAPH_API std::vector<NamedArray> checked_arrays(DataSource& source, const std::string& who);
 
-// --- ready-made sources: they never leave C++ in a step --------------------------------------------------------------
+// --- built-in data sources, which never call back into Python during a step ------------------------------------------
 
-// Holds its parameters; trains by `optimizer`, or not at all when that is null.
+// A convolution source that holds its parameters and trains with `optimizer`, or not at all if that is null.
 class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
  public:
-  // ShapeError when arrays do not fit the descriptor. `biases` may be invalid: none.
+  // ShapeError if the arrays do not match the descriptor. An invalid `biases` means no biases.
   TrainableConvolution(ConvolutionDescriptor descriptor, runtime::NDArray weights, runtime::NDArray biases,
                        std::shared_ptr<Optimizer> optimizer, std::string label);
   ConvolutionDescriptor descriptor() override { return descriptor_; }
   std::string label() const override { return label_; }
-  bool load() override;  // takes what training has left
+  bool load() override;  // fetches the trained values
   void purge() override {}
   std::vector<NamedArray> arrays() override { return arrays_; }
   std::shared_ptr<Optimizer> optimizer() const override { return optimizer_; }
@@ -167,13 +172,13 @@ class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
 
 class MPSGRAPH_API TrainableNormalization : public NormalizationSource {
  public:
-  // gamma 1, beta 0, mean 0 and variance 1 where an array is invalid.
+  // Invalid arrays are replaced by defaults: gamma 1, beta 0, mean 0, variance 1.
   TrainableNormalization(Kind kind, NormalizationDescriptor descriptor, std::vector<NamedArray> arrays, double momentum,
                          std::shared_ptr<Optimizer> optimizer, std::string label);
   NormalizationDescriptor descriptor() override { return descriptor_; }
   double momentum() const override { return momentum_; }
   std::string label() const override { return label_; }
-  bool load() override;  // takes what training has left
+  bool load() override;  // fetches the trained values
   void purge() override {}
   std::vector<NamedArray> arrays() override { return arrays_; }
   std::shared_ptr<Optimizer> optimizer() const override { return optimizer_; }

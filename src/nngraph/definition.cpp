@@ -1,4 +1,4 @@
-// The table of filters, and errors that name a filter.
+// The table of filter definitions, and errors that name a filter.
 #include "nngraph/definition.h"
 
 #include <deque>
@@ -43,7 +43,7 @@ const NodeDefinition& node_definition(std::string_view name) {
     if (definition->name == name) return *definition;
     names += cat(names.empty() ? "" : ", ", definition->name);
   }
-  throw GraphError(cat("there is no filter '", std::string(name), "'; there are ", names));
+  throw GraphError(cat("unknown filter '", std::string(name), "'; must be one of ", names));
 }
 
 Tensor* Lowering::parameter(std::string_view name) const {

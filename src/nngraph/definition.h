@@ -1,8 +1,8 @@
-// NodeDefinition: everything that is known of one kind of filter, and their table.
+// NodeDefinition describes one kind of filter; this header also declares the table of all kinds.
 //
-// Each family states its kinds in src/nngraph/nodes/<family>.cpp: attributes, what the filter means as operations of a
-// core graph, and where Apple's gradient is not that meaning's derivative, the gradient too. docs/nngraph.md is made of
-// this table.
+// Each family defines its filters in src/nngraph/nodes/<family>.cpp: their attributes, how they are lowered to
+// operations of a core graph, and, where Apple's gradient differs from the derivative of that lowering, the gradient.
+// docs/nngraph.md is generated from this table.
 #pragma once
 
 #include <functional>
@@ -19,23 +19,23 @@
 
 namespace mpsgraph::nngraph {
 
-// What a filter's meaning may look at while it is lowered. Images are NHWC, float32 whatever they are stored as.
+// What the lowering function of a filter can access. Images are NHWC and float32, whatever their storage format.
 class Lowering {
  public:
   Lowering(Builder& b, const FilterNode& node) : b(b), node(node) {}
   Builder& b;
   const FilterNode& node;
   std::vector<Tensor*> sources;
-  std::map<std::string, Tensor*, std::less<>> parameters;  // of the data source, as arrays() names them
-  const Layer* layer = nullptr;  // what it knows of that source
-  bool training = false;  // its gradient filter is in the graph
-  const Lowering* undone = nullptr;  // of a transposed convolution that is given one: the convolution
-  // What the forward filter leaves for its gradient filter, and what the graph is to give out besides.
+  std::map<std::string, Tensor*, std::less<>> parameters;  // of the data source, named as in arrays()
+  const Layer* layer = nullptr;  // descriptor and slots of that source
+  bool training = false;  // whether the gradient filter is in the graph
+  const Lowering* undone = nullptr;  // for a transposed convolution with a source state: the convolution it reverses
+  // Values that a forward filter keeps for its gradient filter or that the graph exports as a state.
   std::map<std::string, Tensor*, std::less<>> state;
 
   const Attributes& attributes() const { return node.attributes(); }
-  Tensor* parameter(std::string_view name) const;  // null when the source has none of that name
-  // Sizes of an image; they are known.
+  Tensor* parameter(std::string_view name) const;  // null if the source has no parameter of that name
+  // Static sizes of a source image.
   int64_t batch(size_t i = 0) const { return sources[i]->shape()[0]; }
   int64_t height(size_t i = 0) const { return sources[i]->shape()[1]; }
   int64_t width(size_t i = 0) const { return sources[i]->shape()[2]; }
@@ -44,46 +44,50 @@ class Lowering {
     return b.graph().add(kind, std::move(inputs), std::move(attributes));
   }
 
-  // A state that is fed with each batch: labels and weights of a loss. [N, height, width, channels] float32; its size
-  // is what came.
-  std::function<Tensor*(std::string_view name)> fed;  // null tensor: that one did not come
-  std::function<Tensor*()> seed;  // of random numbers: another one for each batch, int32 scalar
+  // Return a state that is fed with each batch, such as the labels and weights of a loss: float32 of shape [N, height,
+  // width, channels], with the size that the caller passed.
+  std::function<Tensor*(std::string_view name)> fed;  // returns null if that state was not passed
+  std::function<Tensor*()> seed;  // random seed, different for each batch: int32 scalar
 
-  [[noreturn]] void shape_error(const std::string& message) const;  // with the node's title and where it was made
+  // message includes the node's title and source location
+  [[noreturn]] void shape_error(const std::string& message) const;
   [[noreturn]] void graph_error(const std::string& message) const;
 };
 
 struct NodeDefinition {
-  std::string_view name;  // "convolution": MPSCNNConvolutionNode
+  std::string_view name;  // e.g. "convolution" for MPSCNNConvolutionNode
   std::string_view family = {};  // set by define_node()
-  std::string_view apple = {};  // "MPSCNNConvolutionNode"
-  std::string_view first_macos = {};  // of that class
-  std::string_view apple_gradient = {};  // "MPSCNNConvolutionGradientNode"; empty: none, and `without` says why
+  std::string_view apple = {};  // e.g. "MPSCNNConvolutionNode"
+  std::string_view first_macos = {};  // first macOS version with that class
+  // e.g. "MPSCNNConvolutionGradientNode"; empty if there is none, for the reason in `without`
+  std::string_view apple_gradient = {};
   std::string_view without = {};  // why there is no gradient filter
-  int min_sources = 1, max_sources = 1;  // -1: any number
+  int min_sources = 1, max_sources = 1;  // -1 means any number
   std::vector<AttributeSpec> attributes = {};
-  std::optional<DataSource::Kind> parameters = {};  // what its data source must be
-  std::vector<std::string_view> states = {};  // fed states by name: a loss's "labels" and "weights", or a "mask"
+  std::optional<DataSource::Kind> parameters = {};  // required kind of data source
+  std::vector<std::string_view> states = {};  // states fed by name: a loss's "labels" and "weights", or a "mask"
   bool takes_labels() const { return !states.empty() && states[0] == "labels"; }
-  std::string_view undoes = {};  // the kind whose state says how large its result is, where that is given
-  std::vector<std::string_view> left = {};  // of Lowering::state, what a graph may give out: a dropout's "mask"
-  bool leaves_state() const { return parameters || !left.empty(); }  // or the gradients of its parameters
-  bool result_is_gradient = false;  // a loss: training_graph() begins with its result
+  std::string_view undoes = {};  // kind of filter whose state, if given, determines the result's size
+  // entries of Lowering::state that a graph can export, e.g. a dropout's "mask"
+  std::vector<std::string_view> left = {};
+  // exports `left` or the gradients of its parameters
+  bool leaves_state() const { return parameters || !left.empty(); }
+  bool result_is_gradient = false;  // a loss: training_graph() starts from its result
   bool windows = false;  // has a padding policy
-  std::string_view padding = "same";  // and its default
+  std::string_view padding = "same";  // default padding policy
   bool random = false;
   bool matrix = false;  // multiplies by its weights as a matrix (inputs, outputs)
 
   std::function<Tensor*(Lowering&)> lower = {};
-  // The gradient of source `i` for what comes in; empty: that of what `lower` made, which is exact.
+  // Gradient with respect to source `i` for the incoming gradient. Empty: the exact derivative of what `lower` built.
   std::function<Tensor*(Lowering&, Tensor* incoming, size_t i)> gradient = {};
-  std::function<void(const FilterNode&)> check = {};  // what can be said without sizes
+  std::function<void(const FilterNode&)> check = {};  // checks that do not need sizes
 };
 
-MPSGRAPH_API const NodeDefinition& node_definition(std::string_view name);  // GraphError with the names
-MPSGRAPH_API std::vector<const NodeDefinition*> all_node_definitions();  // family by family
+MPSGRAPH_API const NodeDefinition& node_definition(std::string_view name);  // GraphError that lists the known names
+MPSGRAPH_API std::vector<const NodeDefinition*> all_node_definitions();  // grouped by family
 
-// What a file of src/nngraph/nodes/ states; it stands at the file's end.
+// Registers a family of filters; defined at the end of each file in src/nngraph/nodes/.
 using NodeFamily = Registration<NodeDefinition>;
 void define_node(NodeDefinition definition);
 

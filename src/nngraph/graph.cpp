@@ -1,4 +1,4 @@
-// Which filters lead to the results, in which order; and the encoding of a batch.
+// NNGraph: collects the filters that lead to the results, orders them, and encodes batches.
 #include "nngraph/graph.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ NDArray number(double value) {
   return result;
 }
 
-// A state of the generator for one batch: the seed is the key, the batch the upper half of the counter.
+// Return the random generator's state for one batch: the key is the seed, the upper half of the counter the batch
+// number.
 NDArray philox_state(int64_t seed, int64_t batch) {
   NDArray result = NDArray::allocate(DType::int32, {7});
   const auto s = static_cast<uint64_t>(seed), n = static_cast<uint64_t>(batch);
@@ -52,13 +53,13 @@ NDArray philox_state(int64_t seed, int64_t batch) {
 
 NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::vector<bool> needed)
     : device_(&device), results_(std::move(results)), needed_(std::move(needed)), state_(std::make_unique<State>()) {
-  if (results_.empty()) throw GraphError("[NNGraph] needs a result image");
+  if (results_.empty()) throw GraphError("[NNGraph] needs at least one result image, got none");
   if (std::find(results_.begin(), results_.end(), nullptr) != results_.end())
-    throw GraphError("[NNGraph] a result image is None");
+    throw GraphError("[NNGraph] result images must be image nodes, got None");
   if (needed_.empty()) needed_.assign(results_.size(), true);
   if (needed_.size() != results_.size())
-    throw GraphError(
-        cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
+    throw GraphError(cat("[NNGraph] results_are_needed must have one entry per result image (", results_.size(),
+                         "), got ", needed_.size()));
   const NodeBackend* backend = find_node_backend(device.name());
   find_filters();
   require_states(backend != nullptr);
@@ -84,13 +85,13 @@ NNGraph::~NNGraph() {
     if (!layer->source->is_held_by(state_.get())) continue;
     try {
       state_->store(*layer);
-    } catch (...) {  // a device that is gone: the source keeps what it had
+    } catch (...) {  // the device is lost: the source keeps its previous values
     }
     layer->source->held_by(nullptr, {});
   }
 }
 
-// Filters in an order in which each comes after those that it reads, forward filters of gradient filters included.
+// Order the filters topologically. A gradient filter depends on its forward filter, too.
 void NNGraph::find_filters() {
   enum class Visit { open, done };
   std::map<const FilterNode*, Visit> visits;
@@ -103,14 +104,16 @@ void NNGraph::find_filters() {
     const auto [visit, fresh] = visits.emplace(filter, Visit::open);
     if (fresh) return stack.emplace_back(filter, 0), void();
     if (visit->second == Visit::open)
-      throw GraphError(cat("[", filter->title(), "] leads to itself: its images make a cycle", filter->where()));
+      throw GraphError(
+          cat("[", filter->title(), "] depends on its own result: its images form a cycle", filter->where()));
   };
   for (const ImagePtr& result : results_) {
-    if (!result->producer) throw GraphError("[NNGraph] a result image is not made by any filter");
+    if (!result->producer) throw GraphError("[NNGraph] result images must be produced by a filter, got an input image");
     open(result->producer);
     while (!stack.empty()) {
       auto& [filter, next] = stack.back();
-      // A gradient filter reads its forward filter, and what comes in; others may read the state of one.
+      // A gradient filter reads its forward filter and the incoming gradient; other filters may read another filter's
+      // state.
       FilterNode* read = filter->forward().get();
       if (!read && filter->source_state()) read = filter->source_state()->producer;
       const size_t before = read ? 1 : 0;
@@ -142,22 +145,22 @@ void NNGraph::find_filters() {
   }
 }
 
-// States that are given out must be made, and by a device that gives them.
+// Check that exported states are computed at all, and that the device can export them.
 void NNGraph::require_states(bool by_device) const {
   for (const FilterPtr& filter : state_exports_)
     if (filter->parameters() && !has_gradient(*filter))
       throw GraphError(cat("[", filter->title(),
-                           "] its state holds gradients of its parameters, but its gradient "
-                           "filter does not lead to a result",
+                           "] cannot export its state: it holds the gradients of the parameters, but the filter's "
+                           "gradient filter does not lead to a result",
                            filter->where()));
   if (!by_device) return;
   const auto refuse = [&](const FilterNode& filter, std::string_view what) {
     throw UnsupportedError(cat("[", filter.title(), "] device ", device_->name(), " ", what,
-                               " no states yet; use Device(\"cpu\")", filter.where()));
+                               " states yet; use device=\"cpu\"", filter.where()));
   };
-  for (const FilterPtr& filter : state_exports_) refuse(*filter, "gives out");
+  for (const FilterPtr& filter : state_exports_) refuse(*filter, "cannot export");
   for (const FilterPtr& filter : filters_)
-    if (filter->source_state()) refuse(*filter, "takes in");
+    if (filter->source_state()) refuse(*filter, "cannot read");
 }
 
 void NNGraph::read_data_sources(bool by_device) {
@@ -181,7 +184,7 @@ void NNGraph::read_data_sources(bool by_device) {
   }
 }
 
-// A training graph that nobody reads must at least train something.
+// A training graph whose results are all unused must at least train a layer.
 void NNGraph::require_purpose() const {
   const bool read =
       std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty() || !state_exports_.empty();
@@ -189,8 +192,9 @@ void NNGraph::require_purpose() const {
   const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(),
                                   [](const auto& layer) { return layer->updates_itself() || layer->has_optimizer(); });
   if (!read && !measured && !trains)
-    throw GraphError(cat("[NNGraph] has nothing to do: none of its results is needed, and no layer before ",
-                         results_[0]->producer->title(), " trains; give its data sources an optimizer or an update",
+    throw GraphError(cat("[NNGraph] would compute nothing: none of its results is needed, and no layer before ",
+                         results_[0]->producer->title(),
+                         " trains; give the data sources an optimizer or an update method",
                          results_[0]->producer->where()));
 }
 
@@ -215,31 +219,32 @@ std::vector<std::string> NNGraph::result_state_handles() const {
 
 void NNGraph::set_format(ChannelFormat format) {
   if (format != ChannelFormat::float16 && format != ChannelFormat::float32)
-    throw GraphError(cat("[NNGraph] format is float16 or float32, came ", name(format)));
+    throw GraphError(cat("[NNGraph] format must be float16 or float32, got ", name(format)));
   format_ = format;
 }
 
 void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const {
   if (sources.size() != inputs_.size())
-    throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", sources.size()));
+    throw GraphError(cat("[NNGraph] expected ", inputs_.size(), " batches of source images, got ", sources.size()));
   if (labels.size() != losses_.size())
-    throw GraphError(cat("[NNGraph] takes ", losses_.size(),
-                         " batches of labels, one for each loss (or of other states), came ", labels.size()));
+    throw GraphError(cat("[NNGraph] expected ", losses_.size(),
+                         " batches of labels or source states, one per filter that reads them, got ", labels.size()));
   const auto check_array = [](const NDArray& array, const std::string& what) {
     if (!array.valid() || array.dims().size() != 4 || array.elements() == 0)
-      throw ShapeError(cat("[NNGraph] ", what, " must be [images, height, width, channels] without a size of 0, came ",
-                           array.valid() ? to_string(array.dims()) : "nothing"));
+      throw ShapeError(cat("[NNGraph] ", what, " must be a non-empty array [images, height, width, channels], got ",
+                           array.valid() ? to_string(array.dims()) : "None"));
   };
   for (size_t i = 0; i < sources.size(); ++i) {
     const NDArray& array = sources[i].array;
     check_array(array, named(*inputs_[i], i));
     const DType dtype = array.dtype();
     if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::uint8 && dtype != DType::uint16)
-      throw DTypeError(cat("[NNGraph] ", named(*inputs_[i], i), " is ", dtype,
-                           "; images are float32, float16, uint8 (unorm8) or uint16 (unorm16)"));
+      throw DTypeError(cat("[NNGraph] ", named(*inputs_[i], i),
+                           " must be float32, float16, uint8 (unorm8), or uint16 (unorm16), got ", dtype));
     if (array.dims()[0] != sources[0].array.dims()[0])
-      throw ShapeError(cat("[NNGraph] ", named(*inputs_[i], i), " has ", array.dims()[0], " images, ",
-                           named(*inputs_[0], 0), " has ", sources[0].array.dims()[0]));
+      throw ShapeError(cat("[NNGraph] all source batches must have the same number of images, but ",
+                           named(*inputs_[0], 0), " has ", sources[0].array.dims()[0], " and ", named(*inputs_[i], i),
+                           " has ", array.dims()[0]));
   }
   for (size_t i = 0; i < labels.size(); ++i)
     for (const NDArray* array : {&labels[i].labels, &labels[i].weights}) {
@@ -247,20 +252,20 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
       const bool of_loss = losses_[i]->definition().takes_labels();
       check_array(*array, cat(of_loss ? "labels of " : "the state for ", losses_[i]->title()));
       if (array->dtype() != DType::float32)
-        throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights are float32, came ", array->dtype(),
+        throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights must be float32, got ", array->dtype(),
                              losses_[i]->where()));
       if (array->dims()[0] != sources[0].array.dims()[0])
-        throw ShapeError(cat("[", losses_[i]->title(), "] ", of_loss ? "there are labels for " : "its state is of ",
-                             array->dims()[0], " images, came ", sources[0].array.dims()[0],
-                             of_loss ? "" : "; it belongs to another batch", losses_[i]->where()));
+        throw ShapeError(cat("[", losses_[i]->title(), "] ", of_loss ? "labels" : "source state", " must have ",
+                             sources[0].array.dims()[0], " images like the source images, got ", array->dims()[0],
+                             of_loss ? "" : "; the state belongs to another batch", losses_[i]->where()));
     }
 }
 
 EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer, std::vector<ImageBatch> sources,
                                     std::vector<LabelsBatch>& labels) {
   if (&buffer->queue().device() != device_)
-    throw DeviceError(cat("[NNGraph] was made for device ", device_->name(), ", the command buffer is of ",
-                          buffer->queue().device().name()));
+    throw DeviceError(cat("[NNGraph] the command buffer must belong to the graph's device ", device_->name(),
+                          ", got one of device ", buffer->queue().device().name()));
   check_inputs(sources, labels);
   const std::lock_guard lock(state_->mutex);
   const std::shared_ptr<Lowered> lowered = lower(sources, labels);
@@ -325,7 +330,7 @@ std::vector<Layer*> NNGraph::layers() const {
   return result;
 }
 
-// The parts one after the other, as one piece of work; each loads its data source and lets it go.
+// Encode the parts in sequence as one piece of work. Each part loads its data source and purges it afterwards.
 std::vector<NDArray> NNGraph::encode_parts(const std::shared_ptr<Lowered>& lowered, CommandBuffer& buffer,
                                            std::vector<NDArray> inputs) const {
   std::vector<NDArray> results;
@@ -354,7 +359,8 @@ std::vector<NDArray> NNGraph::encode_parts(const std::shared_ptr<Lowered>& lower
   return results;
 }
 
-// Calls the sources that update by themselves, then takes what they gave, so that none is taken when one throws.
+// Call all self-updating data sources first and adopt their parameters afterwards, so that an exception leaves every
+// layer unchanged.
 void NNGraph::update_outside(const Lowered& lowered, const std::shared_ptr<CommandBuffer>& buffer,
                              std::vector<NDArray>::const_iterator gradients) {
   std::vector<std::pair<Layer*, StatePtr>> updated;

@@ -1,9 +1,9 @@
-// NNGraph: nodes as something that runs. MPSNNGraph.
+// NNGraph runs a graph of nodes; it corresponds to MPSNNGraph.
 //
-// On the CPU device the nodes become one core graph, for each size of images that comes: forward filters by what they
-// mean, gradient filters as gradients of that, updates by optimizers of ours as assignments, so that a batch is one
-// executable. A data source that updates its parameters by itself cuts it: its parameters are fed, its gradients are
-// results, and its update is encoded behind. Device metal runs nodes by Apple's own classes (backend.h).
+// On the CPU, the nodes become one core graph per input size: forward filters are lowered by their definitions,
+// gradient filters become derivatives of these, and updates by built-in optimizers become assignments, so a batch is
+// one executable. A data source that updates its own parameters splits this: its parameters are feeds, its gradients
+// are results, and its update is encoded afterwards. On device metal, Apple's own classes run the nodes (backend.h).
 #pragma once
 
 #include <map>
@@ -21,15 +21,15 @@
 
 namespace mpsgraph::nngraph {
 
-// A batch of images as one array [N, height, width, channels]: float32, float16, or uint8 for unorm8 (0 to 255 stand
-// for 0 to 1) and uint16 for unorm16.
+// A batch of images as one array [N, height, width, channels]: float32, float16, uint8 (unorm8, where 0 to 255 mean 0
+// to 1), or uint16 (unorm16).
 struct ImageBatch {
   runtime::NDArray array;
 };
 
-// MPSCNNLossLabels of a batch: labels and perhaps weights as images, each [N, height, width, channels] float32. The
-// losses are written by the run: [N, 1, 1, 1], or [N, height, width, channels] when nothing is reduced. For a filter
-// that reads another graph's state `labels` is that, a mask, and there are no losses.
+// MPSCNNLossLabels of a batch: labels and optional weights as images, each float32 of shape [N, height, width,
+// channels]. The run writes the losses, of shape [N, 1, 1, 1], or [N, height, width, channels] without reduction. For a
+// filter that reads a state of another graph, such as a mask, `labels` holds that state and there are no losses.
 struct LabelsBatch {
   runtime::NDArray labels, weights;
   runtime::NDArray losses;
@@ -38,51 +38,53 @@ struct LabelsBatch {
 class Layer;
 
 struct EncodeResults {
-  std::vector<ImageBatch> images;         // of result_images(); an invalid array where none was asked for
+  std::vector<ImageBatch> images;         // of result_images(); arrays of results that are not needed are invalid
   std::vector<ImageBatch> intermediates;  // of intermediate_image_handles()
   std::vector<StatePtr> states;           // of result_state_handles()
 };
 
 class MPSGRAPH_API NNGraph {
  public:
-  // `needed`: one for each result, or empty for all. Loads each data source once. GraphError for a cycle of images, a
-  // gradient filter whose forward filter does not lead to a result, ….
+  // `needed` has one entry per result; empty means all. Loads each data source once. Throws GraphError for a cycle of
+  // images, a gradient filter whose forward filter does not lead to a result, and similar mistakes.
   NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::vector<bool> needed = {});
   ~NNGraph();
 
   runtime::Device& device() const { return *device_; }
   const std::vector<ImagePtr>& result_images() const { return results_; }
-  const std::vector<ImagePtr>& source_images() const { return inputs_; }            // in the order of encode
+  // in the argument order of encode_batch()
+  const std::vector<ImagePtr>& source_images() const { return inputs_; }
   std::vector<std::string> source_image_handles() const;
-  std::vector<std::string> source_state_handles() const;  // losses(), in the order of encode
+  std::vector<std::string> source_state_handles() const;  // of losses(), in the argument order of encode_batch()
   std::vector<std::string> result_state_handles() const;  // of state_exports()
   const std::vector<ImagePtr>& intermediate_images() const { return exports_; }
   std::vector<std::string> intermediate_image_handles() const;
-  const std::vector<FilterPtr>& filters() const { return filters_; }  // in an order of execution
+  const std::vector<FilterPtr>& filters() const { return filters_; }  // in execution order
   bool has_gradient(const FilterNode& filter) const { return derived_.contains(&filter); }
   bool results_are_needed(size_t i) const { return needed_[i]; }
-  const std::vector<FilterPtr>& losses() const { return losses_; }  // that take labels, or a state
-  const std::vector<FilterPtr>& state_exports() const { return state_exports_; }  // whose states are given out
-  Layer* layer_of(const FilterNode& filter) const;  // null: it has no parameters
+  const std::vector<FilterPtr>& losses() const { return losses_; }  // filters that read labels or a state
+  const std::vector<FilterPtr>& state_exports() const { return state_exports_; }  // filters whose states are exported
+  Layer* layer_of(const FilterNode& filter) const;  // null if the filter has no parameters
   std::vector<Layer*> layers() const;
-  // How intermediate images are stored; float16 rounds each filter's result. Default float32, also on Metal.
+  // Storage format of intermediate images; float16 rounds the result of each filter. The default is float32, also on
+  // Metal.
   ChannelFormat format() const { return format_; }
   void set_format(ChannelFormat format);
 
-  // Encodes a batch. Data sources that update by themselves are called here; what they throw leaves everything as it
-  // was. `labels`: one for each loss; their `losses` are set to arrays that the run writes.
+  // Encode a batch. Self-updating data sources are called here; if one throws, nothing changes. `labels` has one entry
+  // per loss, whose `losses` is set to an array that the run writes.
   EncodeResults encode_batch(const std::shared_ptr<runtime::CommandBuffer>& buffer, std::vector<ImageBatch> sources,
                              std::vector<LabelsBatch>& labels);
-  // What the graph computes of images of these types, in a graph of its own with the parameters as constants, for other
-  // formats; the number of images may be unknown. GraphError for a graph that trains or takes labels, UnsupportedError
-  // for one whose filters draw random numbers, and on a device that runs nodes by itself.
+  // Return the forward computation for images of these types as a separate graph with constant parameters, for export
+  // to other formats. The number of images may be dynamic. Throws GraphError if the graph trains or takes labels, and
+  // UnsupportedError if filters draw random numbers or the device runs nodes natively.
   runtime::PackageContents model(const std::vector<TensorType>& images);
-  // Takes the parameters from the data sources anew. The work of all graphs that train them must have been finished.
+  // Reload the parameters from the data sources. All work of graphs that train them must have completed.
   void reload_from_data_sources();
 
  private:
   friend class Lowerer;
-  struct Lowered;  // the nodes for one size of images
+  struct Lowered;  // the nodes lowered for one input size
   struct State;
   EncodeResults encode_on_device(const Lowered& lowered, const std::shared_ptr<runtime::CommandBuffer>& buffer,
                                  const std::vector<ImageBatch>& sources, std::vector<LabelsBatch>& labels);
@@ -103,7 +105,7 @@ class MPSGRAPH_API NNGraph {
   std::vector<FilterPtr> filters_;
   std::vector<ImagePtr> inputs_, exports_;
   std::vector<FilterPtr> losses_, state_exports_;
-  std::set<const FilterNode*> derived_;  // forward filters whose gradient filters are here
+  std::set<const FilterNode*> derived_;  // forward filters whose gradient filters are in the graph
   ChannelFormat format_ = ChannelFormat::float32;
   const std::unique_ptr<State> state_;
 };

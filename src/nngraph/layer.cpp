@@ -1,4 +1,4 @@
-// Parameters between a data source's layout and the core graph's.
+// Conversion of parameters between the layouts of data sources and of the core graph.
 #include "nngraph/layer.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Dims contiguous_strides(const Dims& dims) {
   return strides;
 }
 
-// The same elements with axes in another order, written densely.
+// Return a dense copy with permuted axes.
 NDArray permuted(const NDArray& array, const std::vector<size_t>& order) {
   const NDArray dense = array.contiguous() ? array : array.copy_contiguous();
   const Dims strides = contiguous_strides(dense.dims());
@@ -84,14 +84,14 @@ Slot* Layer::find(std::string_view name) {
 void Layer::require_fitting(ParameterState& updated) const {
   if (updated.ever_written())
     throw GraphError(cat(who,
-                         " update() gave a state that a batch has made, such as gradients of this or of another "
-                         "batch; give the source state or one of the source's own"));
+                         " update() returned a state computed by a batch, such as the gradients of this or another "
+                         "batch; return the source state or a state created by the data source"));
   for (const Slot& slot : slots) {
     const NDArray* array = updated.find(slot.name);
     if (!array) continue;
     if (array->dims() != slot.value.dims() || array->dtype() != DType::float32)
       throw ShapeError(
-          cat(who, " update() gave ", slot.name, " as ", array->type(), "; ", slot.value.type(), " is expected"));
+          cat(who, " update() must return ", slot.name, " of type ", slot.value.type(), ", got ", array->type()));
   }
 }
 
@@ -111,16 +111,17 @@ NDArray Layer::from_core(const Slot& slot, const NDArray& core) const {
 }
 
 std::vector<NamedArray> Layer::reloaded() {
-  if (home == Home::on_demand) return {};  // it is loaded anew in any case
+  if (home == Home::on_demand) return {};  // reloaded for each batch anyway
   Loaded loaded(*source, who);
   std::vector<NamedArray> arrays = checked_arrays(*source, who);
   const bool same = std::equal(arrays.begin(), arrays.end(), slots.begin(), slots.end(),
                                [](const NamedArray& a, const Slot& slot) { return a.name == slot.name; });
-  if (!same) throw GraphError(cat(who, ": its data source gives other parameters than when the graph was made"));
+  if (!same)
+    throw GraphError(cat(who, ": its data source must provide the same parameters as when the graph was created"));
   for (size_t i = 0; i < slots.size(); ++i)
     if (arrays[i].array.dims() != own_dims_[i])
-      throw ShapeError(cat(who, ": ", slots[i].name, " had shape ", to_string(own_dims_[i]),
-                           " when the graph was made, ", "they have ", to_string(arrays[i].array.dims())));
+      throw ShapeError(cat(who, ": ", slots[i].name, " must have shape ", to_string(own_dims_[i]),
+                           " as when the graph was created, got ", to_string(arrays[i].array.dims())));
   loaded.purge();
   return arrays;
 }
@@ -139,7 +140,8 @@ void Layer::feed(std::vector<NDArray>& feeds) const {
   const std::vector<NamedArray> arrays = viewed_arrays(*source, who);
   for (size_t i = 0; i < slots.size(); ++i) {
     const bool same = i < arrays.size() && arrays[i].name == slots[i].name && arrays[i].array.type() == slots[i].type;
-    if (!same) throw GraphError(cat(who, ": its data source gives other parameters than when the graph was made"));
+    if (!same)
+      throw GraphError(cat(who, ": its data source must provide the same parameters as when the graph was created"));
     const NDArray& array = arrays[i].array;
     feeds.push_back(array.contiguous() ? array : array.copy_contiguous());
   }

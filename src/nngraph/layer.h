@@ -1,4 +1,4 @@
-// A data source in one graph: its parameters as the core graph has them, and how they change.
+// Layer: the parameters of a data source within one graph, in the core graph's layout, and how they are updated.
 #pragma once
 
 #include <memory>
@@ -12,35 +12,35 @@
 
 namespace mpsgraph::nngraph {
 
-// Where a layer's parameters are.
-//   variables   of the core graph: weights are HWIO, of depthwise convolutions HWIM, of what only fully connected
-//               filters read a matrix (HWI, O), else as the source has them
-//   fed         as the source has them, with each batch: the source updates them by itself
-//   on_demand   fed likewise, and loaded anew for each batch
-//   device      with a device that runs nodes by itself, as the source has them
+// Where the parameters of a layer are stored.
+//   variables   in variables of the core graph: weights are HWIO, or HWIM for depthwise convolutions, or a matrix (HWI,
+//   O) if only fully connected filters read them; all others as in the source
+//   fed         fed with each batch, in the source's layout: the source updates them itself
+//   on_demand   as fed, but reloaded for each batch
+//   device      on a device that runs nodes natively, in the source's layout
 enum class Home { variables, fed, on_demand, device };
 
-// One array of parameters.
+// One parameter array.
 struct Slot {
   std::string name;
-  TensorType type;                // as the source has it
-  runtime::NDArray value;         // fed: the array that the next batch reads; device: the same, of what trains
-  Tensor* variable = nullptr;     // else this, and the optimizer's moments of it
+  TensorType type;                // in the source's layout
+  runtime::NDArray value;         // fed: the array that the next batch reads; device: the same, if it trains
+  Tensor* variable = nullptr;     // otherwise, the variable and its optimizer moments
   std::vector<Tensor*> moments;
-  bool trained = false;           // has a gradient: not the moving statistics of batch normalization
+  bool trained = false;           // has a gradient, unlike the moving statistics of batch normalization
 };
 
 class Layer {
  public:
   struct Use {
-    bool trains = false;     // a gradient filter of it is in the graph
-    bool on_demand = false;  // the graph does not train: sources may be loaded when their filters' turn has come
+    bool trains = false;     // whether one of its gradient filters is in the graph
+    bool on_demand = false;  // the graph does not train, so sources may be loaded just before their filters run
     bool by_device = false;  // Home::device
-    // All its filters are fully connected. With the weights as a matrix their gradient and its update become one
-    // kernel, which a reshape between them would prevent.
+    // Whether all filters that use the layer are fully connected. Weights stored as a matrix let gradient and update
+    // become one kernel, which a reshape between them would prevent.
     bool matrix = false;
   };
-  // Loads the source and reads it. `who` names it in errors.
+  // Load and read the data source. Error messages start with `who`.
   Layer(std::shared_ptr<DataSource> source, std::string who, const Use& use, Graph& graph);
 
   const std::shared_ptr<DataSource> source;
@@ -50,22 +50,24 @@ class Layer {
   const bool matrix;
   bool updates_itself() const { return trains && source->updates(); }
   bool has_optimizer() const { return trains && !source->updates() && source->optimizer(); }
-  // What the source said of itself when it was read; the one of its kind.
+  // Descriptors read from the source; only the one of its kind is set.
   ConvolutionDescriptor convolution;
   NormalizationDescriptor normalization;
   std::vector<Slot> slots;
   Slot* find(std::string_view name);
 
-  // What the source's update gave must be able to take the place of what there is: ShapeError, GraphError.
+  // Check that the parameters returned by the source's update can replace the current ones. Throws ShapeError or
+  // GraphError.
   void require_fitting(ParameterState& updated) const;
 
-  // Of a source that is loaded on demand, while it is: its arrays, checked, behind `feeds`.
+  // Append the validated arrays of an on-demand source to `feeds`. The source must be loaded.
   void feed(std::vector<runtime::NDArray>& feeds) const;
-  // The source's parameters, read anew, and their taking: apart, so that no layer takes any when one cannot be read.
+  // Reloading has two steps, reading the source's parameters and adopting them, so that no layer changes if another one
+  // cannot be read.
   std::vector<NamedArray> reloaded();
   void take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays);
-  // Gives the values that an optimizer has trained to the source. `on_device`: of the variables, null when a device
-  // has them.
+  // Pass the values trained by an optimizer to the source. `on_device` holds the variables; null if a native device
+  // holds the values.
   void store(runtime::DeviceGraph* on_device);
 
  private:
@@ -75,9 +77,9 @@ class Layer {
   std::vector<Dims> own_dims_;
 };
 
-// What a fed parameter, which has the source's layout, is as an operand.
+// Convert a fed parameter from the source's layout to the layout that operations expect.
 Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed);
-// And its gradient, back in the source's layout, from the core graph's of any home.
+// Convert the core graph's gradient of a parameter, stored anywhere, to the source's layout.
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient);
 
 }  // namespace mpsgraph::nngraph

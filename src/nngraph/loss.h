@@ -1,11 +1,11 @@
-// What loss filters share: a loss element by element, its derivative, and reductions.
+// What loss filters share: element-wise losses, their derivatives, and reductions.
 #pragma once
 
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {
 
-// MPSCNNLossDescriptor.
+// The settings of MPSCNNLossDescriptor.
 struct LossTerms {
   std::string type, reduction = "sum";
   bool reduce_across_batch = false;
@@ -17,12 +17,13 @@ LossTerms loss_terms(const Attributes& attributes);
 std::vector<AttributeSpec> loss_attributes();
 void check_loss(const FilterNode& node);
 
-// Of each element, without weight.
+// Element-wise loss and its derivative, without weights.
 struct Losses {
   Tensor *loss, *gradient;
 };
 Losses losses_of(const LossTerms& terms, Builder& b, Tensor* predictions, Tensor* labels);
-// [N, 1, 1, 1], or `loss` itself when nothing is reduced. `weights`: null for the terms' weight everywhere.
+// Return the reduced loss of shape [N, 1, 1, 1], or `loss` itself without reduction. If `weights` is null, every
+// element has the weight from `terms`.
 Tensor* reduced_loss(const LossTerms& terms, Builder& b, Tensor* loss, Tensor* weights);
 
 }  // namespace mpsgraph::nngraph

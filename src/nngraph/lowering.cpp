@@ -1,5 +1,5 @@
-// Lowering: each forward filter by its definition, each gradient filter as the gradient of what that made, then losses,
-// exports and updates as targets.
+// Lowering of an NNGraph: each forward filter by its definition, each gradient filter as the derivative of the lowered
+// forward filter. Losses, exported images, and parameter updates become targets.
 #include "nngraph/lowering.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ TensorType float_type(const Dims& dims) { return {DType::float32, Shape(dims)}; 
 
 }  // namespace
 
-// The work of NNGraph::lower, which it does once.
+// Implements NNGraph::lower. Each instance is used once.
 class Lowerer {
  public:
   Lowerer(const NNGraph& graph, NNGraph::State& state, NNGraph::Lowered& result, const std::vector<FilterPtr>& losses)
@@ -37,12 +37,12 @@ class Lowerer {
       ++lowered_count_;
     }
     for (const auto& [image, tensor] : images_) result_.shapes[image] = tensor->shape().dims();
-    if (state_.nodes) return;  // the device computes it
+    if (state_.nodes) return;  // the device computes the nodes itself
     update();
     compile();
   }
 
-  // The images of the graph and what comes of them, in the graph that all sizes of images share.
+  // Return the inputs and outputs of the forward computation, built in the core graph that all input sizes share.
   runtime::PackageContents model(const std::vector<TensorType>& types) {
     modelling_ = true;
     feed_images(types);
@@ -89,7 +89,7 @@ class Lowerer {
   void read_parameters() {
     for (const auto& layer : state_.layers) {
       if (layer->home == Home::on_demand) continue;
-      operands_[layer.get()];  // of a layer that has no parameters, too
+      operands_[layer.get()];  // creates an entry even for a layer without parameters
       for (size_t i = 0; i < layer->slots.size(); ++i) {
         const Slot& slot = layer->slots[i];
         Tensor* operand;
@@ -104,15 +104,16 @@ class Lowerer {
     }
   }
 
-  // --- parts, where parameters are loaded on demand ------------------------------------------------------------------
+  // --- splitting into parts, for parameters that are loaded on demand
+  // --------------------------------------------------
 
   bool loads_on_demand(const FilterNode& filter) const {
     const Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
     return layer && layer->home == Home::on_demand;
   }
 
-  // Ends the part before `next`, whose parameters are the first feeds of the part that begins. What later filters read
-  // goes from part to part.
+  // End the current part before filter `next`, whose parameters become the first feeds of a new part. Values that later
+  // filters read are passed between parts.
   void cut(const FilterNode& next) {
     Layer* layer = state_.layer_of(next);
     if (part_feeds_ > 0 || lowered_count_ > 0) end_part(live_images());
@@ -126,7 +127,7 @@ class Lowerer {
     ++part_feeds_;
   }
 
-  // The images that filters from here on, results or exports read, and the losses so far.
+  // Return the images that later filters, results, or exports read, and all losses so far.
   std::vector<Tensor**> live_images() {
     std::set<const ImageNode*> read;
     for (size_t i = lowered_count_; i < graph_.filters().size(); ++i)
@@ -142,7 +143,7 @@ class Lowerer {
     return live;
   }
 
-  // The parameters of a source that is loaded on demand, as constants.
+  // Add the parameters of an on-demand source to the graph as constants.
   void hold(const FilterNode& filter) {
     Layer* layer = state_.layer_of(filter);
     if (operands_.contains(layer)) return;
@@ -182,7 +183,7 @@ class Lowerer {
 
   bool is_fed(const Tensor* tensor) const { return tensor->operation->is("placeholder"); }
 
-  // Compiles what leads to the targets, with the feeds that they read.
+  // Compile the operations that lead to the targets, with the feeds that they read.
   void finish_part(const std::vector<Tensor*>& targets) {
     std::set<const Operation*> needed;
     std::vector<const Tensor*> stack(targets.begin(), targets.end());
@@ -204,7 +205,7 @@ class Lowerer {
     part_parameters_.clear();
   }
 
-  // What no part from some point on reads is let go behind the last that does.
+  // Find, for each part, the values that no later part reads, so that they can be released after it.
   void find_last_uses() {
     std::set<size_t> later;
     for (size_t i = result_.parts.size(); i-- > 0;) {
@@ -233,8 +234,9 @@ class Lowerer {
     l.layer = state_.layer_of(filter);
     if (filter.source_state() && filter.source_state()->producer)
       l.undone = &forwards_.at(filter.source_state()->producer).lowering;
-    // A gradient filter gives one source's share. One source may lead to another, and a layer's parameters to the
-    // images of the next filter that has them: as tensors of this filter's own, derivatives end there.
+    // The gradient of a filter with several sources is taken per source. Since one source may depend on another, and a
+    // layer's parameters may affect the inputs of another filter that shares them, identity operations separate these
+    // tensors so that differentiation stops at this filter.
     const auto own = [&](Tensor* tensor, bool apart) { return apart ? b_.unary("identity", tensor) : tensor; };
     for (const ImagePtr& source : filter.sources())
       l.sources.push_back(own(images_.at(source.get()), l.training && filter.sources().size() > 1));
@@ -256,7 +258,9 @@ class Lowerer {
     l.seed = [this, &filter] {
       if (modelling_)
         throw UnsupportedError(cat("[", filter.title(),
-                                   "] draws random numbers by a state that is fed; a model has none", filter.where()));
+                                   "] cannot be exported: it draws random numbers, which need a state that is fed with "
+                                   "each batch",
+                                   filter.where()));
       result_.seeds.push_back(filter.attributes().integer("seed"));
       seed_feeds_.push_back(placeholder({DType::int32, Shape{7}}));
       return seed_feeds_.back();
@@ -269,7 +273,8 @@ class Lowerer {
     return forward.image;
   }
 
-  // Weights as the kernel has them; their gradient is that of the rounded ones, and updates those that are kept.
+  // Round the weights to the kernel's dtype. Their gradient with respect to the rounded weights updates the unrounded
+  // ones.
   Tensor* as_computed(const Layer& layer, std::string_view name, Tensor* parameter) {
     const DType dtype = layer.convolution.kernel_weights;
     return name == "weights" ? b_.cast(b_.cast(parameter, dtype), DType::float32) : parameter;
@@ -286,8 +291,8 @@ class Lowerer {
     Lowering& l = forward.lowering;
     Tensor* incoming = images_.at(filter.sources()[0].get());
     if (incoming->shape() != forward.image->shape())
-      throw ShapeError(cat("[", filter.title(), "] the gradient that comes in is ", incoming->shape(),
-                           ", the result of ", filter.forward()->title(), " is ", forward.image->shape(),
+      throw ShapeError(cat("[", filter.title(), "] the incoming gradient must have shape ", forward.image->shape(),
+                           " like the result of ", filter.forward()->title(), ", got ", incoming->shape(),
                            filter.where()));
     const size_t i = filter.forward_source();
     if (filter.definition().gradient && !filter.parameters()) return filter.definition().gradient(l, incoming, i);
@@ -316,7 +321,7 @@ class Lowerer {
     return found[0];
   }
 
-  // Assignments for optimizers of ours; gradients as results for sources that update by themselves.
+  // Add the parameter updates: assignments for built-in optimizers, and gradients as targets for self-updating sources.
   void update() {
     for (const auto& layer : state_.layers) {
       if (!layer->trains) continue;
@@ -421,7 +426,7 @@ class Lowerer {
     result_.executable = state_.on_device->compile(feeds_, targets, operations_);
   }
 
-  // Random filters' states come last, whenever they were met.
+  // Move the states of random filters behind all other feeds.
   void order_feeds() {
     std::stable_partition(feeds_.begin(), feeds_.end(),
                           [](const Feed& feed) { return feed.second.dtype != DType::int32; });
@@ -444,13 +449,13 @@ class Lowerer {
   std::map<const Layer*, std::map<std::string, Tensor*, std::less<>>*> statistics_;
   std::vector<Tensor*> image_feeds_, label_feeds_, seed_feeds_;
   std::vector<Tensor*> lost_, outside_, rates_;
-  std::map<const FilterNode*, std::vector<std::pair<std::string, Tensor*>>> left_;  // of states that are given out
+  std::map<const FilterNode*, std::vector<std::pair<std::string, Tensor*>>> left_;  // of exported states
   std::vector<Operation*> operations_;
   size_t lowered_count_ = 0, part_feeds_ = 0;
   bool modelling_ = false;
   Part part_;
   std::vector<Feed> part_parameters_;
-  std::map<const Tensor*, size_t> numbers_;  // of the values that go between parts
+  std::map<const Tensor*, size_t> numbers_;  // of the values passed between parts
 };
 
 std::shared_ptr<NNGraph::Lowered> NNGraph::lower(const std::vector<ImageBatch>& sources,
@@ -473,15 +478,20 @@ std::shared_ptr<NNGraph::Lowered> NNGraph::lower(const std::vector<ImageBatch>& 
 
 runtime::PackageContents NNGraph::model(const std::vector<TensorType>& images) {
   if (state_->nodes)
-    throw UnsupportedError(cat("[NNGraph] device ", device_->name(), " runs nodes by itself; use Device(\"cpu\")"));
+    throw UnsupportedError(cat("[NNGraph] export needs a core graph, but device ", device_->name(),
+                               " runs nodes natively; use device=\"cpu\""));
   if (!derived_.empty() || !losses_.empty())
-    throw GraphError("[NNGraph] a model is of an inference graph; this one has gradient filters or takes labels");
+    throw GraphError(
+        "[NNGraph] only an inference graph can be exported, but this one has gradient filters or takes labels");
   if (images.size() != inputs_.size())
-    throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", images.size()));
+    throw GraphError(
+        cat("[NNGraph] expected types for ", inputs_.size(), " batches of source images, got ", images.size()));
   for (const TensorType& type : images)
     if (!type.shape.ranked() || type.shape.rank() != 4 || type.shape[1] < 1 || type.shape[2] < 1 || type.shape[3] < 1)
       throw ShapeError(
-          cat("[NNGraph] images are [images, height, width, channels], only the first may be -1; came ", type.shape));
+          cat("[NNGraph] images must have shape [images, height, width, channels], where only the first dimension may "
+              "be -1 (dynamic), got ",
+              type.shape));
   const std::lock_guard lock(state_->mutex);
   Lowered lowered;
   const runtime::PackageContents contents = Lowerer(*this, *state_, lowered, losses_).model(images);

@@ -1,4 +1,4 @@
-// The nodes of a graph as operations of one core graph, for one size of images.
+// The lowered form of an NNGraph: its nodes as operations of one core graph, for one input size.
 #pragma once
 
 #include <memory>
@@ -11,51 +11,51 @@
 
 namespace mpsgraph::nngraph {
 
-// What one encode feeds, in this order, besides images: where each feed comes from.
+// A parameter that each encode feeds besides the images. Feeds are in the order of these entries.
 struct FedParameter {
   Layer* layer;
   size_t slot;
 };
 
-// A part of a graph whose parameters are loaded on demand: up to the next filter with such a data source.
+// Part of a graph whose parameters are loaded on demand. A part ends before the next filter with such a data source.
 struct Part {
   std::shared_ptr<runtime::Executable> executable;
-  std::vector<size_t> inputs, outputs;  // by number among all values of a run
-  std::vector<Layer*> layers;           // loaded for it; their slots are fed behind the inputs
+  std::vector<size_t> inputs, outputs;  // numbers among all values of a run
+  std::vector<Layer*> layers;           // loaded for this part; their slots are fed after the inputs
   std::vector<size_t> last_uses;        // values that no later part reads
 };
 
 struct NNGraph::Lowered {
-  std::shared_ptr<runtime::Executable> executable;      // null: there are parts
+  std::shared_ptr<runtime::Executable> executable;      // null if there are parts
   std::vector<Part> parts;
-  std::vector<size_t> input_numbers;                    // of the parts' values: the run's inputs
+  std::vector<size_t> input_numbers;                    // value numbers of the run's inputs, for parts
   size_t value_count = 0;
   size_t image_count = 0;
-  std::vector<std::pair<size_t, bool>> labels;          // (loss, is it the weights of it?)
+  std::vector<std::pair<size_t, bool>> labels;          // (index of the loss, whether the feed is its weights)
   std::vector<FedParameter> parameters;
-  std::vector<std::shared_ptr<Optimizer>> rates;        // one scalar for each
-  std::vector<int64_t> seeds;                           // of random filters, one state for each
+  std::vector<std::shared_ptr<Optimizer>> rates;        // one scalar feed each
+  std::vector<int64_t> seeds;                           // of random filters, one state feed each
   std::map<const ImageNode*, Dims> shapes;              // of all images
 
-  // Targets, in this order: results that are needed, exports, losses, then for each self-updating layer its gradients,
-  // then for each state that is given out its arrays.
-  std::vector<size_t> results;  // their numbers in result_images()
-  std::vector<std::vector<std::string>> gradients;  // names, for each of `updating`
+  // Targets, in this order: needed results, exported images, losses, the gradients of each self-updating layer, and the
+  // arrays of each exported state.
+  std::vector<size_t> results;  // indices into result_images()
+  std::vector<std::vector<std::string>> gradients;  // names, for each entry of `updating`
   std::vector<Layer*> updating;
   size_t loss_count = 0;
-  std::vector<std::vector<std::string>> left;  // names, for each of state_exports()
+  std::vector<std::vector<std::string>> left;  // names, for each entry of state_exports()
 };
 
 struct NNGraph::State {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
-  std::unique_ptr<runtime::DeviceGraph> on_device;  // null: `nodes` run them
+  std::unique_ptr<runtime::DeviceGraph> on_device;  // null if `nodes` runs them
   std::vector<std::unique_ptr<Layer>> layers;
   using SourceKey = std::pair<const void*, DataSource::Kind>;
   static SourceKey key_of(const DataSource& source) { return {source.identity(), source.kind()}; }
   std::map<SourceKey, Layer*> by_source;
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
-  std::recursive_mutex mutex;  // loading a source may ask this graph for its values
-  int64_t batches = 0;  // encoded so far: random filters draw anew for each
+  std::recursive_mutex mutex;  // recursive because loading a source may read values of this graph
+  int64_t batches = 0;  // encoded so far; gives random filters new numbers for each batch
   std::unique_ptr<DeviceNodes> nodes;
   void store(Layer& layer);
 

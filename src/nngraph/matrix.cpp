@@ -1,4 +1,4 @@
-// Sizes of matrices and vectors, views of them, copies between images and matrices.
+// Matrices and vectors: validation of sizes and strides, views, and copies between images and matrices.
 #include "nngraph/matrix.h"
 
 #include <algorithm>
@@ -14,27 +14,28 @@ using runtime::NDArray;
 
 namespace {
 
-constexpr int64_t most = int64_t{1} << 40;  // of any size here, so that products of two fit
+constexpr int64_t most = int64_t{1} << 40;  // limit for any size, so that the product of two fits into int64
 
 void require_size(std::string_view what, std::string_view size, int64_t value, int64_t least) {
   if (value < least || value > most)
-    throw ShapeError(cat("[", what, "] ", size, " must be ", least, " at least, came ", value));
+    throw ShapeError(cat("[", what, "] ", size, " must be from ", least, " to ", most, ", got ", value));
 }
 
-// What follows in memory: 0 for dense, else at least as much, in whole elements.
+// Validate a stride in bytes. 0 is replaced by the dense stride; other values must be whole elements and not smaller
+// than the dense stride.
 void complete_stride(std::string_view what, std::string_view name, int64_t& bytes, int64_t dense, int64_t item) {
   if (bytes == 0) bytes = dense;
   if (bytes < dense || bytes % item)
-    throw ShapeError(cat("[", what, "] ", name, " is ", bytes, ", it must be ", dense, " at least and a multiple of ",
-                         item, ", the size of an element"));
+    throw ShapeError(cat("[", what, "] ", name, " must be at least ", dense, " and a multiple of the element size ",
+                         item, ", got ", bytes));
 }
 
 void require_numbers(std::string_view what, DType dtype) {
   if (!is_float(dtype) && !is_integer(dtype))
-    throw DTypeError(cat("[", what, "] holds numbers, not ", dtype, ": take float32 or float16"));
+    throw DTypeError(cat("[", what, "] dtype must be a float or integer type such as float32 or float16, got ", dtype));
 }
 
-// `device`: null for memory of the process.
+// Allocate zeroed memory on `device`, or in process memory if it is null.
 NDArray filled_with_zeros(runtime::Device* device, int64_t bytes) {
   const Dims dims{bytes};
   NDArray memory = device ? device->backend().allocate(DType::uint8, dims) : NDArray::allocate(DType::uint8, dims);
@@ -42,19 +43,20 @@ NDArray filled_with_zeros(runtime::Device* device, int64_t bytes) {
   return memory;
 }
 
-// A row of each image, as a view of the matrix: [N, H W C].
+// Return the rows of the matrix that belong to the images, one row per image, as a view [N, H W C].
 NDArray rows_of_images(std::string_view what, const NDArray& images, const Matrix& matrix, const MatrixOrigin& origin) {
   if (images.dims().size() != 4)
-    throw ShapeError(cat("[", what, "] images are an array [N, H, W, C], came ", to_string(images.dims())));
+    throw ShapeError(cat("[", what, "] images must have shape [N, H, W, C], got ", to_string(images.dims())));
   if (images.dtype() != matrix.dtype())
-    throw DTypeError(cat("[", what, "] images are ", images.dtype(), " and the matrix is ", matrix.dtype(),
-                         "; nothing is converted here: give a matrix of the images' type"));
+    throw DTypeError(cat("[", what,
+                         "] images and matrix must have the same dtype, because the copy converts nothing; got ",
+                         images.dtype(), " and ", matrix.dtype()));
   const MatrixDescriptor& d = matrix.descriptor();
   const int64_t n = images.dims()[0], h = images.dims()[1], w = images.dims()[2], c = images.dims()[3];
   if (origin.row < 0 || origin.column < 0 || origin.row > d.rows - n || origin.column > d.columns - h * w * c)
-    throw ShapeError(cat("[", what, "] ", n, " images of ", h, " x ", w, " x ", c, " need ", n, " rows of ", h * w * c,
-                         " columns from row ", origin.row, ", column ", origin.column, " on; the matrix has ", d.rows,
-                         " rows of ", d.columns));
+    throw ShapeError(cat("[", what, "] ", n, " images of ", h, " x ", w, " x ", c, " need ", n, " rows and ", h * w * c,
+                         " columns starting at row ", origin.row, ", column ", origin.column, ", but the matrix has ",
+                         d.rows, " rows and ", d.columns, " columns"));
   const NDArray one = matrix.at(origin.matrix, 0, what);
   const auto item = static_cast<int64_t>(size_of(d.dtype));
   const int64_t row = d.row_bytes / item;
@@ -63,7 +65,7 @@ NDArray rows_of_images(std::string_view what, const NDArray& images, const Matri
   return NDArray(one.buffer(), d.dtype, {n, h * w * c}, {row, 1}, offset);
 }
 
-// The same rows as images [N, H, W, C].
+// View the same rows as images [N, H, W, C].
 NDArray as_images(const NDArray& rows, const Dims& dims, DataLayout layout) {
   const int64_t row = rows.strides()[0], h = dims[1], w = dims[2], c = dims[3];
   const Dims strides =
@@ -72,10 +74,10 @@ NDArray as_images(const NDArray& rows, const Dims& dims, DataLayout layout) {
 }
 
 void check_copy(std::string_view what, const runtime::CommandBuffer& buffer, const NDArray& to, const NDArray& from) {
-  buffer.mark();  // DeviceError when it has been committed
-  if (!to.writable()) throw DeviceError(cat("[", what, "] the destination is read-only; give a writable array"));
+  buffer.mark();  // DeviceError if the buffer has been committed
+  if (!to.writable()) throw DeviceError(cat("[", what, "] the destination is read-only; pass a writable array"));
   if (share_elements(to, from))
-    throw DeviceError(cat("[", what, "] source and destination share memory; give arrays of their own"));
+    throw DeviceError(cat("[", what, "] source and destination must not share memory; pass separate arrays"));
 }
 
 }  // namespace
@@ -89,7 +91,8 @@ void MatrixDescriptor::complete() {
   complete_stride("MatrixDescriptor", "row_bytes", row_bytes, columns * item, item);
   int64_t dense;
   if (__builtin_mul_overflow(rows, row_bytes, &dense))
-    throw ShapeError(cat("[MatrixDescriptor] ", rows, " rows of ", row_bytes, " bytes are too many"));
+    throw ShapeError(
+        cat("[MatrixDescriptor] ", rows, " rows of ", row_bytes, " bytes exceed the largest possible size"));
   complete_stride("MatrixDescriptor", "matrix_bytes", matrix_bytes, dense, item);
 }
 
@@ -108,8 +111,8 @@ namespace {
 NDArray view_of(std::shared_ptr<runtime::Buffer> buffer, const MatrixDescriptor& d, int64_t byte_offset) {
   const auto item = static_cast<int64_t>(size_of(d.dtype));
   if (byte_offset < 0 || byte_offset % item)
-    throw ShapeError(cat("[Matrix] the offset is ", byte_offset, " bytes, it must be 0 at least and a multiple of ",
-                         item, ", the size of an element"));
+    throw ShapeError(cat("[Matrix] the offset must be a non-negative multiple of the element size ", item,
+                         " in bytes, got ", byte_offset));
   Dims dims{d.rows, d.columns}, strides{d.row_bytes / item, 1};
   if (d.matrices > 1) {
     dims.insert(dims.begin(), d.matrices);
@@ -133,20 +136,20 @@ MatrixDescriptor descriptor_of(const NDArray& array) {
   const size_t rank = dims.size();
   if (rank != 2 && rank != 3)
     throw ShapeError(
-        cat("[Matrix] an array has rows and columns, or matrices, rows and columns; came ", to_string(dims)));
+        cat("[Matrix] array must have shape [rows, columns] or [matrices, rows, columns], got ", to_string(dims)));
   const auto item = static_cast<int64_t>(size_of(array.dtype()));
   MatrixDescriptor d{
       .rows = dims[rank - 2], .columns = dims[rank - 1], .matrices = rank == 3 ? dims[0] : 1, .dtype = array.dtype()};
   if (array.elements() == 0) return d;
-  // Where there is one of something, its stride means nothing.
+  // The stride of a dimension of size 1 is irrelevant.
   if (d.columns > 1 && strides[rank - 1] != 1)
-    throw ShapeError(cat("[Matrix] the elements of a row must follow each other, strides are ", to_string(strides),
-                         " elements; make a contiguous copy"));
+    throw ShapeError(cat("[Matrix] the elements of a row must be adjacent in memory, got strides ", to_string(strides),
+                         " (in elements); make a contiguous copy"));
   if (d.rows > 1) d.row_bytes = strides[rank - 2] * item;
   if (d.matrices > 1) d.matrix_bytes = strides[0] * item;
   if (d.row_bytes < 0 || d.matrix_bytes < 0 || (d.rows > 1 && d.row_bytes == 0))
-    throw ShapeError(cat("[Matrix] rows must follow each other, strides are ", to_string(strides),
-                         " elements; make a contiguous copy"));
+    throw ShapeError(cat("[Matrix] strides must not be negative, and rows must not overlap; got strides ",
+                         to_string(strides), " (in elements); make a contiguous copy"));
   return d;
 }
 
@@ -157,8 +160,8 @@ int64_t offset_of(const NDArray& array) { return array.data() - array.buffer()->
 Matrix::Matrix(runtime::Device* device, MatrixDescriptor descriptor) : descriptor_(completed(descriptor)) {
   int64_t bytes;
   if (__builtin_mul_overflow(descriptor_.matrices, descriptor_.matrix_bytes, &bytes))
-    throw ShapeError(
-        cat("[Matrix] ", descriptor_.matrices, " matrices of ", descriptor_.matrix_bytes, " bytes are too many"));
+    throw ShapeError(cat("[Matrix] ", descriptor_.matrices, " matrices of ", descriptor_.matrix_bytes,
+                         " bytes exceed the largest possible size"));
   array_ = view_of(filled_with_zeros(device, bytes).buffer(), descriptor_, 0);
 }
 
@@ -176,13 +179,15 @@ Matrix::Matrix(const NDArray& array) : Matrix(array.buffer(), descriptor_of(arra
 NDArray Matrix::at(int64_t index, int64_t byte_offset, std::string_view what) const {
   const auto item = static_cast<int64_t>(size_of(dtype()));
   if (index < 0 || index >= descriptor_.matrices)
-    throw ShapeError(cat("[", what, "] there is no matrix ", index, ", there are ", descriptor_.matrices));
+    throw ShapeError(
+        cat("[", what, "] matrix index ", index, " is out of range for ", descriptor_.matrices, " matrices"));
   const int64_t begin = byte_offset_ + index * descriptor_.matrix_bytes + byte_offset;
   const int64_t needed = rows() && columns() ? (rows() - 1) * descriptor_.row_bytes + columns() * item : 0;
   const auto there = static_cast<int64_t>(array_.buffer()->bytes());
   if (byte_offset < 0 || byte_offset % item || begin + needed > there)
     throw ShapeError(cat("[", what, "] a matrix of ", rows(), " x ", columns(), " at byte ", begin,
-                         " must lie within its buffer of ", there, " bytes, on a multiple of ", item, " bytes"));
+                         " must lie within its buffer of ", there, " bytes and start at a multiple of ", item,
+                         " bytes"));
   return NDArray(array_.buffer(), dtype(), {rows(), columns()}, {descriptor_.row_bytes / item, 1},
                  static_cast<size_t>(begin));
 }
@@ -194,8 +199,8 @@ namespace {
 NDArray view_of(std::shared_ptr<runtime::Buffer> buffer, const VectorDescriptor& d, int64_t byte_offset) {
   const auto item = static_cast<int64_t>(size_of(d.dtype));
   if (byte_offset < 0 || byte_offset % item)
-    throw ShapeError(cat("[Vector] the offset is ", byte_offset, " bytes, it must be 0 at least and a multiple of ",
-                         item, ", the size of an element"));
+    throw ShapeError(cat("[Vector] the offset must be a non-negative multiple of the element size ", item,
+                         " in bytes, got ", byte_offset));
   Dims dims{d.length}, strides{1};
   if (d.vectors > 1) {
     dims.insert(dims.begin(), d.vectors);
@@ -208,12 +213,12 @@ VectorDescriptor vector_descriptor_of(const NDArray& array) {
   const Dims &dims = array.dims(), &strides = array.strides();
   const size_t rank = dims.size();
   if (rank != 1 && rank != 2)
-    throw ShapeError(cat("[Vector] an array has a length, or vectors and a length; came ", to_string(dims)));
+    throw ShapeError(cat("[Vector] array must have shape [length] or [vectors, length], got ", to_string(dims)));
   VectorDescriptor d{.length = dims[rank - 1], .vectors = rank == 2 ? dims[0] : 1, .dtype = array.dtype()};
   if (array.elements() == 0) return d;
   if (d.length > 1 && strides[rank - 1] != 1)
-    throw ShapeError(cat("[Vector] the elements must follow each other, strides are ", to_string(strides),
-                         " elements; make a contiguous copy"));
+    throw ShapeError(cat("[Vector] the elements must be adjacent in memory, got strides ", to_string(strides),
+                         " (in elements); make a contiguous copy"));
   if (d.vectors > 1) d.vector_bytes = strides[0] * static_cast<int64_t>(size_of(array.dtype()));
   return d;
 }
@@ -223,8 +228,8 @@ VectorDescriptor vector_descriptor_of(const NDArray& array) {
 Vector::Vector(runtime::Device* device, VectorDescriptor descriptor) : descriptor_(completed(descriptor)) {
   int64_t bytes;
   if (__builtin_mul_overflow(descriptor_.vectors, descriptor_.vector_bytes, &bytes))
-    throw ShapeError(
-        cat("[Vector] ", descriptor_.vectors, " vectors of ", descriptor_.vector_bytes, " bytes are too many"));
+    throw ShapeError(cat("[Vector] ", descriptor_.vectors, " vectors of ", descriptor_.vector_bytes,
+                         " bytes exceed the largest possible size"));
   array_ = view_of(filled_with_zeros(device, bytes).buffer(), descriptor_, 0);
 }
 
@@ -262,7 +267,8 @@ void encode_matrix_to_images(runtime::CommandBuffer& buffer, const Matrix& matri
 }
 
 void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label) {
-  constexpr int64_t quick = 1 << 20;  // elements: below a millisecond or so, which a waiting thread may spend itself
+  // elements; copying fewer takes less than about a millisecond, which a waiting thread can do itself
+  constexpr int64_t quick = 1 << 20;
   int64_t elements = 0;
   for (const ArrayCopy& copy : copies) elements += copy.to.elements();
   buffer.encode_device_work(
@@ -274,7 +280,7 @@ void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies
 
 namespace {
 
-// The runs of elements that follow each other, as addresses, in order of their begin.
+// Return the runs of adjacent elements as address ranges, sorted by their start.
 std::vector<std::pair<intptr_t, intptr_t>> runs_of(const NDArray& array) {
   const Dims &dims = array.dims(), &strides = array.strides();
   const auto item = static_cast<int64_t>(size_of(array.dtype()));

@@ -1,7 +1,8 @@
-// Matrix and Vector: what the recurrent layers and converters of the older interface read and write.
+// Matrix and Vector, which the recurrent layers and converters of the legacy MPSNNGraph API read and write.
 //
-// A matrix is rows and columns over a buffer, whose rows may stand apart (row bytes); it may hold several of a size,
-// one after the other. Nothing is owned but the buffer, nothing is converted. Image batches are arrays [N, H, W, C].
+// A matrix consists of rows and columns in a buffer. Its rows may be padded (row bytes), and one object may hold
+// several matrices of the same size, one after the other. Matrices own nothing but the buffer and never convert data.
+// Batches of images are arrays [N, H, W, C].
 #pragma once
 
 #include <string_view>
@@ -15,18 +16,19 @@ namespace mpsgraph::nngraph {
 
 struct MPSGRAPH_API MatrixDescriptor {
   int64_t rows = 0, columns = 0, matrices = 1;
-  int64_t row_bytes = 0, matrix_bytes = 0;  // 0: dense
+  int64_t row_bytes = 0, matrix_bytes = 0;  // 0 means dense
   DType dtype = DType::float32;
 
-  void complete();  // fills in what is 0. ShapeError for sizes that cannot be, DTypeError for types without numbers
+  // replaces zeros by defaults; ShapeError for impossible sizes, DTypeError for dtypes that are not numeric
+  void complete();
 };
 
 class MPSGRAPH_API Matrix {
  public:
-  explicit Matrix(MatrixDescriptor descriptor);  // zeros
-  Matrix(runtime::Device& device, MatrixDescriptor descriptor);  // zeros in its memory
+  explicit Matrix(MatrixDescriptor descriptor);  // filled with zeros
+  Matrix(runtime::Device& device, MatrixDescriptor descriptor);  // filled with zeros, in the memory of `device`
   Matrix(std::shared_ptr<runtime::Buffer> buffer, MatrixDescriptor descriptor, int64_t byte_offset = 0);
-  // Over an array [rows, columns] or [matrices, rows, columns] whose columns are dense.
+  // View of an array [rows, columns] or [matrices, rows, columns] whose columns are adjacent in memory.
   explicit Matrix(const runtime::NDArray& array);
 
   const MatrixDescriptor& descriptor() const { return descriptor_; }
@@ -34,9 +36,9 @@ class MPSGRAPH_API Matrix {
   int64_t columns() const { return descriptor_.columns; }
   int64_t byte_offset() const { return byte_offset_; }
   DType dtype() const { return descriptor_.dtype; }
-  // [rows, columns], or [matrices, rows, columns] where there are several.
+  // [rows, columns], or [matrices, rows, columns] if there are several.
   const runtime::NDArray& array() const { return array_; }
-  // One of them, moved on by bytes within the buffer. `what` names it in a ShapeError.
+  // Return one of the matrices, shifted by `byte_offset` within the buffer. ShapeError messages start with `what`.
   runtime::NDArray at(int64_t index, int64_t byte_offset, std::string_view what) const;
 
  private:
@@ -48,7 +50,7 @@ class MPSGRAPH_API Matrix {
 
 struct MPSGRAPH_API VectorDescriptor {
   int64_t length = 0, vectors = 1;
-  int64_t vector_bytes = 0;  // 0: dense
+  int64_t vector_bytes = 0;  // 0 means dense
   DType dtype = DType::float32;
 
   void complete();
@@ -56,7 +58,7 @@ struct MPSGRAPH_API VectorDescriptor {
 
 class MPSGRAPH_API Vector {
  public:
-  explicit Vector(VectorDescriptor descriptor);  // zeros
+  explicit Vector(VectorDescriptor descriptor);  // filled with zeros
   Vector(runtime::Device& device, VectorDescriptor descriptor);
   Vector(std::shared_ptr<runtime::Buffer> buffer, VectorDescriptor descriptor, int64_t byte_offset = 0);
   explicit Vector(const runtime::NDArray& array);  // [length] or [vectors, length]
@@ -72,29 +74,29 @@ class MPSGRAPH_API Vector {
   runtime::NDArray array_;
 };
 
-// How an image is a row of a matrix.
+// Order in which the pixels of an image are stored in a row of a matrix.
 enum class DataLayout : uint8_t { height_x_width_x_feature_channels, feature_channels_x_height_x_width };
 
-// Where in a matrix, and in which of several.
+// Position in a matrix, and which matrix if there are several.
 struct MatrixOrigin {
   int64_t row = 0, column = 0, matrix = 0;
 };
 
-// Each of N images becomes, or comes from, one row of a matrix, by a copy when the command buffer runs. ShapeError,
-// DTypeError when types differ, DeviceError for shared or read-only memory; then nothing is encoded.
+// Copy each of N images to or from one row of a matrix when the command buffer runs. Throws ShapeError, DTypeError if
+// the dtypes differ, or DeviceError for shared or read-only memory; nothing is encoded in that case.
 MPSGRAPH_API void encode_images_to_matrix(runtime::CommandBuffer& buffer, const runtime::NDArray& images,
                                           const Matrix& matrix, DataLayout layout, const MatrixOrigin& origin);
 MPSGRAPH_API void encode_matrix_to_images(runtime::CommandBuffer& buffer, const Matrix& matrix,
                                           const runtime::NDArray& images, DataLayout layout,
                                           const MatrixOrigin& origin);
 
-// Copies between arrays of one type and shape, one after the other, when the command buffer runs.
+// A copy between arrays of the same dtype and shape. encode_copies runs them in sequence with the command buffer.
 struct ArrayCopy {
   runtime::NDArray to, from;
 };
 MPSGRAPH_API void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label);
 
-// Do they share an element? Views that interleave do not.
+// Whether two arrays have an element in common. Interleaved views do not.
 MPSGRAPH_API bool share_elements(const runtime::NDArray& a, const runtime::NDArray& b);
 
 }  // namespace mpsgraph::nngraph

@@ -1,4 +1,4 @@
-// Making filters, their gradient filters and whole training graphs.
+// Creation of filters, gradient filters, and whole training graphs.
 #include "nngraph/nodes.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::array<std::string_view, 5> format_names{"none", "unorm8", "unorm16", "float16", "float32"};
 
-// The filters that lead to `last`, each after those before it.
+// Append `filter` and all filters that it depends on to `order`, dependencies first.
 void collect(const FilterPtr& filter, std::set<const FilterNode*>& seen, std::vector<FilterPtr>& order) {
-  std::vector<std::pair<FilterPtr, size_t>> stack{{filter, 0}};  // not by recursion: networks are deep
+  std::vector<std::pair<FilterPtr, size_t>> stack{{filter, 0}};  // iterative because networks can be deep
   seen.insert(filter.get());
   while (!stack.empty()) {
     auto& [node, next] = stack.back();
@@ -36,7 +36,8 @@ std::string_view name(ChannelFormat format) { return format_names[static_cast<si
 ChannelFormat channel_format(std::string_view name) {
   const auto found = std::find(format_names.begin(), format_names.end(), name);
   if (found == format_names.end())
-    throw GraphError(cat("format '", std::string(name), "' is not one of none, unorm8, unorm16, float16, float32"));
+    throw GraphError(
+        cat("unknown format '", std::string(name), "'; must be one of none, unorm8, unorm16, float16, float32"));
   return static_cast<ChannelFormat>(found - format_names.begin());
 }
 
@@ -58,12 +59,13 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   };
   const auto count = static_cast<int>(sources.size());
   if (count < definition.min_sources || (definition.max_sources >= 0 && count > definition.max_sources))
-    refuse(cat("takes ", definition.min_sources, definition.max_sources == definition.min_sources ? "" : " or more",
-               " source images, came ", count));
-  if (std::find(sources.begin(), sources.end(), nullptr) != sources.end()) refuse("a source image is None");
+    refuse(cat("must have ", definition.min_sources, definition.max_sources == definition.min_sources ? "" : " or more",
+               " source images, got ", count));
+  if (std::find(sources.begin(), sources.end(), nullptr) != sources.end())
+    refuse("source images must be image nodes, got None");
   if (definition.parameters && (!parameters || parameters->kind() != *definition.parameters))
-    refuse(parameters ? "its data source is of another kind" : "needs a data source");
-  if (!definition.parameters && parameters) refuse("takes no data source");
+    refuse(parameters ? "data source is of the wrong kind for this node" : "needs a data source, got None");
+  if (!definition.parameters && parameters) refuse("has no parameters, so it takes no data source");
   OperationDefinition named{.name = definition.name, .attributes = definition.attributes};
   node->attributes_ = complete_attributes(named, std::move(attributes), node->where());
   node->sources_ = std::move(sources);
@@ -71,7 +73,7 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   node->result_.format = node->sources_.empty() ? ChannelFormat::none : node->sources_[0]->format;
   const bool stored_as_numbers =
       node->result_.format == ChannelFormat::float16 || node->result_.format == ChannelFormat::float32;
-  if (!stored_as_numbers) node->result_.format = ChannelFormat::none;  // unorm is for inputs
+  if (!stored_as_numbers) node->result_.format = ChannelFormat::none;  // unorm formats are for inputs only
   if (definition.check) definition.check(*node);
   return node;
 }
@@ -84,12 +86,11 @@ void FilterNode::set_source_state(StateNodePtr state) {
   const FilterNode* from = state ? state->producer : nullptr;
   const auto refuse = [&](const std::string& message) { throw GraphError(cat("[", title(), "] ", message, where())); };
   if (!definition_->undoes.empty() && !(from && from->kind() == definition_->undoes))
-    refuse(cat("takes the result_state of the ", definition_->undoes, " whose size it undoes"));
-  if (definition_->undoes.empty() && definition_->states.empty()) refuse("reads no state");
+    refuse(cat("source_state must be the result_state of the ", definition_->undoes, " node that it reverses"));
+  if (definition_->undoes.empty() && definition_->states.empty()) refuse("reads no source state, but one was set");
   if (definition_->undoes.empty() && from)
-    refuse(cat(from->title(),
-               " leaves its state in the graph: make its gradient filter by gradient_filter, or give a "
-               "StateNode of its own"));
+    refuse(cat("source_state must be a separate StateNode, got the result_state of ", from->title(),
+               " in this graph; to use that, create the gradient filter with gradient_filter"));
   source_state_ = std::move(state);
 }
 
@@ -105,8 +106,12 @@ std::string FilterNode::title() const {
 std::string FilterNode::where() const { return location_.empty() ? "" : cat("; made at ", location_); }
 
 std::vector<FilterPtr> FilterNode::gradient_filters(const ImagePtr& source) {
-  if (!source) throw GraphError(cat("[", title(), "] a gradient filter needs the gradient of the result", where()));
-  if (is_gradient()) throw UnsupportedError(cat("[", title(), "] gradient filters have no gradient filters", where()));
+  if (!source)
+    throw GraphError(
+        cat("[", title(), "] gradient_filter needs an image with the gradient of the result, got None", where()));
+  if (is_gradient())
+    throw UnsupportedError(
+        cat("[", title(), "] is a gradient filter, and gradient filters have no gradient filters", where()));
   if (definition_->apple_gradient.empty())
     throw UnsupportedError(cat("[", title(), "] has no gradient filter: ", definition_->without, where()));
   std::vector<FilterPtr> result;
@@ -130,8 +135,8 @@ std::vector<FilterPtr> FilterNode::gradient_filters(const ImagePtr& source) {
 FilterPtr FilterNode::gradient_filter(const ImagePtr& source) {
   std::vector<FilterPtr> all = gradient_filters(source);
   if (all.size() != 1)
-    throw GraphError(
-        cat("[", title(), "] has ", all.size(), " sources with a gradient each; use gradient_filters", where()));
+    throw GraphError(cat("[", title(), "] has ", all.size(),
+                         " sources with one gradient each; use gradient_filters instead of gradient_filter", where()));
   return all[0];
 }
 
@@ -139,12 +144,12 @@ std::vector<FilterPtr> FilterNode::training_graph(const ImagePtr& source_gradien
   std::set<const FilterNode*> seen;
   std::vector<FilterPtr> order;
   collect(shared_from_this(), seen, order);
-  std::map<const ImageNode*, ImagePtr> gradients;  // of images, as far as they are known
+  std::map<const ImageNode*, ImagePtr> gradients;  // gradients of images computed so far
   std::map<const ImageNode*, FilterPtr> made_by;
   const bool starts_behind = !source_gradient && definition_->result_is_gradient;
   ImagePtr first = source_gradient ? source_gradient : result_image();
   if (starts_behind)
-    gradients[sources_[0].get()] = first;  // a loss's result is its source's gradient
+    gradients[sources_[0].get()] = first;  // the result of a loss is the gradient of its source
   else
     gradients[&result_] = first;
 
@@ -159,7 +164,7 @@ std::vector<FilterPtr> FilterNode::training_graph(const ImagePtr& source_gradien
       made_by[image.get()] = gradient;
       return;
     }
-    // Several filters read this image: its gradient is the sum of what they pass back.
+    // Several filters read this image, so its gradient is the sum of theirs.
     const FilterPtr sum = create("addition", {known, gradient->result_image()}, {}, nullptr, gradient->location());
     known = sum->result_image();
     if (!handler) known->handle = image->handle;

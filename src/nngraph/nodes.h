@@ -1,8 +1,8 @@
-// Nodes of the older interface: images, the filters between them, and the gradient filters of these.
+// Nodes of the legacy MPSNNGraph API: images, the filters between them, and gradient filters.
 //
-// A graph is what its nodes say: a filter holds its source images, an image the filter that makes it, so that a result
-// image keeps all that leads to it. Nothing is computed here and no size is known; NNGraph (graph.h) lowers nodes when
-// it is given images. Which kinds of filter there are stands in definition.h.
+// The nodes themselves are the graph: a filter owns its source images and an image refers to the filter that produces
+// it, so a result image keeps everything it depends on alive. Nodes compute nothing and know no sizes; NNGraph
+// (graph.h) lowers them when it receives images. The kinds of filters are defined through definition.h.
 #pragma once
 
 #include <functional>
@@ -21,84 +21,84 @@ namespace mpsgraph::nngraph {
 class FilterNode;
 struct NodeDefinition;
 
-// How an image's numbers are stored. None: as the graph says.
+// Storage format of an image; `none` means the graph's format.
 enum class ChannelFormat { none, unorm8, unorm16, float16, float32 };
 MPSGRAPH_API std::string_view name(ChannelFormat format);
-MPSGRAPH_API ChannelFormat channel_format(std::string_view name);  // GraphError that lists the names
+MPSGRAPH_API ChannelFormat channel_format(std::string_view name);  // GraphError that lists the valid names
 
-// MPSNNImageNode: a place for a batch of images; fed when no filter makes it.
+// MPSNNImageNode: a batch of images in a graph. Without a producer it is an input, which the caller feeds.
 class MPSGRAPH_API ImageNode {
  public:
-  std::string handle;                  // its name among the graph's inputs and exports; may be empty
+  std::string handle;                  // name among the graph's inputs and exports; may be empty
   ChannelFormat format = ChannelFormat::none;
-  bool export_from_graph = false;      // its images are among the intermediate images of each encode
-  bool synchronize_resource = false;   // Metal: is copied to where the CPU reads it
-  bool stop_gradient = false;          // training_graph() does not go past it
-  FilterNode* producer = nullptr;      // the filter that makes it, which owns it; null for an input
+  bool export_from_graph = false;      // each encode returns this image among the intermediate images
+  bool synchronize_resource = false;   // Metal: copied to memory that the CPU can read
+  bool stop_gradient = false;          // training_graph() stops here
+  FilterNode* producer = nullptr;      // the filter that produces and owns the image; null for an input
 
   static std::shared_ptr<ImageNode> input(std::string handle);
 };
 using ImagePtr = std::shared_ptr<ImageNode>;
 
-// MPSNNStateNode: what a filter leaves for its gradient filter; or a state that is given with each batch.
+// MPSNNStateNode: what a filter keeps for its gradient filter, or a state that is fed with each batch.
 class MPSGRAPH_API StateNode {
  public:
-  std::string handle;                  // its name among the states that encodes take or give; may be empty
-  bool export_from_graph = false;      // its state is among the destination states of each encode
-  bool synchronize_resource = false;   // Metal: is copied to where the CPU reads it
-  FilterNode* producer = nullptr;      // the filter that leaves it, which owns it; null for one that is given
+  std::string handle;                  // name among the states that encode takes or returns; may be empty
+  bool export_from_graph = false;      // each encode returns this state among the destination states
+  bool synchronize_resource = false;   // Metal: copied to memory that the CPU can read
+  FilterNode* producer = nullptr;      // the filter that produces and owns the state; null for a fed state
 };
 using StateNodePtr = std::shared_ptr<StateNode>;
 
-// MPSNNFilterNode: a filter over images, or the gradient filter of one.
+// MPSNNFilterNode: a filter over images, or its gradient filter.
 class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> {
  public:
-  // GraphError for an unknown kind, wrong attributes or a wrong number of sources; `location` is where the user's
-  // program makes it, "model.py:41".
+  // Create a filter. `location` is the line of the user's program that creates it, such as "model.py:41". Throws
+  // GraphError for an unknown kind, wrong attributes, or a wrong number of sources.
   static std::shared_ptr<FilterNode> create(std::string_view kind, std::vector<ImagePtr> sources, Attributes attributes,
                                             std::shared_ptr<DataSource> parameters = nullptr,
                                             std::string location = {});
 
   const NodeDefinition& definition() const { return *definition_; }
   std::string_view kind() const;
-  const std::vector<ImagePtr>& sources() const { return sources_; }  // of a gradient filter: what comes in
+  const std::vector<ImagePtr>& sources() const { return sources_; }  // for a gradient filter: the incoming gradient
   const Attributes& attributes() const { return attributes_; }
   const std::shared_ptr<DataSource>& parameters() const { return parameters_; }
-  // The image that it makes. Holding it keeps the filter.
+  // The image that this filter produces. Holding the image keeps the filter alive.
   ImagePtr result_image() { return ImagePtr(shared_from_this(), &result_); }
   const ImageNode& result() const { return result_; }
-  // What it leaves; null for gradient filters, and where nothing is left that could be read.
+  // The state that this filter produces; null for gradient filters and for filters without a readable state.
   StateNodePtr result_state();
   const StateNode& state() const { return state_; }
-  // A state that it reads: of another graph, given with each batch; or, of a transposed convolution, that of the
-  // convolution whose size it undoes. GraphError for another one.
+  // The state that this filter reads: one of another graph, fed with each batch, or, for a transposed convolution, that
+  // of the convolution it reverses. GraphError for any other state.
   const StateNodePtr& source_state() const { return source_state_; }
   void set_source_state(StateNodePtr state);
 
-  // Of a gradient filter: the filter that it derives, and the source of that whose gradient it gives.
+  // For a gradient filter: its forward filter, and the index of the source whose gradient it computes.
   const std::shared_ptr<FilterNode>& forward() const { return forward_; }
   size_t forward_source() const { return forward_source_; }
   bool is_gradient() const { return forward_ != nullptr; }
 
-  // The gradient filters for what is `source` to each of this filter's images: one for each of its sources.
-  // UnsupportedError where there is none, with the reason.
+  // Return one gradient filter per source of this filter; `source` is the gradient of the result. Throws
+  // UnsupportedError with the reason if the filter has none.
   std::vector<std::shared_ptr<FilterNode>> gradient_filters(const ImagePtr& source);
-  // The first; GraphError for a filter that has several sources with gradients.
+  // Return the only gradient filter. Throws GraphError if the filter has several sources with gradients.
   std::shared_ptr<FilterNode> gradient_filter(const ImagePtr& source);
 
-  // Called for each gradient filter as it is made: (gradient, forward, forward's source, gradient's source). Forward
-  // is null for additions, which stand where an image has several users.
+  // Called for each new gradient filter with (gradient, forward filter, forward filter's source, gradient's source).
+  // The forward filter is null for additions, which sum the gradients of an image with several users.
   using Handler = std::function<void(const std::shared_ptr<FilterNode>&, const std::shared_ptr<FilterNode>&,
                                      const ImagePtr&, const ImagePtr&)>;
-  // Gradient filters for all filters before this one, from `source_gradient` (null: this filter's own result, as for
-  // a loss). Gives the last of each path.
+  // Create gradient filters for all filters before this one and return the last one of each path. Starts from
+  // `source_gradient`; if that is null, from this filter's result, as for a loss.
   std::vector<std::shared_ptr<FilterNode>> training_graph(const ImagePtr& source_gradient, const Handler& handler);
 
-  std::string label;                            // in errors; empty: the kind
+  std::string label;                            // shown in errors; the kind if empty
   PaddingPolicy padding;                        // of filters with windows
   std::string title() const;                    // "convolution 'conv1'" or "convolution gradient"
   const std::string& location() const { return location_; }
-  std::string where() const;                    // "; made at model.py:41", or ""
+  std::string where() const;                    // "; made at model.py:41", or "" if the location is unknown
 
  private:
   FilterNode() { result_.producer = state_.producer = this; }

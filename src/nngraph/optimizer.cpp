@@ -1,4 +1,4 @@
-// The formulas, and a step as a program of its own.
+// Optimizer formulas, and the encoding of an update step as a separate program.
 #include "nngraph/optimizer.h"
 
 #include <cmath>
@@ -14,13 +14,13 @@ using runtime::NDArray;
 namespace {
 
 void require(bool holds, std::string_view who, std::string_view what, double came) {
-  if (!holds) throw GraphError(cat(std::string(who), ": ", std::string(what), ", came ", came));
+  if (!holds) throw GraphError(cat(std::string(who), ": ", std::string(what), ", got ", came));
 }
 
 }  // namespace
 
-// Clip, rescale, regularize: the order of MPSNNOptimizer.h. L1 adds the sign of the value times its scale; Apple's text
-// says "1 * scale", which for negative values would push them away from zero.
+// Clip, rescale, and regularize the gradient, in the order of MPSNNOptimizer.h. L1 adds the sign of the value times the
+// regularization scale; Apple's header says "1 * scale", which would push negative values away from zero.
 Tensor* Optimizer::prepared(Builder& b, Tensor* values, Tensor* gradient) const {
   const OptimizerDescriptor& d = descriptor;
   if (d.apply_gradient_clipping)
@@ -41,8 +41,8 @@ Tensor* Optimizer::lower(Builder& b, Tensor* values, Tensor* gradient, std::vect
   return step(b, values, prepared(b, values, gradient), moments, rate);
 }
 
-// A graph for one shape: feeds values, gradient, moments, rate; targets new values, new moments. What the descriptor
-// says is a part of it, so that it is made anew when that changes.
+// The compiled update for one shape. Its feeds are values, gradient, moments, and rate; its targets are the new values
+// and moments. The descriptor is compiled in, so a changed descriptor requires a new one.
 struct Optimizer::Compiled {
   OptimizerDescriptor descriptor;
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
@@ -52,7 +52,8 @@ struct Optimizer::Compiled {
 
 namespace {
 
-bool same_update(const OptimizerDescriptor& a, const OptimizerDescriptor& b) {  // all but the rate, which is fed
+// compares everything but the rate, which is fed
+bool same_update(const OptimizerDescriptor& a, const OptimizerDescriptor& b) {
   return a.gradient_rescale == b.gradient_rescale && a.apply_gradient_clipping == b.apply_gradient_clipping &&
          a.gradient_clip_min == b.gradient_clip_min && a.gradient_clip_max == b.gradient_clip_max &&
          a.regularization_type == b.regularization_type && a.regularization_scale == b.regularization_scale;
@@ -63,11 +64,11 @@ bool same_update(const OptimizerDescriptor& a, const OptimizerDescriptor& b) {  
 std::vector<NDArray> Optimizer::encode(runtime::CommandBuffer& buffer, runtime::Device& device, const NDArray& values,
                                        const NDArray& gradient, const std::vector<NDArray>& given) const {
   if (gradient.dims() != values.dims())
-    throw ShapeError(cat(name(), ": the gradient has shape ", to_string(gradient.dims()), ", the values ",
-                         to_string(values.dims())));
+    throw ShapeError(cat(name(), ": the gradient must have the shape of the values ", to_string(values.dims()),
+                         ", got ", to_string(gradient.dims())));
   const size_t count = moments().size();
   if (!given.empty() && given.size() != count)
-    throw GraphError(cat(name(), ": expected ", count, " moments, came ", given.size()));
+    throw GraphError(cat(name(), ": expected ", count, " moments, got ", given.size()));
   std::shared_ptr<Compiled> compiled;
   {
     const std::lock_guard lock(mutex_);
@@ -129,7 +130,7 @@ Tensor* StochasticGradientDescent::step(Builder& b, Tensor* values, Tensor* grad
 }
 
 RMSProp::RMSProp(OptimizerDescriptor d, double decay, double epsilon) : Optimizer(d), decay(decay), epsilon(epsilon) {
-  require(decay >= 0 && decay < 1, name(), "decay must be from 0 up to but not including 1", decay);
+  require(decay >= 0 && decay < 1, name(), "decay must be in [0, 1)", decay);
 }
 
 // s = d s + (1 - d) g^2, v -= rate g / (sqrt(s) + epsilon)
@@ -142,8 +143,8 @@ Tensor* RMSProp::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<
 
 Adam::Adam(OptimizerDescriptor d, double beta1, double beta2, double epsilon, int64_t time_step, bool amsgrad)
     : Optimizer(d), beta1(beta1), beta2(beta2), epsilon(epsilon), amsgrad(amsgrad), time_step_(time_step) {
-  require(beta1 >= 0 && beta1 < 1, name(), "beta1 must be from 0 up to but not including 1", beta1);
-  require(beta2 >= 0 && beta2 < 1, name(), "beta2 must be from 0 up to but not including 1", beta2);
+  require(beta1 >= 0 && beta1 < 1, name(), "beta1 must be in [0, 1)", beta1);
+  require(beta2 >= 0 && beta2 < 1, name(), "beta2 must be in [0, 1)", beta2);
   require(time_step >= 0, name(), "time_step must not be negative", static_cast<double>(time_step));
 }
 

@@ -1,8 +1,8 @@
-// The optimizers of the older path: MPSNNOptimizerStochasticGradientDescent, …RMSProp, …Adam.
+// The optimizers of the legacy MPSNNGraph API: MPSNNOptimizerStochasticGradientDescent, …RMSProp, …Adam.
 //
-// Formulas are Apple's, to the place of epsilon: it stands outside the root, and Adam does not correct it for bias. An
-// update can be a part of another program (lower), or a program of its own (encode), for parameters that the caller
-// holds. Before the formula a gradient is clipped, then rescaled, then regularized.
+// The formulas match Apple's, including the position of epsilon: it is outside the square root, and Adam's bias
+// correction does not apply to it. The gradient is first clipped, then rescaled, then regularized. An update can be
+// part of another program (lower) or a separate program for parameters that the caller holds (encode).
 #pragma once
 
 #include <map>
@@ -31,20 +31,21 @@ class MPSGRAPH_API Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual std::string_view name() const = 0;
-  // The moments that it keeps for each parameter, e.g. {"momentum", "velocity"}; they begin with zeros.
+  // Names of the moments stored per parameter, e.g. {"momentum", "velocity"}. They are initialized to zero.
   virtual std::vector<std::string_view> moments() const = 0;
 
-  // New values, and new moments in `moments`, of one parameter. `rate` is a scalar, fed with step_rate().
+  // Return the new values of one parameter and replace `moments` by the new moments. `rate` is a scalar, fed with
+  // step_rate().
   Tensor* lower(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const;
 
-  // What the next step's rate is: the learning rate, with Adam's correction for bias.
+  // Return the rate of the next step: the learning rate, with Adam's bias correction.
   virtual double step_rate() const { return descriptor.learning_rate; }
-  virtual void advance() {}                   // after a step has been encoded
+  virtual void advance() {}                   // called after a step has been encoded
   virtual int64_t time_step() const { return 0; }
   virtual void set_time_step(int64_t step) { (void)step; }
 
-  // One step on arrays of one shape, as a program of its own on the buffer's device. Results are new arrays: values,
-  // then moments. `moments`: as many as moments() names, or none for zeros that are kept nowhere.
+  // Encode one step as a separate program on the buffer's device; all arrays have the same shape. Returns new arrays:
+  // the values, then the moments. `moments` has one array per name in moments(), or is empty for zeros.
   std::vector<runtime::NDArray> encode(runtime::CommandBuffer& buffer, runtime::Device& device,
                                        const runtime::NDArray& values, const runtime::NDArray& gradient,
                                        const std::vector<runtime::NDArray>& moments) const;

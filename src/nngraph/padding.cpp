@@ -1,4 +1,4 @@
-// Sizes and places of windows, by the formulas of MPSNeuralNetworkTypes.h.
+// Sizes and positions of windows, by the formulas in MPSNeuralNetworkTypes.h.
 #include "nngraph/padding.h"
 
 #include <algorithm>
@@ -8,17 +8,17 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// -1, 0 or 1: what a policy adds to a source, in kernels less one.
+// -1, 0, or 1: what a policy adds to the source size, in units of kernel size minus one.
 int64_t style(PaddingSize size) { return static_cast<int64_t>(size) - 1; }
 
-// Does the odd pixel of padding go before the image on this axis?
+// Whether the odd pixel of padding is placed before the image on this axis.
 bool remainder_before(const PaddingPolicy& policy, int axis) {
   const bool top = policy.remainder == Remainder::top_left || policy.remainder == Remainder::top_right;
   const bool left = policy.remainder == Remainder::top_left || policy.remainder == Remainder::bottom_left;
   return axis == 0 ? top : left;
 }
 
-// Shares `total` pixels of padding out; of a negative total the windows leave pixels out.
+// Distribute `total` pixels of padding over both ends of an axis. If the total is negative, the windows skip pixels.
 WindowAxis share_out(const PaddingPolicy& policy, int axis, int64_t size, int64_t total) {
   int64_t before = 0;
   if (policy.alignment == PaddingAlignment::bottom_right)
@@ -56,7 +56,7 @@ PaddingPolicy padding_policy(std::string_view name) {
   else if (name == "full")
     policy.size = PaddingSize::full;
   else if (name != "same")
-    throw GraphError(cat("padding policy '", std::string(name), "' is not one of same, valid, full"));
+    throw GraphError(cat("unknown padding policy '", std::string(name), "'; must be one of same, valid, full"));
   return policy;
 }
 

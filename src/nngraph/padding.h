@@ -1,4 +1,4 @@
-// MPSNNPadding: how large a filter's result is, and where its windows lie.
+// MPSNNPadding: the size of a filter's result and the positions of its windows.
 #pragma once
 
 #include <array>
@@ -15,28 +15,29 @@ enum class PaddingSize { valid_only, same, full };
 enum class PaddingAlignment { centered, top_left, bottom_right };
 enum class Remainder { top_left, top_right, bottom_left, bottom_right };
 
-// What a policy makes of one axis.
+// The result of applying a padding policy to one axis.
 struct WindowAxis {
   int64_t size = 0;            // of the result
-  int64_t before = 0, after = 0;  // padding; negative `after` leaves out what no window reaches
+  int64_t before = 0, after = 0;  // padding; a negative `after` skips pixels that no window reaches
 };
 
 struct MPSGRAPH_API PaddingPolicy {
   PaddingSize size = PaddingSize::same;
   PaddingAlignment alignment = PaddingAlignment::centered;
   Remainder remainder = Remainder::top_left;
-  // Instead of all that: padding [top, bottom, left, right], as a policy of the user's own gives it.
+  // If set, explicit padding [top, bottom, left, right] from a user-defined policy replaces the settings above.
   bool custom = false;
   std::array<int64_t, 4> padding{};
 
-  // `kernel` with its dilation; axis 0 is y, 1 is x.
+  // Windows of a filter along an axis (0 is y, 1 is x). `kernel` is the size including dilation.
   WindowAxis forward(int axis, int64_t source, int64_t kernel, int64_t stride) const;
-  // Of a transposed convolution: the result's size, and the padding of the convolution that it undoes.
+  // For a transposed convolution: the result's size, and the padding of the convolution that it reverses.
   WindowAxis reverse(int axis, int64_t source, int64_t kernel, int64_t stride) const;
   bool operator==(const PaddingPolicy&) const = default;
 };
-MPSGRAPH_API PaddingPolicy padding_policy(std::string_view name);  // "same", "valid", "full"; GraphError
-using mpsgraph::to_string;  // of shapes, which the next would hide
+// "same", "valid", or "full"; GraphError for other names
+MPSGRAPH_API PaddingPolicy padding_policy(std::string_view name);
+using mpsgraph::to_string;  // keeps the overloads for shapes visible
 MPSGRAPH_API std::string to_string(const PaddingPolicy& policy);
 
 }  // namespace mpsgraph::nngraph

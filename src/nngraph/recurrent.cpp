@@ -1,4 +1,4 @@
-// Checks of descriptors, names of weights, and the matrices that hold them.
+// Recurrent descriptors: validation, names of weights, and the matrices that hold them.
 #include "nngraph/recurrent.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ RecurrentCell cell_of(MatrixId id) {
   return id <= MatrixId::lstm_output_gate_bias_terms ? RecurrentCell::lstm : RecurrentCell::gru;
 }
 
-// What one gate's weights of a kind measure: rows are outputs.
+// Shape of one gate's weights of the given kind; rows are outputs.
 Dims size_of_weights(const RecurrentDescriptor& d, WeightKind kind) {
   switch (kind) {
     case WeightKind::input: return {d.outputs, d.inputs};
@@ -67,10 +67,10 @@ Dims size_of_weights(const RecurrentDescriptor& d, WeightKind kind) {
       return {d.outputs, d.outputs};
     case WeightKind::bias: return {d.outputs};
   }
-  throw GraphError("there is no such kind of weights");
+  throw GraphError("unknown kind of weights");
 }
 
-// Matrices hold each other type; rounding to half is to nearest even.
+// Copy an array into a matrix of another dtype. Conversion to float16 rounds to nearest even.
 void copy_converted(const NDArray& from, NDArray to) {
   const NDArray dense = from.contiguous() ? from : from.copy_contiguous();
   NDArray result = NDArray::allocate(to.dtype(), dense.dims());
@@ -100,19 +100,22 @@ std::string gate_name(RecurrentCell cell, size_t gate) {
 
 void RecurrentDescriptor::check() const {
   if (inputs < 1 || outputs < 1 || inputs > (1 << 24) || outputs > (1 << 24))
-    throw ShapeError(cat("[RNNDescriptor] there must be a feature channel of input and of output at least, came ",
-                         inputs, " and ", outputs));
+    throw ShapeError(
+        cat("[RNNDescriptor] the numbers of input and output feature channels must be from 1 to 2^24, got ", inputs,
+            " and ", outputs));
   if (gates.size() != gate_count())
-    throw GraphError(cat("[RNNDescriptor] ", gates.size(), " gates for a cell with ", gate_count()));
+    throw GraphError(cat("[RNNDescriptor] the cell has ", gate_count(), " gates, got ", gates.size()));
   if (identity_input && inputs != outputs)
-    throw ShapeError(cat("[RNNDescriptor] the input is taken as it is, so that it must have as many channels as the ",
-                         "output: ", inputs, " and ", outputs));
-  if (!(p_norm > 0)) throw GraphError(cat("[RNNDescriptor] the p of a gate's norm must be above 0, came ", p_norm));
+    throw ShapeError(
+        cat("[RNNDescriptor] without input weights, the input must have as many feature channels as the "
+            "output; got ",
+            inputs, " and ", outputs));
+  if (!(p_norm > 0)) throw GraphError(cat("[RNNDescriptor] gate_pnorm_value must be positive, got ", p_norm));
   for (size_t g = 0; g <= gates.size(); ++g)
     if ((g < gates.size() ? gates[g].neuron : cell_to_output).type == "prelu")
       throw UnsupportedError(
-          "[RNNDescriptor] a gate's neuron cannot be PReLU, which has a parameter for each channel: take ReLU with "
-          "one");
+          "[RNNDescriptor] a gate's neuron cannot be PReLU, which has one slope per channel; use ReLU, which has a "
+          "single slope");
   for (size_t g = 0; g < gates.size(); ++g) {
     for (int k = 0; k < weight_kinds; ++k) {
       const NDArray& array = gates[g].weights[k];
@@ -120,13 +123,14 @@ void RecurrentDescriptor::check() const {
       const auto kind = static_cast<WeightKind>(k);
       const std::string what = cat(gate_name(cell, g), "'s ", kind_names[k]);
       const bool has_memory = cell == RecurrentCell::lstm || (cell == RecurrentCell::gru && g == 2);
-      if (kind == WeightKind::memory && !has_memory) throw GraphError(cat("[RNNDescriptor] there is no ", what));
+      if (kind == WeightKind::memory && !has_memory)
+        throw GraphError(cat("[RNNDescriptor] this kind of cell has no ", what, "; do not set them"));
       const Dims expected = size_of_weights(*this, kind);
       if (array.dims() != expected)
-        throw ShapeError(cat("[RNNDescriptor] the ", what, " have shape ", to_string(array.dims()), ", expected ",
-                             to_string(expected), " (outputs, inputs)"));
+        throw ShapeError(cat("[RNNDescriptor] the ", what, " must have shape ", to_string(expected),
+                             " (outputs, inputs), got ", to_string(array.dims())));
       if (array.dtype() != DType::float32 && array.dtype() != DType::float16)
-        throw DTypeError(cat("[RNNDescriptor] the ", what, " are ", array.dtype(), ", expected float32 or float16"));
+        throw DTypeError(cat("[RNNDescriptor] the ", what, " must be float32 or float16, got ", array.dtype()));
     }
   }
 }
@@ -138,7 +142,7 @@ WeightLayout::WeightLayout(const RecurrentDescriptor& d) : cell_(d.cell) {
     const auto kind = static_cast<WeightKind>(k);
     if (kind == WeightKind::input && d.identity_input) continue;
     const Dims size = size_of_weights(d, kind);
-    const bool row = size.size() == 1;  // those of all gates are one row
+    const bool row = size.size() == 1;  // the biases of all gates form one row
     int64_t given = 0;
     for (size_t g = 0; g < d.gates.size(); ++g) {
       if (!d.gates[g][kind].valid()) continue;
@@ -168,13 +172,13 @@ const WeightPart& WeightLayout::part(MatrixId id) const {
         known += cat(known.empty() ? "" : ", ", other.name);
     }
   }
-  throw GraphError(cat("[encode_copy_weights] the layer's descriptor has no ", named.name, "; it has ",
-                       known.empty() ? "no weights" : known));
+  throw GraphError(
+      cat("[encode_copy_weights] the layer has no ", named.name, "; it has ", known.empty() ? "no weights" : known));
 }
 
 std::vector<Matrix> WeightLayout::zeros(DType dtype) const {
   if (dtype != DType::float32 && dtype != DType::float16)
-    throw DTypeError(cat("[RNNMatrixTrainingLayer] matrices of weights are float32 or float16, not ", dtype));
+    throw DTypeError(cat("[RNNMatrixTrainingLayer] weight matrices must be float32 or float16, got ", dtype));
   std::vector<Matrix> result;
   for (const Size& size : matrices_)
     result.emplace_back(MatrixDescriptor{.rows = size.rows, .columns = size.columns, .dtype = dtype});

@@ -1,12 +1,15 @@
-// What a recurrent layer is: its cell, the weights of each gate, and how they lie in the matrices that a caller trains.
+// Description of a recurrent layer: its cell, the weights of each gate, and their layout in the matrices that a caller
+// trains.
 //
-// x is a step's input, h0 and c0 the output and the cell of the step before; products without a sign are by element.
+// x is the input of a step; h0 and c0 are the output and the memory cell of the previous step. Juxtaposed vectors are
+// multiplied element-wise.
 //
 //   single gate  h1 = g(W x + U h0 + b)
 //   LSTM         i, f, z = g(W x + U h0 + V c0 + b);  c1 = f c0 + i z;  o = g(W x + U h0 + V c1 + b);  h1 = o act(c1)
 //   GRU          z, r = g(W x + U h0 + b);  h = g(W x + b + U (r h0) + V (z h0));
 //                h1 = (1 - z^p)^(1/p) h + z h0, flipped (1 - z^p)^(1/p) h0 + z h
-// A minimally gated unit is a GRU without U of the output gate, with V. Weights that are not given are zeros.
+//
+// A minimally gated unit is a GRU that has V but not U in its output gate. Omitted weights are zero.
 #pragma once
 
 #include <optional>
@@ -19,10 +22,10 @@
 
 namespace mpsgraph::nngraph {
 
-// As neuron() of the nodes, with derivatives for the core's own walk: of relu and relun 1 at 0.
+// Like neuron() for nodes, but with the derivatives needed when the core differentiates: 1 at 0 for relu and relun.
 Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
 
-// Numbered as Apple's; `count` is how many there are.
+// Numbered like Apple's MPSRNNMatrixId; `count` is the number of values.
 enum class MatrixId : uint8_t {
   single_gate_input_weights,
   single_gate_recurrent_weights,
@@ -57,10 +60,11 @@ enum class MatrixId : uint8_t {
 };
 
 enum class RecurrentCell : uint8_t { single_gate, lstm, gru };
-enum class WeightKind : uint8_t { input, recurrent, memory, bias };  // memory: peepholes, and V of a GRU
+enum class WeightKind : uint8_t { input, recurrent, memory, bias };  // memory: peepholes of an LSTM, and V of a GRU
 inline constexpr int weight_kinds = 4;
 
-// Arrays are float32 or float16, [outputs, inputs]; bias and diagonal memory [outputs]. Invalid: not given.
+// Weights are float32 or float16 of shape [outputs, inputs]; bias and diagonal memory weights have shape [outputs].
+// Invalid arrays mean omitted weights.
 struct Gate {
   runtime::NDArray weights[weight_kinds];
   Neuron neuron;
@@ -70,29 +74,30 @@ struct Gate {
 struct MPSGRAPH_API RecurrentDescriptor {
   RecurrentCell cell = RecurrentCell::single_gate;
   int64_t inputs = 1, outputs = 1;
-  bool identity_input = false;  // W is the identity: inputs equal outputs
-  bool float32_weights = false;  // else they are float16
+  bool identity_input = false;  // W is the identity, so inputs must equal outputs
+  bool float32_weights = false;  // otherwise float16
   bool backward = false;  // in bidirectional inference: from the last step to the first
-  std::vector<Gate> gates;  // one; input, forget, memory, output; input, recurrent, output
-  bool diagonal_memory = false;  // of an LSTM
+  std::vector<Gate> gates;  // one gate; or input, forget, memory, output; or input, recurrent, output
+  bool diagonal_memory = false;  // LSTM only
   Neuron cell_to_output{"tanh", 1, 1, 1};
   double p_norm = 1;
   bool flip_output_gates = false;
 
-  void check() const;  // GraphError, ShapeError, DTypeError, UnsupportedError, which name gate and weights
+  void check() const;  // GraphError, ShapeError, DTypeError, or UnsupportedError that names the gate and its weights
   size_t gate_count() const { return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1; }
   DType weight_dtype() const { return float32_weights ? DType::float32 : DType::float16; }
 };
-MPSGRAPH_API std::string gate_name(RecurrentCell cell, size_t gate);  // "forget gate"
+MPSGRAPH_API std::string gate_name(RecurrentCell cell, size_t gate);  // e.g. "forget gate"
 
-// Where the weights of a gate stand.
+// Location of a gate's weights.
 struct WeightPart {
   size_t matrix, gate;
   WeightKind kind;
   int64_t row, column, rows, columns;
 };
 
-// The matrices of a layer: those of one kind of all gates are one, so that a step needs one product for them.
+// The matrices of a layer. The weights of one kind of all gates share a matrix, so a step needs a single matmul for
+// them.
 class MPSGRAPH_API WeightLayout {
  public:
   explicit WeightLayout(const RecurrentDescriptor& descriptor);
@@ -103,8 +108,8 @@ class MPSGRAPH_API WeightLayout {
   };
   const std::vector<Size>& matrices() const { return matrices_; }
   const std::vector<WeightPart>& parts() const { return parts_; }
-  const WeightPart* find(size_t gate, WeightKind kind) const;  // null when that is not given
-  const WeightPart& part(MatrixId id) const;  // GraphError when the layer has none
+  const WeightPart* find(size_t gate, WeightKind kind) const;  // null if these weights are omitted
+  const WeightPart& part(MatrixId id) const;  // GraphError if the layer has no such weights
   std::vector<Matrix> zeros(DType dtype) const;
   std::vector<Matrix> initial(const RecurrentDescriptor& descriptor) const;
 

@@ -1,4 +1,4 @@
-// The devices that run recurrent layers by themselves.
+// The registry of devices that run recurrent layers natively.
 #include "nngraph/recurrent_backend.h"
 
 #include <map>

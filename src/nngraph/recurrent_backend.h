@@ -1,5 +1,5 @@
-// A device that runs recurrent layers and converters by classes of its own, as Metal does, and not as operations of a
-// core graph. Whatever it is given has been checked, as on every device.
+// Interface of a device that runs recurrent layers and converters with native classes, as Metal does, instead of as
+// operations of a core graph. All arguments have been validated, as on every device.
 #pragma once
 
 #include <memory>
@@ -12,44 +12,44 @@
 
 namespace mpsgraph::nngraph {
 
-// Steps are arrays [rows, channels] whose rows may stand apart.
+// Steps are arrays [rows, channels] whose rows may be padded.
 struct DeviceForward {
   const Steps &sources, &destinations;
   const std::vector<Matrix>& weights;
-  const LayerState& start;              // invalid: zeros
-  const std::vector<LayerState>& ends;  // to be written, float32: none, of the last step, or of all
+  const LayerState& start;              // invalid means zeros
+  const std::vector<LayerState>& ends;  // float32 states to write: none, those of the last step, or those of all steps
 };
 struct DeviceGradient {
-  const Steps &forward_sources, &source_gradients, &destination_gradients;  // the last may be none
-  const std::vector<Matrix>&weight_gradients, &weights;                     // the first may be none
+  const Steps &forward_sources, &source_gradients, &destination_gradients;  // the last may be empty
+  const std::vector<Matrix>&weight_gradients, &weights;  // the first may be empty
   bool accumulates;
 };
 
 class DeviceTrainingLayer {
  public:
   virtual ~DeviceTrainingLayer() = default;
-  // Number and layout of the matrices are the device's own affair.
+  // The number and layout of the matrices are up to the device.
   virtual const std::vector<MatrixDescriptor>& weight_matrices() const = 0;
   virtual const std::vector<MatrixDescriptor>& gradient_matrices(DType dtype) = 0;
   virtual std::vector<Matrix> initial_weights() = 0;
   virtual std::vector<Matrix> zeros(const std::vector<MatrixDescriptor>& descriptors) = 0;
-  // These encode, and leave the command buffer as it was when they throw. What a forward sequence gives is for one
-  // gradient sequence.
+  // The encode functions leave the command buffer unchanged if they throw. The result of encode_forward can be used for
+  // one gradient sequence only.
   virtual std::shared_ptr<DeviceTraining> encode_forward(runtime::CommandBuffer& buffer, const DeviceForward& s) = 0;
   virtual void encode_gradient(runtime::CommandBuffer& buffer, const DeviceGradient& s,
                                const std::shared_ptr<DeviceTraining>& training) = 0;
-  // `window`: as large as the weights are.
+  // `window` has the size of the weights.
   virtual void encode_copy_weights(runtime::CommandBuffer& buffer, const std::vector<Matrix>& weights, MatrixId id,
                                    const runtime::NDArray& window, bool from_weights) = 0;
 };
 
 struct DeviceStack {
   const Steps &sources, &destinations;
-  const RecurrentState& start;              // of each layer
-  const std::vector<RecurrentState>& ends;  // as of DeviceForward
+  const RecurrentState& start;  // one entry per layer
+  const std::vector<RecurrentState>& ends;  // as in DeviceForward
 };
 struct DeviceDirections {
-  const Steps &sources, &forward, &backward;  // the last may be none
+  const Steps &sources, &forward, &backward;  // the last may be empty
   BidirectionalCombineMode mode;
 };
 
@@ -62,19 +62,20 @@ class DeviceInferenceLayer {
 
 struct RecurrentBackend {
   std::unique_ptr<DeviceTrainingLayer> (*make_training)(runtime::Device& device, const RecurrentDescriptor& descriptor);
-  // `images`: steps are rows of pixels.
+  // `images`: whether steps are images, whose pixels are the rows.
   std::unique_ptr<DeviceInferenceLayer> (*make_inference)(runtime::Device& device,
                                                           const std::vector<RecurrentDescriptor>& descriptors,
                                                           bool images);
-  // `rows`: a row [H W C] of a matrix for each of the images [N, H, W, C].
+  // `rows` is a matrix with one row [H W C] for each of the images [N, H, W, C].
   void (*encode_images_to_rows)(runtime::CommandBuffer& buffer, const runtime::NDArray& images,
                                 const runtime::NDArray& rows, DataLayout layout);
   void (*encode_rows_to_images)(runtime::CommandBuffer& buffer, const runtime::NDArray& rows,
                                 const runtime::NDArray& images, DataLayout layout);
 };
 
-// By the device's name. Registered when the backend is loaded.
+// Recurrent backends are looked up by device name and registered when their backend is loaded.
 MPSGRAPH_API void register_recurrent_backend(std::string device, RecurrentBackend backend);
-const RecurrentBackend* find_recurrent_backend(std::string_view device);  // null: they run as a core graph
+// null if the device runs layers as a core graph
+const RecurrentBackend* find_recurrent_backend(std::string_view device);
 
 }  // namespace mpsgraph::nngraph

@@ -1,4 +1,5 @@
-// Cells written out step by step, and the choice between that and one operation (recurrent_operation.cpp).
+// Cells unrolled step by step. Cells that the core supports become a single operation instead
+// (recurrent_operation.cpp).
 #include "nngraph/recurrent_cell.h"
 
 #include "mpsgraph/core/gradients.h"
@@ -50,7 +51,7 @@ CellSequence CellGraph::forward(Tensor* source, const CellStart& start, bool tra
   return is_operation(d_) ? as_operation(source, start, training, reverse) : written_out(source, start, reverse);
 }
 
-// What a gate takes of each step's input, with its bias: [N, H] each; empty where it takes nothing.
+// Return the input contribution of a gate (matmul and bias) for each step, [N, H] each; empty if there is none.
 Tensors CellGraph::inputs_by_step(Tensor* source, size_t gate) {
   const int64_t steps = source->shape()[0], rows = source->shape()[1];
   Tensor* all = nullptr;
@@ -98,7 +99,7 @@ CellSequence CellGraph::written_out(Tensor* source, const CellStart& start, bool
     const size_t t = reverse ? steps - 1 - s : s;
     const auto gate = [&](size_t g, Tensor* recurrent_part, Tensor* memory_part) {
       Tensor* sum = plus(plus(inputs[g].empty() ? nullptr : inputs[g][t], recurrent_part), memory_part);
-      if (!sum || sum->shape()[0] != rows) sum = plus(sum, zeros());  // nothing, or a bias alone
+      if (!sum || sum->shape()[0] != rows) sum = plus(sum, zeros());  // no contribution, or only a bias
       return apply_neuron(b_, d_.gates[g].neuron, sum);
     };
     if (d_.cell == RecurrentCell::single_gate) {
@@ -135,7 +136,7 @@ CellGradients CellGraph::backward(Tensor* source, const CellStart& start, const 
     return b_.graph().add("expand_dims", {gradient}, {{"axes", Ints{0}}});
   };
   const auto last_of = [&](Tensor* all) { return slice(all, 0, steps - 1, 1); };
-  // One walk for all results: they stand behind each other, as their gradients do.
+  // All results are concatenated, and their gradients likewise, so that one call differentiates all of them.
   Tensors of{again.states}, gradients_of{d_states};
   const auto use = [&](Tensor* all, Tensor* gradient) {
     if (!gradient) return;

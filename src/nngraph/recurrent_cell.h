@@ -1,8 +1,8 @@
-// A cell over a whole sequence as operations of the core graph, and its gradients.
+// CellGraph: a recurrent cell over a whole sequence as operations of the core graph, and its gradients.
 //
-// Plain cells are one operation of the family `recurrent`, with kernels of its own. What that cannot say (peepholes
-// that are matrices or that the output gate sees, other neurons, norms, minimally gated units) is written out by steps;
-// then the gradients compute the forward pass again. Sequences are float32 [T, N, channels] here.
+// Plain cells are one operation of the family `recurrent`, which has specialized kernels. Cells that it does not
+// support (peepholes that are matrices or belong to the output gate, other neurons, norms, minimally gated units) are
+// unrolled step by step; their gradients recompute the forward pass. Sequences are float32 [T, N, channels].
 #pragma once
 
 #include "nngraph/recurrent.h"
@@ -10,13 +10,13 @@
 namespace mpsgraph::nngraph {
 
 struct CellStart {
-  Tensor *state = nullptr, *cell = nullptr;  // [N, H]; null: zeros
+  Tensor *state = nullptr, *cell = nullptr;  // [N, H]; null means zeros
 };
 
 struct CellSequence {
   Tensor* states = nullptr;  // [T, N, H]
-  Tensor* cells = nullptr;  // [T, N, H], of an LSTM
-  Tensor* gates = nullptr;  // what the operation's gradient needs; null where there is no operation
+  Tensor* cells = nullptr;  // [T, N, H]; LSTM only
+  Tensor* gates = nullptr;  // needed by the operation's gradient; null for an unrolled cell
 };
 
 struct CellGradients {
@@ -26,16 +26,16 @@ struct CellGradients {
 
 class CellGraph {
  public:
-  // `weights`: float32, one for each matrix of the layout.
+  // `weights`: float32, one per matrix of the layout.
   CellGraph(Builder& b, const RecurrentDescriptor& descriptor, const WeightLayout& layout,
             std::vector<Tensor*> weights);
 
-  // Is it one operation, which has a training state?
+  // Whether the cell is a single operation, which has a training state.
   static bool is_operation(const RecurrentDescriptor& descriptor);
 
   CellSequence forward(Tensor* source, const CellStart& start, bool training, bool reverse = false);
-  // `known`: what forward gave in training, where it is one operation. `last`: gradients of the last state and cell, or
-  // null.
+  // `known` is the result of forward() in training, used if the cell is one operation. `last` holds the gradients of
+  // the last state and cell, or null.
   CellGradients backward(Tensor* source, const CellStart& start, const CellSequence& known, Tensor* d_states,
                          const CellStart& last);
 
@@ -50,12 +50,12 @@ class CellGraph {
 
   Tensor* slice(Tensor* x, int64_t axis, int64_t start, int64_t length);
   Tensor* concat(const std::vector<Tensor*>& tensors, int64_t axis);
-  Tensor* part(const WeightPart* part);  // null for null
+  Tensor* part(const WeightPart* part);  // null if `part` is null
   bool all_gates(WeightKind kind) const;
   bool any_gate(WeightKind kind) const;
-  Tensor* packed(WeightKind kind);  // of all gates, zeros for those that are not given
+  Tensor* packed(WeightKind kind);  // of all gates; omitted weights are zero
   Tensor* unpacked(Tensor* gradient, WeightKind kind);
-  Tensor* matrix(WeightKind kind) const;  // null when there is none
+  Tensor* matrix(WeightKind kind) const;  // null if there is none
   Tensor* plus(Tensor* a, Tensor* b) { return a && b ? b_.add(a, b) : a ? a : b; }
 
   Builder& b_;

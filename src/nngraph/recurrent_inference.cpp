@@ -1,4 +1,4 @@
-// Stacks of recurrent layers, forward and in both directions, with their weights as constants of the graph.
+// Inference of stacks of recurrent layers, unidirectional and bidirectional. The weights are constants of the graph.
 #include "nngraph/recurrent_inference.h"
 
 #include "nngraph/recurrent_backend.h"
@@ -12,7 +12,8 @@ using Tensors = std::vector<Tensor*>;
 RecurrentInferenceLayer::RecurrentInferenceLayer(std::string name, runtime::Device& device,
                                                  std::vector<RecurrentDescriptor> descriptors, bool images)
     : name_(std::move(name)), device_(require_layers(name_, device)), descriptors_(std::move(descriptors)) {
-  if (descriptors_.empty()) throw GraphError(cat("[", name_, "] there is no descriptor: give one for each layer"));
+  if (descriptors_.empty())
+    throw GraphError(cat("[", name_, "] needs at least one descriptor, one per layer; got none"));
   for (const RecurrentDescriptor& descriptor : descriptors_) {
     descriptor.check();
     layouts_.emplace_back(descriptor);
@@ -26,9 +27,10 @@ RecurrentInferenceLayer::RecurrentInferenceLayer(std::string name, runtime::Devi
     check_chain(layers_of(false));
     check_chain(layers_of(true));
     if (descriptors_[layers_of(false)[0]].inputs != descriptors_[layers_of(true)[0]].inputs)
-      throw ShapeError(cat("[", name_, "] the first layers of both directions take ",
-                           descriptors_[layers_of(false)[0]].inputs, " and ", descriptors_[layers_of(true)[0]].inputs,
-                           " feature channels; both read the same input"));
+      throw ShapeError(cat("[", name_,
+                           "] the first layers of both directions read the same input, so they must have "
+                           "the same number of input feature channels; got ",
+                           descriptors_[layers_of(false)[0]].inputs, " and ", descriptors_[layers_of(true)[0]].inputs));
   }
   if (const RecurrentBackend* backend = find_recurrent_backend(device_.name()))
     on_device_ = backend->make_inference(device_, descriptors_, images);
@@ -47,8 +49,8 @@ void RecurrentInferenceLayer::check_chain(const std::vector<size_t>& layers) con
   for (size_t i = 1; i < layers.size(); ++i) {
     const int64_t given = descriptors_[layers[i - 1]].outputs, taken = descriptors_[layers[i]].inputs;
     if (given != taken)
-      throw ShapeError(cat("[", name_, "] layer ", layers[i], " takes ", taken, " feature channels, and layer ",
-                           layers[i - 1], " before it gives ", given));
+      throw ShapeError(cat("[", name_, "] layer ", layers[i], " must have ", given,
+                           " input feature channels, the outputs of layer ", layers[i - 1], " before it; got ", taken));
   }
 }
 
@@ -79,8 +81,8 @@ std::vector<RecurrentState> RecurrentInferenceLayer::encode_sequence(runtime::Co
   sources.append_to(key);
   destinations.append_to(key);
   if (input_state && input_state->size() != layer_count())
-    throw GraphError(cat("[", what, "] the recurrent input state is of ", input_state->size(),
-                         " layers, the stack has ", layer_count()));
+    throw GraphError(cat("[", what, "] the recurrent input state must have one entry per layer (", layer_count(),
+                         "), got ", input_state->size()));
   const RecurrentState start = input_state.value_or(RecurrentState(layer_count()));
   for (size_t i = 0; i < layer_count(); ++i) check_state(what, start[i], descriptors_[i], sources.rows(), key);
 
@@ -165,22 +167,29 @@ void RecurrentInferenceLayer::encode_bidirectional_sequence(runtime::CommandBuff
   require_open(what, buffer, device_);
   const std::vector<size_t> ahead = layers_of(false), back = layers_of(true);
   if (ahead.empty() || back.empty())
-    throw GraphError(cat("[", what,
-                         "] all layers have one direction: set layer_sequence_direction of some descriptors ",
-                         "to backward before the layer is made"));
+    throw GraphError(
+        cat("[", what,
+            "] needs layers of both directions, but all have the same; set layer_sequence_direction of some "
+            "descriptors to backward before creating the layer"));
   const bool separate = combine_mode == BidirectionalCombineMode::none;
   if (separate == backward_steps.empty())
-    throw GraphError(cat("[", what, "] with the combine mode ",
-                         separate ? "none both results are given separately: give backward destinations, too"
-                                  : "add or concatenate there is one result: give no backward destinations"));
+    throw GraphError(cat("[", what, "] ",
+                         separate
+                             ? "combine mode none returns separate results: pass backward destinations, too"
+                             : "combine modes add and concatenate return one result: pass no backward destinations"));
   const int64_t ahead_channels = descriptors_[ahead.back()].outputs, back_channels = descriptors_[back.back()].outputs;
   const bool adds = combine_mode == BidirectionalCombineMode::add;
   if (adds && ahead_channels != back_channels)
-    throw ShapeError(cat("[", what, "] results of ", ahead_channels, " and ", back_channels,
-                         " feature channels cannot be added; concatenate them"));
+    throw ShapeError(cat("[", what,
+                         "] results can only be added if both directions have the same number of feature "
+                         "channels, got ",
+                         ahead_channels, " and ", back_channels, "; use combine mode concatenate"));
   const StepSequence sources("sources", std::move(source_steps), descriptors_[ahead.front()].inputs, nullptr);
   if (sources.last_rows() != sources.rows())
-    throw UnsupportedError(cat("[", what, "] rows may not fall here: the way back would begin in the padding"));
+    throw UnsupportedError(cat("[", what,
+                               "] all steps must have the same number of rows, because the backward "
+                               "direction would start in the padding; got ",
+                               sources.rows(), " rows in the first step and ", sources.last_rows(), " in the last"));
   const StepSequence first("forward destinations", std::move(forward_steps),
                            separate || adds ? ahead_channels : ahead_channels + back_channels, &sources);
   StepSequence second;

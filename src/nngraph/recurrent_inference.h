@@ -1,4 +1,4 @@
-// Inference of a stack of recurrent layers over a sequence, in one direction or both. Weights are loaded once and stay.
+// Inference of a stack of recurrent layers over a sequence, in one or both directions. The weights are loaded once.
 #pragma once
 
 #include "nngraph/recurrent_sequence.h"
@@ -10,7 +10,7 @@ enum class BidirectionalCombineMode : uint8_t { none, add, concatenate };
 
 class MPSGRAPH_API RecurrentInferenceLayer {
  public:
-  // `name` stands in errors. `images`: the rows of a step are pixels of images.
+  // `name` appears in error messages. `images`: whether the rows of a step are the pixels of images.
   RecurrentInferenceLayer(std::string name, runtime::Device& device, std::vector<RecurrentDescriptor> descriptors,
                           bool images);
   ~RecurrentInferenceLayer();
@@ -23,13 +23,12 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   bool store_all_intermediate_states = false;
   BidirectionalCombineMode combine_mode = BidirectionalCombineMode::none;
 
-  // Through all layers in their order, each from the first step to the last. Gives the last states or those of all
-  // steps, of all layers, when asked for.
+  // Run all layers in order, each from the first step to the last. If requested, return the states of all layers: those
+  // of the last step, or of all steps.
   std::vector<RecurrentState> encode_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps destinations,
                                               const std::optional<RecurrentState>& input_state, bool gives_states);
-  // Layers of the forward direction from the first step to the last, those of the backward direction from the last to
-  // the first, each upon the one before of its direction; then both results are combined. `backward` is empty unless
-  // nothing is combined.
+  // Run the forward layers from the first step to the last and the backward layers from the last to the first, stacked
+  // separately per direction, and combine both results. `backward` is empty unless the results remain separate.
   void encode_bidirectional_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps forward, Steps backward);
 
  private:
@@ -43,7 +42,7 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   std::vector<RecurrentDescriptor> descriptors_;
   std::vector<WeightLayout> layouts_;
   std::vector<std::vector<Matrix>> weights_;
-  std::unique_ptr<DeviceInferenceLayer> on_device_;  // null: it runs as a core graph
+  std::unique_ptr<DeviceInferenceLayer> on_device_;  // null if it runs as a core graph
   SequenceForms forms_;
 };
 

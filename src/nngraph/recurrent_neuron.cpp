@@ -1,4 +1,4 @@
-// Neurons of gates: those of the nodes, with the derivatives that Apple's have at 0.
+// Neurons of recurrent gates: those of the nodes, with Apple's derivatives at 0.
 #include "nngraph/recurrent.h"
 #include "nngraph/windows.h"
 

@@ -1,4 +1,4 @@
-// Plain cells as the core's operations single_gate_rnn, lstm and gru, and these operations' gradients.
+// Plain recurrent cells as the core operations single_gate_rnn, lstm, and gru, and the gradients of these operations.
 #include <algorithm>
 
 #include "nngraph/recurrent_cell.h"
@@ -9,7 +9,8 @@ using Tensors = std::vector<Tensor*>;
 
 namespace {
 
-// As the operations name it; empty when they have none. Their relu and hard sigmoid have other derivatives at the ends.
+// Return the activation's name in the core operations, or an empty string if they lack it. Their relu and hard sigmoid
+// have other derivatives at the kinks.
 std::string_view activation_of(const Neuron& n) {
   if (n.type == "none" || n.type == "sigmoid") return n.type;
   if (n.type == "tanh" && n.a == 1 && n.b == 1) return "tanh";
@@ -46,7 +47,7 @@ bool CellGraph::is_operation(const RecurrentDescriptor& d) {
   switch (d.cell) {
     case RecurrentCell::single_gate: return true;
     case RecurrentCell::lstm: {
-      // The operation's output gate would see the cell of the step before.
+      // The core operation's output gate would read the memory cell of the previous step instead of the new one.
       if (has_memory(3) || activation_of(d.cell_to_output).empty()) return false;
       const bool peephole = has_memory(0) || has_memory(1) || has_memory(2);
       return !peephole || d.diagonal_memory;
@@ -56,7 +57,7 @@ bool CellGraph::is_operation(const RecurrentDescriptor& d) {
   return false;
 }
 
-// Weights of all gates, one behind the other.
+// Concatenate the weights of all gates.
 Tensor* CellGraph::packed(WeightKind kind) {
   if (all_gates(kind)) return matrix(kind);
   const bool row = kind == WeightKind::bias || kind == WeightKind::memory;

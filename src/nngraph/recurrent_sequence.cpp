@@ -1,4 +1,4 @@
-// Steps as an array, graphs over them, and their runs.
+// Sequences of steps as arrays, the graphs that process them, and runs of these graphs.
 #include "nngraph/recurrent_sequence.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using runtime::NDArray;
 
 void require_float(std::string_view what, DType dtype) {
   if (dtype != DType::float32 && dtype != DType::float16)
-    throw DTypeError(cat("[", what, "] is ", dtype, ", expected float32 or float16: convert it first"));
+    throw DTypeError(cat("[", what, "] must be float32 or float16, got ", dtype));
 }
 
 // --- steps -----------------------------------------------------------------------------------------------------------
@@ -22,8 +22,8 @@ void require_float(std::string_view what, DType dtype) {
 Steps steps_of_matrices(const std::string& what, const std::vector<Matrix>& matrices,
                         const std::vector<int64_t>& offsets) {
   if (!offsets.empty() && offsets.size() != matrices.size())
-    throw ShapeError(cat("[", what, "] ", offsets.size(), " offsets for ", matrices.size(),
-                         " matrices; give one for each, or none"));
+    throw ShapeError(
+        cat("[", what, "] expected one offset per matrix (", matrices.size(), ") or none, got ", offsets.size()));
   Steps steps;
   for (size_t t = 0; t < matrices.size(); ++t)
     steps.push_back(matrices[t].at(0, offsets.empty() ? 0 : offsets[t], cat(what, " of step ", t)));
@@ -34,11 +34,11 @@ Steps steps_of_images(const std::string& what, const std::vector<NDArray>& image
   Steps steps;
   for (const NDArray& image : images) {
     if (image.dims().size() != 4)
-      throw ShapeError(cat("[", what, "] step ", steps.size(), " has shape ", to_string(image.dims()),
-                           ", expected images [N, H, W, C]"));
+      throw ShapeError(cat("[", what, "] step ", steps.size(), " must be images of shape [N, H, W, C], got shape ",
+                           to_string(image.dims())));
     if (!image.contiguous())
-      throw ShapeError(cat("[", what, "] the images of step ", steps.size(), " have strides ",
-                           to_string(image.strides()), " elements; make a contiguous copy"));
+      throw ShapeError(cat("[", what, "] the images of step ", steps.size(), " must be contiguous, got strides ",
+                           to_string(image.strides()), " (in elements); make a contiguous copy"));
     const Dims& d = image.dims();
     const auto at = static_cast<size_t>(image.data() - image.buffer()->data());
     steps.emplace_back(image.buffer(), image.dtype(), Dims{d[0] * d[1] * d[2], d[3]}, Dims{d[3], 1}, at);
@@ -48,28 +48,29 @@ Steps steps_of_images(const std::string& what, const std::vector<NDArray>& image
 
 StepSequence::StepSequence(std::string what, Steps steps, int64_t channels, const StepSequence* like)
     : what_(std::move(what)), channels_(channels), steps_(std::move(steps)) {
-  if (steps_.empty()) throw ShapeError(cat("[", what_, "] there are no matrices: give one for each time step"));
+  if (steps_.empty()) throw ShapeError(cat("[", what_, "] needs one matrix per time step, got none"));
   if (like && like->count() != count())
-    throw ShapeError(cat("[", what_, "] ", count(), " matrices, and ", like->what(), " has ", like->count(),
-                         ": give one for each time step"));
+    throw ShapeError(cat("[", what_, "] must have one matrix per time step like ", like->what(), " (", like->count(),
+                         "), got ", count()));
   require_float(what_, dtype());
   for (size_t t = 0; t < steps_.size(); ++t) {
     const NDArray& step = steps_[t];
     if (step.dtype() != dtype())
-      throw DTypeError(cat("[", what_, "] step 0 is ", dtype(), " and step ", t, " is ", step.dtype(),
-                           "; give matrices of one type"));
+      throw DTypeError(cat("[", what_, "] the matrices of all steps must have the same dtype, got ", dtype(),
+                           " in step 0 and ", step.dtype(), " in step ", t));
     const int64_t wanted = like ? like->rows_at(t) : step.dims()[0];
     if (step.dims()[1] != channels_ || step.dims()[0] != wanted || step.dims()[0] < 1)
-      throw ShapeError(cat("[", what_, "] step ", t, " is ", step.dims()[0], " x ", step.dims()[1], ", expected ",
-                           like ? cat(wanted) : "1 or more", " x ", channels_, " (sequences, feature channels)"));
+      throw ShapeError(cat("[", what_, "] step ", t, " must have shape ", like ? cat(wanted) : "1 or more", " x ",
+                           channels_, " (sequences, feature channels), got ", step.dims()[0], " x ", step.dims()[1]));
     if (t && step.dims()[0] > steps_[t - 1].dims()[0])
-      throw ShapeError(cat("[", what_, "] step ", t, " has ", step.dims()[0], " rows and the step before it ",
-                           steps_[t - 1].dims()[0], ": rows may only fall, the longest sequences stand first"));
+      throw ShapeError(cat("[", what_, "] the number of rows may not increase from step to step: step ", t, " has ",
+                           step.dims()[0], ", the step before it ", steps_[t - 1].dims()[0],
+                           "; sort the sequences so that the longest come first"));
   }
   find_array();
 }
 
-// Every byte of a dense array belongs to one of its steps, so that it may be used as one whoever owns it.
+// The steps can only be used as one dense array if every byte of that array belongs to one of them.
 void StepSequence::find_array() {
   if (last_rows() != rows()) return;
   const auto item = static_cast<int64_t>(size_of(dtype()));
@@ -128,7 +129,7 @@ void StepSequence::require_apart(const StepSequence& other) const {
   const auto refuse = [&](size_t i, size_t j) {
     throw DeviceError(cat("[", what_, "] step ", i, " shares memory with ",
                           &other == this ? cat("step ", j) : cat(other.what(), " of step ", j),
-                          "; give matrices of their own"));
+                          "; use separate matrices"));
   };
   if (&other != this && array_.valid() && other.array_.valid()) {
     if (share_elements(array_, other.array_)) refuse(0, 0);
@@ -143,7 +144,7 @@ void StepSequence::require_apart(const StepSequence& other) const {
 void StepSequence::require_writable() const {
   for (size_t t = 0; t < steps_.size(); ++t)
     if (!steps_[t].writable())
-      throw DeviceError(cat("[", what_, "] step ", t, " is read-only; give writable matrices"));
+      throw DeviceError(cat("[", what_, "] step ", t, " is read-only; pass writable matrices"));
   require_apart(*this);
 }
 
@@ -192,7 +193,7 @@ Tensor* SequenceGraph::input(const StepSequence& sequence) {
   return sequence.batch_first() ? b.transpose(tensor, {1, 0, 2}) : tensor;
 }
 
-// Each target is a tensor of its own.
+// Executables need distinct target tensors.
 void SequenceGraph::result(Tensor* tensor, DType dtype) {
   tensor = b.cast(tensor, dtype);
   if (std::ranges::find(targets_, tensor) != targets_.end()) tensor = b.unary("identity", tensor);
@@ -267,17 +268,17 @@ std::vector<NDArray> SequenceRun::encode(runtime::CommandBuffer& buffer, runtime
 runtime::Device& require_layers(std::string_view what, runtime::Device& device) {
   device.check_usable();
   if (device.name() != "cpu" && !find_recurrent_backend(device.name()))
-    throw UnsupportedError(cat("[", what, "] does not run on device ", device.name(), ": pass \"cpu\""));
+    throw UnsupportedError(cat("[", what, "] does not run on device ", device.name(), "; use device=\"cpu\""));
   return device;
 }
 
 void require_open(std::string_view what, runtime::CommandBuffer& buffer, runtime::Device& device) {
   if (&buffer.queue().device() != &device)
-    throw DeviceError(cat("[", what, "] the command buffer belongs to device ", buffer.queue().device().name(),
-                          ", and the layer to ", device.name()));
+    throw DeviceError(cat("[", what, "] the command buffer must belong to the layer's device ", device.name(),
+                          ", got one of device ", buffer.queue().device().name()));
   if (buffer.status() != runtime::CommandBufferStatus::not_enqueued)
-    throw DeviceError(cat("[", what, "] the command buffer has been committed already (it is ",
-                          runtime::name(buffer.status()), "); make a new one with CommandQueue.command_buffer()"));
+    throw DeviceError(cat("[", what, "] the command buffer has already been committed (status: ",
+                          runtime::name(buffer.status()), "); create a new one with CommandQueue.command_buffer()"));
 }
 
 void check_state(std::string_view what, const LayerState& state, const RecurrentDescriptor& d, int64_t rows,
@@ -286,13 +287,14 @@ void check_state(std::string_view what, const LayerState& state, const Recurrent
     key.push_back(array.valid());
     if (!array.valid()) return;
     if (array.dims() != Dims{rows, d.outputs})
-      throw ShapeError(cat("[", what, "] the state's ", name, " is ", to_string(array.dims()), ", expected ",
-                           to_string(Dims{rows, d.outputs}), " (sequences, output feature channels)"));
+      throw ShapeError(cat("[", what, "] the state's ", name, " must have shape ", to_string(Dims{rows, d.outputs}),
+                           " (sequences, output feature channels), got ", to_string(array.dims())));
     require_float(cat(what, ": the state's ", name), array.dtype());
     key.push_back(static_cast<int64_t>(array.dtype()));
   };
   if (state.cell.valid() && d.cell != RecurrentCell::lstm)
-    throw GraphError(cat("[", what, "] the state has a memory cell, and the layer none; only an LSTM has one"));
+    throw GraphError(
+        cat("[", what, "] the state has a memory cell, but the layer is not an LSTM; pass a state without one"));
   check(state.output, "output");
   check(state.cell, "memory cell");
 }

@@ -1,8 +1,9 @@
-// A sequence of matrices as one array of a graph, and graphs that are compiled once for each form of a sequence.
+// A sequence of matrices as one array of a graph, and graphs that are compiled once per form of a sequence.
 //
-// Where the matrices of all steps lie in memory as one array [T, N, channels] or [N, T, channels], that array is read
-// and written in place; else an array of our own stands between, with a counted copy that runs with the command buffer.
-// Rows may fall from step to step: what is missing is zeros then, which add nothing to a gradient.
+// If the matrices of all steps together form an array [T, N, channels] or [N, T, channels] in memory, that array is
+// read and written in place. Otherwise the data is copied to or from a temporary array when the command buffer runs,
+// and the copies are counted. The number of rows may decrease from step to step; missing rows are zeros, which
+// contribute nothing to gradients.
 #pragma once
 
 #include <map>
@@ -13,25 +14,26 @@
 
 namespace mpsgraph::nngraph {
 
-using FormKey = std::vector<int64_t>;  // what a compiled graph depends on, spelled out as numbers
+using FormKey = std::vector<int64_t>;  // everything that a compiled graph depends on, encoded as numbers
 
-// Steps are arrays [rows, channels]: of matrices, or of images whose pixels are the rows.
+// Steps are arrays [rows, channels]: matrices, or images whose pixels are the rows.
 using Steps = std::vector<runtime::NDArray>;
-// `offsets`: bytes for each matrix, or none.
+// `offsets`: byte offset of each matrix, or empty.
 MPSGRAPH_API Steps steps_of_matrices(const std::string& what, const std::vector<Matrix>& matrices,
                                      const std::vector<int64_t>& offsets);
-// [N, H, W, C] as [N * H * W, C]; ShapeError when that would need a copy.
+// Reshape images [N, H, W, C] to [N * H * W, C]; ShapeError if that would need a copy.
 MPSGRAPH_API Steps steps_of_images(const std::string& what, const std::vector<runtime::NDArray>& images);
 
 class StepSequence {
  public:
   StepSequence() = default;
-  // Arrays [rows, channels]. `like`: a sequence of as many rows, or null. Errors name `what`.
+  // `steps` are arrays [rows, channels]. `like` is a sequence with the same number of rows, or null. Error messages
+  // start with `what`.
   StepSequence(std::string what, Steps steps, int64_t channels, const StepSequence* like);
 
   bool given() const { return !steps_.empty(); }
   int64_t count() const { return static_cast<int64_t>(steps_.size()); }
-  int64_t rows() const { return steps_.front().dims()[0]; }  // of the first step, the most
+  int64_t rows() const { return steps_.front().dims()[0]; }  // of the first step, which has the most
   int64_t last_rows() const { return steps_.back().dims()[0]; }
   int64_t rows_at(size_t step) const { return steps_[step].dims()[0]; }
   int64_t channels() const { return channels_; }
@@ -43,7 +45,7 @@ class StepSequence {
   std::vector<const std::byte*> addresses() const;
 
   void append_to(FormKey& key) const;
-  void require_apart(const StepSequence& other) const;  // DeviceError when they share elements
+  void require_apart(const StepSequence& other) const;  // DeviceError if they share elements
   void require_writable() const;
   runtime::NDArray as_input(std::vector<ArrayCopy>& before) const;
   runtime::NDArray as_result(std::vector<ArrayCopy>& after) const;
@@ -54,11 +56,11 @@ class StepSequence {
   std::string what_;
   int64_t channels_ = 0;
   Steps steps_;
-  runtime::NDArray array_;  // invalid when they are no array
+  runtime::NDArray array_;  // invalid if the steps do not form one array
   bool batch_first_ = false;
 };
 
-// A graph of a sequence while it is built: everything in it is float32, what goes in and out need not be.
+// Builder for the graph of a sequence. All computation is in float32; inputs and results may have other dtypes.
 class SequenceGraph {
  public:
   SequenceGraph() : graph_(std::make_shared<Graph>()), b(*graph_) {}
@@ -79,7 +81,7 @@ class SequenceGraph {
   std::vector<Tensor*> targets_;
 };
 
-// Executables by form; the one that was used longest ago goes when there are too many.
+// A cache of executables by form, which evicts the least recently used one.
 class MPSGRAPH_API SequenceForms {
  public:
   using Build = std::function<std::shared_ptr<runtime::Executable>()>;
@@ -97,36 +99,36 @@ class MPSGRAPH_API SequenceForms {
   uint64_t clock_ = 0, compiled_ = 0;
 };
 
-// One run of such an executable with what has to be copied around it.
+// One run of a sequence executable, with the copies needed before and after it.
 struct SequenceRun {
   std::vector<runtime::NDArray> inputs, results;
   std::vector<ArrayCopy> before, after;
 
   void input(const StepSequence& sequence) { inputs.push_back(sequence.as_input(before)); }
-  void input(const runtime::NDArray& array);  // any strides
+  void input(const runtime::NDArray& array);  // `array` may have any strides
   void result(const StepSequence& sequence) { results.push_back(sequence.as_result(after)); }
-  void result(const runtime::NDArray& array, bool through_a_copy);  // any strides
-  void result() { results.emplace_back(); }  // made by the run
-  // All of its results. Encodes all or nothing.
+  void result(const runtime::NDArray& array, bool through_a_copy);  // `array` may have any strides
+  void result() { results.emplace_back(); }  // allocated by the run
+  // Encode the run and its copies, and return all results. If this throws, nothing has been encoded.
   std::vector<runtime::NDArray> encode(runtime::CommandBuffer& buffer, runtime::Executable& executable,
                                        const std::string& label);
 };
 
-// The last or all steps' states of a layer that begin another sequence, or gradients of them: [rows, outputs] each. The
-// cell is invalid where there is none.
+// The state of a layer after a step, from which another sequence can start, or its gradient. Arrays have shape [rows,
+// outputs]; the cell is invalid for layers without one.
 struct LayerState {
   runtime::NDArray output, cell;
 };
-using RecurrentState = std::vector<LayerState>;  // of each layer of a stack
+using RecurrentState = std::vector<LayerState>;  // one entry per layer of a stack
 
 MPSGRAPH_API void require_open(std::string_view what, runtime::CommandBuffer& buffer, runtime::Device& device);
-// UnsupportedError for devices that have no recurrent layers.
+// UnsupportedError for devices without recurrent layers.
 MPSGRAPH_API runtime::Device& require_layers(std::string_view what, runtime::Device& device);
-// Checks the state of one layer against the rows and the cell; appends its form to the key.
+// Check the state of one layer against its rows and cell, and append its form to the key.
 void check_state(std::string_view what, const LayerState& state, const RecurrentDescriptor& d, int64_t rows,
                  FormKey& key);
-void require_float(std::string_view what, DType dtype);  // float32 or float16
-// Memory of the device for the states behind the last step, or behind each.
+void require_float(std::string_view what, DType dtype);  // DTypeError unless float32 or float16
+// Allocate device memory for the states after the last step, or after every step if `all` is set.
 std::vector<RecurrentState> allocate_states(runtime::Device& device, const std::vector<RecurrentDescriptor>& layers,
                                             const StepSequence& sources, bool all);
 

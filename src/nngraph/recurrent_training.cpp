@@ -1,4 +1,5 @@
-// Forward and gradients of the training layer: checks, then a graph for the form, then its run.
+// Forward pass and gradients of the training layer: each validates its arguments, builds a graph for the form, and runs
+// it.
 #include "nngraph/recurrent_training.h"
 
 #include <algorithm>
@@ -54,22 +55,21 @@ void add_inputs(SequenceRun& run, const LayerState& state) {
   if (state.cell.valid()) run.input(state.cell);
 }
 
-// What is written may not be what is read, nor written twice.
+// Matrices that are written must overlap neither those that are read nor each other.
 void require_apart(std::string_view what, const std::vector<Matrix>& written, const Steps& steps) {
   for (size_t i = 0; i < written.size(); ++i)
     for (size_t t = 0; t < steps.size(); ++t)
       if (share_elements(written[i].array(), steps[t]))
         throw DeviceError(
-            cat("[", what, "] matrix ", i, " shares memory with a matrix of step ", t, "; give matrices of their own"));
+            cat("[", what, "] matrix ", i, " shares memory with a matrix of step ", t, "; use separate matrices"));
 }
 
 void require_apart(std::string_view what, const std::vector<Matrix>& written, const std::vector<Matrix>& others) {
   for (size_t i = 0; i < written.size(); ++i)
     for (size_t j = 0; j < (&written == &others ? i : others.size()); ++j)
       if (share_elements(written[i].array(), others[j].array()))
-        throw DeviceError(cat("[", what, "] matrix ", i, " shares memory with ",
-                              &written == &others ? "" : "the weights' ", "matrix ", j,
-                              "; give matrices of their own"));
+        throw DeviceError(cat("[", what, "] matrix ", i, " shares memory with ", &written == &others ? "" : "weight ",
+                              "matrix ", j, "; use separate matrices"));
 }
 
 std::unique_ptr<DeviceTrainingLayer> made_on(runtime::Device& device, const RecurrentDescriptor& descriptor) {
@@ -107,7 +107,7 @@ std::vector<Matrix> RecurrentTrainingLayer::zero_weights() const {
 
 std::vector<Matrix> RecurrentTrainingLayer::zero_gradients(DType dtype) const {
   if (dtype != DType::float32 && dtype != DType::float16)
-    throw DTypeError(cat("[RNNMatrixTrainingLayer] matrices of weights are float32 or float16, not ", dtype));
+    throw DTypeError(cat("[RNNMatrixTrainingLayer] weight matrices must be float32 or float16, got ", dtype));
   return on_device_ ? on_device_->zeros(on_device_->gradient_matrices(dtype)) : layout_.zeros(dtype);
 }
 
@@ -116,27 +116,28 @@ void RecurrentTrainingLayer::check_weights(std::string_view what, const std::vec
   const size_t count = matrices_of(role, descriptor_.weight_dtype()).size();
   if (weights.size() != count)
     throw GraphError(
-        cat("[", what, "] ", weights.size(), " matrices, the layer has ", count,
-            ": give those of trainable_weights, create_weight_matrices or create_weight_gradient_matrices"));
+        cat("[", what, "] expected ", count, " weight matrices, got ", weights.size(),
+            "; pass those of trainable_weights, create_weight_matrices, or create_weight_gradient_matrices"));
   for (size_t i = 0; i < count; ++i) {
     const Matrix& matrix = weights[i];
     require_float(cat(what, ": matrix ", i), matrix.dtype());
-    // A device may lay out gradients otherwise than weights.
+    // A device may use different layouts for weights and gradients.
     const bool are_weights =
         role == WeightRole::weights || (role == WeightRole::either && matrix.dtype() == descriptor_.weight_dtype());
     const MatrixDescriptor size =
         matrices_of(are_weights ? WeightRole::weights : WeightRole::gradients, matrix.dtype())[i];
     if (matrix.rows() != size.rows || matrix.columns() != size.columns || matrix.descriptor().matrices != 1)
-      throw ShapeError(cat("[", what, "] matrix ", i, " is ", matrix.rows(), " x ", matrix.columns(), ", expected ",
-                           size.rows, " x ", size.columns, ": keep the order in which the layer made them"));
+      throw ShapeError(cat("[", what, "] matrix ", i, " must have shape ", size.rows, " x ", size.columns, ", got ",
+                           matrix.rows(), " x ", matrix.columns(),
+                           "; pass the matrices in the order in which the layer created them"));
     if (on_device_ && matrix.dtype() != size.dtype)
-      throw UnsupportedError(cat("[", what, "] matrix ", i, " is ", matrix.dtype(), ", the layer's weights are ",
-                                 size.dtype, ", and device ", device_.name(), " converts none: give matrices of ",
+      throw UnsupportedError(cat("[", what, "] matrix ", i, " must be ", size.dtype, " like the layer's weights, got ",
+                                 matrix.dtype(), "; device ", device_.name(), " does not convert, so pass matrices of ",
                                  "create_weight_matrices"));
     if (on_device_ && matrix.rows() > 1 && matrix.descriptor().row_bytes != size.row_bytes)
-      throw UnsupportedError(cat("[", what, "] the rows of matrix ", i, " are ", matrix.descriptor().row_bytes,
-                                 " bytes apart, the layer's own ", size.row_bytes, ", and on device ", device_.name(),
-                                 " the layout is the layer's affair: give matrices of its making"));
+      throw UnsupportedError(cat("[", what, "] the rows of matrix ", i, " must be ", size.row_bytes,
+                                 " bytes apart, got ", matrix.descriptor().row_bytes, "; device ", device_.name(),
+                                 " chooses the layout, so pass matrices that the layer created"));
     if (key) key->push_back(static_cast<int64_t>(matrix.dtype()));
   }
 }
@@ -236,25 +237,25 @@ ForwardResult RecurrentTrainingLayer::encode_forward(runtime::CommandBuffer& buf
 
 TrainingRecord& RecurrentTrainingLayer::record_of(const GradientSequence& s, const StepSequence& sources) const {
   const auto refuse = [](const auto&... text) { throw GraphError(cat("[", gradient_name, "] ", text...)); };
-  if (s.training_states.empty()) refuse("there are no training states: pass those of encode_forward_sequence");
+  if (s.training_states.empty()) refuse("needs the training states returned by encode_forward_sequence, got none");
   TrainingRecord& record = *s.training_states.front().record;
-  if (record.layer != number_) refuse("the training states are another layer's");
+  if (record.layer != number_) refuse("the training states belong to another layer; pass those of this layer");
   for (size_t t = 0; t < s.training_states.size(); ++t)
     if (s.training_states[t].record.get() != &record || s.training_states[t].step != t)
-      refuse("the training states are of several sequences, or not in their order: pass those of one forward sequence ",
-             "as it gave them");
+      refuse("the training states belong to several sequences or are out of order; pass those of one forward sequence ",
+             "in the order in which it returned them");
   if (s.training_states.size() != record.rows.size())
-    refuse(s.training_states.size(), " training states of a sequence of ", record.rows.size(), " steps: pass all");
+    refuse("expected one training state per step (", record.rows.size(), "), got ", s.training_states.size());
   if (record.used)
-    refuse("the training states have been used already: they serve one gradient sequence, encode the forward sequence ",
+    refuse("the training states have already been used by another gradient sequence; encode the forward sequence ",
            "again");
   std::vector<int64_t> rows;
   for (size_t t = 0; t < static_cast<size_t>(sources.count()); ++t) rows.push_back(sources.rows_at(t));
   if (rows != record.rows)
-    refuse("the training states are another sequence's, of ", record.rows.size(), " steps with ", record.rows.front(),
-           " rows at first; forward_sources has ", rows.size(), " with ", rows.front());
+    refuse("the training states belong to a sequence of ", record.rows.size(), " steps with ", record.rows.front(),
+           " rows in the first, but forward_sources has ", rows.size(), " steps with ", rows.front(), " rows");
   if (sources.addresses() != record.sources)
-    refuse("the training states are another sequence's: forward_sources are not the matrices that the forward ",
+    refuse("the training states belong to another sequence: forward_sources must be the matrices that the forward ",
            "sequence read");
   return record;
 }
@@ -263,8 +264,8 @@ std::optional<LayerState> RecurrentTrainingLayer::encode_gradient(runtime::Comma
                                                                   const GradientSequence& s) {
   require_open(gradient_name, buffer, device_);
   if (!s.gives_destinations && !s.gives_weights && !s.gives_states)
-    throw GraphError(cat("[", gradient_name, "] there is nothing to compute: give destination_gradients, ",
-                         "weight_gradients or recurrent_output_states"));
+    throw GraphError(cat("[", gradient_name, "] would compute nothing; pass destination_gradients, ",
+                         "weight_gradients, or recurrent_output_states"));
   const bool lstm = descriptor_.cell == RecurrentCell::lstm;
   const StepSequence sources("forward_sources",
                              steps_of_matrices("forward_sources", s.forward_sources, s.forward_source_offsets),
@@ -296,18 +297,21 @@ std::optional<LayerState> RecurrentTrainingLayer::encode_gradient(runtime::Comma
       require_apart("weight_gradients", s.weight_gradients, steps->steps());
     for (const Matrix& matrix : s.weight_gradients)
       if (!matrix.array().writable())
-        throw DeviceError(cat("[", gradient_name, "] a matrix of weight_gradients is read-only; give writable ones"));
+        throw DeviceError(
+            cat("[", gradient_name, "] a matrix of weight_gradients is read-only; pass writable matrices"));
   }
   const LayerState last = s.input_state.value_or(LayerState());
   check_state("recurrent_input_state", last, descriptor_, sources.last_rows(), key);
   if ((last.output.valid() || last.cell.valid()) && sources.last_rows() != sources.rows())
-    throw UnsupportedError(cat("[", gradient_name, "] the gradient of the last state cannot be given where rows fall: ",
-                               "add it to source_gradients"));
+    throw UnsupportedError(cat("[", gradient_name,
+                               "] recurrent_input_state requires the same number of rows in all steps; "
+                               "add the gradient of the last state to source_gradients instead"));
   check_state("training_states", record.start, descriptor_, sources.rows(), key);
   if (on_device_) {
     if (s.gives_states || last.output.valid() || last.cell.valid())
-      throw UnsupportedError(cat("[", gradient_name, "] what recurrent states mean to Apple's gradient is not ",
-                                 "documented: leave them out on device ", device_.name(), ", or use Device(\"cpu\")"));
+      throw UnsupportedError(cat("[", gradient_name, "] recurrent states are not supported on device ", device_.name(),
+                                 ", because Apple does not document their meaning in gradients; omit them or use "
+                                 "device=\"cpu\""));
     require_apart("weights", s.weights, destinations.steps());
     on_device_->encode_gradient(buffer,
                                 {sources.steps(), incoming.steps(), destinations.steps(), s.weight_gradients, s.weights,
@@ -331,7 +335,7 @@ std::optional<LayerState> RecurrentTrainingLayer::encode_gradient(runtime::Comma
     if (record.gates.valid()) known.gates = graph.input("gates", DType::float32, record.gates.dims());
     Tensors before;
     if (adds) before = weight_inputs(graph, s.weight_gradients);
-    if (s.gives_states) {  // what began with zeros has a gradient as well
+    if (s.gives_states) {  // a state that was initialized to zero has a gradient, too
       const auto zeros = [&] {
         return graph.b.filled({DType::float32, Shape{sources.rows(), descriptor_.outputs}}, 0);
       };
@@ -364,7 +368,7 @@ std::optional<LayerState> RecurrentTrainingLayer::encode_gradient(runtime::Comma
   const std::vector<NDArray> results = run.encode(buffer, *executable, std::string(gradient_name));
 
   record.used = true;
-  record.states = record.cells = record.gates = NDArray();  // the run holds them until it is done
+  record.states = record.cells = record.gates = NDArray();  // the run keeps them alive until it completes
   if (!s.gives_states) return std::nullopt;
   const size_t first = results.size() - (lstm ? 2 : 1);
   return LayerState{results[first], lstm ? results[first + 1] : NDArray()};
@@ -381,15 +385,18 @@ void RecurrentTrainingLayer::encode_copy_weights(runtime::CommandBuffer& buffer,
   const WeightPart& part = layout_.part(id);
   if (origin.row < 0 || origin.column < 0 || origin.row > matrix.rows() - part.rows ||
       origin.column > matrix.columns() - part.columns)
-    throw ShapeError(cat("[", what, "] ", name(id), " is ", part.rows, " x ", part.columns, " from row ", origin.row,
-                         ", column ", origin.column, " on; the matrix is ", matrix.rows(), " x ", matrix.columns()));
+    throw ShapeError(cat("[", what, "] ", name(id), " needs ", part.rows, " x ", part.columns,
+                         " elements starting at row ", origin.row, ", column ", origin.column,
+                         ", but the matrix is only ", matrix.rows(), " x ", matrix.columns()));
   const DType dtype = weights.front().dtype();
   if (dtype != matrix.dtype())
-    throw DTypeError(cat("[", what, "] the weights are ", dtype, " and the matrix is ", matrix.dtype(),
-                         "; nothing is converted here: give a matrix of the weights' type"));
+    throw DTypeError(cat("[", what,
+                         "] weights and matrix must have the same dtype, because the copy converts nothing; got ",
+                         dtype, " and ", matrix.dtype()));
   const auto require_writable = [&](const NDArray& array) {
     if (!array.writable())
-      throw DeviceError(cat("[", what, "] the ", from_weights ? "matrix is" : "weights are", " read-only"));
+      throw DeviceError(
+          cat("[", what, "] the ", from_weights ? "matrix is" : "weights are", " read-only; pass a writable array"));
   };
   const auto window = [&](const NDArray& array, int64_t row, int64_t column) {
     const size_t at = static_cast<size_t>(array.data() - array.buffer()->data()) +
@@ -402,7 +409,7 @@ void RecurrentTrainingLayer::encode_copy_weights(runtime::CommandBuffer& buffer,
     for (const Matrix& own : weights) {
       if (!from_weights) require_writable(own.array());
       if (share_elements(there, own.array()))
-        throw DeviceError(cat("[", what, "] the matrix and the weights share memory; give a matrix of its own"));
+        throw DeviceError(cat("[", what, "] the matrix must not share memory with the weights; use a separate matrix"));
     }
     return on_device_->encode_copy_weights(buffer, weights, id, there, from_weights);
   }
@@ -410,7 +417,7 @@ void RecurrentTrainingLayer::encode_copy_weights(runtime::CommandBuffer& buffer,
   if (!from_weights) std::swap(copy.to, copy.from);
   require_writable(copy.to);
   if (share_elements(copy.to, copy.from))
-    throw DeviceError(cat("[", what, "] the matrix and the weights share memory; give a matrix of its own"));
+    throw DeviceError(cat("[", what, "] the matrix must not share memory with the weights; use a separate matrix"));
   encode_copies(buffer, {std::move(copy)}, std::string(what));
 }
 

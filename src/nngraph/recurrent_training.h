@@ -1,4 +1,4 @@
-// Training of one recurrent layer: forward and gradients over a sequence, with weights that the caller owns.
+// Training of one recurrent layer: forward pass and gradients over a sequence, with weights that the caller owns.
 #pragma once
 
 #include <atomic>
@@ -8,24 +8,24 @@
 namespace mpsgraph::nngraph {
 
 class DeviceTrainingLayer;
-// What a forward pass leaves on a device that runs layers by itself.
+// Base class of what a native forward pass keeps for its gradient pass.
 class DeviceTraining {
  public:
   virtual ~DeviceTraining() = default;
 };
 
-// What a forward pass over a sequence leaves for its gradients; they use it up.
+// What a forward pass over a sequence keeps for its gradient pass, which consumes it.
 struct TrainingRecord {
-  uint64_t layer = 0;                          // the number of the layer
-  std::vector<const std::byte*> sources;     // where the steps' inputs were
+  uint64_t layer = 0;                          // number of the layer
+  std::vector<const std::byte*> sources;     // addresses of the steps' inputs
   std::vector<int64_t> rows;
   LayerState start;
-  runtime::NDArray states, cells, gates;     // [T, N, ...]; invalid where the gradients compute them again
-  std::shared_ptr<DeviceTraining> device;    // instead of these
+  runtime::NDArray states, cells, gates;     // [T, N, ...]; invalid if the gradient pass recomputes them
+  std::shared_ptr<DeviceTraining> device;    // set instead of these arrays by a native device
   std::atomic<bool> used{false};
 };
 
-// A step's share of it, as callers hold them.
+// The state of one step, as callers hold it.
 struct TrainingState {
   std::shared_ptr<TrainingRecord> record;
   size_t step = 0;
@@ -33,12 +33,12 @@ struct TrainingState {
 
 struct ForwardSequence {
   std::vector<Matrix> sources, destinations, weights;
-  std::vector<int64_t> source_offsets, destination_offsets;  // bytes; none for zeros
-  std::optional<LayerState> input_state;     // none: zeros
-  bool gives_states = false;                 // the last, or all when the layer stores all
+  std::vector<int64_t> source_offsets, destination_offsets;  // in bytes; empty means zeros
+  std::optional<LayerState> input_state;     // empty means zeros
+  bool gives_states = false;                 // the last states, or all if the layer stores intermediate states
 };
 struct ForwardResult {
-  std::vector<TrainingState> training_states;  // one for each step
+  std::vector<TrainingState> training_states;  // one per step
   std::vector<LayerState> states;
 };
 
@@ -46,8 +46,8 @@ struct GradientSequence {
   std::vector<Matrix> forward_sources, source_gradients, destination_gradients, weight_gradients, weights;
   std::vector<int64_t> forward_source_offsets, source_gradient_offsets, destination_gradient_offsets;
   bool gives_destinations = false, gives_weights = false, gives_states = false;
-  std::optional<LayerState> input_state;     // the gradient of the last state
-  std::vector<TrainingState> training_states;  // as the forward sequence gave them
+  std::optional<LayerState> input_state;     // gradient of the last state
+  std::vector<TrainingState> training_states;  // as returned by the forward sequence
 };
 
 class MPSGRAPH_API RecurrentTrainingLayer {
@@ -58,15 +58,16 @@ class MPSGRAPH_API RecurrentTrainingLayer {
   const RecurrentDescriptor& descriptor() const { return descriptor_; }
   std::vector<Matrix> initial_weights() const;
   std::vector<Matrix> zero_weights() const;
-  std::vector<Matrix> zero_gradients(DType dtype) const;  // DTypeError
+  std::vector<Matrix> zero_gradients(DType dtype) const;  // DTypeError unless float32 or float16
   size_t form_count() const { return forms_.count(); }
   uint64_t compiled() const { return forms_.compiled(); }
 
   bool store_all_intermediate_states = false, accumulate_weight_gradients = false;
 
-  // Nothing runs before the command buffer does. An error leaves the command buffer and all arguments as they were.
+  // The encode functions run nothing before the command buffer does. If one throws, the command buffer and all
+  // arguments are unchanged.
   ForwardResult encode_forward(runtime::CommandBuffer& buffer, const ForwardSequence& sequence);
-  // The gradient of the state that the sequence began with, when it is asked for.
+  // Return the gradient of the state from which the sequence started, if requested.
   std::optional<LayerState> encode_gradient(runtime::CommandBuffer& buffer, const GradientSequence& sequence);
   void encode_copy_weights(runtime::CommandBuffer& buffer, const std::vector<Matrix>& weights, MatrixId id,
                            const Matrix& matrix, bool from_weights, const MatrixOrigin& origin);
@@ -79,10 +80,10 @@ class MPSGRAPH_API RecurrentTrainingLayer {
   std::vector<Tensor*> weight_inputs(SequenceGraph& graph, const std::vector<Matrix>& weights) const;
 
   runtime::Device& device_;
-  const uint64_t number_;  // in this process
+  const uint64_t number_;  // unique within the process
   const RecurrentDescriptor descriptor_;
   const WeightLayout layout_;
-  const std::unique_ptr<DeviceTrainingLayer> on_device_;  // null: it runs as a core graph
+  const std::unique_ptr<DeviceTrainingLayer> on_device_;  // null if it runs as a core graph
   SequenceForms forms_;
 };
 

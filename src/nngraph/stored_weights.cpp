@@ -1,4 +1,4 @@
-// A mapping of the file for as long as the parameters are needed.
+// StoredWeights: maps its file only as long as the parameters are needed.
 #include "nngraph/stored_weights.h"
 
 #include <cstdint>
@@ -25,7 +25,7 @@ StoredWeights::StoredWeights(std::filesystem::path path, ConvolutionDescriptor d
   else if (layout == "HWIO")
     order_ = {3, 0, 1, 2};
   else
-    throw GraphError(cat("layout '", std::string(layout), "' is not one of OHWI, OIHW, HWIO"));
+    throw GraphError(cat("unknown layout '", std::string(layout), "'; must be one of OHWI, OIHW, HWIO"));
 }
 
 bool StoredWeights::load() {
@@ -41,8 +41,8 @@ bool StoredWeights::load() {
     const ConstantPtr& value = found->second;
     const Dims& own = value->dims();
     if (own.size() != order.size())
-      throw ShapeError(cat("'", stored, "' in ", path_.string(), " has shape ", to_string(own), "; ", order.size(),
-                           " axes are expected"));
+      throw ShapeError(cat("tensor '", stored, "' in ", path_.string(), " must have ", order.size(),
+                           " dimensions, got shape ", to_string(own)));
     Dims strides(own.size(), 1), dims, moved;
     for (size_t i = own.size(); i-- > 1;) strides[i - 1] = strides[i] * own[i];
     for (size_t axis : order) dims.push_back(own[axis]), moved.push_back(strides[axis]);
@@ -57,7 +57,8 @@ bool StoredWeights::load() {
 
 std::vector<NamedArray> StoredWeights::arrays() {
   if (arrays_.empty())
-    throw DeviceError(cat("StoredWeights '", label_, "' was asked for its parameters before load() or after purge()"));
+    throw DeviceError(
+        cat("StoredWeights '", label_, "' has no parameters before load() or after purge(); call load() first"));
   return arrays_;
 }
 

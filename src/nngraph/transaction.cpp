@@ -1,4 +1,4 @@
-// The transaction of each thread.
+// EncodeTransaction: each thread has one current transaction.
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::nngraph {

@@ -1,7 +1,8 @@
-// EncodeTransaction: what an encode changes besides its command buffer, so that a failure changes nothing.
+// EncodeTransaction: restores what an encode changes besides its command buffer, so that a failed encode changes
+// nothing.
 //
-// While a data source updates its parameters by itself, its optimizers count a step. If that source, or one after it,
-// throws, the graph takes the commands out of the buffer again (CommandBuffer::rewind) and the transaction the counts.
+// When a data source updates its own parameters, its optimizers count a step. If that source or a later one throws, the
+// graph removes the commands from the buffer (CommandBuffer::rewind) and the transaction restores the step counts.
 #pragma once
 
 #include <functional>
@@ -14,11 +15,11 @@ namespace mpsgraph::nngraph {
 class MPSGRAPH_API EncodeTransaction {
  public:
   EncodeTransaction();
-  ~EncodeTransaction();  // undoes, last first, unless keep() was called
+  ~EncodeTransaction();  // undoes all changes in reverse order unless keep() was called
   EncodeTransaction(const EncodeTransaction&) = delete;
   EncodeTransaction& operator=(const EncodeTransaction&) = delete;
   void keep() { undo_.clear(); }
-  // In the transaction of this thread, if there is one.
+  // Register an undo function with the current transaction of this thread, if there is one.
   static void on_failure(std::function<void()> undo);
 
  private:

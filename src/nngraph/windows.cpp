@@ -1,4 +1,4 @@
-// Windows over a source: policy to attributes.
+// Windows over a source image: conversion of a padding policy to attributes of core operations.
 #include "nngraph/windows.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ Windowed windowed(const Lowering& l, const Window& w) {
   WindowAxis y = l.node.padding.forward(0, l.height(), reach_y, w.stride_y);
   WindowAxis x = l.node.padding.forward(1, l.width(), reach_x, w.stride_x);
   if (y.size < 1 || x.size < 1)
-    l.shape_error(cat("no window of ", w.height, "x", w.width, " fits into images of ", l.height(), "x", l.width(),
+    l.shape_error(cat("windows of ", w.height, "x", w.width, " do not fit into images of ", l.height(), "x", l.width(),
                       " (", to_string(l.node.padding), ")"));
   Tensor* source = l.sources[0];
   if (y.before < 0 || x.before < 0) {

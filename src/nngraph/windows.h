@@ -1,4 +1,4 @@
-// What filters with windows share: their sizes as a padding policy says, as attributes of the core's operations.
+// What filters with windows share: window sizes and positions from a padding policy, as attributes of core operations.
 #pragma once
 
 #include "nngraph/definition.h"
@@ -9,16 +9,17 @@ struct Window {
   int64_t height, width, stride_y, stride_x, dilation_y = 1, dilation_x = 1;
 };
 
-// A source with windows over it: what no window reaches at its beginning is cut off.
+// A source image and its windows. Pixels at the beginning of an axis that no window reaches are cropped.
 struct Windowed {
   Tensor* source;
-  Dims size;  // of the result: height, width
+  Dims size;  // of the result: (height, width)
   Attributes attributes;  // strides, dilations, padding
 };
 Windowed windowed(const Lowering& l, const Window& window);
 
-// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel. `derived`: its
-// derivative is that of what is built here. Apple's ReLU has 1 at 0, the core's has 0, and will not do then.
+// Apply a neuron with the given type and parameters to x. `slopes` has one slope per channel of a PReLU. Set `derived`
+// if the core differentiates the result; ReLU is then built so that its derivative at 0 is 1, like Apple's, instead of
+// the core's 0.
 Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x,
                bool derived = false);
 

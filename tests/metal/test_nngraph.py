@@ -311,13 +311,13 @@ def test_states_that_go_from_graph_to_graph_are_refused():
     dropout, convolution = nn.DropoutNode(x), nn.ConvolutionNode(x, trained(None))
     for node in (dropout, convolution):
         node.result_state.export_from_graph = True
-    with pytest.raises(mg.UnsupportedError, match="gives out no states yet"):
+    with pytest.raises(mg.UnsupportedError, match="cannot export states yet"):
         graph_of(dropout.result_image)
-    with pytest.raises(mg.UnsupportedError, match="gives out no states yet"):
+    with pytest.raises(mg.UnsupportedError, match="cannot export states yet"):
         graph_of(convolution.gradient_filter(g).result_image)
-    with pytest.raises(mg.UnsupportedError, match="takes in no states yet"):
+    with pytest.raises(mg.UnsupportedError, match="cannot read states yet"):
         graph_of(nn.DropoutGradientNode(g, x, nn.StateNode("mask")).result_image)
     convolution.result_state.export_from_graph = False
     undoing = nn.ConvolutionTransposeNode(g, trained(None), convolution_gradient_state=convolution.result_state)
-    with pytest.raises(mg.UnsupportedError, match="takes in no states yet"):
+    with pytest.raises(mg.UnsupportedError, match="cannot read states yet"):
         graph_of(undoing.result_image)

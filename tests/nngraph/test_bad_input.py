@@ -143,11 +143,15 @@ def test_invalid_padding_policies_raise(name: str):
 PARAMETERS: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "too many": (ShapeError, "weights must have shape", {"weights": np.zeros((2, 1, 1, 3), np.float32)}),
     "flat": (ShapeError, "weights must have shape", {"weights": np.zeros(4, np.float32)}),
-    "of another type": (DTypeError, "weights are int32", {"weights": np.zeros((2, 1, 1, 2), np.int32)}),
-    "float64": (DTypeError, "weights are float64", {"weights": np.zeros((2, 1, 1, 2))}),
-    "none": (GraphError, "gives no weights", {"weights": None}),
+    "of another type": (
+        DTypeError,
+        "weights must be float32 or float16, got int32",
+        {"weights": np.zeros((2, 1, 1, 2), np.int32)},
+    ),
+    "float64": (DTypeError, "weights must be float32 or float16, got float64", {"weights": np.zeros((2, 1, 1, 2))}),
+    "none": (GraphError, "must provide weights", {"weights": None}),
     "biases": (ShapeError, "biases must have shape", {"biases": np.zeros(3, np.float32)}),
-    "half biases": (DTypeError, "biases are float16", {"biases": np.zeros(2, np.float16)}),
+    "half biases": (DTypeError, "biases must be float32, got float16", {"biases": np.zeros(2, np.float16)}),
 }
 
 
@@ -198,11 +202,15 @@ def test_inconsistent_convolution_descriptors_raise(options: dict[str, Any]):
 
 class TestGraphs:
     def test_invalid_graph_results_raise(self):
-        for result, message in [(None, "ImageNode"), ([], "needs a result image"), (x(), "not made by any filter")]:
+        for result, message in [
+            (None, "ImageNode"),
+            ([], "needs at least one result image"),
+            (x(), "produced by a filter"),
+        ]:
             with pytest.raises(GraphError, match=message):
                 graph_of(result)
         node = nn.NeuronTanHNode(x())
-        with pytest.raises(GraphError, match="2 entries for 1"):
+        with pytest.raises(GraphError, match=r"one entry per result image \(1\), got 2"):
             graph_of(node.result_image, [True, False])
         with pytest.raises(GraphError):
             graph_of(node)
@@ -251,14 +259,14 @@ class TestGraphs:
         loss = nn.LossNode(x(), nn.LossDescriptor("mean_squared_error"), label="me")
         graph = graph_of(loss.result_image)
         y = images(3, 2, 2, 2)
-        with pytest.raises(GraphError, match="one for each loss"):
+        with pytest.raises(GraphError, match="expected 1 batches of labels"):
             run(graph, {"x": y})
         with pytest.raises(OutOfRangeError, match="labels for 3 images, got labels for 2"):
             run(graph, {"x": y}, [nn.LossLabelsBatch(images(2, 2, 2, 2))])
         for bad in (images(3, 2, 2, 3), images(3, 1, 2, 2), images(3, 2)):
-            with pytest.raises(ShapeError, match=f"'me'.*labels are.*{HERE}"):
+            with pytest.raises(ShapeError, match=f"'me'.*labels must have the shape of the images.*{HERE}"):
                 run(graph, {"x": y}, [nn.LossLabelsBatch(bad)])
-        with pytest.raises(ShapeError, match=f"'me'.*weights are.*{HERE}"):
+        with pytest.raises(ShapeError, match=f"'me'.*weights must have the shape of the images.*{HERE}"):
             run(graph, {"x": y}, [nn.LossLabelsBatch(y, images(3, 2, 1, 2))])
 
     def test_batch_larger_than_memory_raises(self):

@@ -148,7 +148,7 @@ class TestCalls:
         source = Logged([], "a", 1)
         source.update = lambda *_: nn.ConvolutionWeightsAndBiasesState(np.zeros((2, 3, 3, 2), np.float32))
         graph, _ = chain(source)
-        with pytest.raises(ShapeError, match=r"layer 0.*update\(\) gave weights"):
+        with pytest.raises(ShapeError, match=r"layer 0.*update\(\) must return weights"):
             train(graph)
 
 

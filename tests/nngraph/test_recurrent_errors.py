@@ -50,7 +50,7 @@ DESCRIPTORS = [
     (
         lambda: RNNSingleGateDescriptor(3, 2, use_layer_input_unit_transform_mode=True),
         mg.ShapeError,
-        "as many channels",
+        "as many feature channels",
     ),
     (
         lambda: single_gate(Source(zeros(2, 4))),
@@ -80,7 +80,7 @@ DESCRIPTORS = [
     (lambda: single_gate(object()), mg.GraphError, "has no method 'load'"),
     (lambda: single_gate(Source(zeros(2, 3), neuron=("tan", 1))), mg.GraphError, "type is one of none, relu"),
     (lambda: single_gate(Source(zeros(2, 3), neuron=(16, 1))), mg.GraphError, "type is one of none, relu"),
-    (lambda: GRUDescriptor(3, 2, gate_pnorm_value=0), mg.GraphError, "norm must be above 0"),
+    (lambda: GRUDescriptor(3, 2, gate_pnorm_value=0), mg.GraphError, "gate_pnorm_value must be positive"),
     (lambda: LSTMDescriptor(3, 2, cell_to_output_neuron_type="tan"), mg.GraphError, "type is one of none, relu"),
     (
         lambda: LSTMDescriptor(3, 2, input_gate_memory_weights=Source(zeros(3)), memory_weights_are_diagonal=True),
@@ -211,27 +211,51 @@ def of(*shapes, dtype="float32") -> list[Matrix]:
 READ_ONLY = zeros(2, 2)
 READ_ONLY.flags.writeable = False
 FORWARD = [
-    ({"source_matrices": []}, mg.ShapeError, "there are no matrices"),
-    ({"source_matrices": of((2, 3), (2, 3))}, mg.ShapeError, "destination_matrices. 3 matrices, and source_matrices"),
-    ({"source_matrices": of((2, 3), (2, 3), (2, 4))}, mg.ShapeError, "step 2 is 2 x 4, expected 1 or more x 3"),
-    ({"source_matrices": of((2, 3), (2, 3), (3, 3))}, mg.ShapeError, "rows may only fall"),
-    ({"source_matrices": of((2, 3), (2, 3), (0, 3))}, mg.ShapeError, "step 2 is 0 x 3"),
-    ({"destination_matrices": of((2, 2), (2, 2), (1, 2))}, mg.ShapeError, "step 2 is 1 x 2, expected 2 x 2"),
-    ({"source_matrices": of((2, 3), (2, 3), (2, 3), dtype="int32")}, mg.DTypeError, "source_matrices. is int32"),
-    ({"source_matrices": of((2, 3), (2, 3)) + of((2, 3), dtype="float16")}, mg.DTypeError, "matrices of one type"),
+    ({"source_matrices": []}, mg.ShapeError, "needs one matrix per time step"),
+    (
+        {"source_matrices": of((2, 3), (2, 3))},
+        mg.ShapeError,
+        r"one matrix per time step like source_matrices \(2\), got 3",
+    ),
+    (
+        {"source_matrices": of((2, 3), (2, 3), (2, 4))},
+        mg.ShapeError,
+        "step 2 must have shape 1 or more x 3 .* got 2 x 4",
+    ),
+    ({"source_matrices": of((2, 3), (2, 3), (3, 3))}, mg.ShapeError, "number of rows may not increase"),
+    (
+        {"source_matrices": of((2, 3), (2, 3), (0, 3))},
+        mg.ShapeError,
+        "step 2 must have shape 1 or more x 3 .* got 0 x 3",
+    ),
+    ({"destination_matrices": of((2, 2), (2, 2), (1, 2))}, mg.ShapeError, "step 2 must have shape 2 x 2 .* got 1 x 2"),
+    (
+        {"source_matrices": of((2, 3), (2, 3), (2, 3), dtype="int32")},
+        mg.DTypeError,
+        "source_matrices. must be float32 or float16, got int32",
+    ),
+    (
+        {"source_matrices": of((2, 3), (2, 3)) + of((2, 3), dtype="float16")},
+        mg.DTypeError,
+        "all steps must have the same dtype",
+    ),
     ({"source_matrices": [zeros(2, 3)] * 3}, mg.GraphError, "must be a Matrix, got .*: pass Matrix"),
     ({"source_matrices": 3}, mg.GraphError, "must be a list of Matrix"),
-    ({"source_offsets": [0]}, mg.ShapeError, "1 offsets for 3 matrices"),
+    ({"source_offsets": [0]}, mg.ShapeError, r"one offset per matrix \(3\) or none, got 1"),
     ({"source_offsets": [0, 0, 4]}, mg.ShapeError, "must lie within its buffer of 24 bytes"),
     ({"source_offsets": [0, 0, -4]}, mg.ShapeError, "must lie within its buffer"),
     ({"destination_matrices": matrices([zeros(2, 2), zeros(2, 2), READ_ONLY])}, mg.DeviceError, "step 2 is read-only"),
     ({"destination_matrices": of((2, 2)) * 3}, mg.DeviceError, "step 1 shares memory with step 0"),
-    ({"weights": []}, mg.GraphError, "0 matrices, the layer has [23]"),
-    ({"weights": lambda own: [*own.weights[:-1], *of((9, 1))]}, mg.ShapeError, "matrix [12] is 9 x 1, expected [0-9]+"),
+    ({"weights": []}, mg.GraphError, "expected [23] weight matrices, got 0"),
+    (
+        {"weights": lambda own: [*own.weights[:-1], *of((9, 1))]},
+        mg.ShapeError,
+        "matrix [12] must have shape [0-9]+ x .* got 9 x 1",
+    ),
     (
         {"weights": lambda own: of(*(m.numpy().shape for m in own.weights), dtype="int32")},
         mg.DTypeError,
-        "matrix 0. is int32",
+        "matrix 0. must be float32 or float16, got int32",
     ),
     ({"training_states": [1]}, mg.GraphError, "training_states must be empty"),
     ({"training_states": None}, mg.GraphError, "training_states must be an empty list"),
@@ -240,12 +264,12 @@ FORWARD = [
     (
         {"recurrent_input_state": RNNRecurrentMatrixState([(Matrix(zeros(3, 2)), None)])},
         mg.ShapeError,
-        r"the state's output is \(3,2\), expected \(2,2\)",
+        r"the state's output must have shape \(2,2\) .* got \(3,2\)",
     ),
     (
         {"recurrent_input_state": RNNRecurrentMatrixState([(None, Matrix(zeros(2, 2, dtype="int32")))])},
         mg.DTypeError,
-        "memory cell. is int32",
+        "memory cell. must be float32 or float16, got int32",
     ),
     ({"recurrent_input_state": RNNRecurrentMatrixState([(None, None)] * 2)}, mg.GraphError, "of 2 layers"),
 ]
@@ -260,17 +284,17 @@ def test_invalid_forward_arguments_raise_and_change_nothing(other, error, says, 
 
 
 GRADIENT = [
-    ({"destination_gradients": None, "weight_gradients": None}, mg.GraphError, "there is nothing to compute"),
+    ({"destination_gradients": None, "weight_gradients": None}, mg.GraphError, "would compute nothing"),
     (
         {"source_gradients": of((2, 2), (2, 2))},
         mg.ShapeError,
-        "source_gradients. 2 matrices, and forward_sources has 3",
+        r"source_gradients. must have one matrix per time step like forward_sources \(3\), got 2",
     ),
-    ({"source_gradients": of((2, 3), (2, 3), (2, 3))}, mg.ShapeError, "step 0 is 2 x 3, expected 2 x 2"),
-    ({"destination_gradients": of((2, 2), (2, 2), (2, 2))}, mg.ShapeError, "step 0 is 2 x 2, expected 2 x 3"),
-    ({"weight_gradients": []}, mg.GraphError, "weight_gradients. 0 matrices, the layer has [23]"),
-    ({"training_states": []}, mg.GraphError, "there are no training states"),
-    ({"forward_sources": of((2, 3), (2, 3), (2, 3))}, mg.GraphError, "are not the matrices that the forward"),
+    ({"source_gradients": of((2, 3), (2, 3), (2, 3))}, mg.ShapeError, "step 0 must have shape 2 x 2 .* got 2 x 3"),
+    ({"destination_gradients": of((2, 2), (2, 2), (2, 2))}, mg.ShapeError, "step 0 must have shape 2 x 3 .* got 2 x 2"),
+    ({"weight_gradients": []}, mg.GraphError, "weight_gradients. expected [23] weight matrices, got 0"),
+    ({"training_states": []}, mg.GraphError, "needs the training states"),
+    ({"forward_sources": of((2, 3), (2, 3), (2, 3))}, mg.GraphError, "must be the matrices that the forward"),
     (
         {
             "forward_sources": of((1, 3), (1, 3), (1, 3)),
@@ -278,12 +302,12 @@ GRADIENT = [
             "destination_gradients": None,
         },
         mg.GraphError,
-        "another sequence's, of 3 steps with 2 rows at first; forward_sources has 3 with 1",
+        "3 steps with 2 rows in the first, but forward_sources has 3 steps with 1 rows",
     ),
     (
         {"recurrent_input_state": RNNRecurrentMatrixState([(Matrix(zeros(1, 2)), None)])},
         mg.ShapeError,
-        r"output is \(1,2\), expected \(2,2\)",
+        r"output must have shape \(2,2\) .* got \(1,2\)",
     ),
 ]
 
@@ -300,17 +324,17 @@ def test_training_states_are_valid_for_one_gradient_of_their_sequence(layer, rng
     layer.forward()
     others: list = []
     layer.forward(training_states=others)
-    with pytest.raises(mg.GraphError, match="of several sequences, or not in their order"):
+    with pytest.raises(mg.GraphError, match="belong to several sequences or are out of order"):
         layer.gradient(training_states=layer.states[:2] + others[2:])
-    with pytest.raises(mg.GraphError, match="not in their order"):
+    with pytest.raises(mg.GraphError, match="out of order"):
         layer.gradient(training_states=layer.states[::-1])
-    with pytest.raises(mg.GraphError, match="2 training states of a sequence of 3 steps"):
+    with pytest.raises(mg.GraphError, match=r"one training state per step \(3\), got 2"):
         layer.gradient(training_states=layer.states[:2])
-    with pytest.raises(mg.GraphError, match="are another layer's"):
+    with pytest.raises(mg.GraphError, match="belong to another layer"):
         Layer(rng).gradient(training_states=layer.states)
     layer.still_works()
     layer.buffer = mg.CommandQueue(NAME).command_buffer()
-    with pytest.raises(mg.GraphError, match="have been used already"):
+    with pytest.raises(mg.GraphError, match="have already been used"):
         layer.gradient()
 
 
@@ -352,7 +376,10 @@ def test_gradient_of_final_state_with_shrinking_rows_raises(rng):
     layer = Layer(rng)
     xs, ys = of((2, 3), (1, 3)), of((2, 2), (1, 2))
     layer.forward(source_matrices=xs, destination_matrices=ys)
-    with pytest.raises(mg.UnsupportedError, match="where rows fall: add it to source_gradients"):
+    with pytest.raises(
+        mg.UnsupportedError,
+        match="same number of rows in all steps; add the gradient of the last state to source_gradients",
+    ):
         layer.gradient(
             forward_sources=xs, source_gradients=of((2, 2), (1, 2)), destination_gradients=None,
             recurrent_input_state=RNNRecurrentMatrixState([(Matrix(zeros(1, 2)), None)]),
@@ -362,7 +389,7 @@ def test_gradient_of_final_state_with_shrinking_rows_raises(rng):
 def test_memory_cell_state_for_gru_raises(rng):
     layer = Layer(rng, Cell("gru"))
     state = RNNRecurrentMatrixState([(None, Matrix(zeros(2, 2)))])
-    with pytest.raises(mg.GraphError, match="only an LSTM has one"):
+    with pytest.raises(mg.GraphError, match="the layer is not an LSTM"):
         layer.forward(recurrent_input_state=state)
     layer.still_works()
 
@@ -370,7 +397,7 @@ def test_memory_cell_state_for_gru_raises(rng):
 def test_committed_or_invalid_command_buffers_raise(layer):
     layer.buffer.commit()
     for call in (layer.forward, layer.gradient):
-        with pytest.raises(mg.DeviceError, match="has been committed already"):
+        with pytest.raises(mg.DeviceError, match="has already been committed"):
             call()
     with pytest.raises(mg.Error, match="command_buffer"):
         layer.forward(command_buffer="buffer")
@@ -390,7 +417,7 @@ def test_lists_to_be_filled_must_be_empty(layer):
             call(full)
         with pytest.raises(mg.GraphError, match="must be an empty list"):
             call(None)
-    with pytest.raises(mg.DTypeError, match="float32 or float16, not float64"):
+    with pytest.raises(mg.DTypeError, match="float32 or float16, got float64"):
         layer.layer.create_weight_gradient_matrices([], "float64")
     assert len(full) == 1
 
@@ -406,15 +433,17 @@ def test_copying_missing_or_mismatched_weights_raises(layer):
         copy(RNNMatrixId.gru_input_gate_input_weights, whole)
     with pytest.raises(mg.GraphError, match="must be a value of RNNMatrixId, got 29"):
         copy(29, whole)
-    with pytest.raises(mg.ShapeError, match="is 2 x 3 from row 1, column 0 on; the matrix is 2 x 3"):
+    with pytest.raises(
+        mg.ShapeError, match="needs 2 x 3 elements starting at row 1, column 0, but the matrix is only 2 x 3"
+    ):
         copy(RNNMatrixId.lstm_input_gate_input_weights, whole, matrix_offset=(1, 0))
-    with pytest.raises(mg.DTypeError, match="nothing is converted here"):
+    with pytest.raises(mg.DTypeError, match="must have the same dtype"):
         copy(RNNMatrixId.lstm_input_gate_input_weights, Matrix(zeros(2, 3, dtype="float16")))
     with pytest.raises(mg.DeviceError, match="share memory"):
         copy(RNNMatrixId.lstm_input_gate_input_weights, layer.weights[0])
     with pytest.raises(mg.DeviceError, match="the matrix is read-only"):
         copy(RNNMatrixId.lstm_input_gate_recurrent_weights, Matrix(READ_ONLY))
-    with pytest.raises(mg.GraphError, match="matrices, the layer has [23]"):
+    with pytest.raises(mg.GraphError, match="expected [23] weight matrices"):
         layer.layer.encode_copy_weights(layer.buffer, [], 3, whole, True)
     layer.still_works()
 

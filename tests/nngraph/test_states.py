@@ -136,7 +136,7 @@ def test_exporting_gradient_state_needs_the_gradient_filter():
         nn.ImageNode("x"), nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 1, 1)), label="me"
     )
     node.result_state.export_from_graph = True
-    with pytest.raises(GraphError, match=r"convolution 'me'\] its state holds gradients .* made at .*test_states"):
+    with pytest.raises(GraphError, match=r"convolution 'me'\] cannot export its state: .* made at .*test_states"):
         graph_of(node.result_image)
 
 
@@ -173,14 +173,18 @@ def test_invalid_convolution_states_raise():
     x, source = nn.ImageNode("x"), Convolution(nn.ConvolutionDescriptor(3, 3, 1, 1), floats(1, 3, 3, 1))
     other = nn.ConvolutionNode(x, source, label="other")
     for state in (nn.StateNode("given"), nn.DropoutNode(x).result_state):
-        with pytest.raises(GraphError, match="takes the result_state of the convolution whose size it undoes; made at"):
+        with pytest.raises(
+            GraphError, match="must be the result_state of the convolution node that it reverses; made at"
+        ):
             nn.ConvolutionTransposeNode(x, source, convolution_gradient_state=state)
-    with pytest.raises(GraphError, match="reads no state"):
+    with pytest.raises(GraphError, match="reads no source state"):
         nn.NeuronReLUNode(x).source_state = nn.StateNode()
     node = nn.ConvolutionTransposeNode(nn.ImageNode("g"), source, convolution_gradient_state=other.result_state)
     graph = graph_of(node.result_image)
     feeds = {"x": floats(1, 4, 4, 1), "g": floats(1, 3, 4, 1)}
-    with pytest.raises(ShapeError, match="undoes convolution 'other', but .* make 4 pixels of its 4, and there are 3"):
+    with pytest.raises(
+        ShapeError, match="convolution 'other', which this node reverses: .* 4 pixels along an axis of size 4, got 3"
+    ):
         run(graph, feeds)
 
 
@@ -264,15 +268,17 @@ def mask(*shape: int) -> nn.ParameterState:
 
 def test_mask_of_another_batch_raises():
     images = {name: floats(2, 3, 3, 1) for name in "xg"}
-    with pytest.raises(ShapeError, match=r"'me'\] its state is of 3 images, came 2; it belongs to another batch"):
+    with pytest.raises(
+        ShapeError, match=r"'me'\] source state must have 2 images .* got 3; the state belongs to another batch"
+    ):
         left(back_of(), images, [mask(3, 3, 3, 1)])
-    with pytest.raises(ShapeError, match="it belongs to another batch, or to another dropout; made at"):
+    with pytest.raises(ShapeError, match="the state belongs to another batch or another dropout node; made at"):
         left(back_of(), images, [mask(2, 3, 1, 1)])
     with pytest.raises(ShapeError, match="the dropout's source image"):
         left(back_of(), {**images, "g": floats(2, 3, 2, 1)}, [mask(2, 3, 3, 1)])
     with pytest.raises(GraphError, match=r"a dropout's state with a 'mask', got a state with the arrays \['weights'\]"):
         left(back_of(), images, [nn.ConvolutionWeightsAndBiasesState(np.zeros((1, 1, 1, 1), np.float32))])
-    with pytest.raises(GraphError, match="takes 1 batches of labels, one for each loss .or of other states"):
+    with pytest.raises(GraphError, match="expected 1 batches of labels or source states"):
         left(back_of(), images)
 
 
@@ -321,13 +327,13 @@ def test_update_returning_a_gradient_state_raises():
     graph = graph_of(node.gradient_filter(nn.ImageNode("g")).result_image)
     one = np.ones((1, 1, 1, 1), np.float32)
     for _ in range(2):
-        with pytest.raises(GraphError, match=r"update\(\) gave a state that a batch has made"):
+        with pytest.raises(GraphError, match=r"update\(\) returned a state computed by a batch"):
             run(graph, {"x": one, "g": one})
 
 
 def test_states_within_the_graph_cannot_be_passed_explicitly():
     dropout = nn.DropoutNode(nn.ImageNode("x"))
-    with pytest.raises(GraphError, match="make its gradient filter by gradient_filter"):
+    with pytest.raises(GraphError, match="create the gradient filter with gradient_filter"):
         nn.DropoutGradientNode(nn.ImageNode("g"), nn.ImageNode("x"), dropout.result_state)
     with pytest.raises(GraphError, match="gradient_state must be a StateNode"):
         nn.DropoutGradientNode(nn.ImageNode("g"), nn.ImageNode("x"), "mask")

@@ -53,9 +53,9 @@ def test_networks_of_nodes_that_are_no_model():
     inference = ng.NNGraph(None, node.result_image)
     with pytest.raises(mg.errors.GraphError, match="needs inputs="):
         mg.onnx.export(inference)
-    with pytest.raises(mg.errors.ShapeError, match="only the first may be -1"):
+    with pytest.raises(mg.errors.ShapeError, match="only the first dimension may be -1"):
         mg.onnx.export(inference, inputs={"x": (-1, -1, 5, 2)})
-    with pytest.raises(mg.errors.GraphError, match="takes 1 batches of source images, came 2"):
+    with pytest.raises(mg.errors.GraphError, match="expected types for 1 batches of source images, got 2"):
         mg.onnx.export(inference, inputs={"x": (-1, 6, 5, 2), "y": (-1, 6, 5, 2)})
     loss = ng.LossNode(node.result_image, ng.LossDescriptor("mean_squared_error"))
     (last,) = loss.training_graph(None)

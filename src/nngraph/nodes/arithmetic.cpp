@@ -1,9 +1,9 @@
-// Family arithmetic: two images, element by element. MPSNNAdditionNode, …SubtractionNode, …MultiplicationNode,
+// Family arithmetic: element-wise operations on two images. MPSNNAdditionNode, …SubtractionNode, …MultiplicationNode,
 // …DivisionNode, MPSNNComparisonNode.
 //
 //   result = clamp((primary_scale * x op secondary_scale * y) + bias, minimum_value, maximum_value)
-// A stride of 0 takes an image's first pixel, row or channel for all. The gradient does not know of the clamp, as
-// Apple's does not.
+//
+// A stride of 0 repeats an image's first pixel, row, or channel. Like Apple's, the gradient ignores the clamp.
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +13,7 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// Strides are x, y, channels.
+// Broadcast a source image along the axes with stride 0. Strides are ordered x, y, channels.
 Tensor* repeated(const Lowering& l, size_t i, std::string_view key) {
   const Ints& strides = l.attributes().integers(key);
   Dims dims = l.sources[i]->shape().dims();
@@ -28,13 +28,14 @@ Tensor* repeated(const Lowering& l, size_t i, std::string_view key) {
 std::pair<Tensor*, Tensor*> operands(const Lowering& l) {
   Tensor *x = repeated(l, 0, "primary_stride"), *y = repeated(l, 1, "secondary_stride");
   const Ints &of_x = l.attributes().integers("primary_stride"), &of_y = l.attributes().integers("secondary_stride");
-  constexpr int strided[] = {-1, 1, 0, 2};  // where an axis stands in strides x, y, channels
+  constexpr int strided[] = {-1, 1, 0, 2};  // index of each NHWC axis in the strides (x, y, channels)
   for (int axis = 0; axis < 4; ++axis) {
     const auto repeats = [&](const Ints& strides) {
       return strided[axis] >= 0 && strides[static_cast<size_t>(strided[axis])] == 0;
     };
     if (x->shape()[axis] != y->shape()[axis] && !repeats(of_x) && !repeats(of_y))
-      l.shape_error(cat("images of ", x->shape(), " and ", y->shape(), " do not match; a stride of 0 repeats an axis"));
+      l.shape_error(cat("source images must have the same shape, got ", x->shape(), " and ", y->shape(),
+                        "; a stride of 0 repeats an axis"));
   }
   return {x, y};
 }
@@ -55,7 +56,7 @@ Tensor* lower_arithmetic(Lowering& l, std::string_view operation) {
 
 Tensor* d_arithmetic(Lowering& l, Tensor* incoming, size_t i) {
   if (l.sources[0] != l.sources[1]) return gradients(l.state["unclamped"], {l.sources[i]}, incoming)[0];
-  // One image on both sides: each side's share is the derivative with the other held.
+  // If both sources are the same image, the gradient of each one treats the other as a constant.
   Lowering side(l.b, l.node);
   side.sources = {l.b.unary("identity", l.sources[0]), l.b.unary("identity", l.sources[1])};
   lower_arithmetic(side, l.node.kind());
@@ -79,7 +80,7 @@ void check_strides(const FilterNode& node) {
     const bool fits =
         strides.size() == 3 && std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0 || s == 1; });
     if (!fits)
-      throw GraphError(cat("[", node.title(), "] ", key, " is three numbers x, y, channels, each 0 or 1, came ",
+      throw GraphError(cat("[", node.title(), "] ", key, " must be three numbers (x, y, channels), each 0 or 1, got ",
                            to_string(strides), node.where()));
   }
 }
@@ -107,7 +108,8 @@ const NodeFamily arithmetic_family("arithmetic", [] {
       {"division", {"MPSNNDivisionNode", ""}}};
   for (const auto& [name, apple] : kinds) {
     NodeDefinition d = of_two(name, apple.first, apple.second);
-    if (apple.second.empty()) d.without = "Apple's older path has none for a division; multiply by a power of -1";
+    if (apple.second.empty())
+      d.without = "the legacy MPSNNGraph API has no gradient of a division; multiply by a power of -1 instead";
     for (std::string_view key : {"primary_scale", "secondary_scale"}) d.attributes.push_back(optional(key, 1.0));
     d.attributes.push_back(optional("bias", 0.0));
     d.attributes.push_back(optional("minimum_value", -most));
@@ -118,7 +120,7 @@ const NodeFamily arithmetic_family("arithmetic", [] {
   }
   NodeDefinition comparison = of_two("comparison", "MPSNNComparisonNode", "");
   comparison.first_macos = "10.14";
-  comparison.without = "a comparison is constant wherever it has a derivative";
+  comparison.without = "a comparison is constant wherever it is differentiable";
   comparison.attributes.push_back(optional("comparison_type", std::string("equal")));
   comparison.lower = lower_comparison;
   comparison.check = [](const FilterNode& node) {
@@ -127,8 +129,8 @@ const NodeFamily arithmetic_family("arithmetic", [] {
     for (std::string_view known : {"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"})
       if (type == known) return;
     throw GraphError(cat("[", node.title(),
-                         "] comparison_type is equal, not_equal, less, less_or_equal, greater or "
-                         "greater_or_equal, came ",
+                         "] comparison_type must be one of equal, not_equal, less, less_or_equal, greater, "
+                         "greater_or_equal, got ",
                          type, node.where()));
   };
   define_node(std::move(comparison));

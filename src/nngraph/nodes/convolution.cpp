@@ -1,6 +1,7 @@
-// Family convolution: MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode. Weights come from a data source.
+// Family convolution: MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode. The weights come from a data source.
 //
-// A convolution is a correlation. Its gradients with respect to weights and biases are sums over the batch, not means.
+// A convolution is a cross-correlation. Its gradients with respect to weights and biases are sums over the batch, not
+// means.
 #include <algorithm>
 
 #include "nngraph/windows.h"
@@ -11,7 +12,8 @@ namespace {
 void require_channels(const Lowering& l) {
   const int64_t expected = l.layer->convolution.input_feature_channels;
   if (l.channels() != expected)
-    l.shape_error(cat("its data source describes ", expected, " input channels, the images have ", l.channels()));
+    l.shape_error(
+        cat("images must have ", expected, " channels like the descriptor of the data source, got ", l.channels()));
 }
 
 Tensor* with_biases_and_neuron(const Lowering& l, Tensor* image) {
@@ -35,9 +37,10 @@ Tensor* lower_fully_connected(Lowering& l) {
   require_channels(l);
   const ConvolutionDescriptor& d = l.layer->convolution;
   if (d.kernel_height != l.height() || d.kernel_width != l.width())
-    l.shape_error(cat("a fully connected filter reads the whole image: its kernel is ", d.kernel_height, "x",
-                      d.kernel_width, ", the images are ", l.height(), "x", l.width()));
-  if (d.groups != 1 || d.depthwise) l.graph_error("a fully connected filter has no groups");
+    l.shape_error(cat("the kernel of a fully connected filter must cover the whole image: the kernel is ",
+                      d.kernel_height, "x", d.kernel_width, ", but the images are ", l.height(), "x", l.width()));
+  if (d.groups != 1 || d.depthwise)
+    l.graph_error("a fully connected filter supports neither groups nor depthwise kernels");
   const int64_t inputs = l.height() * l.width() * l.channels();
   Tensor* rows = l.b.reshape(l.sources[0], Ints{l.batch(), inputs});
   Tensor* columns = l.b.reshape(l.parameter("weights"), Ints{inputs, d.output_feature_channels});
@@ -45,18 +48,20 @@ Tensor* lower_fully_connected(Lowering& l) {
   return l.b.reshape(result, Ints{l.batch(), 1, 1, d.output_feature_channels});
 }
 
-// The windows of the convolution that a transposed one undoes: by the policy, or those of a given convolution.
+// The windows along one axis of the convolution that a transposed convolution reverses: those of the given convolution,
+// or else from the padding policy.
 WindowAxis undone(const Lowering& l, int axis, int64_t pixels, int64_t kernel, int64_t stride) {
   if (!l.undone) return l.node.padding.reverse(axis, pixels, kernel, stride);
   const int64_t size = axis == 0 ? l.undone->height() : l.undone->width();
   WindowAxis windows = l.undone->node.padding.forward(axis, size, kernel, stride);
   if (windows.size != pixels)
-    l.shape_error(cat("undoes ", l.undone->node.title(), ", but a kernel of ", kernel, " and a stride of ", stride,
-                      " make ", windows.size, " pixels of its ", size, ", and there are ", pixels));
+    l.shape_error(cat("images do not match the result of ", l.undone->node.title(),
+                      ", which this node reverses: with kernel size ", kernel, " and stride ", stride, " it has ",
+                      windows.size, " pixels along an axis of size ", size, ", got ", pixels));
   return {size, windows.before, std::max<int64_t>(0, windows.after)};
 }
 
-// Leaves out what no window reaches at the begin of an axis: how many pixels.
+// Crop the pixels that no window reaches at the beginning of an axis, and return their number.
 int64_t cut(WindowAxis& axis) {
   const int64_t pixels = std::max<int64_t>(0, -axis.before);
   axis.before += pixels;
@@ -64,27 +69,30 @@ int64_t cut(WindowAxis& axis) {
   return pixels;
 }
 
-// Zeros between the pixels, then a convolution of stride 1 whose weights are read as they stand. The core's transposed
-// convolution is the gradient of a convolution: it turns the kernel by 180 degrees, so that it is turned here first.
+// Apple's transposed convolution inserts zeros between the pixels and applies a convolution with stride 1 and unrotated
+// weights. The core's transposed convolution is the gradient of a convolution, which rotates the kernel by 180 degrees,
+// so the kernel is rotated here first.
 Tensor* lower_transpose(Lowering& l) {
   require_channels(l);
   const ConvolutionDescriptor& d = l.layer->convolution;
-  if (d.groups != 1 || d.depthwise) l.graph_error("a transposed convolution has no groups");
-  if (d.dilation_rate_x != 1 || d.dilation_rate_y != 1) l.graph_error("a transposed convolution has no dilation");
+  if (d.groups != 1 || d.depthwise)
+    l.graph_error("a transposed convolution supports neither groups nor depthwise kernels");
+  if (d.dilation_rate_x != 1 || d.dilation_rate_y != 1)
+    l.graph_error("the dilation rates of a transposed convolution must be 1");
   WindowAxis y = undone(l, 0, l.height(), d.kernel_height, d.stride_in_pixels_y);
   WindowAxis x = undone(l, 1, l.width(), d.kernel_width, d.stride_in_pixels_x);
   const Ints unread{0, l.undone ? cut(y) : 0, l.undone ? cut(x) : 0, 0};  // pixels before the first window
   if (y.size < 1 || x.size < 1 || y.before < 0 || x.before < 0 || y.after < 0 || x.after < 0)
     l.shape_error(
-        cat("padding (", to_string(l.node.padding), ") leaves nothing of images of ", l.height(), "x", l.width()));
-  const int64_t all = 0b1111;  // from the end to the beginning of the first two axes
+        cat("padding (", to_string(l.node.padding), ") crops images of ", l.height(), "x", l.width(), " to nothing"));
+  const int64_t all = 0b1111;  // reverses the first two axes
   Tensor* turned = l.add("slice", {l.parameter("weights")},
                          {{"starts", Ints{0, 0, 0, 0}},
                           {"ends", Ints{0, 0, 0, 0}},
                           {"strides", Ints{-1, -1, 1, 1}},
                           {"start_mask", all},
                           {"end_mask", all}});
-  Tensor* hwoi = l.b.transpose(turned, {0, 1, 3, 2});  // (height, width, out, in): of the convolution it undoes
+  Tensor* hwoi = l.b.transpose(turned, {0, 1, 3, 2});  // (height, width, out, in) of the convolution that is reversed
   Tensor* image = l.add("convolution_transpose2d",
                         {l.sources[0], hwoi, l.b.ints({l.batch(), y.size, x.size, d.output_feature_channels})},
                         {{"strides", Ints{d.stride_in_pixels_y, d.stride_in_pixels_x}},
@@ -98,8 +106,8 @@ Tensor* lower_transpose(Lowering& l) {
 void check_options(const FilterNode& node) {
   const std::string& precision = node.attributes().string("accumulator_precision");
   if (precision != "float32" && precision != "float16")
-    throw GraphError(
-        cat("[", node.title(), "] accumulator_precision is float32 or float16, came ", precision, node.where()));
+    throw GraphError(cat("[", node.title(), "] accumulator_precision must be \"float32\" or \"float16\", got \"",
+                         precision, "\"", node.where()));
 }
 
 NodeDefinition of_convolution(std::string_view name, std::string_view apple, std::string_view apple_gradient,

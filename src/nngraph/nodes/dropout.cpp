@@ -1,5 +1,5 @@
-// Family dropout: MPSCNNDropoutNode. The mask is drawn anew for each batch, from the seed and the batch's number, and
-// is the same in the gradient. A stride of 0 in x, y or channels draws one number for all of that axis.
+// Family dropout: MPSCNNDropoutNode. The mask depends on the seed and the batch's number; the gradient uses the same
+// mask. A stride of 0 in x, y, or channels shares one random number along that axis.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {
@@ -20,29 +20,31 @@ Tensor* lower_dropout(Lowering& l) {
   return masked(l, l.state["mask"] = l.b.cast(l.b.binary("less_than", uniform, keep), DType::float32));
 }
 
-// By the mask that the dropout left in another graph.
+// The gradient of a dropout node that belongs to another graph, computed from its exported mask.
 Tensor* lower_dropout_gradient(Lowering& l) {
   for (Tensor* source : l.sources)
     if (source->shape() != l.sources[0]->shape())
-      l.shape_error(cat("the gradient is ", l.sources[0]->shape(), ", the dropout's source image ", source->shape()));
+      l.shape_error(cat("the gradient must have the shape of the dropout's source image ", source->shape(), ", got ",
+                        l.sources[0]->shape()));
   Tensor* mask = l.fed("mask");
   const Shape expected{Dims(mask_shape(l))};
   if (mask->shape() != expected)
-    l.shape_error(cat("its state has a mask of ", mask->shape(), ", ", expected,
-                      " is expected: it belongs to another batch, or to another dropout"));
+    l.shape_error(cat("the mask of the source state must have shape ", expected, ", got ", mask->shape(),
+                      "; the state belongs to another batch or another dropout node"));
   return masked(l, mask);
 }
 
 void check_dropout(const FilterNode& node) {
   const double keep = node.attributes().real("keep_probability");
   if (!(keep > 0 && keep < 1))
-    throw GraphError(cat("[", node.title(), "] keep_probability must lie between 0 and 1, came ", keep, node.where()));
+    throw GraphError(
+        cat("[", node.title(), "] keep_probability must be between 0 and 1 (exclusive), got ", keep, node.where()));
   const Ints& stride = node.attributes().integers("mask_stride_in_pixels");
   const bool fits =
       stride.size() == 3 && std::all_of(stride.begin(), stride.end(), [](int64_t s) { return s == 0 || s == 1; });
   if (!fits)
     throw GraphError(cat("[", node.title(),
-                         "] mask_stride_in_pixels is three numbers x, y, channels, each 0 or 1, came ",
+                         "] mask_stride_in_pixels must be three numbers (x, y, channels), each 0 or 1, got ",
                          to_string(stride), node.where()));
 }
 
@@ -65,7 +67,7 @@ const NodeFamily dropout_family("dropout", [] {
   gradient.name = "dropout_gradient";
   gradient.apple = gradient.apple_gradient;
   gradient.apple_gradient = {};
-  gradient.without = "it is a gradient filter";
+  gradient.without = "it is a gradient filter itself";
   gradient.min_sources = gradient.max_sources = 2;
   gradient.lower = lower_dropout_gradient;
   gradient.random = false;

@@ -1,4 +1,4 @@
-// Family gram_matrix: MPSNNGramMatrixCalculationNode.
+// Family gram_matrix: MPSNNGramMatrixCalculationNode, the Gram matrix of an image's channels.
 //
 //   y[n, 0, f, c] = alpha * sum over pixels of x[n, ., ., f] x[n, ., ., c].
 #include "nngraph/definition.h"

@@ -1,14 +1,15 @@
-// Family local_normalization: by what surrounds a pixel. MPSCNNSpatialNormalizationNode,
-// …CrossChannelNormalizationNode, …LocalContrastNormalizationNode. Outside of an image there are zeros.
+// Family local_normalization: normalization by the neighborhood of a pixel. MPSCNNSpatialNormalizationNode,
+// …CrossChannelNormalizationNode, …LocalContrastNormalizationNode. Images are surrounded by zeros.
 //
-//   spatial, cross-channel: y = x / (delta + alpha * mean of squares)^beta, the mean over pixels or channels around
+//   spatial, cross-channel: y = x / (delta + alpha * mean of squares)^beta, with the mean over the neighboring pixels
+//   or channels
 //   local contrast:         y = pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {
 namespace {
 
-// The mean over windows of height x width around each pixel of the first two inner axes of an NHWC image.
+// Return the mean over windows of height x width centered on each pixel of an NHWC image.
 Tensor* around(const Lowering& l, Tensor* x, int64_t height, int64_t width) {
   const int64_t top = height / 2, left = width / 2;
   return l.add("avg_pooling2d", {x},
@@ -32,7 +33,7 @@ Tensor* lower_spatial(Lowering& l) {
   return l.b.div(l.sources[0], spread(l, squares));
 }
 
-// Channels as the second inner axis of images with one channel.
+// Cross-channel windows are computed with channels as the second spatial axis of one-channel images.
 Tensor* lower_cross_channel(Lowering& l) {
   Tensor* squares =
       l.b.reshape(l.b.unary("square", l.sources[0]), Ints{l.batch(), l.height() * l.width(), l.channels(), 1});
@@ -45,7 +46,7 @@ Tensor* lower_local_contrast(Lowering& l) {
   const int64_t height = a.integer("kernel_height"), width = a.integer("kernel_width");
   Tensor *x = l.sources[0], *mean = around(l, x, height, width);
   Tensor* variance = l.b.sub(around(l, l.b.unary("square", x), height, width), l.b.unary("square", mean));
-  Tensor* zero = l.b.scalar_like(x, 0);  // rounding can leave less
+  Tensor* zero = l.b.scalar_like(x, 0);  // rounding can make the variance negative
   Tensor* above = l.b.mul(l.b.sub(x, l.b.mul(mean, a.real("p0"))), a.real("ps"));
   return l.b.add(l.b.div(above, spread(l, l.b.binary("maximum", variance, zero))), a.real("pm"));
 }
@@ -69,7 +70,7 @@ void define_local(std::string_view name, std::string_view apple, std::string_vie
   d.check = [sizes](const FilterNode& node) {
     for (std::string_view size : sizes)
       if (node.attributes().integer(size) < 1)
-        throw GraphError(cat("[", node.title(), "] ", std::string(size), " must be 1 or more, came ",
+        throw GraphError(cat("[", node.title(), "] ", std::string(size), " must be at least 1, got ",
                              node.attributes().integer(size), node.where()));
   };
   define_node(std::move(d));

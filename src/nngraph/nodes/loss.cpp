@@ -1,9 +1,10 @@
-// Family loss: MPSCNNLossNode, whose result is the gradient already; MPSNNForwardLossNode and its gradient filter, with
-// labels as images; MPSNNInitialGradientNode.
+// Family loss: MPSCNNLossNode, whose result is already the gradient; MPSNNForwardLossNode, which takes labels as
+// images, and its gradient filter; and MPSNNInitialGradientNode.
 //
-// y is what is predicted, t the label, w its weight:
+// With prediction y, label t, and weight w:
 //   result of a loss node = w * dloss/dy, loss image = reduction of w * loss
-// The reduction does not divide the gradient, as Apple's does not: give a weight of 1/n for a mean.
+// As in Apple's implementation, the reduction does not scale the gradient; for a mean over n elements, set the weight
+// to 1/n.
 #include "nngraph/loss.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ Tensor* abs(Builder& b, Tensor* x) { return b.binary("maximum", x, b.neg(x)); }
 // log(1 + e^-|y|)
 Tensor* tail(Builder& b, Tensor* y) { return b.unary("logarithm", b.add(b.unary("exponent", b.neg(abs(b, y))), 1)); }
 
-// Where the product of a label that is 0 with a logarithm of 0 stands, there is no loss.
+// A label of 0 has no loss, even where the prediction's logarithm is infinite.
 Tensor* times_log(Builder& b, Tensor* t, Tensor* y) {
   Tensor* zero = b.scalar_like(t, 0);
   Tensor* none = b.binary("equal", t, zero);
@@ -65,7 +66,7 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
   if (type == "categorical_cross_entropy")
     return {b.neg(times_log(b, t, y)),
             b.neg(b.select(b.binary("equal", t, b.scalar_like(t, 0)), b.scalar_like(t, 0), b.div(t, y)))};
-  if (type == "hinge") {  // labels 0 and 1; side is -1 for 1 and 1 for 0
+  if (type == "hinge") {  // labels are 0 or 1; side is -1 for label 1 and 1 for label 0
     Tensor* side = b.sub(1, b.mul(t, 2));
     Tensor* margin = b.add(b.mul(side, y), 1);
     Tensor* zero = b.scalar_like(y, 0);
@@ -78,16 +79,16 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
     Tensor* slope = b.graph().add("clamp", {d, b.scalar_like(d, -terms.delta), b.scalar_like(d, terms.delta)});
     return {b.select(b.binary("less_than_or_equal_to", size, b.scalar_like(size, terms.delta)), near, far), slope};
   }
-  if (type == "cosine_distance")  // 1 - sum: the 1 is added when the sum is there
+  if (type == "cosine_distance")  // 1 - sum; the 1 is added after the sum has been computed
     return {b.neg(b.mul(y, t)), b.neg(t)};
   if (type == "log") {
     Tensor *p = b.add(y, terms.epsilon), *q = b.add(b.sub(1, y), terms.epsilon), *u = b.sub(1, t);
     Tensor* loss = b.neg(b.add(b.mul(t, b.unary("logarithm", p)), b.mul(u, b.unary("logarithm", q))));
     return {loss, b.sub(b.div(u, q), b.div(t, p))};
   }
-  if (type == "kullback_leibler_divergence")  // y are logarithms of probabilities
+  if (type == "kullback_leibler_divergence")  // y is a log-probability
     return {b.sub(times_log(b, t, t), b.mul(t, y)), b.neg(t)};
-  throw GraphError(cat("loss type '", type, "' is unknown"));
+  throw GraphError(cat("unknown loss type '", type, "'"));
 }
 
 Tensor* reduced_loss(const LossTerms& terms, Builder& b, Tensor* loss, Tensor* weights) {
@@ -108,7 +109,7 @@ Tensor* reduced_loss(const LossTerms& terms, Builder& b, Tensor* loss, Tensor* w
     sum = b.binary("division_no_nan", sum, number);
   }
   if (!terms.reduce_across_batch || shape[0] == 1) return sum;
-  // The whole loss is the first image's; the others' are 0.
+  // With reduce_across_batch, the first image holds the loss of the whole batch and all others hold 0.
   return b.graph().add("pad", {sum}, {{"left", Ints{0, 0, 0, 0}}, {"right", Ints{shape[0] - 1, 0, 0, 0}}});
 }
 
@@ -142,21 +143,22 @@ void check_loss(const FilterNode& node) {
   if (std::find(std::begin(loss_types), std::end(loss_types), terms.type) == std::end(loss_types)) {
     std::string names;
     for (std::string_view type : loss_types) names += cat(names.empty() ? "" : ", ", type);
-    refuse(cat("loss type '", terms.type, "' is not one of ", names));
+    refuse(cat("unknown loss type '", terms.type, "'; must be one of ", names));
   }
   constexpr std::string_view reductions[] = {"none", "sum", "mean", "sum_by_nonzero_weights"};
   if (std::find(std::begin(reductions), std::end(reductions), terms.reduction) == std::end(reductions))
-    refuse(cat("reduction type '", terms.reduction, "' is not one of none, sum, mean, sum_by_nonzero_weights"));
+    refuse(
+        cat("unknown reduction type '", terms.reduction, "'; must be one of none, sum, mean, sum_by_nonzero_weights"));
   if (terms.type == "cosine_distance" && terms.reduction != "sum")
-    refuse("a cosine distance is a sum over the image: its reduction type must be sum");
+    refuse("reduction_type must be \"sum\" for a cosine distance, which is a sum over the image");
   if (!(terms.label_smoothing >= 0 && terms.label_smoothing < 1))
-    refuse(cat("label_smoothing must be from 0 up to but not including 1, came ", terms.label_smoothing));
-  if (terms.number_of_classes < 1) refuse("number_of_classes must be 1 or more");
+    refuse(cat("label_smoothing must be in [0, 1), got ", terms.label_smoothing));
+  if (terms.number_of_classes < 1) refuse(cat("number_of_classes must be at least 1, got ", terms.number_of_classes));
 }
 
 namespace {
 
-// Labels may have more channels than the images, filled up to a multiple of four with zeros.
+// Crop the zero-padded channels of labels, which may be padded to a multiple of four, to those of the images.
 Tensor* matched(const Lowering& l, Tensor* labels, std::string_view what) {
   const Dims& y = l.sources[0]->shape().dims();
   Dims t = labels->shape().dims();
@@ -169,7 +171,8 @@ Tensor* matched(const Lowering& l, Tensor* labels, std::string_view what) {
   }
   const bool one = what == "weights" && t == Dims{y[0], 1, 1, 1};
   if (t != y && !one)
-    l.shape_error(cat(std::string(what), " are ", labels->shape(), ", the images ", l.sources[0]->shape()));
+    l.shape_error(cat(std::string(what), " must have the shape of the images ", l.sources[0]->shape(), ", got ",
+                      labels->shape()));
   return labels;
 }
 
@@ -187,7 +190,7 @@ Tensor* lower_loss(Lowering& l) {
   return weighted(losses.gradient);
 }
 
-// Sources: logits, labels, and perhaps weights.
+// Sources: logits, labels, and optionally weights.
 Tensor* lower_forward_loss(Lowering& l) {
   const LossTerms terms = loss_terms(l.attributes());
   Tensor *y = l.sources[0], *t = matched(l, l.sources[1], "labels");
@@ -199,11 +202,12 @@ Tensor* lower_forward_loss(Lowering& l) {
   return reduced_loss(terms, l.b, loss, w);
 }
 
-// Of the logits by the loss's formula; of labels and weights by the elements' derivative. No reduction divides it.
+// Gradient of a forward loss: for the logits from the loss's own formula, for labels and weights from the element-wise
+// derivative. No reduction scales it.
 Tensor* d_forward_loss(Lowering& l, Tensor* incoming, size_t i) {
   const LossTerms terms = loss_terms(l.attributes());
   Tensor* g = incoming;
-  if (terms.reduction != "none" && terms.reduce_across_batch)  // the first image's stands for all
+  if (terms.reduction != "none" && terms.reduce_across_batch)  // the first image holds the gradient of the batch
     g = l.add("slice", {g}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}});
   if (i == 0) return l.b.mul(l.state["slope"], g);
   Tensor* loss = l.state["weighted"];
@@ -217,7 +221,7 @@ const NodeFamily loss_family("loss", [] {
   loss.name = "loss";
   loss.apple = "MPSCNNLossNode";
   loss.first_macos = "10.13.4";
-  loss.without = "its result is the gradient already";
+  loss.without = "its result is already the gradient";
   loss.attributes = loss_attributes();
   loss.states = {"labels", "weights"};
   loss.result_is_gradient = true;
@@ -242,7 +246,7 @@ const NodeFamily loss_family("loss", [] {
   initial.name = "initial_gradient";
   initial.apple = "MPSNNInitialGradientNode";
   initial.first_macos = "10.15";
-  initial.without = "it is where gradients begin";
+  initial.without = "gradients start at this node";
   initial.lower = [](Lowering& l) { return l.b.filled(l.sources[0]->type, 1.0); };
   define_node(std::move(initial));
 });

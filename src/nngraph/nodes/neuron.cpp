@@ -1,6 +1,6 @@
-// Family neuron: element-wise functions with parameters a, b and c. MPSCNNNeuron…Node.
+// Family neuron: element-wise functions with parameters a, b, and c. MPSCNNNeuron…Node.
 //
-// At 0 the gradient of ReLU is 1, as Apple's is; the core's relu has 0 there.
+// The gradient of ReLU at 0 is 1, as in Apple's implementation; for the core's relu it is 0.
 #include <cmath>
 
 #include "nngraph/windows.h"
@@ -42,18 +42,19 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   if (type == "absolute") return b.unary("absolute", x);
   if (type == "softplus") {  // log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     Tensor* z = scaled(b, x, b_);
-    Tensor *above = at_least_zero(b, z), *none = b.scalar_like(z, 0);  // both slopes are 1 at 0, and the sum's is 1/2
+    // at z = 0, max(z, 0) and |z| both have slope 1, so the sum has the correct slope 1/2
+    Tensor *above = at_least_zero(b, z), *none = b.scalar_like(z, 0);
     Tensor* size = b.select(above, z, b.neg(z));
     Tensor* small = b.unary("logarithm", b.add(b.unary("exponent", b.neg(size)), 1));
     return scaled(b, b.add(b.select(above, z, none), small), a);
   }
   if (type == "softsign") return b.div(x, b.add(b.unary("absolute", x), 1));
   if (type == "elu") {
-    Tensor* below = b.binary("minimum", x, b.scalar_like(x, 0));  // so that what is not taken does not overflow
+    Tensor* below = b.binary("minimum", x, b.scalar_like(x, 0));  // keeps the unselected branch from overflowing
     return b.select(at_least_zero(b, x), x, b.mul(b.sub(b.unary("exponent", below), 1), a));
   }
   if (type == "prelu") return b.select(at_least_zero(b, x), x, b.mul(x, slopes_of(b, slopes)));
-  if (type == "relun") {  // from b on flat
+  if (type == "relun") {  // constant above b
     Tensor* y = leaky();
     return b.select(at_least(b, y, b_), b.scalar_like(x, b_), y);
   }
@@ -67,9 +68,10 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
     Tensor* share = b.add(b.unary("erf", b.mul(x, std::sqrt(0.5))), 1);
     return b.mul(b.mul(x, 0.5), share);
   }
-  throw GraphError(cat("neuron type '", std::string(type),
-                       "' is not one of none, relu, linear, sigmoid, hard_sigmoid, tanh, absolute, softplus, softsign, "
-                       "elu, prelu, relun, power, exponential, logarithm, gelu"));
+  throw GraphError(
+      cat("unknown neuron type '", std::string(type),
+          "'; must be one of none, relu, linear, sigmoid, hard_sigmoid, tanh, absolute, softplus, softsign, "
+          "elu, prelu, relun, power, exponential, logarithm, gelu"));
 }
 
 namespace {
@@ -100,13 +102,13 @@ ConstantPtr slopes(const Lowering& l, std::string_view type) {
   if (type != "prelu") return nullptr;
   const ConstantPtr& data = l.attributes().data("slopes");
   if (data->elements() != l.channels())
-    l.shape_error(cat("a PReLU needs a slope for each channel: there are ", data->elements(), " slopes and ",
-                      l.channels(), " channels"));
+    l.shape_error(
+        cat("a PReLU needs one slope per channel: expected ", l.channels(), " slopes, got ", data->elements()));
   return data;
 }
 
 void define_neuron(const Type& type) {
-  static std::vector<std::string> kept;  // names of a table live as long as it
+  static std::vector<std::string> kept;  // keeps the names alive as long as the table that refers to them
   kept.reserve(2 * std::size(types));
   NodeDefinition d;
   d.name = kept.emplace_back(cat("neuron_", type.name));

@@ -1,8 +1,9 @@
 // Family normalization: MPSCNNBatchNormalizationNode, …InstanceNormalizationNode, …GroupNormalizationNode.
 //
 //   y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
-// The variance is over the number of elements. Batch normalization takes the batch's statistics where its gradient
-// filter is in the graph, and those of the data source where it is not.
+//
+// The variance is divided by the number of elements. Batch normalization uses the statistics of the batch if its
+// gradient filter is in the graph, and those of the data source otherwise.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {
@@ -11,7 +12,8 @@ namespace {
 void require_feature_channels(const Lowering& l) {
   const int64_t expected = l.layer->normalization.number_of_feature_channels;
   if (l.channels() != expected)
-    l.shape_error(cat("its data source describes ", expected, " channels, the images have ", l.channels()));
+    l.shape_error(
+        cat("images must have ", expected, " channels like the descriptor of the data source, got ", l.channels()));
 }
 
 Tensor* normalized(const Lowering& l, Tensor* x, Tensor* mean, Tensor* variance, const Ints& shape) {
@@ -37,7 +39,7 @@ Tensor* lower_batch(Lowering& l) {
   } else {
     for (std::string_view name : {"mean", "variance"}) {
       Tensor* parameter = l.parameter(name);
-      if (!parameter) l.graph_error(cat("needs the ", std::string(name), " of its data source, which gives none"));
+      if (!parameter) l.graph_error(cat("needs the ", std::string(name), " of its data source, which provides none"));
       l.state[std::string(name)] = l.b.reshape(parameter, shape);
     }
   }
@@ -56,7 +58,7 @@ Tensor* lower_group(Lowering& l) {
   require_feature_channels(l);
   const int64_t groups = l.layer->normalization.number_of_groups, channels = l.channels();
   if (groups < 1 || channels % groups != 0)
-    l.shape_error(cat(channels, " channels cannot be divided into ", groups, " groups"));
+    l.shape_error(cat("the number of groups must divide the ", channels, " channels, got ", groups, " groups"));
   Tensor* x = l.b.reshape(l.sources[0], Ints{l.batch(), l.height(), l.width(), groups, channels / groups});
   const Ints axes{1, 2, 4};
   Tensor* mean = l.add("mean", {x}, {{"axes", axes}});
@@ -89,8 +91,8 @@ const NodeFamily normalization_family("normalization", [] {
     const std::string& flags = node.attributes().string("flags");
     if (flags != "default" && flags != "calculate_statistics_always" && flags != "calculate_statistics_never")
       throw GraphError(cat("[", node.title(),
-                           "] flags is default, calculate_statistics_always or "
-                           "calculate_statistics_never, came ",
+                           "] flags must be one of default, calculate_statistics_always, "
+                           "calculate_statistics_never, got ",
                            flags, node.where()));
   };
   define_node(std::move(batch));

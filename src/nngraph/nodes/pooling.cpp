@@ -1,7 +1,7 @@
 // Family pooling: MPSCNNPoolingMaxNode, …AverageNode, …L2NormNode, MPSCNNDilatedPoolingMaxNode.
 //
-// Outside of an image there is nothing: an average is over the pixels that are there (Apple's edge mode clamp, the
-// default of these nodes), and 0 where there is none. The gradient of a maximum goes to the first one of its window.
+// Pixels outside the image do not count: an average is over the pixels inside (Apple's edge mode clamp, the default of
+// these nodes), and 0 if there are none. The gradient of a maximum goes to the first maximum in its window.
 #include <algorithm>
 
 #include "mpsgraph/core/gradients.h"
@@ -29,12 +29,13 @@ bool all_touch(const Windowed& w, const Window& window) {
          std::max(padding[2], padding[3]) <= (window.width - 1) * window.dilation_x;
 }
 
-// The windows of a pooling; each must touch the image.
+// Return the windows of a pooling, and check that each overlaps the image.
 Windowed touching(const Lowering& l, const Window& window) {
   Windowed w = pooled(l, window);
   if (!all_touch(w, window))
     l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(w.attributes.integers("padding")),
-                      " leaves windows of ", window.height, "x", window.width, " that touch no pixel"));
+                      " is too large: some windows of ", window.height, "x", window.width,
+                      " would lie outside the image"));
   return w;
 }
 
@@ -45,7 +46,8 @@ Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Ten
 
 Tensor* lower_max(Lowering& l) { return pool(l, "max_pooling2d"); }
 
-// Where windows lie wholly outside, the mean of the image in zeros over that of ones in zeros.
+// If some windows lie outside the image, the average is the mean of the zero-padded image divided by the mean of
+// zero-padded ones.
 Tensor* lower_average(Lowering& l) {
   const Window window = window_of(l);
   Windowed w = pooled(l, window);
@@ -62,7 +64,7 @@ Tensor* lower_average(Lowering& l) {
   return l.b.binary("division_no_nan", mean_in_zeros(w.source), mean_in_zeros(ones));
 }
 
-// The root of the sum of squares: of the mean with zeros for what is outside, times the window's size.
+// The square root of the sum of squares, where the sum is the mean over the zero-padded window times the window's size.
 Tensor* lower_l2_norm(Lowering& l) {
   const Window window = window_of(l);
   Windowed w = touching(l, window);
@@ -72,7 +74,7 @@ Tensor* lower_l2_norm(Lowering& l) {
   return l.state["norm"] = l.b.unary("square_root", l.state["sum"]);
 }
 
-// Zero for a window of zeros, where the root has no derivative.
+// The gradient is zero for a window of zeros, where the square root is not differentiable.
 Tensor* d_l2_norm(Lowering& l, Tensor* incoming, size_t) {
   Tensor* start = l.b.mul(l.b.binary("division_no_nan", incoming, l.state["norm"]), 0.5);
   return gradients(l.state["sum"], {l.sources[0]}, start)[0];
@@ -81,7 +83,7 @@ Tensor* d_l2_norm(Lowering& l, Tensor* incoming, size_t) {
 void check_windows(const FilterNode& node) {
   for (const auto& [key, value] : node.attributes().items())
     if (const int64_t* number = std::get_if<int64_t>(&value); number && *number < 1)
-      throw GraphError(cat("[", node.title(), "] ", key, " must be 1 or more, came ", *number, node.where()));
+      throw GraphError(cat("[", node.title(), "] ", key, " must be at least 1, got ", *number, node.where()));
 }
 
 NodeDefinition of_pooling(std::string_view name, std::string_view apple, std::string_view apple_gradient,

@@ -1,4 +1,4 @@
-// Family reduction: along rows (their width becomes 1), columns (their height), channels, or both of the first two.
+// Family reduction: along rows (the width becomes 1), columns (the height becomes 1), channels, or both spatial axes.
 // MPSNNReduction…Node.
 #include "nngraph/definition.h"
 
@@ -50,7 +50,7 @@ const NodeFamily reduction_family("reduction", [] {
     if (kind.name == "reduction_spatial_mean")
       d.apple_gradient = "MPSNNReductionSpatialMeanGradientNode";
     else
-      d.without = "Apple's older path has a gradient for the spatial mean only";
+      d.without = "the legacy MPSNNGraph API has a gradient filter only for the spatial mean";
     if (kind.operation == "reduction_sum") d.attributes = {optional("weight", 1.0)};
     d.lower = [&kind](Lowering& l) { return reduce(l, kind); };
     define_node(std::move(d));

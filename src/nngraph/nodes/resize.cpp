@@ -1,5 +1,5 @@
-// Family resize: MPSCNNUpsamplingNearestNode and …BilinearNode by whole factors; MPSNNBilinearScaleNode and
-// MPSNNLanczosScaleNode to a size.
+// Family resize: MPSCNNUpsamplingNearestNode and …BilinearNode scale by integer factors; MPSNNBilinearScaleNode and
+// MPSNNLanczosScaleNode scale to a fixed size.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -23,7 +23,8 @@ Tensor* lower_upsampling(Lowering& l, std::string_view kind) {
                  false, align);
 }
 
-// The weights by which one axis is resampled: [to, from], each row of sum 1, pixel centres on pixel centres.
+// Return the Lanczos resampling weights of one axis: a matrix [to, from] whose rows sum to 1, with pixel centers as the
+// sample positions.
 ConstantPtr lanczos_weights(int64_t from, int64_t to) {
   constexpr double lobes = 3;
   const double scale = static_cast<double>(from) / static_cast<double>(to), width = std::max(1.0, scale);
@@ -38,7 +39,7 @@ ConstantPtr lanczos_weights(int64_t from, int64_t to) {
       const double x = (static_cast<double>(j) - centre) / width;
       if (std::abs(x) >= lobes) continue;
       const double weight = sinc(x) * sinc(x / lobes);
-      row[static_cast<size_t>(std::clamp<int64_t>(j, 0, from - 1))] += weight;  // beyond the edge lies the edge's pixel
+      row[static_cast<size_t>(std::clamp<int64_t>(j, 0, from - 1))] += weight;  // edge pixels are repeated
       sum += weight;
     }
     for (int64_t j = 0; j < from; ++j)
@@ -47,7 +48,7 @@ ConstantPtr lanczos_weights(int64_t from, int64_t to) {
   return ConstantData::copy(DType::float32, {to, from}, weights.data());
 }
 
-// [N, H, W, C] by rows, then by columns: products with the weights.
+// Resample [N, H, W, C] by two matmuls, first along the rows, then along the columns.
 Tensor* lower_lanczos(Lowering& l) {
   const int64_t height = l.attributes().integer("height"), width = l.attributes().integer("width");
   const auto weights = [&](int64_t from, int64_t to) {
@@ -63,7 +64,7 @@ Tensor* lower_lanczos(Lowering& l) {
 void check_positive(const FilterNode& node) {
   for (const auto& [key, value] : node.attributes().items())
     if (const int64_t* number = std::get_if<int64_t>(&value); number && *number < 1)
-      throw GraphError(cat("[", node.title(), "] ", key, " must be 1 or more, came ", *number, node.where()));
+      throw GraphError(cat("[", node.title(), "] ", key, " must be at least 1, got ", *number, node.where()));
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ const NodeFamily resize_family("resize", [] {
     d.name = name;
     d.apple = apple;
     d.first_macos = "10.13";
-    d.without = "Apple's older path has none for a scale to a size; use an upsampling";
+    d.without = "the legacy MPSNNGraph API has no gradient filter for scaling to a fixed size; use an upsampling node";
     d.attributes = {required("width", AttributeKind::integer), required("height", AttributeKind::integer)};
     d.lower = std::move(lower);
     d.check = check_positive;

@@ -6,13 +6,13 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// Images lie in slices of four channels, and a concatenation copies slices: each source's channels are filled up to a
-// multiple of four. Here with zeros; what stands there on a Mac is not said.
+// Images are stored in slices of four channels, and a concatenation copies whole slices, so the channels of each source
+// are padded to a multiple of four. Here the padding is zero; on a Mac its contents are undefined.
 Tensor* lower_concatenation(Lowering& l) {
   std::vector<Tensor*> parts;
   for (size_t i = 0; i < l.sources.size(); ++i) {
     if (l.height(i) != l.height() || l.width(i) != l.width())
-      l.shape_error(cat("images that are concatenated must have one size, came ", l.sources[0]->shape(), " and ",
+      l.shape_error(cat("concatenated images must have the same height and width, got ", l.sources[0]->shape(), " and ",
                         l.sources[i]->shape()));
     const int64_t missing = (4 - l.channels(i) % 4) % 4;
     parts.push_back(missing
@@ -22,26 +22,26 @@ Tensor* lower_concatenation(Lowering& l) {
   return l.add("concat", std::move(parts), {{"axis", int64_t{3}}});
 }
 
-// Elements in the order height, width, channels.
+// Reshape the elements of each image, read in the order height, width, channels.
 Tensor* lower_reshape(Lowering& l) {
   const Attributes& a = l.attributes();
   const int64_t width = a.integer("result_width"), height = a.integer("result_height"),
                 channels = a.integer("result_feature_channels");
   const int64_t came = l.height() * l.width() * l.channels();
   if (height * width * channels != came)
-    l.shape_error(cat("images of ", l.sources[0]->shape(), " have ", came, " numbers each, ", height, "x", width, "x",
-                      channels, " would be ", height * width * channels));
+    l.shape_error(cat("cannot reshape images of shape ", l.sources[0]->shape(), " with ", came, " elements each to ",
+                      height, "x", width, "x", channels, " with ", height * width * channels));
   return l.b.reshape(l.sources[0], Ints{l.batch(), height, width, channels});
 }
 
 std::string_view core_mode(std::string_view edge_mode) {
   if (edge_mode == "mirror") return "reflect";
-  if (edge_mode == "mirror_with_edge") return "symmetric";  // the edge is repeated
+  if (edge_mode == "mirror_with_edge") return "symmetric";  // repeats the edge pixel
   if (edge_mode == "clamp") return "clamp_to_edge";
   return "constant";
 }
 
-// Amounts are x, y, channels.
+// Pad an image. The amounts are ordered x, y, channels.
 Tensor* lower_pad(Lowering& l) {
   const Attributes& a = l.attributes();
   const Ints &before = a.integers("before"), &after = a.integers("after");
@@ -59,14 +59,15 @@ void check_pad(const FilterNode& node) {
     const bool fits =
         amounts.size() == 3 && std::all_of(amounts.begin(), amounts.end(), [](int64_t n) { return n >= 0; });
     if (!fits)
-      throw GraphError(cat("[", node.title(), "] ", key, " is three numbers x, y, channels from 0, came ",
+      throw GraphError(cat("[", node.title(), "] ", key, " must be three non-negative numbers (x, y, channels), got ",
                            to_string(amounts), node.where()));
   }
   const std::string& edge = node.attributes().string("edge_mode");
   for (std::string_view known : {"zero", "constant", "clamp", "mirror", "mirror_with_edge"})
     if (edge == known) return;
-  throw GraphError(cat("[", node.title(), "] edge_mode is zero, constant, clamp, mirror or mirror_with_edge, came ",
-                       edge, node.where()));
+  throw GraphError(cat("[", node.title(),
+                       "] edge_mode must be one of zero, constant, clamp, mirror, mirror_with_edge, got ", edge,
+                       node.where()));
 }
 
 }  // namespace

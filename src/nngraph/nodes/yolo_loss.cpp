@@ -1,15 +1,18 @@
-// Family yolo_loss: YOLOLossNode. Boxes over a grid of cells, several anchors in each.
+// Family yolo_loss: YOLOLossNode. The loss of bounding boxes predicted on a grid of cells with several anchors each.
 //
-// Channels, anchor by anchor: x, y, w, h, confidence, then a score for each class. Labels have the same layout: x and y
-// of the box's centre within its cell, from 0 to 1; w and h in cells; confidence 1 where there is an object; one class.
-// Each anchor of a cell has the cell's label. What is predicted:
-//   centre sigmoid(x), sigmoid(y); size anchor * e^w, anchor * e^h; confidence sigmoid(c); classes softmax
-// Of the anchors of a cell with an object those answer for it whose box overlaps it best (intersection over union of
-// predicted and true box) or more than min_iou_for_object_presence; they learn box, confidence and class. Confidence 0
-// is learned where there is no object, and by anchors that overlap less than max_iou_for_object_absence. With rescore
-// the confidence to learn is the overlap itself. The overlap is a number here, without a gradient.
+// The channels of each anchor are x, y, w, h, confidence, and a score per class. Labels have the same layout: x and y
+// are the center of the box within its cell, from 0 to 1; w and h are in cells; confidence is 1 if there is an object;
+// exactly one class is 1. Every anchor of a cell has the label of the cell. The prediction is:
+//   center sigmoid(x), sigmoid(y); size anchor * e^w, anchor * e^h; confidence sigmoid(c); classes softmax
 //
-// Apple documents scales and thresholds, not which anchor answers; that is Redmon and Farhadi's, arXiv:1612.08242.
+// In a cell with an object, the anchors responsible for it are those whose box overlaps it most (intersection over
+// union of predicted and true box) or by more than min_iou_for_object_presence; they learn box, confidence, and class.
+// Anchors in cells without an object, and anchors that overlap it by less than max_iou_for_object_absence, learn
+// confidence 0. With rescore, the target confidence is the overlap itself. The overlap is treated as a constant,
+// without a gradient.
+//
+// Apple documents the scales and thresholds, but not which anchor is responsible. That rule follows Redmon and Farhadi,
+// arXiv:1612.08242.
 #include <algorithm>
 
 #include "nngraph/loss.h"
@@ -17,7 +20,7 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// A loss of one part of the channels, weighted, and its gradient for the channels themselves.
+// The weighted loss of some of the channels, and its gradient with respect to these channels.
 struct Part {
   Tensor *loss, *gradient;
 };
@@ -31,13 +34,13 @@ class Yolo {
         anchors_(a_.integer("number_of_anchor_boxes")),
         classes_(l.channels() / anchors_ - 5) {
     if (l.channels() % anchors_ != 0 || classes_ < 0)
-      l.shape_error(cat(anchors_, " anchors need ", anchors_,
-                        " times 5 channels and one for each class, the images have ", l.channels()));
+      l.shape_error(cat("images must have ", anchors_, " * (5 + number of classes) channels for ", anchors_,
+                        " anchors, got ", l.channels()));
     shape_ = {l.batch(), l.height(), l.width(), anchors_, 5 + classes_};
     predicted_ = b_.reshape(l.sources[0], shape_);
     Tensor* labels = l.fed("labels");
     if (labels->shape() != l.sources[0]->shape())
-      l.shape_error(cat("labels are ", labels->shape(), ", the images ", l.sources[0]->shape()));
+      l.shape_error(cat("labels must have the shape of the images ", l.sources[0]->shape(), ", got ", labels->shape()));
     labels_ = b_.reshape(labels, shape_);
   }
 
@@ -66,7 +69,7 @@ class Yolo {
                   {{"starts", Ints{0, 0, 0, 0, first}}, {"ends", ends}, {"strides", Ints{1, 1, 1, 1, 1}}});
   }
 
-  // [1, 1, 1, anchors, 2]: width and height.
+  // Width and height of the anchors, as a tensor [1, 1, 1, anchors, 2].
   Tensor* anchors() const {
     return b_.reshape(l_.add("constant", {}, {{"value", a_.data("anchor_boxes")}}), Ints{1, 1, 1, anchors_, 2});
   }
@@ -115,7 +118,8 @@ class Yolo {
 
   Part size() const {
     Tensor* ratio = b_.div(channels(labels_, 2, 2), anchors());
-    Tensor* there = b_.binary("greater_than", ratio, b_.scalar_like(ratio, 0));  // a cell without an object has size 0
+    // the size is 0 in cells without an object
+    Tensor* there = b_.binary("greater_than", ratio, b_.scalar_like(ratio, 0));
     Tensor* target = b_.unary("logarithm", b_.select(there, ratio, b_.scalar_like(ratio, 1)));
     const Losses losses = losses_of(terms("wh"), b_, channels(predicted_, 2, 2), target);
     return weighted(losses, b_.mul(object_, a_.real("scale_wh")));
@@ -153,17 +157,17 @@ void check_yolo(const FilterNode& node) {
   };
   const int64_t anchors = a.integer("number_of_anchor_boxes");
   if (anchors < 1 || a.data("anchor_boxes")->elements() != 2 * anchors)
-    refuse(cat("anchor_boxes holds ", a.data("anchor_boxes")->elements(), " numbers; a width and a height for each of ",
-               anchors, " anchors are expected"));
+    refuse(cat("anchor_boxes must hold a width and a height for each of ", anchors, " anchors, got ",
+               a.data("anchor_boxes")->elements(), " numbers"));
   constexpr std::pair<std::string_view, std::string_view> needed[] = {{"confidence", "sigmoid_cross_entropy"},
                                                                       {"classes", "softmax_cross_entropy"}};
   for (const auto& [part, type] : needed)
     if (a.string(cat(part, "_loss_type")) != type)
-      refuse(cat(part, "_loss_type must be ", type, ", came ", a.string(cat(part, "_loss_type"))));
+      refuse(cat(part, "_loss_type must be ", type, ", got ", a.string(cat(part, "_loss_type"))));
   for (std::string_view part : {"xy", "wh"}) {
     const std::string& type = a.string(cat(part, "_loss_type"));
     if (type != "mean_squared_error" && type != "mean_absolute_error" && type != "huber")
-      refuse(cat(part, "_loss_type must be mean_squared_error, mean_absolute_error or huber, came ", type));
+      refuse(cat(part, "_loss_type must be mean_squared_error, mean_absolute_error, or huber, got ", type));
   }
 }
 
@@ -174,7 +178,7 @@ const NodeFamily yolo_loss_family("yolo_loss", [] {
   d.name = "yolo_loss";
   d.apple = "MPSCNNYOLOLossNode";
   d.first_macos = "10.14";
-  d.without = "its result is the gradient already";
+  d.without = "its result is already the gradient";
   d.attributes = {required("anchor_boxes", AttributeKind::data),
                   required("number_of_anchor_boxes", AttributeKind::integer),
                   optional("rescore", true),
