@@ -625,7 +625,7 @@ def _advice(hint: Any, value: Any) -> str:
     if isinstance(value, Tensor) and Tensor not in names:
         return ": a tensor has no value until the graph runs"
     if DType in names and isinstance(value, str):
-        return f": there are {', '.join(_DTYPES)}"
+        return f": the dtypes are {', '.join(_DTYPES)}"
     if isinstance(value, type) and any(_is_callable(part) for part in _alternatives(hint)):
         return f": pass an instance, {value.__name__}(...)"
     if isinstance(value, str) and names & {int, float} and str not in names:

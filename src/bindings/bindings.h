@@ -132,7 +132,7 @@ runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceErr
 // --- errors (errors.cpp, arguments.cpp) ------------------------------------------------------------------------------
 
 void define_errors(py::module_& module);
-py::object to_python_exception(const std::exception_ptr& error);  // None for null.
+py::object to_python_exception(const std::exception_ptr& error);  // Returns None for a null exception.
 std::string message_of(const py::error_already_set& error);  // "TypeError: ...", without the traceback.
 std::string shown(py::handle object);  // A value as one short line, for an error.
 void reword_refusals(py::module_& module);  // Rewrites pybind11's errors. Call it after all functions are defined.
@@ -173,11 +173,13 @@ py::dtype to_numpy_dtype(DType dtype);  // bfloat16 maps to ml_dtypes' type if t
 // Throws ShapeError if the object is not an integer or does not fit in 64 bits.
 int64_t to_size(py::handle object, std::string_view what);
 Dims to_dims(py::handle object, std::string_view what);
-Shape to_shape(py::handle object, std::string_view what);  // None means unranked.
-py::object to_object(const Shape& shape);  // A tuple, with -1 for dynamic dimensions, or None.
-TensorType to_tensor_type(py::handle object);  // Accepts (dtype, shape).
+Shape to_shape(py::handle object, std::string_view what);  // Python's None means an unranked shape.
+// Returns a tuple with -1 for dynamic dimensions, or None if the shape is unranked.
+py::object to_object(const Shape& shape);
+TensorType to_tensor_type(py::handle object);  // Accepts a pair (dtype, shape).
 py::tuple to_object(const TensorType& type);
-Attributes to_attributes(std::string_view kind, const py::dict& values);  // Attributes of an operation.
+// Converts the attributes of an operation of the given kind.
+Attributes to_attributes(std::string_view kind, const py::dict& values);
 Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values);
 py::object to_object(const Attribute& attribute);
 
@@ -205,7 +207,7 @@ py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
 
 // --- arrays (ndarray.cpp) --------------------------------------------------------------------------------------------
 
-// None copies arrays that cannot be shared, False rejects them, and True always copies.
+// Python's argument `copy`: None copies arrays that cannot be shared, False rejects them, and True always copies.
 using CopyRule = std::optional<bool>;
 
 void define_ndarray(py::module_& module);
@@ -214,7 +216,7 @@ void define_ndarray(py::module_& module);
 std::optional<float> to_number(const runtime::NDArray& array);  // The only element of a float32 array.
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
-ConstantPtr to_constant(py::handle object);  // Accepts ConstantData, arrays, and (array, dtype).
+ConstantPtr to_constant(py::handle object);  // Accepts ConstantData, an array, or a pair (array, dtype).
 py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 
 // --- packages (package.cpp) ------------------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ void define_nngraph(py::module_& module);
 
 void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
-void define_probes(py::module_& module);  // For the self-test.
+void define_probes(py::module_& module);  // Used only by the self-test.
 void define_custom(py::module_& module);
 // Must precede the definition of executables: the base class of what graphs may call.
 void define_exchange(py::module_& module);

@@ -215,7 +215,7 @@ def test_constant_not_representable_in_dtype_raises():
     with pytest.raises(mg.ShapeError, match="has no value until") as tensor:
         g.constant(g.placeholder(()))
     assert "At:" not in str(tensor.value), "the message must not contain a traceback"
-    with pytest.raises(mg.DTypeError, match="there are float32"):
+    with pytest.raises(mg.DTypeError, match="the dtypes are float32"):
         g.placeholder((2,), "float8")
 
 
