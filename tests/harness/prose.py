@@ -59,13 +59,13 @@ def passages(name: str) -> Iterator[Passage]:
 
 
 def _of_page(name: str, text: str) -> Iterator[Passage]:
-    """Yield a page's lines outside code blocks, without code in backticks and link targets."""
+    """Yield a page's lines outside code blocks, without code in backticks, link targets, and markers."""
     fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         if match := re.match(r"\s*(`{3,})", line):
             fence = "" if fence and match[1].startswith(fence) else fence or match[1]
         elif not fence:
-            yield Passage(name, number, "page", re.sub(r"`[^`]*`|\]\([^)]*\)", " ", line))
+            yield Passage(name, number, "page", re.sub(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->", " ", line))
 
 
 def _of_python(name: str, text: str) -> Iterator[Passage]:
