@@ -1,7 +1,7 @@
-"""How many units in the last place element-wise functions of float32 may be off, against float64, over their domains.
+"""Accuracy of float32 element-wise functions over their domains, in ulps (units in the last place) relative to float64.
 
-The bounds are what the comments in vector_math.h and tile_functions_guarded.inc state. Both ways to compute are held to
-them: generated code, and the tile functions that the reference kernels use.
+The bounds are those stated in the comments of vector_math.h and tile_functions_guarded.inc. They apply to both
+implementations: generated code, and the tile functions that the reference kernels use.
 """
 
 import math
@@ -50,7 +50,7 @@ FUNCTIONS = {
     "modulo": (np.fmod, [logarithmic(1e-2, 1e5), logarithmic(1e-1, 1e3)], 0),
     "floor_modulo": (np.mod, [logarithmic(1e-2, 1e5), logarithmic(1e-1, 1e3)], 1),
 }
-"""The exact function, how its arguments are drawn, and the bound in ulp."""
+"""For each operation: the exact function, a generator for each argument, and the bound in ulps."""
 
 FAR = {"sin": np.sin, "cos": np.cos, "tan": np.tan}
 
@@ -72,7 +72,7 @@ def ulps(found, exact):
 
 @pytest.mark.parametrize("reference", [False, True], ids=["fast", "reference"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_units_in_the_last_place(name, reference):
+def test_float32_errors_are_within_ulp_bounds(name, reference):
     function, draws, bound = FUNCTIONS[name]
     rng = np.random.default_rng(len(name))
     arguments = [draw(rng).astype(np.float32) for draw in draws]
@@ -83,8 +83,8 @@ def test_units_in_the_last_place(name, reference):
 
 
 @pytest.mark.parametrize("name", FAR)
-def test_large_angles(name):
-    """Beyond a million radians the standard library takes over, also in the middle of a vector."""
+def test_trigonometry_of_large_angles(name):
+    """Beyond a million radians, vectorized code falls back to the standard library, even for single lanes."""
     rng = np.random.default_rng(3)
     x = np.where(rng.random(1000) < 0.1, rng.uniform(1e6, 1e30, 1000), rng.uniform(-3, 3, 1000)).astype(np.float32)
     assert ulps(computed(name, [x], False), FAR[name](x.astype(np.float64))).max() < 4.5
@@ -94,8 +94,10 @@ BOTH = pytest.mark.parametrize("reference", [False, True], ids=["fast", "referen
 
 
 @BOTH
-def test_roots_beside_quotients(reference):
-    """Beside a quotient, as in Adam's step, a root is approximated on AVX-512, and a divisor is not."""
+def test_square_root_with_quotient_accuracy(reference):
+    """If the expression contains a quotient, as Adam's update does, AVX-512 code approximates the root but not the
+    divisor.
+    """
     g, rng = mg.Graph(), np.random.default_rng(0)
     special = [0, -0.0, 1, 4, 1.1754944e-38, 3.4028235e38, np.inf, -np.inf, -1, -1e-30, np.nan]
     far, near, squares = np.exp(rng.uniform(-87.3, 88.7, 200_000)), rng.uniform(1, 4, 200_000), np.arange(4096.0) ** 2
@@ -118,8 +120,8 @@ def test_roots_beside_quotients(reference):
 
 
 @BOTH
-def test_erf_beyond_its_polynomial(reference):
-    """Past 3.95, where it is a number's length from 1, it stays within [-1, 1]; NaN stays NaN."""
+def test_erf_saturates_at_one(reference):
+    """Beyond 3.95, where erf rounds to 1, results must stay within [-1, 1], and NaN must stay NaN."""
     x = np.array([3.9499, 3.95, 3.9501, 4, 10, 1e10, 3e38, np.inf, np.nan] * 4, np.float32)
     for sign in (1, -1):
         found = computed("erf", [sign * x], reference)
@@ -130,8 +132,8 @@ def test_erf_beyond_its_polynomial(reference):
 
 @BOTH
 @pytest.mark.parametrize("form", ["minus a square", "minus a product"])
-def test_exponent_of_what_is_never_positive(form, reference):
-    """Generated code knows that minus a square needs no bound above; minus another product does."""
+def test_exponent_of_negated_square(form, reference):
+    """Generated code omits the overflow check for exp(-x²) but must keep it for other negated products."""
     x = np.array([0, -0.0, 1e-20, 0.5, -3, 9, -9.4, 11, 1e10, -1e30, np.inf, -np.inf, np.nan] * 3, np.float32)
     y = x if form == "minus a square" else -x
     g = mg.Graph()
@@ -143,5 +145,5 @@ def test_exponent_of_what_is_never_positive(form, reference):
     found = np.array(executable.run([feeds[p] for p in executable.feeds])[0])
     with np.errstate(over="ignore"):
         exact = np.exp((-x * y).astype(np.float64)).astype(np.float32)
-        exact[np.abs(exact) < np.finfo(np.float32).tiny] = 0  # programs flush subnormal numbers
+        exact[np.abs(exact) < np.finfo(np.float32).tiny] = 0  # subnormal results are flushed to zero
     np.testing.assert_allclose(found, exact, rtol=4e-7)

@@ -1,7 +1,6 @@
-"""Convolutions as a product a tap: against the plain kernels in sizes that cross its tiles, panels, classes and parts.
+"""Convolutions computed as one matmul per filter tap, at sizes that cross tile, panel, and thread boundaries.
 
-The case suite covers what a convolution means; its sizes are smaller than a tile. Those that run in Winograd's tiles
-are in test_convolution_winograd.py.
+The sizes in the case suite are smaller than a tile. Winograd convolutions are tested in test_convolution_winograd.py.
 """
 
 from pathlib import Path
@@ -11,7 +10,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-# images, source size, channels, kernel, outputs, and what else the convolution is told
+# Images, input size, channels, kernel, outputs, and options of the convolution.
 SIZES = {
     "one_tap_of_nine": (64, (1, 1), 40, (3, 3), 70, {"padding": "TF_SAME"}),
     "four_pixels_that_see_each_other": (16, (2, 2), 32, (3, 3), 64, {"padding": "TF_SAME"}),
@@ -32,7 +31,7 @@ SIZES = {
     "rows_that_lie_alike": (4, (8, 8), 64, (1, 1), 96, {}),
     "rows_that_lie_alike_in_windows": (64, (1, 2), 96, (1, 2), 64, {}),
     "product_of_many_rows": (20, (5, 5), 48, (1, 1), 64, {}),
-    "all_taps_of_all_windows": (1, (14, 14), 60, (3, 3), 128, {}),  # one part: sums go straight into place
+    "all_taps_of_all_windows": (1, (14, 14), 60, (3, 3), 128, {}),  # one thread: sums are stored directly
     "explicit_padding": (2, (5, 5), 16, (3, 3), 40, {"padding": ((3, 0), (1, 4))}),
     "half_a_panel": (3, (9, 9), 24, (5, 5), 16, {"padding": "TF_SAME", "strides": 2}),
     "half_a_panel_at_the_end": (2, (13, 7), 24, (5, 3), 41, {"padding": "TF_SAME"}),
@@ -45,7 +44,7 @@ SIZES = {
 
 
 APART = {"windows_apart", "windows_apart_in_long_rows"}
-TAP_BY_TAP = {"four_pixels_of_one_image", "more_rows_than_a_tile"}  # with few pixels a class
+TAP_BY_TAP = {"four_pixels_of_one_image", "more_rows_than_a_tile"}  # few pixels per phase
 
 
 def executables(size, bias, residual, relu, dtype=mg.float32):
@@ -77,10 +76,10 @@ def executables(size, bias, residual, relu, dtype=mg.float32):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
-def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
+def test_results_match_reference_kernels(size, bias, residual, relu):
     (fast, plain), arrays = executables(size, bias, residual, relu)
     if "AVX" in mg.Device("cpu").description:
-        few = SIZES[size][2] < 8  # of which the gradient with respect to the source is left to others
+        few = SIZES[size][2] < 8  # another kernel computes their gradient with respect to the input
         assert fast.plan().count("one matmul per tap") == 3 - few and "one matmul per tap" not in plain.plan()
         assert fast.plan().count(f"taps, {'apart' if size in APART else 'added up'}") == few
         assert "tap by tap" in fast.plan() or size not in TAP_BY_TAP
@@ -91,8 +90,8 @@ def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_bfloat16_is_rounded_once(size):
-    """Sums are float32: results differ from those in float32 of the same operands by one rounding."""
+def test_bfloat16_convolution_rounds_result_once(size):
+    """Sums are float32, so results differ from float32 results of the same operands by a single rounding."""
     (fast, _), arrays = executables(size, True, True, True, mg.bfloat16)
     even = all(n % 2 == 0 for n in (SIZES[size][2], SIZES[size][4]))
     if "avx512_bf16" in Path("/proc/cpuinfo").read_text() and "AVX-512" in mg.Device("cpu").description:
@@ -100,7 +99,7 @@ def test_bfloat16_is_rounded_once(size):
     (_, plain), _ = executables(size, True, True, True)
     found = [a.numpy().astype(np.float32) for a in fast.run([arrays[f] for f in fast.feeds])]
     expected = [a.numpy() for a in plain.run([a.astype(np.float32) for a in arrays.values()])]
-    # The result is known before rounding, so relu's derivative may fall on the other side of 0 where it is close to it.
+    # relu's derivative uses the result before rounding, so it may change sides where the result is close to 0.
     near = np.abs(expected[0]) <= np.abs(expected[0]).max() * 1e-5
     np.testing.assert_allclose(found[0][~near], expected[0][~near], rtol=2**-8, atol=1e-5)
     for name, ours, theirs in zip(("source", "weights"), found[1:], expected[1:], strict=True):
@@ -108,8 +107,8 @@ def test_bfloat16_is_rounded_once(size):
 
 
 @pytest.mark.parametrize("images, pixels, kernel", [(1, 1, 1), (2, 2, 3), (1, 4, 3), (16, 1, 1), (17, 1, 1)])
-def test_skinny_product_read_constant_weights_of_bfloat16(images, pixels, kernel):
-    """Where weights are waited for they stay half as large, whatever other products are computed in."""
+def test_few_pixels_read_constant_bfloat16_weights_unconverted(images, pixels, kernel):
+    """Where weight bandwidth is the bottleneck, weights stay in bfloat16, whatever type other matmuls compute in."""
     rng, shape = np.random.default_rng(3), (kernel, kernel, 64, 128)
     weights = (rng.standard_normal(shape) / 8).astype(mg.bfloat16.numpy)
     fed = rng.standard_normal((images, pixels, pixels, 64)).astype(weights.dtype)
@@ -151,7 +150,7 @@ def test_constant_weights_are_packed_once(size):
     np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 4e-6)
 
 
-def test_a_run_gives_the_same_bits_again():
+def test_results_are_bitwise_reproducible():
     (fast, _), arrays = executables("three_channels", True, True, True)
     inputs = [arrays[f] for f in fast.feeds]
     first = [a.numpy().copy() for a in fast.run(inputs)]
@@ -160,8 +159,8 @@ def test_a_run_gives_the_same_bits_again():
             assert ours.tobytes() == theirs.numpy().tobytes()
 
 
-def test_what_is_not_a_number_stays_where_it_is():
-    """A tap that sees padding multiplies nothing: no NaN of the weights reaches a pixel through it."""
+def test_nan_weight_of_padding_tap_does_not_affect_result():
+    """A tap that only sees padding is skipped, so a NaN in its weights must not reach any pixel."""
     g = mg.Graph()
     x, w = g.placeholder((2, 1, 1, 4)), g.placeholder((3, 3, 4, 4))
     y = g.convolution2d(x, w, padding="TF_SAME")
@@ -172,15 +171,17 @@ def test_what_is_not_a_number_stays_where_it_is():
 
 
 @pytest.mark.parametrize("dtype", [mg.float32, mg.bfloat16], ids=str)
-def test_what_is_not_a_number_meets_no_zero(dtype: mg.DType):
-    """Where channels and rows are filled up, nothing is read from behind them: a NaN there would not become zero."""
+def test_nan_does_not_leak_into_neighbors(dtype: mg.DType):
+    """Where channels or rows are padded to a full tile, a NaN in adjacent memory must not be multiplied by the zero
+    padding.
+    """
     g = mg.Graph()
     x, w = g.placeholder((3, 2, 2, 40), dtype), g.placeholder((3, 3, 40, 48), dtype)
     y = g.convolution2d(x, w, padding="TF_SAME")
     gradients = g.gradients(g.reduction_sum(y), [x, w])
     source, weights = np.ones(x.shape, dtype.numpy), np.ones(w.shape, dtype.numpy)
     with_tap = weights.copy()
-    with_tap[2, 0] = np.nan  # which one pixel of four sees
+    with_tap[2, 0] = np.nan  # one pixel of four sees this tap
     values = g.run({x: source, w: with_tap}, y).numpy().astype(np.float32)
     assert np.isnan(values[:, 0, 1]).all()
     assert np.isfinite(np.delete(values.reshape(3, 4, 48), 1, axis=1)).all()

@@ -1,6 +1,6 @@
-"""Convolutions in Winograd's tiles: against sums in double, a product a tap, by numpy.
+"""Winograd convolutions, compared with sums in double precision by numpy, one matmul per filter tap.
 
-test_instruction_sets.py runs this file with each set of vectors.
+test_instruction_sets.py runs this file with every instruction set.
 """
 
 import functools
@@ -14,8 +14,9 @@ pytestmark = pytest.mark.begins_early
 VECTORS = "AVX" in mg.Device("cpu").description
 LANES = 16 if "AVX-512" in mg.Device("cpu").description else 8
 
-# images, source size, channels, kernel (of volumes: its depth before), outputs, and what else the convolution is told;
-# then the tiles of the result and the gradients of source and weights; 0: by taps, where that takes less time
+# Images, input size, channels, kernel (3-D kernels start with their depth), outputs, options of the convolution; then
+# the
+# expected tile sizes for the result and the gradients of input and weights, where 0 means one matmul per tap.
 SIZES = {
     "four_of_three_taps": (8, (16, 16), 32, 3, 32, {"padding": "TF_SAME"}, (4, 4, 4)),
     "three_of_three_taps": (32, (6, 6), 64, 3, 64, {"padding": "TF_SAME"}, (3, 3, 3)),
@@ -60,7 +61,8 @@ BOUNDS = {
     (3, 2): 3e-6,
     (2, 2): 3e-6,
 }
-"""Of the largest result's size, by tile and taps: larger tiles take points whose powers grow."""
+"""Error bounds relative to the largest result, by (tile, taps). Larger tiles interpolate at points with larger powers.
+"""
 
 
 def convolution(g, x, w, **options):
@@ -75,7 +77,7 @@ def weights_shape(size):
 
 
 def executable(size, bias=False, residual=False, relu=False, reference=False):
-    """Of the result and the gradients of source and weights; and what it is fed."""
+    """Return an executable for the result and the gradients of input and weights, and random feeds."""
     images, source, channels, _, outputs, options, _ = SIZES[size]
     g = mg.Graph()
     x, w = g.placeholder((images, *source, channels)), g.placeholder(weights_shape(size))
@@ -97,10 +99,12 @@ def results(executable, arrays):
 
 
 def windows(size, source, sizes):
-    """Of each tap: its place in the weights, and the numbers of the padded source that it multiplies, as slices."""
+    """Return the padding and, for each tap, its index in the weights and the slices of the padded input that it
+    multiplies.
+    """
     _, _, _, kernel, _, options, _ = SIZES[size]
     kernel = np.atleast_1d(kernel).tolist()
-    kernel = [*kernel, *kernel[-1:]]  # square
+    kernel = [*kernel, *kernel[-1:]]  # square in height and width
     strides, dilations = (np.broadcast_to(options.get(name, 1), len(kernel)) for name in ("strides", "dilations"))
     spans = [(n - 1) * s + 1 for n, s in zip(sizes, strides, strict=True)]
     reach = [span + (k - 1) * d for span, k, d in zip(spans, kernel, dilations, strict=True)]
@@ -117,7 +121,7 @@ def windows(size, source, sizes):
 
 
 def in_double(size, x, w, cotangent):
-    """The result of the convolution, and the gradients of source and weights: a matrix product a tap."""
+    """Compute the convolution and the gradients of input and weights in float64, one matmul per tap."""
     x, w, cotangent = (a.astype(np.float64) for a in (x, w, cotangent))
     outputs_first = SIZES[size][5].get("weights_layout") == "OIHW"
     w = w.transpose(2, 3, 1, 0) if outputs_first else w
@@ -137,14 +141,14 @@ def in_double(size, x, w, cotangent):
 
 @functools.cache
 def plain(size):
-    """What is fed, and the sums in double."""
+    """Return the feeds and the results in float64."""
     arrays = executable(size)[1]
     x, w, _, _, cotangent = arrays
     return arrays, in_double(size, x, w, cotangent)
 
 
 def tiles_of(executable):
-    """Of the three kernels: results of a tile, along an axis."""
+    """Return the tile sizes of the three kernels along an axis."""
     lines = [line for line in executable.plan().splitlines() if "by Winograd" in line]
     order = {"data_gradient": 1, "weights_gradient": 2}
     found = {next((n for k, n in order.items() if k in line), 0): int(line.split("tiles of ")[1][0]) for line in lines}
@@ -153,18 +157,18 @@ def tiles_of(executable):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
-def test_results_are_those_of_plain_sums(size, bias, residual, relu):
+def test_results_match_float64_sums(size, bias, residual, relu):
     fast, _ = executable(size, bias, residual, relu)
     (x, w, b, r, cotangent), expected = plain(size)
     kernel, options, tiles = np.max(SIZES[size][3]), *SIZES[size][5:]
     if VECTORS:
         if LANES == 16 and (SIZES[size][2] % 16 or SIZES[size][4] % 16):
-            tiles = (0, 0, 0)  # transforms take whole vectors
+            tiles = (0, 0, 0)  # transforms require whole vectors
         assert tiles_of(fast) == tiles
     taps = kernel // np.max(options.get("strides", 1))
     result = expected[0] + bias * b + residual * r
     if relu:
-        # Where the result is close to 0 the derivative may fall on its other side.
+        # Where the result is close to 0, relu's derivative may change sides.
         cotangent = np.where(np.abs(result) <= np.abs(result).max() * 1e-4, np.float32(0), cotangent)
         expected = in_double(size, x, w, np.where(result > 0, cotangent, np.float32(0)))
         result = np.maximum(result, 0)
@@ -175,8 +179,8 @@ def test_results_are_those_of_plain_sums(size, bias, residual, relu):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound, err_msg=name)
 
 
-def test_the_plain_kernels_agree_with_the_sums_and_have_no_tiles():
-    """What other files hold kernels against; here of one size."""
+def test_reference_kernels_match_float64_sums_without_tiles():
+    """Validate, for one size, the reference kernels that other files compare against."""
     exact, arrays = executable("half_a_panel", reference=True)
     assert tiles_of(exact) == (0, 0, 0)
     for ours, theirs in zip(results(exact, arrays), plain("half_a_panel")[1], strict=True):
@@ -196,7 +200,7 @@ def test_constant_weights_are_transformed_once(size):
 
 
 @pytest.mark.parametrize("size", ["three_of_five_taps", "weights_from_a_far_cache", "phases_of_two_taps"])
-def test_a_run_gives_the_same_bits_again(size):
+def test_results_are_bitwise_reproducible(size):
     fast, arrays = executable(size, True, True, True)
     first = results(fast, arrays)
     for _ in range(5):
@@ -205,8 +209,10 @@ def test_a_run_gives_the_same_bits_again(size):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_a_number_stays_in_its_tile(value):
-    """Where taps see it there is no number in the result; outside of the tiles that read it nothing changes."""
+def test_non_finite_input_affects_only_its_tiles(value):
+    """Pixels whose taps read the value must become non-finite, and pixels outside the tiles that read it must not
+    change.
+    """
     g = mg.Graph()
     x, w = g.placeholder((4, 16, 16, 32)), g.placeholder((3, 3, 32, 32))
     y = g.convolution2d(x, w, padding="TF_SAME")
@@ -223,20 +229,20 @@ def test_what_is_not_a_number_stays_in_its_tile(value):
 
 @functools.cache
 def with_zeros(size):
-    """Most pixels of source and incoming gradient are zero in all channels: what is fed, and the sums in double."""
+    """Return feeds in which most pixels of input and incoming gradient are all zero, and the results in float64."""
     arrays, _ = plain(size)
     rng = np.random.default_rng(5)
     arrays = [a.copy() for a in arrays]
     for i in (0, 4):
         arrays[i] *= rng.random((*arrays[i].shape[:-1], 1)) < 0.02
-    arrays[0][-1] = -0.0  # one image of nothing else
+    arrays[0][-1] = -0.0  # one image contains only zeros
     x, w, _, _, cotangent = arrays
     return arrays, in_double(size, x, w, cotangent)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_sums_of_zeros_are_zeros(size):
-    """A ReLU passes no gradient there, as by taps; with what rounding leaves it would pass some of it."""
+def test_results_of_zero_pixels_are_exactly_zero(size):
+    """ReLU must pass no gradient there. Rounding errors of the transforms would let some of it through."""
     arrays, (result, of_source, _) = with_zeros(size)
     found, of_found, _ = results(executable(size)[0], arrays)
     for ours, theirs in ((found, result), (of_found, of_source)):
@@ -245,7 +251,7 @@ def test_sums_of_zeros_are_zeros(size):
         assert not np.signbit(ours[ours == 0]).any()
 
 
-def test_only_a_last_channel_is_not_zero():
+def test_pixels_with_only_last_channel_nonzero():
     arrays, _ = with_zeros("panels_and_a_half")
     arrays = [a.copy() for a in arrays]
     arrays[0][..., :-1] = 0
@@ -256,7 +262,7 @@ def test_only_a_last_channel_is_not_zero():
 
 
 @pytest.mark.parametrize("size", ["four_of_three_taps", "three_of_five_taps", "volumes"])
-def test_bias_and_residual_are_added_to_zeros(size):
+def test_bias_and_residual_are_added_to_exact_zeros(size):
     arrays, (result, _, _) = with_zeros(size)
     _, _, b, r, _ = arrays
     found = results(executable(size, True, True, True)[0], arrays)[0]
@@ -264,19 +270,19 @@ def test_bias_and_residual_are_added_to_zeros(size):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_weight_that_is_no_number_makes_no_zeros(value):
+def test_non_finite_weight_disables_zero_shortcut(value):
     arrays, _ = with_zeros("three_of_five_taps")
     x, w, b, r, cotangent = arrays
     w = w.copy()
     w[0, 4, 3, 5] = value
     found = results(executable("three_of_five_taps")[0], [x, w, b, r, cotangent])[0]
-    assert np.isnan(found[-1, 2:, :-2, 5]).all(), "an image of zeros"
+    assert np.isnan(found[-1, 2:, :-2, 5]).all(), "an image of zeros must still become NaN"
     others = np.delete(found, 5, axis=-1)
     assert np.isfinite(others).all() and (others == 0).any()
 
 
-def test_the_bias_of_a_layer_behind_a_background_of_zeros_has_the_gradient_of_taps():
-    """Biases begin as zeros, so that a ReLU sees zeros wherever the layer before saw nothing of an image."""
+def test_bias_gradient_is_exact_with_zero_background():
+    """Biases start at zero, so ReLU's input is zero wherever the previous layer saw only background."""
     g = mg.Graph()
     x, w, b = g.placeholder((16, 14, 14, 32)), g.placeholder((5, 5, 32, 64)), g.placeholder((64,))
     y = g.max_pooling2d(g.relu(g.convolution2d(x, w, padding="TF_SAME") + b), 2)
@@ -297,8 +303,8 @@ def test_the_bias_of_a_layer_behind_a_background_of_zeros_has_the_gradient_of_ta
     np.testing.assert_allclose(results(fast, arrays)[0], expected, rtol=0, atol=np.abs(expected).max() * 1e-5)
 
 
-def test_errors_are_a_few_times_those_of_plain_sums():
-    """Root of the mean square, of the results' own: the error in docs/measurements.md, decision 0018."""
+def test_rms_error_is_small():
+    """The RMS error relative to the RMS of the result; docs/measurements.md reports it for decision 0018."""
     fast, arrays = executable("three_of_five_taps")
     for ours, theirs in zip(results(fast, arrays), plain("three_of_five_taps")[1], strict=True):
         assert np.sqrt(np.mean((ours - theirs) ** 2) / np.mean(theirs**2)) < 4e-6

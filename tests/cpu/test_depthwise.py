@@ -1,5 +1,6 @@
-"""Depthwise convolutions of our own and their gradients, beside plain loops: taps that lie apart, and windows that are
-larger than the image; bias, residual and relu, strides, odd channels, layouts."""
+"""Depthwise convolutions and their gradients, compared with the reference kernels: dilations, windows larger than the
+image, bias, residual and relu, strides, odd channel counts, layouts.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -14,7 +15,7 @@ PLAIN = mg.CompilationDescriptor(reference_kernels=True)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("channels", [3, 16, 70])
 @pytest.mark.parametrize("dilations, strides", [((1, 16), (1, 1)), ((2, 3), (1, 2))])
-def test_taps_that_lie_apart(dtype, channels, dilations, strides):
+def test_dilated_taps(dtype, channels, dilations, strides):
     rng = np.random.default_rng(channels)
     images = rng.standard_normal((2, 5, 40, channels)).astype(dtype)
     g = mg.Graph()
@@ -30,8 +31,9 @@ def test_taps_that_lie_apart(dtype, channels, dilations, strides):
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=4 * tolerance)
 
 
-# Image size, channels, taps, more. Strips of six pixels, of three, of one and with a rest; vectors of channels whole,
-# in pairs, in parts, and single ones; taps that see neighbours, three and five of them, and others.
+# Image size, channels, taps, options. The sizes cover strips of six, three, and one pixels and remainders; whole,
+# paired,
+# partial, and single channel vectors; and kernels with 1, 3, 5, and 7 taps in a row.
 STRIPS = {
     "three_of_a_row": ((7, 20), 96, (3, 3), {}),
     "five_of_a_row": ((9, 23), 40, (5, 5), {}),
@@ -74,7 +76,7 @@ def test_strips_of_pixels(name, rest, constant):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
-# Rows of one to five vectors with a rest, bands of planes, windows beyond the image, taps that lie apart.
+# Rows of one to five vectors with remainders, bands of planes, windows beyond the image, dilated taps.
 PLANES = {
     "rows_of_vectors": ((9, 150), 3, (3, 3), {}),
     "short_rows": ((7, 7), 40, (5, 5), {}),
@@ -91,8 +93,8 @@ PLANES = {
 
 @pytest.mark.parametrize("kind", ["groups", "depthwise"])
 @pytest.mark.parametrize("name", PLANES)
-def test_rows_of_planes(name, kind):
-    """Alone in its graph: between others it has the channels last."""
+def test_channels_first_depthwise_convolution(name, kind):
+    """The convolution is alone in its graph, because next to others it would be converted to channels last."""
     size, channels, taps, how = PLANES[name]
     how = {"padding": "TF_SAME", "data_layout": "NCHW", **how}
     rng = np.random.default_rng(0)
@@ -113,8 +115,8 @@ def test_rows_of_planes(name, kind):
 
 
 @pytest.mark.parametrize("width", [7, 16, 75])
-def test_planes_with_bias_and_relu(width):
-    """As in blocks of control flow, whose layout stays: what follows the convolution is done as rows are stored."""
+def test_channels_first_with_bias_and_relu(width):
+    """Bias and relu are fused into the stores. Inside control flow blocks, the channels-first layout is kept."""
     rng = np.random.default_rng(0)
     g = mg.Graph()
     x, w = g.placeholder((2, 5, 6, width)), g.placeholder((3, 3, 1, 5))
@@ -129,8 +131,8 @@ def test_planes_with_bias_and_relu(width):
 
 
 @pytest.mark.parametrize("dilations", [(3, 4), (8, 8), (1, 100_000), (100_000, 1)])
-def test_planes_whose_taps_lie_apart(dilations):
-    """However far: what no tap sees is not copied, nor asked memory for."""
+def test_channels_first_with_large_dilations(dilations):
+    """Input that no tap sees must neither be copied nor allocated, however large the dilation."""
     rng = np.random.default_rng(0)
     g = mg.Graph()
     x, w = g.placeholder((2, 4, 5, 7)), g.placeholder((3, 3, 1, 4))
@@ -141,7 +143,7 @@ def test_planes_whose_taps_lie_apart(dilations):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
-def test_strips_of_three_axes():
+def test_depthwise_convolution3d():
     rng = np.random.default_rng(0)
     g = mg.Graph()
     x, w = g.placeholder((2, 5, 6, 15, 18)), g.placeholder((3, 3, 3, 1, 18))
@@ -153,7 +155,7 @@ def test_strips_of_three_axes():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
-# (images, height and width, channels, taps, more): what the library's kernels for it do not take.
+# Images, (height, width), channels, taps, options. oneDNN does not handle these gradients.
 GRADIENTS = {
     "one_pixel": (32, (1, 1), 96, (3, 3), {}),
     "window_as_large_as_the_image": (16, (4, 4), 24, (5, 5), {}),
@@ -169,7 +171,7 @@ GRADIENTS = {
 
 
 def gradients(name: str, dtype: str = "float32"):
-    """A graph with both gradients of a convolution, its feeds, and both results."""
+    """Return a graph with both gradients of a convolution, its feeds, and the gradients."""
     images, size, channels, taps, how = GRADIENTS[name]
     how = {"groups": channels, "padding": "TF_SAME", **how}
     g = mg.Graph()
@@ -190,7 +192,7 @@ def run(g: mg.Graph, feeds, targets, arrays, options=None):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients(name: str, dtype: str):
+def test_gradients_match_reference_kernels(name: str, dtype: str):
     g, feeds, targets = gradients(name, dtype)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(x.shape).astype(dtype) for x in feeds]
@@ -202,8 +204,8 @@ def test_gradients(name: str, dtype: str):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound)
 
 
-def test_sums_do_not_depend_on_threads():
-    """The harness gives two, where the machine has them."""
+def test_sums_do_not_depend_on_thread_count():
+    """The test harness runs with two threads, if the machine has as many."""
     g, feeds, targets = gradients("many_parts")
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(x.shape).astype(np.float32) for x in feeds]
@@ -219,18 +221,18 @@ def test_sums_do_not_depend_on_threads():
         np.testing.assert_array_equal(results[0], other)
 
 
-def test_a_pixel_that_is_no_number_reaches_what_saw_it():
+def test_nan_pixel_affects_only_taps_that_saw_it():
     g, feeds, targets = gradients("window_as_large_as_the_image")
     arrays = [np.ones(x.shape, np.float32) for x in feeds]
     arrays[0][0, 0, 0, 5] = np.nan
     (_, weights), _ = run(g, feeds, targets, arrays)
     expected = np.zeros((5, 5, 1, 24), bool)
-    expected[:3, :3, 0, 5] = True  # the taps that are at the first pixel when the window is at another of the image
+    expected[:3, :3, 0, 5] = True  # taps that cover the first pixel for some position of the window
     np.testing.assert_array_equal(np.isnan(weights), expected)
 
 
-def test_a_variable_gets_its_gradient():
-    """Over some steps, beside plain kernels: forward in strips, its gradient by the library."""
+def test_training_matches_reference_kernels():
+    """Five steps, with the forward pass in strips and the gradient by oneDNN."""
     weights = np.random.default_rng(0).standard_normal((40, 1, 5, 5)).astype(np.float32) * 0.2
     batch = np.random.default_rng(1).standard_normal((16, 4, 4, 40)).astype(np.float32)
     trained = []
@@ -248,8 +250,8 @@ def test_a_variable_gets_its_gradient():
     np.testing.assert_allclose(trained[0], trained[1], rtol=0, atol=2e-6)
 
 
-# Beside sums in double by numpy: two rows of results at once, edges, and the gradient without strides. Images, rows,
-# columns, channels, kernel, and what else: strides, dilations and padding of rows and columns.
+# Compared with numpy sums in double precision: two result rows at a time, edges, and the gradient without strides.
+# Images, rows, columns, channels, kernel, strides, dilations, and padding of rows and columns.
 SAME = ((1, 1), (1, 1))
 WINDOWS = {
     "pairs_of_rows": (2, 14, 14, 64, (3, 3), 1, 1, SAME),
@@ -279,7 +281,7 @@ def drawn(*shape, seed=0):
 
 
 def taps(result, kernel, strides, dilations):
-    """For each tap which elements of the padded source it sees."""
+    """Yield each tap with the slices of the padded input that it sees."""
     (rows, columns), (_, h, w, _) = kernel, result
     for y in range(rows):
         for x in range(columns):
@@ -312,7 +314,7 @@ def gradient_sums(dy, w, shape, strides, dilations, padding):
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_sums_and_gradients_for_the_source(name):
+def test_results_and_input_gradients_match_float64_sums(name):
     n, h, width, c, kernel, strides, dilations, padding = WINDOWS[name]
     x, w = drawn(n, h, width, c), drawn(*kernel, c, 1, seed=1)
     g = mg.Graph()
@@ -323,13 +325,13 @@ def test_sums_and_gradients_for_the_source(name):
     dy = drawn(*y.shape, seed=2)
     (dx,) = g.gradients(y, [source], incoming).values()
     results = g.run({source: x, weights: w, incoming: dy}, [y, dx])
-    size = np.abs(w).sum((0, 1, 3)).max()  # of a sum of products of numbers about 1
+    size = np.abs(w).sum((0, 1, 3)).max()  # for sums of products of numbers of magnitude about 1
     np.testing.assert_allclose(results[y].numpy(), sums(x, w, strides, dilations, padding), rtol=0, atol=2e-6 * size)
     expected = gradient_sums(dy, w, x.shape, strides, dilations, padding)
     np.testing.assert_allclose(results[dx].numpy(), expected, rtol=0, atol=2e-6 * size)
 
 
-def test_nan_and_infinity_reach_what_sees_them():
+def test_nan_and_inf_affect_only_windows_that_contain_them():
     x, w = np.zeros((1, 12, 14, 16), np.float32), np.ones((3, 3, 16, 1), np.float32)
     x[0, 5, 6, 3], x[0, 8, 2, 9] = np.nan, np.inf
     g = mg.Graph()
@@ -339,8 +341,8 @@ def test_nan_and_infinity_reach_what_sees_them():
     assert np.argwhere(np.isinf(y)).tolist() == [[0, r, c, 9] for r in (7, 8, 9) for c in (1, 2, 3)]
 
 
-def test_a_result_beyond_the_caches():
-    """25 MB and more, and as much again: written past the caches, where these are not larger."""
+def test_result_larger_than_caches():
+    """A result over 25 MB is written with streaming stores, unless the caches are larger."""
     x, w = drawn(1, 56, 56, 64), drawn(3, 3, 64, 1, seed=1)
     g = mg.Graph()
     source = g.placeholder((-1, 56, 56, 64))
@@ -366,12 +368,12 @@ PROGRAM = """
 """
 
 
-def test_images_do_not_depend_on_threads():
+def test_images_do_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 5)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 4
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_fewer_instructions(instructions: str):
+def test_file_passes_with_smaller_instruction_sets(instructions: str):
     run_again_with(instructions, __file__)

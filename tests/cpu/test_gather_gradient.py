@@ -1,4 +1,4 @@
-"""The gradient of gather: rows whose picks are sorted, short rows that are added to, numpy's add.at beside them."""
+"""Gradient of gather, compared with numpy's add.at: sorted indices for long rows, direct addition for short rows."""
 
 import mpsgraph as mg
 import numpy as np
@@ -10,7 +10,7 @@ ROWS, PICKS = 23, 90
 
 
 def numbers(shape, dtype):
-    """Small integers: all sums are exact, even in bfloat16."""
+    """Return small integers, for which all sums are exact, even in bfloat16."""
     x = np.random.default_rng(int(np.prod(shape))).integers(-2, 3, shape)
     return (x + 2).astype(np.uint8) if dtype == "uint8" else x.astype(np.float32 if dtype == "bfloat16" else dtype)
 
@@ -46,8 +46,8 @@ def draws(kind, picks=PICKS, rows=ROWS):
 
 @pytest.mark.parametrize("kind", ["even", "as words come", "one row", "outside", "none"])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_against_numpy(kind, dtype):
-    """Widths on both sides of where picks are sorted and of a block of a long row."""
+def test_gather_gradient_matches_numpy(kind, dtype):
+    """The widths are on both sides of the switch to sorted indices and of the block size for long rows."""
     for width in (1, 5, 31, 32, 33, 200, 1023, 1025, 2500):
         for index in (np.int32, np.int64, np.int16):
             i, incoming = draws(kind).astype(index), numbers((PICKS, width), dtype)
@@ -56,8 +56,8 @@ def test_against_numpy(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_few_picks_of_many_rows(dtype):
-    """Zeros are written in long runs first; rows that are picked lie between them."""
+def test_few_indices_into_many_rows(dtype):
+    """Long runs of zeros are written first; the indexed rows lie between them."""
     i, incoming = draws("even", 12, 900).astype(np.int32), numbers((12, 40), dtype)
     i[:3] = [0, 899, 899]
     np.testing.assert_array_equal(gradient(incoming, i, (900, 40), dtype), expected(incoming, i, 900))
@@ -65,8 +65,8 @@ def test_few_picks_of_many_rows(dtype):
 
 @pytest.mark.parametrize("width", [3, 64])
 @pytest.mark.parametrize("outer", [1, 2, 7])
-def test_several_tables_and_batches(width, outer):
-    """Axes before the picked one are tables of their own; axes of a batch have their own indices."""
+def test_multiple_tables_and_batches(width, outer):
+    """Axes before the gathered one are separate tables, and batch axes have their own indices."""
     i = draws("outside").astype(np.int32)
     incoming = numbers((outer, PICKS, width), "float32")
     found = gradient(incoming, i, (outer, ROWS, width), "float32", axis=1)
@@ -79,7 +79,7 @@ def test_several_tables_and_batches(width, outer):
 
 
 @pytest.mark.parametrize("picks", [0, 1])
-def test_no_picks_and_one(picks):
+def test_no_index_and_single_index(picks):
     i, incoming = np.zeros(picks, np.int32), numbers((picks, 48), "float32")
     np.testing.assert_array_equal(gradient(incoming, i, (ROWS, 48), "float32"), expected(incoming, i, ROWS))
     assert gradient(incoming[:, :0], i, (ROWS, 0), "float32").shape == (ROWS, 0)
@@ -99,15 +99,15 @@ for rows, width in ((200, 1100), (20000, 50), (200, 9)):
 """
 
 
-def test_the_same_bits_with_any_number_of_threads():
+def test_results_do_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.split()[1::2] == ["True"] * 3
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_halves_are_summed_in_float32(dtype):
-    """In halves, 2048 and 256 swallow ones; here each of the ones counts."""
+def test_half_precision_is_accumulated_in_float32(dtype):
+    """In half precision, adding 1 to 2048 (float16) or 256 (bfloat16) has no effect; here every 1 must count."""
     for width in (8, 40):
         incoming = np.ones((5001, width), np.float32)
         found = gradient(

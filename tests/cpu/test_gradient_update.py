@@ -1,5 +1,6 @@
-"""Gradients of dense layers' weights, computed block by block together with the update that reads them; and the
-updates of small variables, which are one kernel.
+"""Weight gradients of dense layers, fused block by block with the optimizer update that reads them, and updates of
+small
+variables, fused into one kernel.
 """
 
 import mpsgraph as mg
@@ -8,10 +9,10 @@ import pytest
 
 VECTORS = "AVX" in mg.Device("cpu").description
 TOGETHER = "weight gradient in"
-RATE = 1e-3  # small: steps must not magnify rounding
+RATE = 1e-3  # small, so that steps do not amplify rounding errors
 
 
-# Smooth functions of the gradient: rounding must not decide about signs.
+# Smooth functions of the gradient, so that rounding does not decide about signs.
 UPDATES = {
     "descent": lambda g, w, d: [g.assign(w, w - d * RATE)],
     "adam": lambda g, w, d: mg.optim.Adam(RATE, epsilon=1.0).updates({w: d}, g.constant(RATE)),
@@ -20,7 +21,9 @@ UPDATES = {
 
 
 def programs(update, rows, inputs, outputs, source=None, targets=lambda gradient: []):
-    """The step of one dense layer: fast and plain executables, of graphs of their own, and what to feed."""
+    """Return (graph, executable) with fast and with reference kernels for one training step of a dense layer, and
+    feeds.
+    """
     made = []
     for reference in (False, True):
         g = mg.Graph()
@@ -54,20 +57,20 @@ def assert_steps_agree(made, arrays, steps=3):
 @pytest.mark.parametrize(
     "rows, inputs, outputs", [(32, 784, 512), (8, 2049, 32), (64, 391, 1024), (256, 300, 224), (17, 11, 6272)]
 )
-def test_an_update_takes_its_gradient_in_blocks(update, rows, inputs, outputs):
+def test_update_reads_gradient_in_blocks(update, rows, inputs, outputs):
     made, arrays = programs(UPDATES[update], rows, inputs, outputs)
     fast, plain = (executable.plan() for _, executable in made)
     assert (TOGETHER in fast) == VECTORS and TOGETHER not in plain
     assert_steps_agree(made, arrays)
 
 
-def test_the_gradient_needs_no_memory():
+def test_blocked_gradient_needs_no_memory():
     (fast, plain), _ = programs(UPDATES["descent"], 32, 2048, 2048)
     arenas = [int(e.plan().split("arena ")[1].split()[0]) for _, e in (fast, plain)]
     assert not VECTORS or (arenas[0] < 2 << 20 and arenas[1] >= 2048 * 2048 * 4), arenas
 
 
-def test_the_same_bits_again():
+def test_training_is_bitwise_reproducible():
     runs = []
     for _ in range(2):
         (fast, _), arrays = programs(UPDATES["adam"], 32, 784, 512)
@@ -77,7 +80,7 @@ def test_the_same_bits_again():
     assert runs[0] == runs[1]
 
 
-# What reads the gradient besides, or cannot take it in blocks, gets all of it; and so does a product that adds.
+# Updates that use the gradient twice or cannot read it in blocks, for which the whole gradient must be computed.
 def momentum(g, w, d):
     v = g.variable(np.full(w.shape, 0.25, np.float32), trainable=False)
     moved = v * 0.9 + d
@@ -99,27 +102,27 @@ def with_its_sum(g, w, d):
 
 
 @pytest.mark.parametrize("update", [momentum, clipped, by_column, with_its_sum])
-def test_other_regions_get_the_whole_gradient(update):
+def test_other_updates_read_whole_gradient(update):
     made, arrays = programs(update, 32, 784, 512)
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
 
 
-def test_a_gradient_that_is_a_target_is_whole():
+def test_gradient_target_is_computed_whole():
     made, arrays = programs(UPDATES["descent"], 32, 784, 512, targets=lambda gradient: [gradient])
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
 
 
 @pytest.mark.parametrize("rows, inputs, outputs", [(257, 784, 512), (7, 784, 512), (32, 784, 500), (32, 60, 512)])
-def test_other_sizes_are_products_of_their_own(rows, inputs, outputs):
+def test_other_sizes_are_not_fused(rows, inputs, outputs):
     made, arrays = programs(UPDATES["descent"], rows, inputs, outputs)
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
 
 
-def test_operands_that_are_variables_are_read_before_they_change():
-    """The layer's source is a variable that the same step assigns, perhaps before the update runs."""
+def test_variable_operand_is_read_before_assignment():
+    """The layer's input is a variable that the same step assigns, possibly before the update runs."""
     kept = []
 
     def source(g):
@@ -134,14 +137,16 @@ def test_operands_that_are_variables_are_read_before_they_change():
     assert_steps_agree(made, arrays)
 
 
-# --- small variables: neighbouring regions that do not depend on each other are one kernel ----------------------------
+# --- small variables: adjacent independent fused kernels become one kernel --------------------------------------------
 def kernels_of(executable):
     return [line for line in executable.plan().splitlines()[1:] if not line.startswith("  slot")]
 
 
 @pytest.mark.parametrize("layers", [1, 4, 20])
-def test_the_updates_of_all_small_variables_are_one_kernel(layers):
-    """In the text a region for each variable, of Adam's twelve operations; in the plan one kernel of all these."""
+def test_updates_of_small_variables_form_one_kernel(layers):
+    """The program text has one fused operation per variable, with Adam's twelve steps; the plan has one kernel for
+    all.
+    """
     made, texts = [], {}
     for how in ({"observe": texts.__setitem__}, {"reference_kernels": True}):
         g, rng = mg.Graph(), np.random.default_rng(0)
@@ -160,7 +165,7 @@ def test_the_updates_of_all_small_variables_are_one_kernel(layers):
     assert_steps_agree(made, [rng.standard_normal(x.shape).astype(np.float32)])
 
 
-def test_an_update_that_reads_another_one_runs_behind_it():
+def test_update_reading_another_update_runs_after_it():
     made = []
     for options in (mg.CompilationDescriptor(), mg.CompilationDescriptor(reference_kernels=True)):
         g = mg.Graph()
@@ -169,5 +174,7 @@ def test_an_update_that_reads_another_one_runs_behind_it():
         moved = g.sin(a) * x
         updates = [g.assign(a, moved), g.assign(b, g.cos(b) * moved), g.assign(c, g.cos(c) * 0.5)]
         made.append((g, g.compile({x: x.shape}, [], updates, options=options)))
-    assert [line.count(" operations, ") for line in kernels_of(made[0][1])] == [1, 2], "c's runs along with b's"
+    assert [line.count(" operations, ") for line in kernels_of(made[0][1])] == [1, 2], (
+        "the updates of b and c must share a kernel"
+    )
     assert_steps_agree(made, [np.linspace(-1, 1, 16, dtype=np.float32)])

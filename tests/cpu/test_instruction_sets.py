@@ -1,4 +1,4 @@
-"""What is chosen at run time is tested at run time: vectorised kernels once more with lesser instruction sets."""
+"""Kernels selected at run time: vectorized kernels are tested again with smaller instruction sets."""
 
 import os
 import re
@@ -37,7 +37,7 @@ g.compile({x: x.shape}, [g.sort(x)])
 """
 
 BFLOAT16_PRODUCTS = "MPSGRAPH_BFLOAT16_PRODUCTS"
-BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_is_rounded_once"
+BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_convolution_rounds_result_once"
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
 g = mg.Graph()
@@ -61,19 +61,21 @@ def with_set(name: str, *command: str, variable: str = "MPSGRAPH_INSTRUCTION_SET
 BUILD = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") / "CMakeFiles"
 
 
-@pytest.mark.skipif(not shutil.which("readelf"), reason="reads object files with readelf")
-def test_loading_the_library_runs_nothing_of_an_instruction_set():
-    """An initialiser in a file for AVX-512 would end every process on a processor without it, at import."""
+@pytest.mark.skipif(not shutil.which("readelf"), reason="requires readelf")
+def test_library_has_no_static_initializers_with_special_instructions():
+    """A static initializer compiled for AVX-512 would crash every process on a processor without it, as soon as it is
+    loaded.
+    """
     objects = [path for name in ("avx2", "avx512") for path in (BUILD / f"mpsgraph_{name}.dir").rglob("*.o")]
     if not objects:
-        pytest.skip("this processor's build has no such files, or they are not here")
+        pytest.skip("the object files of this build are not available")
     sections = subprocess.run(["readelf", "-SW", *map(str, objects)], capture_output=True, text=True, check=True).stdout
     assert sections.count("File: ") == len(objects) > 1
     initialised = [part.split("\n")[0] for part in sections.split("File: ") if "init_array" in part]
-    assert initialised == [], "make their tables constexpr"
+    assert initialised == [], "make the tables of these files constexpr"
 
 
-@pytest.mark.skipif(not shutil.which("objdump"), reason="reads object files with objdump")
+@pytest.mark.skipif(not shutil.which("objdump"), reason="requires objdump")
 @pytest.mark.parametrize(
     ("instructions", "allowed"),
     [
@@ -82,17 +84,19 @@ def test_loading_the_library_runs_nothing_of_an_instruction_set():
         (r"\bvpdpbusds?\b", r"_int8_"),
     ],
 )
-def test_instructions_that_not_all_avx512_has_are_where_files_say_so(instructions, allowed):
-    """All of those files are compiled with the options for bfloat16 and AMX, which no compiler may take by itself."""
+def test_optional_avx512_instructions_appear_only_in_their_files(instructions, allowed):
+    """All AVX-512 files are compiled with bfloat16 and AMX enabled, so the compiler might use these instructions
+    elsewhere.
+    """
     objects = list((BUILD / "mpsgraph_avx512.dir").rglob("*.o"))
     if not objects:
-        pytest.skip("this processor's build has no such files, or they are not here")
+        pytest.skip("the object files of this build are not available")
     has = {
         path.name
         for path in objects
         if re.search(instructions, subprocess.run(["objdump", "-d", path], capture_output=True, text=True).stdout)
     }
-    measures = "machine_limits_avx512.cpp.o"  # whose functions for them say so, one by one
+    measures = "machine_limits_avx512.cpp.o"  # its functions check for the instructions individually
     assert any(re.search(allowed, name) for name in has)
     assert {name for name in has if not re.search(allowed, name)} <= {measures}
 
@@ -114,18 +118,18 @@ np.testing.assert_allclose(half, single, rtol=0.05)
 """
 
 
-@pytest.mark.skipif("oneDNN" not in mg.Device("cpu").description, reason="oneDNN is not there")
-def test_bfloat16_trains_where_onednn_has_no_products_of_it():
-    """Before AVX-512 it has none; oneDNN's own variable makes a newer processor such a one."""
+@pytest.mark.skipif("oneDNN" not in mg.Device("cpu").description, reason="requires oneDNN")
+def test_bfloat16_training_without_onednn_bfloat16_matmul():
+    """oneDNN has no bfloat16 matmul before AVX-512; its own environment variable simulates such a processor."""
     for name in ("ONEDNN_MAX_CPU_ISA", "MPSGRAPH_INSTRUCTION_SET"):
         run = with_set("AVX2", "-c", TRAINING_IN_BFLOAT16, variable=name)
         assert run.returncode == 0, f"{name}\n{run.stderr}"
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
-def test_vectorised_kernels(name):
+def test_vectorized_kernels_with_smaller_instruction_sets(name):
     if is_the_processors(name):
-        pytest.skip(f"the tests themselves run with {name}")
+        pytest.skip(f"the tests already run with {name}")
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 200
@@ -134,12 +138,14 @@ def test_vectorised_kernels(name):
 PROCESSOR = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
 QUANTIZED = str(OPERATIONS / "test_quantization.py")
 HAS_AMX = "AMX" in mg.Device("cpu").description
-AMX = pytest.mark.skipif(not HAS_AMX, reason="needs AMX")
+AMX = pytest.mark.skipif(not HAS_AMX, reason="requires AMX")
 
 
-@pytest.mark.skipif("avx512_bf16" not in PROCESSOR, reason="has no choice, so that each would be the test itself")
+@pytest.mark.skipif(
+    "avx512_bf16" not in PROCESSOR, reason="requires AVX-512 with bfloat16, otherwise there is no choice"
+)
 @pytest.mark.parametrize("name", [pytest.param("registers", marks=AMX), "pairs", "float32"])
-def test_products_of_bfloat16(name):
+def test_bfloat16_matmul_variants(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", BFLOAT16, variable=BFLOAT16_PRODUCTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
@@ -147,20 +153,20 @@ def test_products_of_bfloat16(name):
     assert told == (name == "float32", name == "registers"), run.stdout + run.stderr
 
 
-@pytest.mark.skipif("avx512_bf16" not in PROCESSOR, reason="has no choice")
+@pytest.mark.skipif("avx512_bf16" not in PROCESSOR, reason="requires AVX-512 with bfloat16")
 @pytest.mark.parametrize(
-    "name", ["int8", pytest.param("registers", marks=pytest.mark.skipif(HAS_AMX, reason="has it"))]
+    "name", ["int8", pytest.param("registers", marks=pytest.mark.skipif(HAS_AMX, reason="AMX is available"))]
 )
-def test_an_unknown_product_of_bfloat16_is_an_error(name):
+def test_invalid_bfloat16_matmul_variant_raises(name):
     run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
     choices = "registers, pairs or float32" if HAS_AMX else "pairs or float32"
     message = f"environment variable {BFLOAT16_PRODUCTS} must be {choices}, got '{name}'"
     assert message in run.stderr, run.stdout
 
 
-def test_amx_is_used_where_the_system_grants_it():
-    """Asked of the system by this test itself: else what is missing would only be skipped below."""
-    ask = "import ctypes; print(ctypes.CDLL(None).syscall(158, 0x1023, 18))"  # arch_prctl, on x86-64
+def test_amx_is_used_if_granted_by_system():
+    """This test asks the system itself; otherwise a missing AMX would only skip the tests below."""
+    ask = "import ctypes; print(ctypes.CDLL(None).syscall(158, 0x1023, 18))"  # arch_prctl on x86-64
     granted = (
         "amx_bf16" in PROCESSOR and subprocess.run([sys.executable, "-c", ask], capture_output=True).stdout == b"0\n"
     )
@@ -169,7 +175,7 @@ def test_amx_is_used_where_the_system_grants_it():
 
 
 @AMX
-def test_an_unknown_product_of_integers_is_an_error():
+def test_invalid_int8_matmul_variant_raises():
     run = with_set(
         "bytes", "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS"
     )
@@ -178,35 +184,35 @@ def test_an_unknown_product_of_integers_is_an_error():
 
 @AMX
 @pytest.mark.parametrize("name", ["registers", "vectors"])
-def test_products_of_8_bit_integers(name):
+def test_int8_matmul_variants(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS")
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
 
 
-@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="kernels by taps and in tiles need vectors")
-def test_products_in_tiles_can_be_switched_off():
+@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
+def test_winograd_can_be_disabled():
     plans = {wish: with_set(wish, "-c", PLAN_IN_TILES, variable="MPSGRAPH_WINOGRAD") for wish in ("0", "1", "no")}
     assert "one matmul per tap" in plans["0"].stdout and "Winograd" not in plans["0"].stdout, plans["0"].stderr
     assert "tiles of 4 x 4 by Winograd" in plans["1"].stdout, plans["1"].stderr
     assert "MPSGRAPH_WINOGRAD must be 0 or 1, got 'no'" in plans["no"].stderr, plans["no"].stdout
 
 
-@pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="other vectors sort by radix")
+@pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="only AVX-512 has these sorts")
 @pytest.mark.parametrize("way", ["buckets", "quicksort"])
-def test_sorts_of_long_rows(way):
+def test_long_row_sort_variants(way):
     run = with_set(way, "-m", "pytest", "-q", "-p", "no:cacheprovider", LONG_SORTS, variable="MPSGRAPH_SORT")
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 70
 
 
-@pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="other vectors sort by radix")
-def test_an_unknown_way_to_sort_is_an_error():
+@pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="only AVX-512 has these sorts")
+def test_invalid_sort_variant_raises():
     run = with_set("bubbles", "-c", LONG_SORT, variable="MPSGRAPH_SORT")
     assert "MPSGRAPH_SORT must be buckets or quicksort, got 'bubbles'" in run.stderr, run.stdout
 
 
-def test_what_runs_says_its_set():
+def test_plan_reflects_instruction_set():
     plan = (
         "import mpsgraph as mg; g = mg.Graph(); x = g.placeholder((64,)); y = g.exponent(x) * x;"
         "print(g.compile({x: (64,)}, y).plan())"
@@ -216,7 +222,7 @@ def test_what_runs_says_its_set():
     assert "generated code" not in run.stdout
 
 
-def test_an_unknown_set_is_an_error():
+def test_invalid_instruction_set_raises():
     run = with_set("SSE9", "-c", "import mpsgraph as mg; g = mg.Graph(); print(g.run({}, g.constant(1.0) + 1.0))")
     assert run.returncode != 0
     assert "MPSGRAPH_INSTRUCTION_SET must be AVX-512, AVX2 or baseline, got 'SSE9'" in run.stderr

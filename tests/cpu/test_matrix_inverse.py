@@ -1,4 +1,4 @@
-"""Inverses at sizes around the columns that are eliminated together, and the tiles of their products."""
+"""Matrix inverses at sizes around the block of columns eliminated together and the tiles of its matmuls."""
 
 import mpsgraph as mg
 import numpy as np
@@ -14,7 +14,7 @@ def inverse(x):
 
 
 def drawn(*shape, dtype):
-    """Every step needs an exchange of rows; condition numbers of a few hundred."""
+    """Return matrices whose elimination needs row exchanges in every step, with condition numbers of a few hundred."""
     rng = np.random.default_rng(sum(shape))
     rows = rng.permuted(np.broadcast_to(np.arange(shape[-1]), shape[:-1]), axis=-1)
     return (rng.normal(size=shape) / np.sqrt(shape[-1]) + 3 * np.eye(shape[-1])[rows]).astype(dtype)
@@ -23,14 +23,14 @@ def drawn(*shape, dtype):
 @pytest.mark.parametrize("batch", [(), (1,), (2,), (5,)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", SIZES)
-def test_every_size_is_numpys(n, dtype, batch):
+def test_inverse_matches_numpy(n, dtype, batch):
     x = drawn(*batch, n, n, dtype=dtype)
     expected = np.linalg.inv(x.astype(np.float64))
     np.testing.assert_allclose(inverse(x), expected, atol=(2e-5 if dtype == "float32" else 1e-13))
 
 
 @pytest.mark.parametrize("n", [24, 70])
-def test_what_is_no_number_reaches_no_other_matrix(n):
+def test_nan_affects_only_its_matrix(n):
     x = drawn(3, n, n, dtype="float32")
     x[1, n // 2, n - 3] = np.nan
     result = inverse(x)
@@ -39,6 +39,6 @@ def test_what_is_no_number_reaches_no_other_matrix(n):
 
 
 @pytest.mark.parametrize("n", [20, 64])
-def test_permutations_are_exact(n):
+def test_inverse_of_permutation_is_exact(n):
     x = np.eye(n, dtype=np.float32)[np.random.default_rng(n).permutation(n)] * np.float32(0.25)
     np.testing.assert_array_equal(inverse(x), x.T * 16)

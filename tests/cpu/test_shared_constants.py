@@ -1,4 +1,4 @@
-"""Weights that are turned, packed or widened for a kernel are there once, for all sizes of the data."""
+"""Weights that are transposed, packed, or converted for a kernel exist once for all input sizes."""
 
 import mpsgraph as mg
 import numpy as np
@@ -6,14 +6,14 @@ import pytest
 
 
 def resident():
-    """Bytes in memory."""
+    """Return the resident memory of the process in bytes."""
     with open("/proc/self/status", encoding="ascii") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_new_size_needs_no_new_weights(dtype):
-    """Channels second: the weights are turned before they are packed. 9 MB of them, in float32."""
+def test_new_input_size_does_not_duplicate_weights(dtype):
+    """The weights are channels first, so they are transposed before packing. They take 9 MB in float32."""
     g = mg.Graph()
     x = g.placeholder((1, 512, -1, -1), dtype)
     weights = g.constant(np.zeros((512, 512, 3, 3), dtype) + np.arange(3, dtype=dtype))
@@ -25,4 +25,4 @@ def test_a_new_size_needs_no_new_weights(dtype):
         kept[-1].run([images])
         before = resident() if i == 3 else before
     one = 512 * 512 * 9 * 4
-    assert resident() - before < 8 * one  # of eight more sizes: less than one copy for each; there were two
+    assert resident() - before < 8 * one  # eight more sizes must not add a copy of the weights each

@@ -1,6 +1,8 @@
-"""Transposed, reversed, padded, joined and sorted arrays with short rows, of items of every size, against numpy.
+"""Transposing, reversing, padding, concatenating, and sorting short rows of elements of every size, compared with
+numpy.
 
-Squares are transposed by shuffles and what is left over by items; runs of up to 32 bytes are two words that overlap.
+Transposes use shuffles for squares and copy the remaining elements one by one. Runs of up to 32 bytes are copied as two
+overlapping words.
 """
 
 import mpsgraph as mg
@@ -26,7 +28,7 @@ def check(build, x, expected):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", LENGTHS)
-def test_transposed(rows, dtype):
+def test_transpose_of_short_rows(rows, dtype):
     for columns in LENGTHS:
         x = numbers((2, rows, columns), dtype)
         check(lambda g, p: g.transpose(p, [0, 2, 1]), x, x.swapaxes(1, 2))
@@ -34,7 +36,7 @@ def test_transposed(rows, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", LENGTHS)
-def test_reversed(columns, dtype):
+def test_reverse_of_short_rows(columns, dtype):
     x = numbers((13, columns), dtype)
     for axes in ([0], [1], [0, 1]):
         check(lambda g, p, axes=axes: g.reverse(p, axes), x, np.flip(x, axes))
@@ -42,8 +44,8 @@ def test_reversed(columns, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", [*LENGTHS, 300])
-def test_padded(columns, dtype):
-    """On one side and on both, short rows and long ones."""
+def test_padding_of_rows(columns, dtype):
+    """Pad on one side and on both, for short rows and long ones."""
     x = numbers((6, columns), dtype)
     value = 1 if dtype == "bool" else 7
     for left, right in (([1, 2], [0, 3]), ([0, 1], [2, 0]), ([0, 0], [0, 1])):
@@ -53,7 +55,7 @@ def test_padded(columns, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", LENGTHS)
-def test_joined_and_cut(columns, dtype):
+def test_concatenation_and_slice_of_short_rows(columns, dtype):
     x = numbers((9, columns), dtype)
     check(lambda g, p: g.concat([p, p], 1), x, np.concatenate([x, x], 1))
     check(lambda g, p: g.slice(p, [1, columns // 3], [8, columns]), x, x[1:8, columns // 3 :])
@@ -61,12 +63,14 @@ def test_joined_and_cut(columns, dtype):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float32", "float64", "int64"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8, 9])
-def test_few_elements_sorted(n, dtype):
-    """With ties, whose order an arg sort keeps; of floats with NaN, infinities and zeros of both signs."""
+def test_sorting_short_rows(n, dtype):
+    """Rows contain ties, which arg_sort must keep in order, and floats include NaN, infinities, and zeros of both
+    signs.
+    """
     rng = np.random.default_rng(n)
     x = rng.integers(0, 4, (200, n)).astype(dtype)
     if "float" in dtype:
-        x[rng.random(x.shape) < 0.2] *= -1  # zeros, too
+        x[rng.random(x.shape) < 0.2] *= -1  # includes negative zeros
         x[rng.random(x.shape) < 0.1] = np.nan
         x[rng.random(x.shape) < 0.1] = -np.inf
     check(lambda g, p: g.sort(p, 1), x, np.sort(x, 1))

@@ -1,15 +1,15 @@
-"""Rows so long that their elements go into buckets first: sorted as numpy sorts them, however they crowd."""
+"""Sorting rows that are long enough for a bucket sort, for many distributions of elements, compared with numpy."""
 
 import mpsgraph as mg
 import numpy as np
 import pytest
 
-LENGTHS = {"sort": 1 << 18, "arg_sort": 1 << 15}  # from which on there are buckets
+LENGTHS = {"sort": 1 << 18, "arg_sort": 1 << 15}  # shortest length with buckets
 INT32, INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 
 def crowded(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Most numbers in two places far from each other, so that few leading bits differ."""
+    """Return numbers clustered around two distant values, so that few leading bits differ."""
     near = np.where(rng.random(n) < 0.9, 1.0, -1e30).astype(np.float32)
     return near * (1 + 1e-4 * rng.random(n, np.float32))
 
@@ -48,7 +48,8 @@ def check(operation: str, x: np.ndarray, descending: bool) -> None:
     g = mg.Graph()
     p = g.placeholder(x.shape, x.dtype)
     result = g.run({p: x}, getattr(g, operation)(p, axis=-1, descending=descending)).numpy()
-    rank = np.unique(x, return_inverse=True)[1].reshape(x.shape)  # NaN above all; zeros of both signs are equal
+    # NaN ranks above all numbers; zeros of both signs are equal
+    rank = np.unique(x, return_inverse=True)[1].reshape(x.shape)
     order = np.argsort(-rank if descending else rank, axis=-1, kind="stable")
     np.testing.assert_array_equal(result, order if operation == "arg_sort" else np.take_along_axis(x, order, -1))
 
@@ -56,17 +57,17 @@ def check(operation: str, x: np.ndarray, descending: bool) -> None:
 @pytest.mark.parametrize("descending", [False, True], ids=["smaller first", "greater first"])
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("name", ROWS)
-def test_one_row(name: str, operation: str, descending: bool):
+def test_sort_of_single_row(name: str, operation: str, descending: bool):
     check(operation, row(name, 2 * LENGTHS[operation] + 11), descending)
 
 
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("longer", [-1, 0, 1])
-def test_about_the_shortest_length(longer: int, operation: str):
+def test_sort_around_shortest_bucketed_length(longer: int, operation: str):
     check(operation, row("normal", LENGTHS[operation] + longer), False)
 
 
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("name", ["few values", "normal", "one value", "mostly zeros"])
-def test_a_row_for_each_thread(name: str, operation: str):
+def test_sort_of_one_row_per_thread(name: str, operation: str):
     check(operation, np.stack([row(name, LENGTHS[operation] + 5, seed) for seed in range(3)]), False)

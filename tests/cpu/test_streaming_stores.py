@@ -1,4 +1,6 @@
-"""Results that are too large for the caches are written past them: the same bits as of parts that are not."""
+"""Results too large for the caches are written with streaming stores and must be bitwise equal to those of smaller
+pieces.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -17,8 +19,8 @@ def normal(*shape):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("channels, pixels", [(32, 232), (48, 190), (24, 270)])
-def test_depthwise_convolutions(channels, pixels, relu):
-    """Of whole vectors of channels and of parts; half as many images are small enough for the caches."""
+def test_depthwise_convolution_with_streaming_stores(channels, pixels, relu):
+    """Channels fill whole vectors or not; half as many images fit into the caches."""
     x, w, bias = normal(4, pixels, pixels, channels), normal(3, 3, channels, 1), normal(channels)
 
     def convolved(g, x, w, bias):
@@ -31,15 +33,15 @@ def test_depthwise_convolutions(channels, pixels, relu):
 
 
 @pytest.mark.parametrize("runs", [(64, 64), (16, 48), (160, 96), (1000, 24), (20, 44)])
-def test_runs_of_copies(runs):
-    """Of whole cache lines, on borders of them or not."""
+def test_concatenation_with_streaming_stores(runs):
+    """Runs consist of whole cache lines or not, aligned or not."""
     rows = (25 << 20) // (4 * max(runs))
     a, b = (normal(rows, n) for n in runs)
     np.testing.assert_array_equal(run(lambda g, a, b: g.concat([a, b], axis=1), a, b), np.concatenate([a, b], 1))
 
 
 @pytest.mark.parametrize("start", [0, 16, 5])
-def test_slices_and_broadcasts(start):
+def test_slice_and_broadcast_with_streaming_stores(start):
     x = normal(1000, 8192)
     y = run(lambda g, x: g.slice_axis(x, 1, start, 7680), x)
     np.testing.assert_array_equal(y, x[:, start : start + 7680])

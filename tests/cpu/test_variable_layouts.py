@@ -1,8 +1,7 @@
-"""Variables in the layout that their convolutions want: what users see is row-major all the same.
+"""Variables in the layout their convolutions prefer, which must look row-major to the user.
 
-The optimised engine is compared with the plain kernels, which leave variables as they are. With channels last,
-convolutions take weights as they are (convolution_taps.h); so channels come first here, and stay there, as they do
-within blocks of control flow.
+The optimized engine is compared with the reference kernels, which do not move variables. Channels-last convolutions use
+weights as they are (convolution_taps.h), so these graphs are channels first and stay so, as inside control flow blocks.
 """
 
 import mpsgraph as mg
@@ -34,7 +33,7 @@ def trained(options, between=lambda g, w: None):
     return losses, g.variable_value(w), g.variable_value(momentum)
 
 
-def test_values_are_those_of_the_plain_kernels():
+def test_training_matches_reference_kernels():
     plain = trained(mg.CompilationDescriptor(reference_kernels=True))
     fast = trained(FAST)
     np.testing.assert_allclose(fast[0], plain[0], rtol=1e-5)
@@ -42,15 +41,15 @@ def test_values_are_those_of_the_plain_kernels():
     np.testing.assert_allclose(fast[2], plain[2], rtol=1e-4, atol=1e-5)
 
 
-def test_no_step_reorders_the_weights():
+def test_training_step_does_not_reorder_weights():
     g, x, _, _, loss, step, images = training_graph()
     plan = g.compile({x: images.shape}, [loss], step, options=FAST).plan()
     forward = [line for line in plan.splitlines() if line.strip().startswith("convolution2d:")]
-    # The source is brought into oneDNN's layout and the result out of it; the weights are there.
+    # Input and result are converted to and from oneDNN's layout, but the weights already have it.
     assert forward and all(line.count("oneDNN") == 3 for line in forward), plan
 
 
-def test_other_programs_read_and_write_the_moved_variable():
+def test_other_programs_read_and_write_relaid_variable():
     g, x, w, _, loss, step, images = training_graph()
     before = g.run({}, [w * 1.0])  # compiled while the variable is row-major
     first = g.variable_value(w)
@@ -64,10 +63,10 @@ def test_other_programs_read_and_write_the_moved_variable():
     np.testing.assert_allclose(
         np.asarray(g.run({}, [column_sums])[column_sums]), after.sum((0, 1, 2), keepdims=True), rtol=1e-4
     )
-    # the first program was compiled for the old layout
+    # The first program was compiled for the old layout.
     target = next(iter(before))
     np.testing.assert_array_equal(np.asarray(g.run({}, [target])[target]), after)
-    # written from outside, and by a program that does not know the layout
+    # Assign from outside, and by a program compiled for another layout.
     g.set_variable(w, first)
     np.testing.assert_array_equal(g.variable_value(w), first)
     flipped = g.assign(w, g.reshape(g.reshape(w, (-1,)), (3, 3, 16, 32)) + 1.0)
@@ -75,7 +74,7 @@ def test_other_programs_read_and_write_the_moved_variable():
     np.testing.assert_array_equal(g.variable_value(w), first + 1)
 
 
-def test_restoring_between_steps_changes_nothing():
+def test_setting_variables_between_steps_changes_nothing():
     plain = trained(FAST)
     restored = trained(FAST, between=lambda g, w: g.set_variable(w, g.variable_value(w)))
     assert restored[0] == plain[0]

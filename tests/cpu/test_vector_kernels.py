@@ -1,6 +1,7 @@
-"""Kernels in vectors at the sizes where their loops begin and end, and with numbers that are none; beside plain sums.
+"""Vectorized kernels at the sizes where their loops begin and end, and with non-finite numbers, compared with plain
+sums.
 
-test_instruction_sets.py runs this file with each set.
+test_instruction_sets.py runs this file with every instruction set.
 """
 
 import mpsgraph as mg
@@ -25,7 +26,7 @@ def normal(*shape, seed=0):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("shape", [(5, 15), (5, 16), (3, 37), (1, 40), (70, 101), (2, 20021)])
-def test_running_sums_of_rows(shape, exclusive, reverse):
+def test_cumulative_sums_of_rows(shape, exclusive, reverse):
     x = normal(*shape)
     y = run(lambda g, t: g.cumulative_sum(t, axis=1, exclusive=exclusive, reverse=reverse), x)
     lanes = x[:, ::-1] if reverse else x
@@ -34,7 +35,7 @@ def test_running_sums_of_rows(shape, exclusive, reverse):
     np.testing.assert_allclose(y, sums[:, ::-1] if reverse else sums, rtol=1e-6, atol=1e-6)
 
 
-def test_running_sums_show_no_number_only_from_there_on():
+def test_non_finite_numbers_affect_only_later_cumulative_sums():
     x = np.ones((2, 40), np.float32)
     x[0, 21], x[1, 9], x[1, 27] = np.nan, np.inf, -np.inf
     y = run(lambda g, t: g.cumulative_sum(t, axis=1), x)
@@ -43,7 +44,7 @@ def test_running_sums_show_no_number_only_from_there_on():
 
 
 def plain_softmax(x):
-    """Less the largest number that is one, a difference of float32; its exponentials, and their sums."""
+    """Return x minus its row maximum ignoring NaN, as float32, the exponentials, and their row sums."""
     with np.errstate(invalid="ignore"):
         largest = np.fmax.reduce(x, axis=1, keepdims=True, initial=np.float32(-np.inf))
         shifted = (x - largest).astype(np.float64)
@@ -53,7 +54,7 @@ def plain_softmax(x):
 
 @pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 31, 33, 64, 67, 1000])
 def test_softmax_of_rows(n):
-    """Large and tiny numbers, rows of which little is left, and rows with numbers that are none."""
+    """Rows of large and tiny numbers, rows that are mostly -inf, and rows with NaN and infinities."""
     x = normal(12, n) * np.array([1, 30, 1e-3, 1e30, 1, 1, 1, 1, 1, 1, 1, 1], np.float32)[:, None]
     x[4, : n - 1] = -np.inf
     x[5] = -np.inf
@@ -84,8 +85,8 @@ def test_softmax_of_rows(n):
     np.testing.assert_allclose(gradient, share, rtol=1e-5, atol=1e-6)
 
 
-def test_softmax_of_a_long_row():
-    """Two million equal exponentials beside one of 1: lanes that took them one by one would lose digits."""
+def test_softmax_of_long_row():
+    """Summing two million equal exponentials and a 1 sequentially in each lane would lose digits."""
     n = 1 << 21
     x = np.full((1, n), np.log(0.1), np.float32)
     x[0, 5] = 0
@@ -96,7 +97,7 @@ def test_softmax_of_a_long_row():
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 33, 1000])
-def test_complex_numbers(n):
+def test_complex_operations(n):
     x, y = (normal(2, n, seed=seed).astype(np.float64) for seed in (0, 1))
     a, b = (x[0] + 1j * x[1]).astype(np.complex64), (y[0] + 1j * y[1]).astype(np.complex64)
     builds = {
@@ -111,8 +112,8 @@ def test_complex_numbers(n):
 
 
 @pytest.mark.parametrize("n", [5, 8, 16, 24, 32, 64, 65, 128, 129])
-def test_short_runs_are_moved(n):
-    """More than a thread takes at once, so that some begin in the middle of an axis."""
+def test_copies_of_short_runs(n):
+    """Large enough that some threads begin in the middle of an axis."""
     x = normal(7, 53, 9, 2 * n)
     np.testing.assert_array_equal(run(lambda g, t: t[:, 1:, :, n:], x), x[:, 1:, :, n:])
     np.testing.assert_array_equal(run(lambda g, t: g.transpose(t, [2, 0, 1, 3]), x), x.transpose(2, 0, 1, 3))
@@ -136,7 +137,7 @@ def places_of(how, *shape):
 
 @SAMPLING
 @pytest.mark.parametrize("channels", [3, 16, 21])
-def test_sampling_between_pixels(how, channels):
+def test_sample_grid_channels_last(how, channels):
     source, places = normal(2, 4, 5, channels), places_of(how, 2, 9, 8)
     y = run(lambda g, x, p: g.sample_grid(x, p, **how), source, places)
     expected = sampled(source.astype(np.float64), places.astype(np.float64), **how)
@@ -145,8 +146,10 @@ def test_sampling_between_pixels(how, channels):
 
 @SAMPLING
 @pytest.mark.parametrize("rows, columns", [(1, 1), (3, 5), (8, 8), (9, 9), (10, 13)])
-def test_sampling_planes(how, rows, columns):
-    """Places by vectors and blocks, the last of them not full; gradients beside those of plain loops."""
+def test_sample_grid_channels_first(how, rows, columns):
+    """Positions are processed in vectors and blocks, the last of them partial. Gradients are compared with the
+    reference.
+    """
     source, places = normal(2, 3, 4, 5), places_of(how, 2, rows, columns)
     y = run(lambda g, x, p: g.sample_grid(x, p, "NCHW", **how), source, places)
     expected = sampled(source.astype(np.float64), places.astype(np.float64), layout="NCHW", **how)
@@ -164,7 +167,7 @@ def test_sampling_planes(how, rows, columns):
     np.testing.assert_allclose(of_places, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_planes_are_not_read_where_the_constant_shows():
+def test_sample_grid_does_not_read_planes_outside_image():
     source = np.full((1, 2, 3, 3), 5, np.float32)
     source[..., 0, 0] = np.nan
     places = np.array([[[[-3, 0], [0.6, 0.6], [np.nan, 0], [0, 1e30]] * 5]], np.float32)
@@ -175,8 +178,8 @@ def test_planes_are_not_read_where_the_constant_shows():
 @pytest.mark.parametrize("padding", ["constant", "clamp_to_edge"])
 @pytest.mark.parametrize("channels", [16, 48])
 @pytest.mark.parametrize("behind", [0, 1, 4, 15])
-def test_sampling_pixels_that_begin_behind_a_cache_line(behind, channels, padding):
-    """As numpy's large arrays do; what lies before the first pixel and after the last is not read."""
+def test_sample_grid_of_unaligned_image(behind, channels, padding):
+    """Like numpy's large arrays, the image is not aligned to cache lines; memory around it must not be read."""
     source = normal(2, 4, 5, channels)
     memory = np.full(source.size + 64, np.nan, np.float32)
     first = -(memory.ctypes.data // 4) % 16 + behind
@@ -189,7 +192,7 @@ def test_sampling_pixels_that_begin_behind_a_cache_line(behind, channels, paddin
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_sampling_at_places_that_are_none():
+def test_sample_grid_at_non_finite_positions():
     places = np.array([[[[np.nan, 0.0], [1e30, 0.0], [-1e30, 0.0], [0.0, 3.0]]]], np.float32)
     source = np.arange(16, dtype=np.float32).reshape(1, 1, 2, 8) + 1
     y = run(lambda g, x, p: g.sample_grid(x, p, padding_mode="constant", constant_value=7.0), source, places)[0, 0]
@@ -201,7 +204,7 @@ def test_sampling_at_places_that_are_none():
 @pytest.mark.parametrize(
     "k, n", [(1, 1), (2, 3), (17, 1), (2048, 10), (40, 15), (40, 70), (300, 96), (900, 133), (40, 1100), (33, 2049)]
 )
-def test_a_row_times_a_matrix(k, n, passes):
+def test_row_vector_times_matrix(k, n, passes):
     x, w, b = normal(1, k), normal(k, n), normal(n)
     x[0, 0] = 2.0
     w[0, n // 2] = np.nan
@@ -221,7 +224,7 @@ def rows_with_ends_and_ties(n):
     x = normal(14, n)
     x[1] = np.round(x[1])
     x[2], x[3] = np.sort(x[2]), -np.sort(x[3])
-    x[4] = np.maximum(x[4] - 2, 0)  # a few, and zeros
+    x[4] = np.maximum(x[4] - 2, 0)  # few nonzero elements
     x[5] = rng.choice(np.array([0.0, -0.0], np.float32), n)
     x[6, rng.random(n) < 0.3] = np.nan
     x[7, rng.random(n) < 0.97] = np.nan
@@ -237,8 +240,8 @@ def rows_with_ends_and_ties(n):
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 50, 64, 65])
 @pytest.mark.parametrize("n", [5, 31, 32, 33, 64, 67, 100, 129, 200, 260, 1000, 4099, 9001])
-def test_best_of_rows(n, k, largest):
-    """Bounds of groups of elements, found a block at a time, thinned out when there are many: exactly numpy's."""
+def test_top_k_and_bottom_k_of_rows(n, k, largest):
+    """Groups of elements are bounded block by block and filtered; results must equal numpy's exactly."""
     x, k = rows_with_ends_and_ties(n), min(n, k)
     g = mg.Graph()
     p = g.placeholder(x.shape)
@@ -255,8 +258,8 @@ def test_best_of_rows(n, k, largest):
 @pytest.mark.parametrize(
     "shape, depth, batches", [((50,), 1, 0), ((9, 7), 2, 0), ((5, 7, 6), 3, 0), ((2, 3, 2, 4), 4, 0), ((3, 9, 7), 2, 1)]
 )
-def test_picked_elements(shape, depth, batches, picks, indices):
-    """Blocks of positions, with and without indices that are outside, of elements and of slices of some bytes."""
+def test_gather_nd_of_elements_and_slices(shape, depth, batches, picks, indices):
+    """Blocks of positions, with and without out-of-range indices, of single elements and of slices of a few bytes."""
     rng = np.random.default_rng(picks)
     lengths = shape[batches : batches + depth]
     inside = np.stack([rng.integers(0, n, (*shape[:batches], picks)) for n in lengths], -1)
@@ -270,7 +273,7 @@ def test_picked_elements(shape, depth, batches, picks, indices):
 
 
 def resized(x, rows, columns):
-    """NHWC, at these places; each sum of two products rounded as float32 rounds them. A row of weight 0 is not read."""
+    """Resize NHWC images at the given positions, rounding like float32. A row with weight 0 is not read."""
     with np.errstate(invalid="ignore"):
         for axis, places in ((1, rows), (2, columns)):
             last = x.shape[axis] - 1
@@ -285,8 +288,8 @@ def resized(x, rows, columns):
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("columns", [1, 4, 5, 9, 35])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 67])
-def test_linear_interpolation(channels, columns, layout):
-    """Exactly: weights are eighths, and no product is fused with a sum."""
+def test_bilinear_resize(channels, columns, layout):
+    """Results must be exact, because weights are eighths and no multiply-add is fused."""
     x = normal(2, 3, columns, channels)
     x[1, 1, columns // 2, channels // 2], x[1, 2, 0, 0], x[0, 0, -1, -1] = np.nan, np.inf, -np.inf
     moved, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if layout == "NCHW" else (range(4), range(4))
@@ -298,7 +301,7 @@ def test_linear_interpolation(channels, columns, layout):
 @pytest.mark.parametrize("scale", [8, -8, 2, 0.5, -0.25, 0.03125])
 @pytest.mark.parametrize("columns", [3, 16, 31, 33, 200])
 @pytest.mark.parametrize("size", [5, 8, 15, 16, 40, 67])
-def test_elements_interpolated_near_and_far_from_each_other(size, columns, scale):
+def test_linear_interpolation_at_various_scales(size, columns, scale):
     x = normal(3, columns)
     at = np.arange(size) - (0.75 if scale > 0 else size)
     y = run(lambda g, x: g.resize_bilinear(x, (3, size), layout="HW", scale=(1, scale), offset=(0, -at[0])), x)
@@ -306,7 +309,7 @@ def test_elements_interpolated_near_and_far_from_each_other(size, columns, scale
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_linear_interpolation_past_the_caches(layout):
+def test_bilinear_resize_larger_than_caches(layout):
     x = normal(2, 48, 64, 32)
     fed = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if layout == "NCHW" else x
     y = run(lambda g, x: g.resize_bilinear(x, (192, 512), layout=layout, center_result=False), fed)

@@ -1,7 +1,7 @@
 """Integers stay exact where doubles, other signs or folding come between: right values, written down.
 
 64-bit attributes, Python's numbers beside tensors, constants of uint64 that are folded, and divisions at the ends of a
-type. test_constant_twins holds folding against running for every operation; here stand the numbers themselves.
+type. test_constant_folding holds folding against running for every operation; here stand the numbers themselves.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ UNSEEN = {
     "nn.metrics.Accumulated": "is for subclasses to build",
     "nn.metrics.Accumulated.reset": "is for subclasses to write",
     "nn.metrics.Accumulated.result": "is for subclasses to write",
-    "Graph.draw": "draws a picture; core/test_pictures",
+    "Graph.draw": "draws a picture; core/test_drawing",
     "History.plot": "needs a picture's axes",
     "profiler.Profile.plot": "needs a picture's axes",
     "onnx.known_operators": "takes nothing",

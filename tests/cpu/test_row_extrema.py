@@ -1,4 +1,4 @@
-"""Extrema of rows and columns, where they stand, and sums of integers, where vectors along a row take over."""
+"""Row and column extrema, their indices, and integer sums, where the kernels are vectorized along a row."""
 
 import mpsgraph as mg
 import numpy as np
@@ -31,10 +31,10 @@ def check(x):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "uint64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_numbers_with_ties(n, dtype):
+def test_extrema_with_ties(n, dtype):
     rng = np.random.default_rng(n)
     low = 0 if dtype.startswith("u") else -9
-    check(rng.integers(low, 10, (37, n)).astype(dtype))  # several are the greatest
+    check(rng.integers(low, 10, (37, n)).astype(dtype))  # several elements are the greatest
     if "int" in dtype:
         ends = np.iinfo(dtype)
         check(rng.integers(ends.min, ends.max, (5, n), dtype, endpoint=True))
@@ -44,7 +44,7 @@ def test_numbers_with_ties(n, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_nan_and_infinity(n, dtype):
+def test_extrema_with_nan_and_inf(n, dtype):
     rng = np.random.default_rng(n)
     x = rng.standard_normal((60, n)).astype(dtype)
     x[:20][rng.random((20, n)) < 0.2] = np.nan
@@ -54,16 +54,16 @@ def test_nan_and_infinity(n, dtype):
     x[41], x[42] = -np.inf, np.inf
     x[43] = np.where(rng.random(n) < 0.5, np.nan, -np.inf)
     x[44] = np.where(rng.random(n) < 0.5, np.nan, np.inf)
-    for at in (0, n // 2, n - 1):  # one alone, wherever a vector or the rest behind has it
+    for at in (0, n // 2, n - 1):  # a single one, in a vector or in the remainder
         x[45 + at % 5, at] = np.nan
     check(x)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"])
 @pytest.mark.parametrize("n", [*LENGTHS, 9001])
-def test_sums_of_integers_wrap(n, dtype):
+def test_integer_sums_wrap_around(n, dtype):
     ends = np.iinfo(dtype)
-    rows = 41 if n < 9001 else 3  # few long ones: their columns are the results without other sums between
+    rows = 41 if n < 9001 else 3  # few long rows, so each column is a short sum
     x = np.random.default_rng(n).integers(ends.min, ends.max, (rows, n), dtype, endpoint=True)
     for axis in (0, 1):
         g = mg.Graph()
@@ -81,5 +81,5 @@ def test_extrema_of_few_long_rows(dtype):
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_again_with_fewer_instructions(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -1,7 +1,7 @@
-"""How many units in the last place functions of float64 may be off, against the C library's long double.
+"""Accuracy of float64 functions in ulps (units in the last place) relative to the C library's long double.
 
-The bounds are what the comments in double_math.h and double_functions.inc state. Code is generated of both where the
-processor has AVX2; the reference has compiled loops, or the C library's functions as the baseline processor has.
+The bounds are those stated in the comments of double_math.h and double_functions.inc. On processors with AVX2, code is
+generated for both; the reference uses compiled loops, or the C library on baseline processors.
 """
 
 import math
@@ -13,7 +13,7 @@ from harness.instructions import run_again_with
 from harness.running import REFERENCE
 
 N = 100_000
-ERF = np.vectorize(math.erf, otypes=[np.longdouble])  # of double: half an ulp of its own
+ERF = np.vectorize(math.erf, otypes=[np.longdouble])  # computed in double, so it has an error of half an ulp itself
 
 
 def sigmoid(x):
@@ -65,10 +65,10 @@ def computed(name, x, options=None):
     return g.compile({feed: (x.shape, x.dtype)}, [getattr(g, name)(feed)], options=options).run([x])[0].numpy()
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is double here")
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is not wider than double")
 @pytest.mark.parametrize("options", [None, REFERENCE], ids=["code", "reference"])
 @pytest.mark.parametrize("name, draw", CASES)
-def test_errors_in_ulp(name, draw, options):
+def test_float64_errors_are_within_ulp_bounds(name, draw, options):
     exact, draws, bound = FUNCTIONS[name]
     x = draws[draw](np.random.default_rng(0))
     expected = exact(x.astype(np.longdouble))
@@ -77,12 +77,12 @@ def test_errors_in_ulp(name, draw, options):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_special_values_are_the_c_librarys(name):
+def test_special_values_match_c_library(name):
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 709.78, 710, -745, -1000])
     x = np.append(x, [1e308, -1e308, 20, -20, 6, -6, 2e19])
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[name][0](x).astype(np.float64)
-    expected[np.abs(expected) < 2.3e-308] *= 0  # programs flush subnormals to zero
+    expected[np.abs(expected) < 2.3e-308] *= 0  # subnormal results are flushed to zero
     found = computed(name, x)
     np.testing.assert_array_max_ulp(np.nan_to_num(found), np.nan_to_num(expected), 3)
     assert np.array_equal(np.isnan(found), np.isnan(expected)) and np.array_equal(np.isinf(found), np.isinf(expected))
@@ -91,9 +91,9 @@ def test_special_values_are_the_c_librarys(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_an_element_has_the_same_bits_wherever_it_stands(name):
+def test_result_does_not_depend_on_position_in_array(name):
     x = np.random.default_rng(1).uniform(0.1, 30, 67)
-    x[::5] *= 1e6  # beyond where vectors know angles
+    x[::5] *= 1e6  # beyond the range of the vectorized trigonometry
     whole = computed(name, x)
     for begin in range(0, 17, 3):
         for length in (1, 3, 7, 8, 9, 15, 31, 50):
@@ -102,7 +102,7 @@ def test_an_element_has_the_same_bits_wherever_it_stands(name):
 
 
 POWERS = [(1, 5), (700, 1), (0.01, 60_000), (0.35, 1900), (2, 300)]
-"""Bounds of ln x and of y: all results lie within float64, some of them near its ends."""
+"""Bounds of |ln x| and of |y|. All powers are within the range of float64, some of them close to its limits."""
 
 
 def powered(x, y, options=None):
@@ -111,9 +111,9 @@ def powered(x, y, options=None):
     return g.compile({a: x.shape, b: y.shape}, [g.power(a, b)], options=options).run([x, y])[0].numpy()
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is double here")
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is not wider than double")
 @pytest.mark.parametrize("logarithm, exponent", POWERS)
-def test_errors_of_powers_in_ulp(logarithm, exponent):
+def test_power_errors_are_within_two_ulps(logarithm, exponent):
     rng = np.random.default_rng(3)
     x, y = np.exp(rng.uniform(-logarithm, logarithm, N)), rng.uniform(-exponent, exponent, N)
     expected = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
@@ -121,7 +121,7 @@ def test_errors_of_powers_in_ulp(logarithm, exponent):
     assert errors.max() <= 2, (x[errors.argmax()], y[errors.argmax()])
 
 
-def test_powers_of_special_values_are_the_c_librarys():
+def test_powers_of_special_values_match_c_library():
     edges = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 3, -3, 1e308, -1e308, 1e-300, 1e-310, 0.1]
     x, y = (a.ravel() for a in np.meshgrid(edges, edges))
     with np.errstate(all="ignore"):
@@ -134,7 +134,7 @@ def test_powers_of_special_values_are_the_c_librarys():
     assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number]))
 
 
-def test_powers_of_single_numbers_and_of_short_rows():
+def test_power_of_scalars_and_short_arrays():
     x, y = np.random.default_rng(4).uniform(0.1, 30, (2, 67))
     whole = powered(x, y)
     for length in (1, 3, 7, 8, 9, 50):
@@ -145,5 +145,5 @@ def test_powers_of_single_numbers_and_of_short_rows():
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_other_instruction_sets_agree(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -1,4 +1,4 @@
-"""Recurrent layers whose weights are constants: packed once, one row summed in parts, beside the same weights fed."""
+"""Recurrent layers with constant weights, which are packed once, compared with the same weights as feeds."""
 
 import os
 
@@ -9,11 +9,11 @@ from harness.instructions import run_again_with
 
 STEPS = 7
 GATES = {"lstm": 4, "gru": 3, "single_gate_rnn": 1}
-ROUNDING = 2e-6  # of states around 1, summed in other orders
+ROUNDING = 2e-6  # for states of magnitude about 1, summed in another order
 
 
 def layer(kind, batch, weights, *, constant, directions=1, steps=STEPS, **how):
-    """The executable, and what to feed: the projected source, and the weights unless they are a constant."""
+    """Return an executable and its feeds: the projected input, and the weights unless they are constant."""
     wide = weights.size // weights.shape[-1]
     source = np.random.default_rng([batch, wide]).normal(size=(steps, batch, wide)).astype(np.float32)
     g = mg.Graph()
@@ -34,7 +34,7 @@ def weights_of(kind, hidden, directions=1):
 
 @pytest.mark.parametrize("kind", list(GATES))
 @pytest.mark.parametrize("batch, directions", [(1, 1), (1, 2), (3, 1), (3, 2)])
-def test_states_are_those_of_fed_weights(kind, batch, directions):
+def test_constant_weights_match_fed_weights(kind, batch, directions):
     if kind == "gru" and directions == 2:
         ways = [{"reset_after": True}]
     else:
@@ -54,7 +54,7 @@ def test_states_are_those_of_fed_weights(kind, batch, directions):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("hidden", [5, 16, 21])
-def test_what_is_not_a_number_goes_where_it_goes_with_fed_weights(value, hidden):
+def test_non_finite_weights_propagate_as_with_fed_weights(value, hidden):
     for unit in (0, hidden - 1):
         weights = weights_of("lstm", hidden)
         weights[2 * hidden + unit, hidden - 1] = value
@@ -64,17 +64,17 @@ def test_what_is_not_a_number_goes_where_it_goes_with_fed_weights(value, hidden)
             np.testing.assert_allclose(*found, rtol=ROUNDING, atol=ROUNDING)
             if np.isnan(value):
                 assert np.isnan(found[0][0]).sum() == np.isnan(found[0][0, :, unit]).sum() == batch  # 0 x NaN
-                assert np.isnan(found[0][2]).all()  # of all units, two steps later
+                assert np.isnan(found[0][2]).all()  # all units, two steps later
 
 
-def test_large_weights_and_single_steps_are_read_in_place():
+def test_large_weights_and_single_steps_are_not_packed():
     made, _ = layer("lstm", 1, weights_of("lstm", 300), constant=True)
     assert "packed weights" not in made.plan()
     made, _ = layer("lstm", 1, weights_of("lstm", 16), constant=True, steps=1)
     assert "packed weights" not in made.plan()
 
 
-@pytest.mark.skipif(bool(os.environ.get("MPSGRAPH_INSTRUCTION_SET")), reason="one has been chosen")
+@pytest.mark.skipif(bool(os.environ.get("MPSGRAPH_INSTRUCTION_SET")), reason="an instruction set is already selected")
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_other_vector_sets(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -1,4 +1,6 @@
-"""Forests of decision trees, walked in vectors of walks, beside the same trees walked one by one in Python."""
+"""Decision tree ensembles, evaluated several walks at a time, compared with walking the same trees one by one in
+Python.
+"""
 
 import os
 
@@ -13,7 +15,7 @@ HOW = {"comparison": "less_than_or_equal_to", "reduction": "sum"}
 
 
 class Forest:
-    """Random trees in one table, each node behind its parent; leaves lead to themselves."""
+    """Random trees in one table. Parents precede their children, and leaves point to themselves."""
 
     def __init__(self, trees, depth, features, targets, dtype="float32", one_target=False, seed=0):
         self.rng, self.features = np.random.default_rng([seed, trees, depth]), features
@@ -55,7 +57,7 @@ class Forest:
 
 
 def drawn(rows, features, dtype="float32", seed=1):
-    """Some are equal to a split, some are no numbers."""
+    """Return random rows, in which some values equal a split and some are NaN or infinite."""
     x = np.round(np.random.default_rng([seed, rows]).normal(size=(rows, features)), 1).astype(dtype)
     x[rows // 2 :: 3, 0], x[rows // 3 :: 4, features - 1] = np.nan, np.inf
     x[rows // 3 :: 5, features // 2] = -np.inf
@@ -77,7 +79,7 @@ def run(x, tables, depth, constant=True, **how):
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 70])
 @pytest.mark.parametrize("trees, depth, targets", [(1, 0, 1), (1, 3, 2), (9, 6, 1), (40, 4, 3)])
-def test_all_sizes(trees, depth, targets, rows):
+def test_tree_ensembles_of_various_sizes(trees, depth, targets, rows):
     forest, x = Forest(trees, depth, 5, targets), drawn(rows, 5)
     got, compiled = run(x, forest.tables("float32"), depth)
     np.testing.assert_allclose(got, forest.walked(x), rtol=2e-5, atol=2e-5)
@@ -87,7 +89,7 @@ def test_all_sizes(trees, depth, targets, rows):
 @pytest.mark.parametrize("comparison", ["less_than_or_equal_to", "less_than"])
 @pytest.mark.parametrize("reduction", ["sum", "minimum", "maximum"])
 @pytest.mark.parametrize("one_target", [True, False])
-def test_comparisons_and_reductions(comparison, reduction, one_target):
+def test_tree_comparisons_and_reductions(comparison, reduction, one_target):
     forest, x = Forest(12, 7, 6, 4, one_target=one_target), drawn(30, 6)
     how = {"comparison": comparison, "reduction": reduction}
     for constant in (True, False):
@@ -95,10 +97,10 @@ def test_comparisons_and_reductions(comparison, reduction, one_target):
         np.testing.assert_allclose(got, forest.walked(x, **how), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.skipif(ON_METAL, reason="has no float64")
+@pytest.mark.skipif(ON_METAL, reason="device metal has no float64")
 @pytest.mark.parametrize("of_rows", ["float64", "float32"])
 @pytest.mark.parametrize("of_weights", ["float64", "float32"])
-def test_wide_numbers(of_rows, of_weights):
+def test_tree_ensembles_in_float64(of_rows, of_weights):
     forest, x = Forest(20, 5, 4, 2, of_weights), drawn(11, 4, of_rows)
     got, _ = run(x, forest.tables(of_rows), 5)
     assert got.dtype == of_weights
@@ -106,16 +108,16 @@ def test_wide_numbers(of_rows, of_weights):
     np.testing.assert_allclose(got, forest.walked(x), rtol=tolerance, atol=tolerance)
 
 
-def test_many_trees_of_one_row():
-    """Threads take parts of the trees, and what they found is put together."""
+def test_many_trees_and_few_rows():
+    """Threads evaluate parts of the trees, whose results are then combined."""
     for reduction in ("sum", "minimum"):
         forest, x = Forest(3000, 3, 4, 2), drawn(2, 4)
         got, _ = run(x, forest.tables("float32"), 3, reduction=reduction)
         np.testing.assert_allclose(got, forest.walked(x, reduction=reduction), rtol=1e-4, atol=1e-4)
 
 
-def test_a_long_chain():
-    """As deep as it has nodes, beside a tree of one leaf."""
+def test_degenerate_tree_as_deep_as_its_node_count():
+    """A chain of 300 nodes, next to a tree with a single leaf."""
     depth = 300
     forest = Forest(1, 0, 2, 1)
     forest.nodes = [[1, float(i), 2 * depth, i + 1, False] for i in range(depth)]
@@ -127,8 +129,8 @@ def test_a_long_chain():
     np.testing.assert_array_equal(got, forest.walked(x))
 
 
-def test_shared_nodes_are_walked_as_they_stand():
-    """Each level's two nodes lead to both of the next: sorted copies would be 2^40."""
+def test_trees_with_shared_nodes_are_not_expanded():
+    """Both nodes of each level point to both of the next, so an expanded copy would have 2^40 nodes."""
     depth, forest = 40, Forest(1, 0, 3, 1)
     forest.nodes = []
     for level in range(depth):
@@ -143,8 +145,8 @@ def test_shared_nodes_are_walked_as_they_stand():
     assert ON_METAL or "unsorted trees" in compiled.plan()
 
 
-def test_a_walk_ends_with_its_depth():
-    """Where it has not come to a leaf it takes the weights of the node, and circles end so."""
+def test_walk_stops_at_depth_limit():
+    """A walk that has not reached a leaf uses the weights of its current node, so cycles terminate."""
     forest, x = Forest(5, 4, 3, 1), drawn(9, 3)
     tables = forest.tables("float32")
     whole, _ = run(x, tables, 4)
@@ -157,28 +159,29 @@ def test_a_walk_ends_with_its_depth():
         assert got.tolist() == [[expected]]
 
 
-@pytest.mark.skipif(ON_METAL, reason="what is outside there is not asked for")
-def test_nodes_that_lead_outside_read_zeros():
-    """As gather does; nothing is read beyond the tables."""
+@pytest.mark.skipif(ON_METAL, reason="device metal does not check for out-of-range nodes")
+def test_out_of_range_nodes_read_zeros():
+    """As with gather, out-of-range indices give zeros, and no memory outside the tables is read."""
     tables = [np.int32([7, 0]), np.int32([1, 1]), np.int32([99, 1]), np.float32([-1, 0]), np.array([False, False]),
               np.int32([0, -5]), np.float32([[1], [2]])]  # fmt: skip
     for constant in (True, False):
         got, _ = run(np.float32([[3], [4]]), tables, 1, constant)
-        assert got.tolist() == [[1], [1]]  # 0 <= -1 leads outside, which gives zero; outside leads to node 0
+        # 0 <= -1 is false, so the index is out of range and reads zero, which is node 0
+        assert got.tolist() == [[1], [1]]
     got, _ = run(np.float32([[3]]), tables, 1, reduction="minimum")
     assert got.tolist() == [[0]]
 
 
-@pytest.mark.skipif(ON_METAL, reason="an empty tensor does not reach a device")
-def test_no_rows_and_no_features():
+@pytest.mark.skipif(ON_METAL, reason="empty tensors do not reach the device")
+def test_zero_rows_and_zero_features():
     leaves = Forest(3, 0, 1, 2)
     got, _ = run(np.zeros((2, 0), np.float32), leaves.tables("float32"), 0)
     np.testing.assert_allclose(got, [leaves.weights.sum(0)] * 2, rtol=1e-6)
     assert run(np.zeros((0, 5), np.float32), Forest(3, 3, 5, 2).tables("float32"), 3)[0].shape == (0, 2)
 
 
-def test_no_weights_that_are_numbers():
-    """NaN wins every reduction, infinities add up."""
+def test_non_finite_weights():
+    """NaN wins every reduction, and infinities add up."""
     forest, x = Forest(6, 3, 3, 2), np.ones((3, 3), np.float32)
     for value in (np.nan, np.inf):
         forest.weights[:] = value
@@ -187,8 +190,8 @@ def test_no_weights_that_are_numbers():
             np.testing.assert_array_equal(got, np.full((3, 2), value))
 
 
-@pytest.mark.skipif(ON_METAL, reason="the CPU's kernels")
-def test_all_sizes_of_x_share_one_forest():
+@pytest.mark.skipif(ON_METAL, reason="tests CPU kernels")
+def test_batch_sizes_share_one_forest():
     g = mg.Graph()
     x = g.placeholder((-1, 4))
     forest = Forest(4, 4, 4, 1)
@@ -199,7 +202,7 @@ def test_all_sizes_of_x_share_one_forest():
         np.testing.assert_allclose(g.run({x: fed}, y).numpy(), forest.walked(fed), rtol=1e-5, atol=1e-5)
 
 
-def test_what_does_not_fit_is_refused():
+def test_invalid_tree_ensemble_operands_raise():
     tables = Forest(2, 2, 3, 1).tables("float32")
     x = drawn(2, 3)
     with pytest.raises(mg.DTypeError, match="splits must be float32 as x"):

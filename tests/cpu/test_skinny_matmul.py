@@ -1,4 +1,4 @@
-"""Products of few rows with a matrix that is larger than they are: in parts, by rows of the matrix."""
+"""Matmuls of few rows with a large matrix, split along the rows of the matrix."""
 
 import mpsgraph as mg
 import numpy as np
@@ -10,7 +10,10 @@ FEW, TURNED = "skinny matmul, in", "skinny matmul, transposed"
 
 
 def programs(rows, inputs, outputs, build, transposed=False):
-    """Fast and plain executables, what to feed: build(graph, product, other) of rows x a variable, or x it turned."""
+    """Compile build(graph, product, other) with fast and with reference kernels; return both executables and feeds.
+
+    The product is x @ variable, or x @ transpose(variable).
+    """
     made = []
     for reference in (False, True):
         g, rng = mg.Graph(), np.random.default_rng(0)
@@ -42,13 +45,13 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("rows, inputs, outputs", [(32, 784, 512), (8, 257, 1024), (13, 1000, 320), (25, 4096, 256)])
-def test_skinny_product_agree_with_plain_loops(rows, inputs, outputs, end):
+def test_skinny_matmul_matches_reference(rows, inputs, outputs, end):
     made, arrays = programs(rows, inputs, outputs, ENDS[end])
     assert (FEW in made[0].plan()) == VECTORS and FEW not in made[1].plan()
     assert_they_agree(made, arrays)
 
 
-def test_rows_of_more_axes():
+def test_skinny_matmul_of_rank_3_input():
     made, arrays = programs((4, 7), 600, 800, ENDS["residual"])
     assert (FEW in made[0].plan()) == VECTORS
     assert_they_agree(made, arrays)
@@ -57,21 +60,21 @@ def test_rows_of_more_axes():
 @pytest.mark.parametrize(
     "rows, inputs, outputs", [(7, 784, 512), (33, 784, 512), (32, 255, 2048), (32, 784, 500), (32, 2048, 1024)]
 )
-def test_other_sizes_are_another_kernels(rows, inputs, outputs):
+def test_other_sizes_use_another_kernel(rows, inputs, outputs):
     made, arrays = programs(rows, inputs, outputs, ENDS["nothing"])
     assert FEW not in made[0].plan()
     assert_they_agree(made, arrays)
 
 
 @pytest.mark.parametrize("rows, inputs, outputs", [(32, 512, 512), (32, 300, 1000), (32, 257, 1021), (32, 2048, 256)])
-def test_a_transposed_matrix_agrees_with_plain_loops(rows, inputs, outputs):
-    """Whole blocks, and such as end within a vector or a block of steps."""
+def test_skinny_matmul_with_transposed_matrix_matches_reference(rows, inputs, outputs):
+    """Sizes are whole blocks, or end within a vector or a block of the inner dimension."""
     made, arrays = programs(rows, inputs, outputs, ENDS["nothing"], transposed=True)
     assert (TURNED in made[0].plan()) == VECTORS and TURNED not in made[1].plan()
     assert_they_agree(made, arrays)
 
 
-def test_other_transposed_matrices_are_another_kernels():
+def test_other_transposed_sizes_use_another_kernel():
     for rows, inputs, outputs, end in [
         (33, 512, 512, "nothing"),
         (30, 512, 512, "nothing"),
@@ -86,7 +89,7 @@ def test_other_transposed_matrices_are_another_kernels():
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_nan_and_infinity_pass(transposed):
+def test_nan_and_inf_propagate_as_in_reference(transposed):
     made, arrays = programs(32, 784, 512, ENDS["nothing" if transposed else "bias and relu"], transposed)
     assert ((TURNED if transposed else FEW) in made[0].plan()) == VECTORS
     arrays[0][3, 5], arrays[0][30, 700] = np.nan, np.inf
@@ -114,7 +117,7 @@ print(executable.plan().split("skinny matmul, in ")[-1].split()[0], right)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_as_many_parts_as_threads(threads):
+def test_number_of_parts_equals_thread_count(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     parts, right = done.stdout.split()
@@ -122,12 +125,12 @@ def test_as_many_parts_as_threads(threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_any_number_of_threads_turns(threads):
+def test_transposed_matmul_with_any_thread_count(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads), TURNED="yes")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "True"
 
 
-def test_the_same_bits_again():
+def test_results_are_bitwise_reproducible():
     made, arrays = programs(32, 784, 512, ENDS["bias and relu"])
     assert len({made[0].run(arrays)[0].numpy().tobytes() for _ in range(50)}) == 1

@@ -1,6 +1,6 @@
-"""Regions of float64 as machine code: lanes of 64 bits, with masks, float32 and int32 at their edges; int32 of float32.
+"""float64 fused kernels as generated code: 64-bit lanes, masks, float32 and int32 inputs and outputs, and casts.
 
-What each gives is compared with the reference, which is interpreted. Files of fewer instructions run this one again.
+Results are compared with the interpreted reference. The last test repeats this file with smaller instruction sets.
 """
 
 import mpsgraph as mg
@@ -14,7 +14,10 @@ LENGTHS = [1, 2, 3, 4, 7, 8, 9, 31, 4099]
 
 
 def both(build, feeds, coded=True):
-    """The results of a graph from code and from the reference; `coded`: there must be no tile functions."""
+    """Return the results of generated code and of the reference.
+
+    If `coded`, assert that the whole kernel is generated code.
+    """
     g = mg.Graph()
     placeholders = [g.placeholder(a.shape, a.dtype) for a in feeds]
     results = build(g, *placeholders)
@@ -31,7 +34,7 @@ def both(build, feeds, coded=True):
 def check(found, rtol=1e-14):
     for a, b in zip(*found, strict=True):
         assert a.dtype == b.dtype
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)  # products are added unrounded in code
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)  # generated code uses fused multiply-add
 
 
 def numbers(shape, seed=0):
@@ -39,7 +42,7 @@ def numbers(shape, seed=0):
 
 
 def chain(g, x, y):
-    """Every kind of step, more values than there are registers, and uses far behind."""
+    """Build an expression with every kind of operation, more live values than registers, and values used much later."""
     early = [x * k + y for k in (0.5, -1.5, 2.25, 3.0, -0.125, 7.0, 1.0, 0.75, -2.0, 5.0, 9.0, 11.0)]
     value = g.exponent(-g.absolute(x)) + g.tanh(y) - g.erf(x * y)
     value = g.select(g.less_than(x, y), value, g.square_root(g.absolute(value)))
@@ -50,12 +53,12 @@ def chain(g, x, y):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_a_long_chain(n):
+def test_long_expression(n):
     check(both(lambda g, x, y: [chain(g, x, y)], [numbers(n), numbers(n, 1)]), 1e-13)
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_masks_come_and_go(n):
+def test_masks_as_inputs_intermediates_and_outputs(n):
     x, y, mask = numbers(n), numbers(n, 1), numbers(n, 2) > 0
 
     def build(g, x, y, m):
@@ -66,7 +69,7 @@ def test_masks_come_and_go(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_float32_and_integers_at_the_edges(n):
+def test_float32_and_int32_inputs_and_outputs(n):
     x, y, k = numbers(n), numbers(n, 1).astype(np.float32), np.arange(n, dtype=np.int32) - 3
 
     def build(g, x, y, k):
@@ -77,8 +80,8 @@ def test_float32_and_integers_at_the_edges(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_a_number_is_rounded_where_float32_is_looked_at(n):
-    """Of a cast to float32 that is computed with, not only stored: no code for it, but its rounding stays."""
+def test_cast_to_float32_rounds_intermediate_value(n):
+    """A float32 value used in arithmetic, not only stored, prevents code generation but must still be rounded."""
     x = numbers(n)
 
     def build(g, x):
@@ -92,7 +95,7 @@ def test_a_number_is_rounded_where_float32_is_looked_at(n):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_integers_are_made_by_rounding_to_zero_within_their_range(n, dtype):
+def test_casts_to_int32_truncate_and_saturate(n, dtype):
     x = numbers(n) * 1e3
     edges = np.array([np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 2.0**31 - 1, -(2.0**31) - 1, 1e300, -0.7, 0.7])
     x[: len(edges)] = edges[:n]
@@ -105,7 +108,7 @@ def test_integers_are_made_by_rounding_to_zero_within_their_range(n, dtype):
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 700), (2, 5, 513), (70, 8)])
-def test_rows_and_columns_are_broadcast(shape):
+def test_rows_and_columns_broadcast(shape):
     x, row, column, one = numbers(shape), numbers(shape[-1], 1), numbers((*shape[:-1], 1), 2), numbers((), 3)
     mask, single = numbers(shape[-1], 4) > 0, numbers((), 5).astype(np.float32)
 
@@ -116,12 +119,12 @@ def test_rows_and_columns_are_broadcast(shape):
 
 
 @pytest.mark.parametrize("odd", [0, 3])
-def test_large_results_are_written_past_the_caches(odd):
+def test_large_results_use_streaming_stores(odd):
     x = numbers((24 << 20) // 8 + 64 + odd)
     check(both(lambda g, x: [x * 2.0 + 1.0], [x]))
 
 
-def test_special_values_are_those_of_numpy():
+def test_special_values_match_numpy():
     x = np.array(
         [0.0, -0.0, 1.5, -1.5, 0.5, -0.5, 2.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-290, 4503599627370497.0]
     )
@@ -143,8 +146,8 @@ def test_special_values_are_those_of_numpy():
         np.testing.assert_array_equal(code, exact, name)
 
 
-def test_gradients_are_code_too():
-    """GELU with its gradient."""
+def test_gelu_gradient_is_generated_code():
+    """GELU and its gradient compile to generated code."""
     x, start = numbers((37, 21)), numbers((37, 21), 1)
 
     def build(g, x, start):
@@ -155,5 +158,5 @@ def test_gradients_are_code_too():
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_again_with_fewer_instructions(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

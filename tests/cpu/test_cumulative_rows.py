@@ -1,7 +1,8 @@
-"""Running sums, products and extrema along the last axis, whose rows are turned tile by tile, against numpy.
+"""Cumulative sums, products, and extrema along the last axis, whose rows are transposed in tiles, compared with numpy.
 
-Numbers of rows and lengths around those of a tile (8 rows of 64 elements) and of the squares in which it is turned;
-rows of 1,024 elements, whose distance is a power of two.
+Row counts and lengths are around those of a tile (8 rows of 64 elements) and of the squares that are transposed at
+once.
+Rows of 1,024 elements are included because their distance is a power of two.
 """
 
 import mpsgraph as mg
@@ -24,7 +25,7 @@ def oracle(kind, x, reverse, exclusive):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8", "float16", "complex64"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_number_of_rows_and_length(kind, dtype):
+def test_cumulative_operations_match_numpy(kind, dtype):
     if dtype == "complex64" and kind not in START:
         pytest.skip("complex numbers have no order")
     rng = np.random.default_rng(0)
@@ -52,8 +53,8 @@ def test_every_number_of_rows_and_length(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gradients_of_products_with_zeros(dtype):
-    """Which are scans of their own, and recurrences, in both directions."""
+def test_gradient_of_cumulative_product_with_zeros(dtype):
+    """The gradient consists of scans and linear recurrences in both directions."""
     rng = np.random.default_rng(1)
     for rows, n in [(1, 3), (7, 64), (9, 65), (17, 130)]:
         x = rng.choice([0.0, 0.5, -1.0, 1.5], (rows, n), p=[0.1, 0.3, 0.3, 0.3]).astype(dtype)
@@ -65,7 +66,7 @@ def test_gradients_of_products_with_zeros(dtype):
         types = {p: (x.shape, dtype), s: (x.shape, dtype)}
         found, plain = (g.compile(types, [gradient], options=o).run([x, start])[0].numpy() for o in (None, REFERENCE))
         expected = np.zeros((rows, n))
-        for i in range(n):  # of product j by element i: the product of all others up to j
+        for i in range(n):  # d(product j)/d(element i) is the product of the other elements up to j
             others = x.astype(np.float64).copy()
             others[:, i] = 1
             expected[:, i] = (np.cumprod(others, 1) * start)[:, i:].sum(1)
@@ -74,8 +75,8 @@ def test_gradients_of_products_with_zeros(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_places_of_running_extrema(dtype):
-    """By gradients of running maxima: each incoming element goes to the place of its maximum."""
+def test_gradient_of_cumulative_maximum_goes_to_its_index(dtype):
+    """Each incoming gradient element must go to the index of its running maximum."""
     rng = np.random.default_rng(2)
     for rows, n in [(1, 5), (8, 64), (9, 70), (3, 1024)]:
         x = rng.integers(-5, 6, (rows, n)).astype(dtype)

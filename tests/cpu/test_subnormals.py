@@ -1,7 +1,7 @@
-"""Numbers too small for a full mantissa are zero in a program's arithmetic, on x86 (decision 0017).
+"""Subnormal numbers are flushed to zero by arithmetic on x86 (decision 0017).
 
-On every thread: what a product or a region computes of them must not depend on who computes it. Other processors keep
-them at no cost.
+This applies to every thread, because results must not depend on which thread computes them. Other processors keep
+subnormal numbers, at no cost.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 from harness.runtime import run_program
 from harness.subnormal import FLUSHED, flushed
 
-SMALLEST = np.float32(2.0**-126)  # with a full mantissa
+SMALLEST = np.float32(2.0**-126)  # the smallest normal number
 ON = {"generated": False, "reference": True}
 
 
@@ -23,7 +23,7 @@ def compiled(g: mg.Graph, feeds, targets, kernels: str) -> mg.Executable:
 @pytest.mark.parametrize("kernels", ON)
 @pytest.mark.parametrize("size", [1, 100, 300_000])
 @pytest.mark.parametrize("factor", [2.0**-1, 2.0**40], ids=["results", "operands"])
-def test_a_region(factor: float, size: int, kernels: str):
+def test_fused_kernels_flush_subnormals(factor: float, size: int, kernels: str):
     x = SMALLEST * np.linspace(0.5, 4, size, dtype=np.float32)
     g = mg.Graph()
     p = g.placeholder(x.shape)
@@ -34,8 +34,8 @@ def test_a_region(factor: float, size: int, kernels: str):
 
 @pytest.mark.parametrize("kernels", ON)
 @pytest.mark.parametrize("rows", [1, 7, 256])
-def test_products(rows: int, kernels: str):
-    """Of a diagonal matrix, so that each result is one product. 256 rows are shared out."""
+def test_matmul_flushes_subnormals(rows: int, kernels: str):
+    """With a diagonal matrix, each result is a single product. 256 rows are split between threads."""
     diagonal = SMALLEST * np.linspace(0, 2, 256, dtype=np.float32)
     factors = np.full((rows, 256), 2.0**40, np.float32)
     g = mg.Graph()
@@ -45,7 +45,7 @@ def test_products(rows: int, kernels: str):
     np.testing.assert_array_equal(result, np.tile(flushed(diagonal) * np.float32(2.0**40), (rows, 1)))
 
 
-def test_copies_keep_them():
+def test_copies_keep_subnormals():
     x = SMALLEST * np.linspace(0, 2, 600, dtype=np.float32).reshape(20, 30)
     g = mg.Graph()
     p = g.placeholder(x.shape)
@@ -68,8 +68,8 @@ HALVES = {
 
 @pytest.mark.parametrize("kernels", ON)
 @pytest.mark.parametrize("name", HALVES)
-def test_of_float16_they_are_kept(name: str, kernels: str):
-    """What float16 has too small for its full mantissa is no small number of float32, which it is computed in."""
+def test_float16_subnormals_are_kept(name: str, kernels: str):
+    """Subnormal float16 numbers are normal in float32, in which they are computed."""
     x = np.random.default_rng(0).permutation(np.arange(-512, 512)).reshape(32, 32).astype(np.float16) * 2.0**-24
     x = x.astype(np.float16)
     build, wanted = HALVES[name]
@@ -79,7 +79,7 @@ def test_of_float16_they_are_kept(name: str, kernels: str):
     np.testing.assert_array_equal(result, wanted(x).astype(result.dtype))
 
 
-def test_a_variable_that_decays_becomes_zero():
+def test_decaying_variable_reaches_zero():
     g = mg.Graph()
     v = g.variable(np.full(1000, 1.0, np.float32))
     decay = g.compile({}, [], [g.assign(v, v * np.float32(0.9))])
@@ -88,18 +88,20 @@ def test_a_variable_that_decays_becomes_zero():
     assert (g.variable_value(v) == 0).all() == FLUSHED
 
 
-def test_the_threads_own_arithmetic_stays_as_it_was():
+def test_callers_floating_point_mode_is_restored():
     g = mg.Graph()
     p = g.placeholder((512, 512))
     multiply, x = g.compile({p: p.shape}, [p @ p]), np.ones((512, 512), np.float32)
     for _ in range(5):
-        multiply.run([x])  # the later ones on this thread
+        multiply.run([x])  # after the first runs, on this thread
     assert SMALLEST * np.float32(0.5) > 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="finds OpenMP as Linux shows it")
-def test_threads_that_somebody_else_has_started_flush_too():
-    """A team of OpenMP's begins with the state of the thread that first forks, which need not be a program's."""
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="requires Linux to find libgomp in /proc/self/maps")
+def test_openmp_threads_started_by_others_flush_subnormals():
+    """OpenMP threads inherit the floating-point mode of the thread that creates them, which need not run an
+    executable.
+    """
     done = run_program(
         """
         import ctypes, re

@@ -1,4 +1,4 @@
-"""Products that oneDNN would read in place, in tiles: packed once, packed in each run, or read in place."""
+"""Tiled matmuls that oneDNN would read in place: operands packed once, packed in every run, or read in place."""
 
 import mpsgraph as mg
 import numpy as np
@@ -7,12 +7,12 @@ from harness.runtime import run_program
 
 DESCRIPTION = mg.Device("cpu").description
 TILED = "AVX2" in DESCRIPTION and "oneDNN" in DESCRIPTION and "AVX-512" not in DESCRIPTION
-# Tiles that are full and that are not, in rows and columns; a few rows, which read whole panels in place; one step.
+# Full and partial tiles in rows and columns, a few rows, which read whole panels in place, and an inner size of 1.
 SIZES = [(2, 64, 64), (7, 33, 50), (12, 100, 37), (13, 64, 16), (61, 70, 49), (64, 1, 15), (5, 40, 7), (301, 33, 50)]
 
 
 def product(shape_a, shape_b, *, constant=False, transposed=False, end=lambda g, y: y):
-    """The executable, what to feed, and a x b in float64."""
+    """Return an executable, its feeds, and a @ b in float64."""
     g, rng = mg.Graph(), np.random.default_rng(0)
     one, two = (rng.standard_normal(shape).astype(np.float32) for shape in (shape_a, shape_b))
     stored = np.ascontiguousarray(np.swapaxes(two, -1, -2)) if transposed else two
@@ -27,13 +27,14 @@ def product(shape_a, shape_b, *, constant=False, transposed=False, end=lambda g,
 
 def is_tiled(made):
     plan = made.plan()
-    return "tiled matmul" in plan or "avx512" in plan  # what oneDNN has where processors know more than is asked for
+    # oneDNN's kernel if the processor supports more than the selected instruction set
+    return "tiled matmul" in plan or "avx512" in plan
 
 
 @pytest.mark.parametrize("rows, steps, columns", SIZES)
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("transposed", [True, False])
-def test_products_are_exact_within_rounding(rows, steps, columns, constant, transposed):
+def test_tiled_matmul_matches_float64(rows, steps, columns, constant, transposed):
     made, feeds, exact = product((rows, steps), (steps, columns), constant=constant, transposed=transposed)
     fits = constant or not transposed or rows >= 12
     assert not TILED or is_tiled(made) or not fits
@@ -46,7 +47,7 @@ def test_products_are_exact_within_rounding(rows, steps, columns, constant, tran
     "a, b", [((3, 7, 5), (3, 5, 11)), ((2, 3, 14, 20), (3, 20, 17)), ((4, 6, 9), (9, 33)), ((1, 15, 8), (5, 8, 16))]
 )
 @pytest.mark.parametrize("constant", [True, False])
-def test_batches_are_broadcast(a, b, constant):
+def test_batches_broadcast(a, b, constant):
     made, feeds, exact = product(a, b, constant=constant)
     assert not TILED or is_tiled(made)
     np.testing.assert_allclose(made.run(feeds)[0].numpy(), exact, rtol=0, atol=2e-5)
@@ -54,7 +55,7 @@ def test_batches_are_broadcast(a, b, constant):
 
 @pytest.mark.parametrize("rows, columns", [(9, 40), (40, 40), (40, 32)])
 @pytest.mark.parametrize("constant", [True, False])
-def test_bias_residual_and_relu_come_with_the_product(rows, columns, constant):
+def test_tiled_matmul_fuses_bias_residual_and_relu(rows, columns, constant):
     bias = np.linspace(-3, 3, columns, dtype=np.float32)
     other = np.random.default_rng(1).standard_normal((rows, columns)).astype(np.float32)
 
@@ -69,20 +70,22 @@ def test_bias_residual_and_relu_come_with_the_product(rows, columns, constant):
 
 @pytest.mark.parametrize("rows", [30, 200, 1500])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_constants_of_halves_are_read_whoever_multiplies_them(rows, dtype):
-    """Asking for a constant is a promise not to read its memory, also of who leaves the product to others."""
+def test_half_precision_constants_are_readable_by_any_kernel(rows, dtype):
+    """A kernel that packs a constant promises not to read the original; one that passes the matmul on must not promise
+    that.
+    """
     g, rng = mg.Graph(), np.random.default_rng(0)
     weights = rng.integers(-4, 5, (34, 60)).astype(np.float32)
     a = g.placeholder((rows, 34), dtype)
     y = g.cast(a @ g.cast(g.constant(weights), dtype), mg.float32)
-    given = rng.integers(-4, 5, (rows, 34)).astype(np.float32)  # every sum is exact
+    given = rng.integers(-4, 5, (rows, 34)).astype(np.float32)  # all sums are exact
     cast = mg.Graph()
     x = cast.placeholder(given.shape)
     halves = cast.run({x: given}, cast.cast(x, dtype))
     np.testing.assert_allclose(g.run({a: halves}, y).numpy(), given @ weights, rtol=2**-8)
 
 
-def test_nan_and_infinity_stay_in_their_row_and_column():
+def test_nan_and_inf_affect_only_their_row_and_column():
     made, feeds, exact = product((20, 30), (30, 35))
     feeds[0][19, 29], feeds[1][0, 34] = np.nan, np.inf
     got = made.run(feeds)[0].numpy()
@@ -90,7 +93,7 @@ def test_nan_and_infinity_stay_in_their_row_and_column():
     np.testing.assert_allclose(got[:19, :34], exact[:19, :34], rtol=0, atol=3e-5)
 
 
-@pytest.mark.skipif(not TILED, reason="which products run in tiles without AVX-512")
+@pytest.mark.skipif(not TILED, reason="requires oneDNN without AVX-512")
 @pytest.mark.parametrize(
     "rows, steps, columns, constant",
     [
@@ -101,7 +104,7 @@ def test_nan_and_infinity_stay_in_their_row_and_column():
         (8, 600, 600, True),
     ],
 )
-def test_others_are_a_librarys(rows, steps, columns, constant):
+def test_other_sizes_use_onednn(rows, steps, columns, constant):
     made, feeds, exact = product((rows, steps), (steps, columns), constant=constant)
     assert "tiled matmul" not in made.plan()
     np.testing.assert_allclose(made.run(feeds)[0].numpy(), exact, rtol=0, atol=1e-6 * steps)
@@ -119,8 +122,8 @@ print({hashlib.sha256(executable.run(feed)[0].numpy().tobytes()).hexdigest() for
 """
 
 
-@pytest.mark.skipif(not TILED, reason="which products run in tiles without AVX-512")
-def test_the_same_bits_with_any_number_of_threads():
+@pytest.mark.skipif(not TILED, reason="requires oneDNN without AVX-512")
+def test_results_do_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads), ONEDNN_MAX_CPU_ISA="AVX2") for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count(",") == 0

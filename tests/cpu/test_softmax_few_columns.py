@@ -1,4 +1,4 @@
-"""softmax and its kin along an axis with few columns behind it, several positions of which are taken together."""
+"""softmax and log_softmax along an axis followed by few columns; several positions form one vector."""
 
 import mpsgraph as mg
 import numpy as np
@@ -14,11 +14,11 @@ def exact(x, axis):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_values_and_gradients(shape, dtype):
+def test_softmax_values_and_gradients(shape, dtype):
     rng = np.random.default_rng(0)
     axis = min(len(shape) - 2, 1)
     x, start = ((rng.standard_normal(shape) * 3).astype(dtype) for _ in range(2))
-    x.flat[0] = 60  # which a shift is needed for
+    x.flat[0] = 60  # overflows unless the maximum is subtracted
     g = mg.Graph()
     p, s = g.placeholder(shape, dtype), g.placeholder(shape, dtype)
     y, z = g.softmax(p, axis), g.log_softmax(p, axis)
@@ -33,14 +33,14 @@ def test_values_and_gradients(shape, dtype):
         b - e * b.sum(axis, keepdims=True),
     ]
     tolerance = {"float16": 4e-3, "float32": 3e-6, "float64": 1e-13}[dtype]
-    for some in (slice(0, 4), slice(2, 3), slice(3, 4)):  # gradients beside results and alone
+    for some in (slice(0, 4), slice(2, 3), slice(3, 4)):  # gradients together with results, and alone
         found = g.compile(types, wanted[some]).run([x, start])
         for one, right in zip(found, expected[some], strict=True):
             scale = max(1.0, np.abs(right).max())
             np.testing.assert_allclose(one.numpy(), right, rtol=tolerance, atol=tolerance * scale)
 
 
-def test_nan_stays_in_its_column():
+def test_nan_affects_only_its_column():
     x = np.random.default_rng(1).standard_normal((1000, 5)).astype(np.float32)
     x[333, 2] = np.nan
     g = mg.Graph()

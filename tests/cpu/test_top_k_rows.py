@@ -1,6 +1,6 @@
-"""top_k and bottom_k of rows: every element type is looked at as floats, which rounds some of them.
+"""top_k and bottom_k along rows of every dtype. The kernels compare elements as float32, which rounds some dtypes.
 
-Against numpy's order of the elements themselves, of equal ones the first, NaN above every number.
+Expected values are computed with exact comparisons: ties keep the lower index first, and NaN ranks above all numbers.
 """
 
 import ml_dtypes
@@ -23,13 +23,14 @@ def integers(rng, shape, dtype, kind):
         return rng.integers(0, 4, shape).astype(dtype)
     if kind == "wide":
         return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
-    return np.array(limits.max, dtype) - rng.integers(0, 9, shape).astype(dtype)  # one float for most of them
+    # most of these round to the same float32
+    return np.array(limits.max, dtype) - rng.integers(0, 9, shape).astype(dtype)
 
 
 def floats(rng, shape, dtype, kind):
     if kind == "wide":
         return rng.standard_normal(shape).astype(dtype)
-    if kind == "close":  # float64's differ by less than a float shows, and some are larger than any float
+    if kind == "close":  # float64 values closer than the float32 spacing, some beyond the float32 range
         scale = np.where(rng.random((shape[0], 1)) < 0.5, 1.0, 1e300 if dtype == np.float64 else 1e3)
         return (scale * (1 + rng.integers(0, 9, shape) * 2.3e-16)).astype(dtype)
     x = rng.integers(-2, 3, shape).astype(np.float64)
@@ -40,7 +41,7 @@ def floats(rng, shape, dtype, kind):
 
 
 def order(row, top):
-    """Indices of the best first: keys that python compares exactly."""
+    """Return the indices sorted from best to worst, comparing exactly in Python."""
     is_nan = row != row
     values = [
         0 if nan else x.item() if row.dtype.kind in "iub" else float(x) for x, nan in zip(row, is_nan, strict=True)
@@ -51,7 +52,7 @@ def order(row, top):
 
 @pytest.mark.parametrize("kind", ["ties", "wide", "close"])
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
-def test_best_of_rows(dtype, kind):
+def test_top_k_and_bottom_k_of_rows(dtype, kind):
     dtype = of(dtype)
     rng = np.random.default_rng(SIZES.index((40, 1)))
     make = integers if dtype.kind in "iu" else floats
@@ -69,7 +70,7 @@ def test_best_of_rows(dtype, kind):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "float64", "int64"])
-def test_best_along_the_first_axis(dtype):
+def test_top_k_along_first_axis(dtype):
     x = np.random.default_rng(3).integers(0, 50, (70, 4)).astype(dtype)
     g = mg.Graph()
     p = g.placeholder(x.shape, x.dtype)

@@ -1,4 +1,4 @@
-"""Reductions over a last axis of a few elements, whose vectors run across rows; of more, along them."""
+"""Reductions over a short last axis, vectorized across rows, and over a long one, vectorized along rows."""
 
 import mpsgraph as mg
 import numpy as np
@@ -9,7 +9,7 @@ DTYPES = ["float32", "float16", "float64", "int32", "int8", "uint8", "int64", "u
 
 
 def numbers(dtype, shape):
-    """Many equal ones; of floats some NaN."""
+    """Return numbers with many ties, and some NaN for floats."""
     rng = np.random.default_rng([0, *shape])
     if dtype.startswith("u"):
         return rng.integers(0, np.iinfo(dtype).max // 3, shape, dtype=dtype)
@@ -22,7 +22,7 @@ def numbers(dtype, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", SIZES)
-def test_reductions_of_rows(dtype, size):
+def test_row_reductions_match_numpy(dtype, size):
     for rows in (1, 7, 700):
         x = numbers(dtype, (rows, size))
         g = mg.Graph()
@@ -42,7 +42,7 @@ def test_reductions_of_rows(dtype, size):
 
 
 @pytest.mark.parametrize("size", [2, 3, 17, 48, 49])
-def test_reductions_that_end_a_region(size):
+def test_row_reductions_at_end_of_fused_kernel(size):
     x = numbers("float32", (700, size))
     g = mg.Graph()
     fed = g.placeholder(x.shape)

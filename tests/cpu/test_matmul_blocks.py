@@ -1,13 +1,14 @@
-"""Products that oneDNN multiplies in blocks: how many there are, and that no element is missed between them."""
+"""Matmuls that oneDNN computes in blocks: the number of blocks, and that every element is covered."""
 
 import mpsgraph as mg
 import pytest
 from harness.runtime import run_program
 
 DESCRIPTION = mg.Device("cpu").description
-AVX512 = "AVX-512" in DESCRIPTION and "oneDNN" in DESCRIPTION  # else small products are in tiles, or cut to be packed
-# Rows, steps, columns: blocks of the usual size, one of rows a thread, of the smallest size, with a last piece that is
-# smaller, one block.
+# otherwise small matmuls are tiled, or split to be packed
+AVX512 = "AVX-512" in DESCRIPTION and "oneDNN" in DESCRIPTION
+# Rows, inner size, columns: blocks of the usual size, one block of rows per thread, blocks of the smallest size, a
+# smaller last block, and a single block.
 PROGRAM = """
     import re
     import mpsgraph as mg
@@ -32,12 +33,12 @@ PROGRAM = """
 """
 
 
-# By threads, of each of the sizes above, where oneDNN has them: with two threads blocks are even.
+# Block counts by number of threads, for each of the sizes above; with two threads, counts are even.
 BLOCKS = {1: [1] * 8, 2: [8, 2, 2, 1, 2, 2, 1, 1], 3: [12, 3, 4, 1, 3, 3, 1, 1], 4: [16, 4, 4, 1, 3, 4, 1, 1]}
 
 
 @pytest.mark.parametrize("threads", BLOCKS)
-def test_blocks_cover_the_result_and_occupy_the_threads(threads):
+def test_blocks_cover_result_and_occupy_all_threads(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     found = [int(word) for word in done.stdout.split()]
@@ -45,7 +46,7 @@ def test_blocks_cover_the_result_and_occupy_the_threads(threads):
     assert not AVX512 or found == [count for count in BLOCKS[threads] for _ in range(3)]
 
 
-# Which factor is transposed, rows, columns; every order of sums is exact.
+# Transposed operand, rows, columns. Integers make the sums exact in any order.
 LARGE = """
     import re
     import mpsgraph as mg
@@ -66,11 +67,11 @@ LARGE = """
 """
 CUTS = {
     2: {
-        ("a", 2048, 1024): "2",  # of 1,024 rows: packed
+        ("a", 2048, 1024): "2",  # 1,024 rows each, packed
         ("a", 3072, 768): "2",
-        ("a", 2048, 3072): "6",  # of 1,024 each way
-        ("a", 2048, 512): "tiles",  # too few columns for that, and rows that are 8 KB apart
-        ("a", 2048, 250): "2",  # of more, each would have too few products
+        ("a", 2048, 3072): "6",  # 1,024 rows and columns each
+        ("a", 2048, 512): "tiles",  # too few columns for packing, and rows 8 KB apart
+        ("a", 2048, 250): "2",  # more pieces would have too little work each
         ("a", 2000, 512): "6",
         ("a", 1024, 512): "4",
         ("b", 2048, 1024): "8",
@@ -82,7 +83,7 @@ CUTS = {
 
 
 @pytest.mark.parametrize("threads", CUTS)
-def test_large_products_are_packed_or_read_as_few_times_as_can_be(threads):
+def test_large_matmuls_are_packed_or_minimize_reads(threads):
     done = run_program(LARGE.replace("SIZES", repr(list(CUTS[threads]))), OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()

@@ -1,7 +1,8 @@
-"""Regions of int32 and int64 as machine code, and casts among all types, against numpy and the reference.
+"""int32 and int64 fused kernels as generated code, and casts between all dtypes, compared with numpy and the reference.
 
-What has no code (products of int64 with AVX2, say) is interpreted, and gives the same. Files of fewer instructions run
-this one again.
+Operations without generated code, such as int64 products with AVX2, are interpreted with the same results. The last
+test
+repeats this file with smaller instruction sets.
 """
 
 from functools import partial
@@ -32,7 +33,7 @@ def run(build, feeds, options=None):
 
 
 def numbers(n, dtype, seed):
-    """Small ones and large ones, with the ends of the range."""
+    """Return small and large integers, including the limits of the dtype."""
     rng, ends = np.random.default_rng(seed), np.iinfo(dtype)
     small, large = rng.integers(-9, 10, n), rng.integers(ends.min, ends.max, n, dtype)
     x = np.where(rng.random(n) < 0.6, small, large).astype(dtype)
@@ -42,7 +43,7 @@ def numbers(n, dtype, seed):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_every_operation(n, dtype):
+def test_integer_operations_match_numpy(n, dtype):
     x, y = numbers(n, dtype, 0), numbers(n, dtype, 1)
 
     def build(g, x, y):
@@ -57,7 +58,7 @@ def test_every_operation(n, dtype):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("kind", [*WRAPPING, *SINGLE])
-def test_an_operation_alone_is_code(kind, dtype):
+def test_single_operation_is_generated_code(kind, dtype):
     x, y = numbers(100, dtype, 0), numbers(100, dtype, 1)
     feeds = [x, y] if kind in WRAPPING else [x]
     found, plan = run(lambda g, *t: [getattr(g, kind)(*t)], feeds)
@@ -70,7 +71,7 @@ def test_an_operation_alone_is_code(kind, dtype):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_a_chain_with_masks_and_bounds(n, dtype):
+def test_expression_with_masks_and_clamps(n, dtype):
     x, y, mask = numbers(n, dtype, 0), numbers(n, dtype, 1), numbers(n, dtype, 2) > 0
 
     def build(g, x, y, m):
@@ -89,7 +90,7 @@ def test_a_chain_with_masks_and_bounds(n, dtype):
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 700), (70, 8)])
-def test_rows_and_single_numbers_are_broadcast(shape):
+def test_rows_and_scalars_broadcast(shape):
     rng = np.random.default_rng(3)
     x, row, one = rng.integers(-99, 99, shape), rng.integers(-99, 99, shape[-1]), np.array(7)
     narrow = rng.integers(-99, 99, (shape[0], 1)).astype(np.int32)
@@ -106,8 +107,8 @@ def cast_and_on(to, g, x):
 
 @pytest.mark.parametrize("to", TYPES)
 @pytest.mark.parametrize("source", TYPES)
-def test_casts_are_the_references(source, to):
-    """Of numbers within and beyond the range, NaN among them; alone and between two other steps."""
+def test_casts_match_reference(source, to):
+    """Cast numbers within and beyond the range, and NaN, alone and between two other operations."""
     for n in LENGTHS:
         rng = np.random.default_rng(n)
         if source == "bool":
@@ -129,12 +130,12 @@ def test_casts_are_the_references(source, to):
                 np.testing.assert_array_equal(a, b, f"{n} of {source} to {to}, then on")
 
 
-def test_large_integers_as_float64_are_rounded_once():
+def test_large_int64_to_float64_rounds_once():
     x = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 5000, np.int64) >> np.arange(5000) % 12
     found, _ = run(lambda g, x: [g.cast(x, "float64")], [x])
     np.testing.assert_array_equal(found[0], x.astype(np.float64))
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_again_with_fewer_instructions(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -1,7 +1,8 @@
-"""Regions of halves, bytes and booleans in memory: every value that a type has, and lengths around those of vectors.
+"""Fused kernels on half-precision, 8-bit, and bool tensors: every value of a dtype, and lengths around the vector
+sizes.
 
-Generated code reads and writes them as vectors, with AVX2 the last ones through memory of their own. Beside numpy, and
-once more with fewer instructions than the processor has.
+Generated code loads and stores these dtypes as vectors; with AVX2, the remainder goes through a buffer. Results are
+compared with numpy, and the tests are repeated with smaller instruction sets.
 """
 
 import mpsgraph as mg
@@ -22,7 +23,7 @@ def every_half(dtype):
 
 
 def plain(x, dtype):
-    with np.errstate(invalid="ignore"):  # some of the numbers signal that they are none
+    with np.errstate(invalid="ignore"):  # some of the values are signaling NaNs
         return dtypes.plain(x, dtype)
 
 
@@ -35,19 +36,19 @@ def results(build, arrays, types, options=None):
 
 
 def assert_same(found, expected):
-    """Signs of zeros, too; any NaN is as good as another."""
+    """Assert equality including the sign of zero. NaN payloads may differ."""
     np.testing.assert_array_equal(found, expected)
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_every_half_is_read_and_written(dtype):
+def test_every_half_precision_value_is_read_and_written(dtype):
     x = every_half(dtype)
     numbers = plain(x, dtype)
     widened, negative, finite = results(lambda g, x: [g.cast(x, "float32"), -x, g.is_finite(x)], [x], [dtype])
     assert_same(widened, numbers)
-    # Where the processor rounds to bfloat16 itself, it writes its subnormal numbers as zero.
+    # Processors with native bfloat16 rounding flush subnormal results to zero.
     kept = ~((np.abs(numbers) < 2.0**-126) & (numbers != 0)) if dtype == "bfloat16" else np.full(numbers.shape, True)
     assert_same(negative[kept], -numbers[kept])
     np.testing.assert_array_equal(finite, np.isfinite(numbers))
@@ -55,9 +56,9 @@ def test_every_half_is_read_and_written(dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("n", [64, 65, 79, 100, 1000, 2048, 2051, 5000])
-def test_rows_of_halves_are_summed_as_they_lie(dtype, n):
-    """Alone, of a broadcast row, and beside another use of the same numbers in float32."""
-    x = np.random.default_rng(n).integers(-8, 9, (5, n)).astype(np.float32) / 8  # whose sums are exact
+def test_half_precision_row_sums(dtype, n):
+    """Sum a row directly, a broadcast row, and a row that is also used in float32."""
+    x = np.random.default_rng(n).integers(-8, 9, (5, n)).astype(np.float32) / 8  # sums are exact
     x[3, n - 1] = np.inf
 
     def build(g, x):
@@ -71,8 +72,8 @@ def test_rows_of_halves_are_summed_as_they_lie(dtype, n):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_numbers_are_rounded_to_the_nearest_half(dtype):
-    """At each half, between it and the next, and just beside either."""
+def test_float32_rounds_to_nearest_half_precision_value(dtype):
+    """Check each half-precision value, the midpoints between neighbors, and the float32 numbers next to both."""
     halves = plain(every_half(dtype), dtype)
     halves = np.sort(halves[np.isfinite(halves)])
     between = (halves[1:] + halves[:-1]) / 2
@@ -85,7 +86,7 @@ def test_numbers_are_rounded_to_the_nearest_half(dtype):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_numbers_are_saturated_to_bytes(dtype):
+def test_float32_saturates_to_8_bit_integers(dtype):
     least, largest = np.iinfo(dtype).min, np.iinfo(dtype).max
     whole = np.arange(-300, 301, dtype=np.float32)
     extremes = np.float32([np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 2.0**31, -(2.0**31), 2.0**32, 1e-45, -1e-45, -0.0])
@@ -96,7 +97,7 @@ def test_numbers_are_saturated_to_bytes(dtype):
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("zero_point", [None, 3])
-def test_quantized_bytes(dtype, zero_point):
+def test_quantize_and_dequantize_match_numpy(dtype, zero_point):
     rng = np.random.default_rng(0)
     x = np.concatenate([
         np.arange(-600, 600) * np.float32(0.005), rng.normal(size=4099), [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e38]
@@ -115,7 +116,7 @@ def test_quantized_bytes(dtype, zero_point):
 
 
 def mixture(g, half, brain, signed, unsigned, flag, single):
-    """All types in memory, to all types in memory."""
+    """Build an expression that reads and writes every narrow dtype."""
     total = g.cast(half, "float32") * 0.5 + g.cast(brain, "float32") + g.cast(signed, "float32")
     chosen = g.select(flag, total, g.cast(unsigned, "float32") - single)
     targets = ("float16", "bfloat16", "int8", "uint8", "float32")
@@ -148,19 +149,19 @@ def assert_mixture(shapes, seed, options=None):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_lengths_around_vectors(n):
+def test_mixed_dtypes_at_lengths_around_vectors(n):
     assert_mixture([(n,)] * 6, n)
 
 
 @pytest.mark.parametrize("single", range(6))
 @pytest.mark.parametrize("n", [5, 16, 1031])
-def test_single_elements_of_each_type(single, n):
+def test_mixed_dtypes_with_scalar_operand(single, n):
     assert_mixture([(1,) if i == single else (n,) for i in range(6)], n)
 
 
 @pytest.mark.parametrize("byte", [0, 1, 2, 0x80, 0xFF])
 @pytest.mark.parametrize("n", [5, 37])
-def test_a_single_boolean_is_true_whatever_its_bits(byte, n):
+def test_scalar_bool_is_true_for_any_nonzero_byte(byte, n):
     flag, x = np.array([byte], np.uint8).view(bool), np.arange(n, dtype=np.float32)
     found = results(lambda g, f, v: g.select(f, v * 2.0, v - 1.0), [flag, x], ["bool", "float32"])[0]
     np.testing.assert_array_equal(found, x * 2 if byte else x - 1)
@@ -168,16 +169,16 @@ def test_a_single_boolean_is_true_whatever_its_bits(byte, n):
 
 @pytest.mark.parametrize("other", [(1, 1), (3, 1), (1, 1031)], ids=str)
 @pytest.mark.parametrize("which", range(6))
-def test_rows_that_are_broadcast(which, other):
+def test_mixed_dtypes_with_broadcast_rows(which, other):
     assert_mixture([other if i == which else (3, 1031) for i in range(6)], which)
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 7), (2, 3, 1), (37, 9)], ids=str)
-def test_short_rows_that_are_broadcast(shape):
+def test_mixed_dtypes_with_short_broadcast_rows(shape):
     assert_mixture([shape, shape[-1:], shape, (shape[0], *[1] * (len(shape) - 1)), shape, shape], 1)
 
 
-def test_any_number_of_threads_makes_the_same():
+def test_results_do_not_depend_on_thread_count():
     before = mg.get_num_threads()
     try:
         for count in sorted({1, before}):
@@ -189,8 +190,8 @@ def test_any_number_of_threads_makes_the_same():
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("n", [7, 8, 1023, 4096])
-def test_sums_of_a_regions_halves(dtype, n):
-    """Whole numbers, whose sums float32 has exactly."""
+def test_half_precision_reductions_of_fused_kernels(dtype, n):
+    """Integers, whose sums are exact in float32."""
     x = np.random.default_rng(n).integers(-8, 8, (6, n)).astype(np.float64)
 
     def sums(g, h):
@@ -201,9 +202,9 @@ def test_sums_of_a_regions_halves(dtype, n):
         np.testing.assert_array_equal(y.ravel(), np.sum(2 * x + 1, axes).ravel())
 
 
-def test_bytes_become_generated_code():
+def test_narrow_dtypes_use_generated_code():
     if "AVX" not in mg.Device("cpu").description:
-        pytest.skip("code is made for AVX2 and AVX-512")
+        pytest.skip("code generation requires AVX2 or AVX-512")
     g = mg.Graph()
     x, q, h = g.placeholder((100,)), g.placeholder((100,), "int8"), g.placeholder((100,), "float16")
     for y in (g.quantize(x, scale=0.5), g.dequantize(q, scale=0.5), h + h * 0.5, g.less_than(x, 1.0)):
@@ -212,5 +213,5 @@ def test_bytes_become_generated_code():
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
-def test_again_with_fewer_instructions(name):
+def test_file_passes_with_smaller_instruction_sets(name):
     run_again_with(name, __file__)

@@ -1,5 +1,6 @@
-"""Products of float32 matrices in tiles that pack their factors, where oneDNN would read them in place; and large ones,
-cut so that oneDNN packs the pieces.
+"""float32 matmuls in tiles with packed operands, where oneDNN would read them in place, and large matmuls, split so
+that
+oneDNN packs the pieces.
 """
 
 import mpsgraph as mg
@@ -8,10 +9,10 @@ import pytest
 from harness.runtime import run_program
 
 DESCRIPTION = mg.Device("cpu").description
-WITHOUT_AVX512 = "AVX2" in DESCRIPTION and "oneDNN" in DESCRIPTION  # with it oneDNN has other kernels
+WITHOUT_AVX512 = "AVX2" in DESCRIPTION and "oneDNN" in DESCRIPTION  # with AVX-512, oneDNN has other kernels
 OURS = "packed in"
-# Transposed or plain, steps, rows, columns. Columns that fill panels and such that do not; a last block and a last tile
-# of few rows; one chunk of steps, unequal ones; several blocks of columns.
+# Transposed, inner size, rows, columns. The sizes cover full and partial panels, a last block and a last tile with few
+# rows, one and several unequal chunks of the inner dimension, and several column blocks.
 SIZES = [
     (True, 300, 512, 128),
     (True, 257, 1024, 49),
@@ -39,7 +40,7 @@ def bias(g, product):
 
 
 def programs(transposed, steps, rows, columns, end="nothing"):
-    """Fast and plain executables, and what to feed."""
+    """Compile with fast and with reference kernels; return both executables and feeds."""
     made = []
     for reference in (False, True):
         g = mg.Graph()
@@ -60,11 +61,11 @@ def assert_they_agree(made, arrays, steps):
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("transposed, steps, rows, columns", SIZES)
-def test_products_agree_with_plain_loops(transposed, steps, rows, columns, end):
+def test_packed_matmul_matches_reference(transposed, steps, rows, columns, end):
     made, arrays = programs(transposed, steps, rows, columns, end)
     assert (OURS in made[0].plan()) == WITHOUT_AVX512 or "avx512" in made[0].plan()
     assert ("transposed, packed" in made[0].plan()) <= transposed
-    for _ in range(2):  # a residual is added once, and stays what it was
+    for _ in range(2):  # the residual must be added once and not modified
         assert_they_agree(made, arrays, steps)
 
 
@@ -81,14 +82,14 @@ def test_products_agree_with_plain_loops(transposed, steps, rows, columns, end):
         (False, 20, 1100, 1024),
     ],
 )
-def test_other_sizes_are_another_kernels(transposed, steps, rows, columns):
+def test_other_sizes_use_another_kernel(transposed, steps, rows, columns):
     made, arrays = programs(transposed, steps, rows, columns)
     assert OURS not in made[0].plan()
     assert_they_agree(made, arrays, steps)
 
 
 @pytest.mark.parametrize("transposed", [True, False])
-def test_nan_and_infinity_stay_in_their_row_and_column(transposed):
+def test_nan_and_inf_affect_only_their_row_and_column(transposed):
     rows, columns = (512, 130) if transposed else (130, 512)
     made, arrays = programs(transposed, 300, rows, columns, "relu")
     arrays[0][(299, 77) if transposed else (77, 299)], arrays[1][1, 129] = np.nan, np.inf
@@ -111,8 +112,8 @@ for rows, columns, transposed in ((1024, 200, True), (200, 1024, False)):
 """
 
 
-@pytest.mark.skipif(not WITHOUT_AVX512, reason="oneDNN's product, which is cut by the number of threads")
-def test_the_same_bits_with_any_number_of_threads():
+@pytest.mark.skipif(not WITHOUT_AVX512, reason="requires oneDNN without AVX-512, which splits matmuls by thread count")
+def test_results_do_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads), ONEDNN_MAX_CPU_ISA="AVX2") for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.split()[::2] == ["1", "1"]
@@ -131,17 +132,19 @@ for rows, columns, steps in SIZES:
 """
 
 
-@pytest.mark.skipif(not WITHOUT_AVX512, reason="how oneDNN's products without AVX-512 are cut")
+@pytest.mark.skipif(not WITHOUT_AVX512, reason="requires oneDNN without AVX-512")
 @pytest.mark.parametrize(
     "threads, cuts",
     [
-        # Of 512 x 1024; of 1001 x 500; too small to be packed: columns. Of three threads 1000 x 1000 is too small, too.
+        # Pieces of 512 x 1024 and of 1001 x 500; 500 x 500 is too small to be packed, so its columns are split. With
+        # three threads
+        # 1000 x 1000 is too small as well.
         (2, [((1024, 1024, 300), 2), ((2001, 1999, 70), 8), ((500, 500, 500), 8)]),
         (3, [((1000, 1000, 300), 12), ((2001, 1999, 70), 12)]),
         (1, [((1024, 1024, 300), 1)]),
     ],
 )
-def test_large_products_are_cut_so_that_oneDNN_packs(threads, cuts):
+def test_large_matmuls_are_split_so_that_onednn_packs(threads, cuts):
     program = CUTS.replace("SIZES", repr([sizes for sizes, _ in cuts]))
     done = run_program(program, OMP_NUM_THREADS=str(threads), ONEDNN_MAX_CPU_ISA="AVX2")
     assert done.returncode == 0, done.stderr

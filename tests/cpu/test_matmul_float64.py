@@ -1,6 +1,6 @@
-"""Products of float64 in packed blocks, and convolutions by them.
+"""float64 matmuls in packed blocks, and the convolutions that use them.
 
-Sizes around tiles, blocks and chunks of steps, batches, threads, every instruction set.
+Sizes around tiles, blocks, and chunks of the inner dimension; batches, thread counts, and every instruction set.
 """
 
 import mpsgraph as mg
@@ -28,25 +28,25 @@ def product(a, b):
 
 
 @pytest.mark.parametrize("batch, rows, steps, columns", SIZES)
-def test_products_are_exact_within_rounding(batch, rows, steps, columns):
+def test_errors_are_within_rounding_bound(batch, rows, steps, columns):
     a, b = drawn(batch, rows, steps), drawn(batch, steps, columns)
-    bound = np.abs(a) @ np.abs(b) * (steps + 1) * np.finfo(np.float64).eps  # Higham, of any order of sums
+    bound = np.abs(a) @ np.abs(b) * (steps + 1) * np.finfo(np.float64).eps  # Higham's bound for any summation order
     assert np.all(np.abs(product(a, b) - a.astype(np.longdouble) @ b.astype(np.longdouble)) <= bound)
 
 
 @pytest.mark.parametrize("a, b", [((3, 7, 5), (5, 11)), ((7, 5), (3, 5, 11)), ((4, 1, 6, 9), (3, 9, 33))])
-def test_batches_are_broadcast(a, b):
+def test_batches_broadcast(a, b):
     np.testing.assert_allclose(product(drawn(*a), drawn(*b)), drawn(*a) @ drawn(*b), rtol=0, atol=1e-13)
 
 
-def test_complex_numbers_are_exact_within_rounding():
+def test_complex_matmul_matches_numpy():
     a, b = drawn(20, 31) + 1j * drawn(31, 20).T, drawn(31, 18) - 1j * drawn(18, 31).T
     np.testing.assert_allclose(product(a, b), a @ b, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_convolutions_and_their_gradients_for_the_source(layout):
-    """Of 3 x 3 taps, whose patches are longer than a chunk of steps and not all of a panel's width."""
+def test_convolution_and_input_gradient_match_numpy(layout):
+    """With 3x3 taps, patches are longer than a chunk of the inner dimension and do not fill whole panels."""
     x, w, dy = drawn(2, 9, 11, 40), drawn(3, 3, 40, 35), drawn(2, 9, 11, 35)
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     expected, back = np.zeros(dy.shape), np.zeros(padded.shape)
@@ -77,12 +77,12 @@ PROGRAM = """
 """
 
 
-def test_the_same_bits_with_any_number_of_threads():
+def test_results_do_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 5
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_other_instruction_sets_agree(instructions):
+def test_file_passes_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

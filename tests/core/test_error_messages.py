@@ -249,9 +249,9 @@ def test_packages_omit_source_locations_by_default(tmp_path: Path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "p", g, [x], {"y": x * 2})
-    assert "test_messages" not in (tmp_path / "p" / "graph.txt").read_text()
+    assert "test_error_messages" not in (tmp_path / "p" / "graph.txt").read_text()
     mg.Model(g, {"x": x}, {"y": x * 2}).save(tmp_path / "p", locations=True)
-    assert "test_messages.py:" in (tmp_path / "p" / "graph.txt").read_text()
+    assert "test_error_messages.py:" in (tmp_path / "p" / "graph.txt").read_text()
     with pytest.raises(mg.GraphError, match="no input 'z': its inputs are 'x'"):
         mg.load(tmp_path / "p").run({"z": np.ones(2, np.float32)})
 

@@ -9,7 +9,7 @@ from mpsgraph import nn
 
 pytestmark = pytest.mark.both_devices
 
-PLACE = r"; built at test_finite\.py:\d+$"
+PLACE = r"; built at test_check_finite\.py:\d+$"
 
 
 def test_first_non_finite_operation_is_named_with_its_line():
@@ -102,7 +102,7 @@ def test_check_finite_with_gradients_and_asynchronous_runs():
     y = g.square_root(x)
     dx = g.gradients(y, [x])[x]  # infinite at 0
     execution = g.run_async({x: np.float32([0])}, dx, check_finite=True)
-    with pytest.raises(mg.CheckError, match=r"test_finite\.py"):
+    with pytest.raises(mg.CheckError, match=r"test_check_finite\.py"):
         execution.wait()
     buffer = mg.CommandQueue().command_buffer()
     g.encode(buffer, {x: np.float32([0])}, dx, check_finite=True)
