@@ -104,31 +104,29 @@ def test_the_umbrella_has_every_public_header():
 
 
 # --- the map in ARCHITECTURE.md ---------------------------------------------------------------------------------------
-def rooms_of_the_map() -> dict[str, bool]:
-    """The folders that it names, and whether they are marked as coming."""
+def mapped_folders() -> set[str]:
+    """Return the folders that the map in ARCHITECTURE.md names."""
     _, _, text = (ROOT / "ARCHITECTURE.md").read_text().partition("```\n")
-    found, parent = {}, ""
+    found, parent = set(), ""
     for line in text.partition("```")[0].splitlines():
-        names, _, meaning = re.fullmatch(r"(\s*(?:\S+/,? ?)*)(\s*)(.*)", line).groups()
+        names = re.fullmatch(r"(\s*(?:\S+/,? ?)*).*", line)[1]
         folders = re.findall(r"[\w/]+/", names)
         if folders and not line.startswith(" "):
             parent = folders[0]
-        for folder in folders:
-            path = folder if not line.startswith(" ") else parent + folder
-            found[path.rstrip("/")] = meaning.startswith("coming: ")
+        found |= {(folder if not line.startswith(" ") else parent + folder).rstrip("/") for folder in folders}
     return found
 
 
-def test_the_map_shows_what_is_there_and_marks_what_is_coming():
-    found = rooms_of_the_map()
-    assert {"src/core", "src/backends/cpu/jit", "python/mpsgraph/nn", "include/mpsgraph"} <= set(found)
-    assert [path for path, coming in found.items() if coming == (ROOT / path).is_dir()] == []
+def test_architecture_map_names_existing_folders():
+    found = mapped_folders()
+    assert {"src/core", "src/backends/cpu/jit", "python/mpsgraph/nn", "include/mpsgraph"} <= found
+    assert [path for path in found if not (ROOT / path).is_dir()] == []
 
 
 @pytest.mark.parametrize("folder", ["src", "src/backends", "src/backends/cpu", "python/mpsgraph"])
-def test_the_map_leaves_no_room_out(folder: str):
+def test_architecture_map_is_complete(folder: str):
     there = {p for p in (ROOT / folder).iterdir() if p.is_dir() and not p.name.startswith("__")}
-    shown = set(rooms_of_the_map())
+    shown = mapped_folders()
     assert [relative(p) for p in there if not any(f"{s}/".startswith(f"{relative(p)}/") for s in shown)] == []
 
 
