@@ -33,7 +33,7 @@
 #   make test-distributed  several processes that train together (tests/distributed)
 #   make test-swift    the Swift package and its tests; needs Swift 6
 #
-# `make test ROOM=nn` runs one folder of tests/ on the CPU, and `make test-metal ROOM=nn` its tests for device metal.
+# `make test FOLDER=nn` runs one folder of tests/ on the CPU, and `make test-metal FOLDER=nn` its tests for device metal.
 # `make test-slow` runs tests that take minutes; `make test-systems` runs test-metal as macOS 13.3, 14.0, and 15.0.
 # Tests run in as many processes as there are processors, or in WORKERS=2.
 #
@@ -49,7 +49,7 @@ BUILD   ?= build/release
 DEMO    ?=
 BENCH   ?=
 APPLE   ?=
-ROOM    ?=
+FOLDER    ?=
 WORKERS ?= logical
 PEERS   := .venv-bench
 TORCH   := .venv-conformance
@@ -105,23 +105,23 @@ $(VENV)/installed: $(VENV)/build-requirements.txt $(SOURCES)
 demo: build $(VENV)/demo-requirements.txt
 	$(BIN)/mpsgraph demo digits $(DEMO)
 
-test: $(if $(ROOM),test-cpu,$(PARTS))
+test: $(if $(FOLDER),test-cpu,$(PARTS))
 
 PYTEST = $(BIN)/python -m pytest -m "not slow"
 
 # Tests run in as many processes as there are processors, one file per process. Each process uses two threads whatever
 # the machine has, so that parallel loops are really shared. The folders in ALONE measure times, wait, and count
 # threads;
-# they run afterwards in a single process. $(call rooms,ENVIRONMENT,LEFT OUT) runs both, or only $(ROOM).
+# they run afterwards in a single process. $(call folders,ENVIRONMENT,LEFT OUT) runs both, or only $(FOLDER).
 # numpy's matmul gets one thread, because a second one would spin on a processor that has other work.
 # A crashed process ends the run with a message; if it were replaced, pytest-xdist (3.8) could wait forever.
 ALONE    := runtime
 TOGETHER := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
 SHARED   := -n $(WORKERS) --max-worker-restart=0 --dist loadfile --no-loadscope-reorder
-define rooms
-$(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) $(SHARED) \
-  $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))
-$(if $(filter-out $(ALONE),$(ROOM)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(ROOM),$(ALONE))))
+define folders
+$(if $(filter $(ALONE),$(FOLDER)),,$(1) $(TOGETHER) $(PYTEST) $(SHARED) \
+  $(if $(FOLDER),tests/$(FOLDER),$(addprefix --ignore=tests/,$(2) $(ALONE))))
+$(if $(filter-out $(ALONE),$(FOLDER)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(FOLDER),$(ALONE))))
 endef
 
 # Tests that build packages find the environment's cmake and ninja.
@@ -143,12 +143,12 @@ test-mock: mock
 	$(BIN)/ctest --test-dir build/mock --output-on-failure
 
 test-cpu: build $(TOOLS)
-	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device cpu"
-	$(call rooms,,project cpp)
+	@echo "== $@: $(if $(FOLDER),tests/$(FOLDER),tests) on device cpu"
+	$(call folders,,project cpp)
 
 test-metal: mock $(TOOLS)
-	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
-	$(call rooms,MPSGRAPH_TEST_DEVICE=metal)
+	@echo "== $@: $(if $(FOLDER),tests/$(FOLDER),tests) on device metal"
+	$(call folders,MPSGRAPH_TEST_DEVICE=metal)
 
 # The Metal backend over the mock, compiled by clang, which tools/clang.py installs or asks for.
 mock: build
@@ -162,7 +162,7 @@ test-systems: mock $(TOOLS)
 	@for system in $(SYSTEMS); do \
 	  echo "== $@: tests on device metal as macOS $$system"; \
 	  MPSGRAPH_MOCK_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) $(SHARED) \
-	    $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
+	    $(if $(FOLDER),tests/$(FOLDER),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
 	done
 
 test-swift: build
