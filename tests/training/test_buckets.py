@@ -1,4 +1,4 @@
-"""Batches of sequences of about one length: every sample once, padded behind, in an order that can be taken up."""
+"""Test bucketed batches of sequences: every sample occurs once, padded at the end, in an order that can be resumed."""
 
 import mpsgraph as mg
 import numpy as np
@@ -15,7 +15,7 @@ def made(**options):
     return mg.data.bucketed((words(), np.arange(10)), 2, **options)
 
 
-def test_each_sample_comes_once_padded_to_its_bucket():
+def test_each_sample_occurs_once_padded_to_its_bucket():
     seen, shapes = [], set()
     data = made(with_lengths=True)
     assert data.boundaries.tolist() == [8, 16, 32]
@@ -28,7 +28,7 @@ def test_each_sample_comes_once_padded_to_its_bucket():
     assert sorted(seen) == list(range(10)) and shapes == {8, 16, 32} and len(data) == 3 + 1 + 1
 
 
-def test_seed_and_epoch_decide_the_order():
+def test_bucket_order_depends_on_seed_and_epoch():
     one, two, other = made(seed=1), made(seed=1), made(seed=2)
     first, second = [y.tolist() for _, y in one], [y.tolist() for _, y in one]
     assert first == [y.tolist() for _, y in two] and first != second
@@ -37,7 +37,7 @@ def test_seed_and_epoch_decide_the_order():
     assert plain == [[0, 2], [3, 5], [8, 9], [4, 7], [1, 6]]
 
 
-def test_a_state_goes_on_with_the_next_batch():
+def test_bucketed_batches_resume_with_the_next_batch():
     whole, begun = made(), made()
     labels = [y.tolist() for _, y in whole] + [y.tolist() for _, y in whole]
     source = iter(begun)
@@ -47,20 +47,22 @@ def test_a_state_goes_on_with_the_next_batch():
     assert [y.tolist() for _, y in resumed] + [y.tolist() for _, y in resumed] == labels[2:]
 
 
-def test_drop_last_leaves_small_batches_out():
+def test_drop_last_drops_incomplete_buckets():
     sizes = [len(y) for _, y in made(drop_last=True, boundaries=(4, 40))]
     assert sizes == [2] * len(made(drop_last=True, boundaries=(4, 40))) and len(sizes) == 1 + 3
 
 
-def test_labels_of_each_step_are_padded_alike_and_others_to_the_longest():
+def test_per_step_labels_are_padded_like_inputs():
     tags, short = [w * 10 for w in words()], [np.arange(i + 1.0) for i in range(10)]
     for x, tag, own in mg.data.bucketed((words(), tags, short), 3, padding=-1):
         np.testing.assert_array_equal(np.where(x < 0, -1, x * 10), tag)
         assert own.dtype == np.float64
-        assert own.max() + 1 == own.shape[1] and (own[:, 0] == 0).all(), "counted up to the longest"
+        assert own.max() + 1 == own.shape[1] and (own[:, 0] == 0).all(), (
+            "padding must end at the longest sequence of the batch"
+        )
 
 
-def test_a_model_takes_batches_of_all_lengths():
+def test_model_accepts_bucketed_batches_of_every_length():
     model = mg.nn.Sequential(
         mg.nn.Embedding(12, 4, mask_zero=True),
         mg.nn.LSTM(4),
@@ -74,7 +76,7 @@ def test_a_model_takes_batches_of_all_lengths():
         assert g.run({x: fed}, y).shape == (len(fed), 10)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_bucket_arguments_raise():
     with pytest.raises(mg.ShapeError, match="30 steps, more than the last boundary, 16"):
         made(boundaries=(8, 16))
     with pytest.raises(mg.ShapeError, match="boundaries must be increasing"):

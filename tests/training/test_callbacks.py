@@ -1,4 +1,4 @@
-"""Callbacks: when they are told, what they end, save and change."""
+"""Test callbacks: when they are called, and what they stop, save, and change."""
 
 import csv
 import time
@@ -16,7 +16,7 @@ def made(rate=0.1):
     return mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(rate))
 
 
-def test_the_protocol():
+def test_callbacks_are_called_in_order():
     told = []
 
     class Told(callbacks.Callback):
@@ -41,8 +41,8 @@ def test_the_protocol():
     assert told == ["begin", "epoch 0", *steps[:2], (0, values), "epoch 1", *steps[2:], (1, values), "end"]
 
 
-def test_early_stopping_gives_the_best_weights_back():
-    trainer = made(3.0)  # which diverges
+def test_early_stopping_restores_the_best_weights():
+    trainer = made(3.0)  # A rate at which training diverges.
     best = callbacks.EarlyStopping("val_loss", patience=2)
     kept = {}
 
@@ -60,7 +60,7 @@ def test_early_stopping_gives_the_best_weights_back():
         made().fit(X, X, callbacks=[callbacks.EarlyStopping()], progress=False)
 
 
-def test_checkpoints(tmp_path):
+def test_best_and_periodic_checkpoints(tmp_path):
     best = callbacks.BestCheckpoint(tmp_path / "best", "loss")
     often = callbacks.PeriodicCheckpoint(tmp_path / "{step}", every_steps=2, keep=2)
     trainer = made()
@@ -73,7 +73,7 @@ def test_checkpoints(tmp_path):
         callbacks.PeriodicCheckpoint(tmp_path / "same", keep=2)
 
 
-def test_a_table(tmp_path):
+def test_csv_log_appends_rows(tmp_path):
     path = tmp_path / "log.csv"
     for _ in range(2):
         made().fit(X, X, epochs=2, callbacks=[callbacks.CSVLog(path, append=True)], progress=False)
@@ -81,7 +81,7 @@ def test_a_table(tmp_path):
     assert [row["epoch"] for row in rows] == ["0", "1", "0", "1"] and float(rows[0]["loss"]) > float(rows[1]["loss"])
 
 
-def test_events_are_read_back_by_tensorboard(tmp_path):
+def test_tensorboard_reads_written_events(tmp_path):
     pytest.importorskip("tensorboardX")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     trainer = made()
@@ -94,7 +94,7 @@ def test_events_are_read_back_by_tensorboard(tmp_path):
     assert [e.step for e in events.Scalars("validation/loss")] == [1, 2, 3]
 
 
-def test_events_of_steps_behind_a_checkpoint_are_hidden(tmp_path):
+def test_tensorboard_events_after_resumed_checkpoint_are_hidden(tmp_path):
     pytest.importorskip("tensorboardX")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     trainer, folder = made(), tmp_path / "events"
@@ -103,7 +103,7 @@ def test_events_of_steps_behind_a_checkpoint_are_hidden(tmp_path):
     trainer.fit(X, X, epochs=3, callbacks=[callbacks.TensorBoard(folder)], progress=False)
     other = made()
     other.load(tmp_path / "saved")
-    time.sleep(1.1)  # files are told apart, and put in order, by the second in which they begin
+    time.sleep(1.1)  # TensorBoard distinguishes and orders event files by their starting time in seconds.
     history = other.fit(X, X, epochs=1, callbacks=[callbacks.TensorBoard(folder)], progress=False)
     events = accumulator.EventAccumulator(str(folder))
     events.Reload()
@@ -111,8 +111,8 @@ def test_events_of_steps_behind_a_checkpoint_are_hidden(tmp_path):
     assert [e.step for e in events.Scalars("train/loss")] == [1, 2, 3]
 
 
-def test_the_bar_is_the_one_for_where_it_runs(monkeypatch):
-    """In notebooks tqdm.auto gives the notebook's."""
+def test_progress_bar_uses_tqdm_auto(monkeypatch):
+    """tqdm.auto selects the notebook bar in notebooks."""
     shown = []
 
     class Bar:
@@ -133,12 +133,12 @@ def test_the_bar_is_the_one_for_where_it_runs(monkeypatch):
     assert shown == [(2, "step"), "step", ["loss"], "step", ["loss"], "closed"]
 
 
-def test_the_bar_shows_validation(capsys):
+def test_progress_bar_shows_validation_loss(capsys):
     made().fit(X, X, epochs=2, validation=(X, X))
     assert "val_loss=" in capsys.readouterr().err
 
 
-def test_rates_on_a_plateau_scale_schedules_of_all_groups():
+def test_plateau_scales_schedules_of_all_parameter_groups():
     groups = mg.optim.ParameterGroups(
         mg.optim.SGD(mg.optim.StepRate(0.1, every=100)), {"*.bias": {"learning_rate": 0.2}, "weightless": None}
     )
@@ -154,7 +154,11 @@ def test_rates_on_a_plateau_scale_schedules_of_all_groups():
 
 
 def phases(tmp_path, callbacks_of, epochs, metrics=(), at=5, optimizer=lambda: mg.optim.Adam(0.1)):
-    """Trainers that fit in one go and in two, saved at a step within an epoch: (trainer, callbacks) of each."""
+    """Train once without interruption and once with a save and resume at a step within an epoch.
+
+    Returns:
+        A pair (trainer, callbacks) for each of the two runs.
+    """
 
     class Interrupt(callbacks.Callback):
         saves = True
@@ -183,9 +187,9 @@ def phases(tmp_path, callbacks_of, epochs, metrics=(), at=5, optimizer=lambda: m
 Y = (X > 0.3).astype(np.float32)
 
 
-def test_history_and_metrics_survive_a_resume_in_mid_epoch(tmp_path):
+def test_history_and_metrics_survive_resume_within_epoch(tmp_path):
     metrics = [nn.metrics.AUC(), nn.metrics.MAE()]
-    for at in (1, 5, 6, 8):  # 8 ends an epoch
+    for at in (1, 5, 6, 8):  # Step 8 ends an epoch.
         (whole, _), (second, _) = phases(tmp_path, lambda: [], 4, metrics, at)
         assert whole.history.steps == second.history.steps and len(whole.history.loss) == 16
         assert whole.history.epochs == second.history.epochs and len(whole.history.epochs) == 4
@@ -194,7 +198,7 @@ def test_history_and_metrics_survive_a_resume_in_mid_epoch(tmp_path):
             np.testing.assert_array_equal(value, second.weights()[name])
 
 
-def test_early_stopping_goes_on_where_it_was(tmp_path):
+def test_early_stopping_state_survives_resume(tmp_path):
     stopping = lambda: [callbacks.EarlyStopping("val_loss", patience=3, min_delta=0.2)]  # noqa: E731
     for at in (5, 9):
         (whole, (own,)), (second, (again,)) = phases(tmp_path, stopping, 20, at=at)
@@ -202,11 +206,11 @@ def test_early_stopping_goes_on_where_it_was(tmp_path):
         assert whole.history.epochs == second.history.epochs
         for name, value in whole.weights().items():
             np.testing.assert_array_equal(value, second.weights()[name])
-        assert own.waited == again.waited == 0, "what has ended a fit begins anew"
+        assert own.waited == again.waited == 0, "a callback that ended a fit must start over in the next one"
         assert "best" in mg.checkpoint.load(tmp_path / "saved")[1]["fit"]
 
 
-def test_weights_of_bfloat16_are_kept(tmp_path):
+def test_early_stopping_restores_bfloat16_weights(tmp_path):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.random.default_rng(0).normal(size=(16, 4)).astype(ml_dtypes.bfloat16)
 
@@ -220,10 +224,10 @@ def test_weights_of_bfloat16_are_kept(tmp_path):
     other.load(tmp_path / "saved")
     other.fit(x, 2 * x, epochs=1, callbacks=[again], progress=False)
     for path, value in trainer.weights().items():
-        np.testing.assert_array_equal(other.weights()[path], value, err_msg="the best ones, which it had kept")
+        np.testing.assert_array_equal(other.weights()[path], value, err_msg="the best weights must be restored")
 
 
-def test_the_plateau_and_its_rates_go_on(tmp_path):
+def test_plateau_state_and_rates_survive_resume(tmp_path):
     def plateau():
         return [callbacks.ReduceRateOnPlateau("val_loss", 0.3, patience=2, min_delta=0.05, cooldown=1)]
 
@@ -239,10 +243,10 @@ def test_the_plateau_and_its_rates_go_on(tmp_path):
     assert rates[0] == rates[1] and rates[0][1] < 0.25 and whole.history.steps == second.history.steps
     second.load(tmp_path / "saved")
     third = [rate(7) for rate in second.optimizer.rates()]
-    assert third[1] > rates[0][1], "the checkpoint's rates, not those of now times them"
+    assert third[1] > rates[0][1], "loading must replace the current rates, not scale them"
 
 
-def test_tables_and_files_go_on(tmp_path):
+def test_csv_log_and_checkpoints_continue_after_resume(tmp_path):
     def made():
         return [
             callbacks.CSVLog(tmp_path / "log.csv"),
@@ -256,7 +260,7 @@ def test_tables_and_files_go_on(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("?.st")) == ["3.st", "4.st"]
 
 
-def test_state_of_ones_own(tmp_path):
+def test_state_of_custom_callback_survives_resume(tmp_path):
     class Counter(callbacks.Callback):
         seen, table = 0, np.zeros(2)
 
@@ -274,7 +278,7 @@ def test_state_of_ones_own(tmp_path):
     trainer.save(tmp_path / "saved")
     other = mg.Trainer(nn.Linear(1), "mse")
     other.load(tmp_path / "saved")
-    other.save(tmp_path / "again")  # before it has fitted
+    other.save(tmp_path / "again")  # Save before fit has started.
     third = mg.Trainer(nn.Linear(1), "mse")
     third.load(tmp_path / "again")
     counters = [Counter(), callbacks.TerminateOnNaN(), Counter(), Counter()]

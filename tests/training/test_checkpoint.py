@@ -1,4 +1,4 @@
-"""Checkpoint files: whole and equal, readable by the safetensors library, and refused in every damaged form."""
+"""Test checkpoint files: round trips, compatibility with the safetensors library, and errors for damaged files."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def path(tmp_path):
     return tmp_path / "model.safetensors"
 
 
-def test_round_trip(path):
+def test_checkpoint_round_trip(path):
     mg.checkpoint.save(path, TENSORS, {"note": "größer", "step": "3"}, {"bits": "bfloat16"})
     tensors, metadata = mg.checkpoint.load(path)
     assert tensors.keys() == TENSORS.keys()
@@ -35,7 +35,7 @@ def test_round_trip(path):
     assert metadata == {"note": "größer", "step": "3", "format": "mpsgraph", "format_version": "1"}
 
 
-def test_the_safetensors_library_reads_it(path):
+def test_safetensors_library_reads_checkpoints(path):
     mg.checkpoint.save(path, {k: v for k, v in TENSORS.items() if k != "bits"}, {"note": "x"})
     with safe_open(path, "np") as file:
         assert set(file.keys()) == TENSORS.keys() - {"bits"}
@@ -43,7 +43,7 @@ def test_the_safetensors_library_reads_it(path):
         np.testing.assert_array_equal(file.get_tensor("weight"), TENSORS["weight"])
 
 
-def test_arrays_of_any_layout_are_saved_by_value(path):
+def test_arrays_of_any_memory_layout_are_saved_by_value(path):
     array = np.arange(24.0).reshape(4, 6)
     mg.checkpoint.save(path, {"t": array.T, "s": array[::2, 1::3]})
     tensors, _ = mg.checkpoint.load(path)
@@ -51,7 +51,7 @@ def test_arrays_of_any_layout_are_saved_by_value(path):
     np.testing.assert_array_equal(tensors["s"], array[::2, 1::3])
 
 
-def test_every_truncation_and_every_altered_byte_is_noticed(path):
+def test_every_truncated_or_altered_checkpoint_raises(path):
     mg.checkpoint.save(path, {"w": np.arange(3, dtype=np.float32)}, {"a": "b"})
     good = path.read_bytes()
     for length in range(len(good)):
@@ -72,7 +72,7 @@ def test_every_truncation_and_every_altered_byte_is_noticed(path):
     assert mg.checkpoint.load(path)[0]["w"].tolist() == [0, 1, 2]
 
 
-def test_files_of_others(path):
+def test_files_not_written_by_mpsgraph_raise(path):
     with pytest.raises(mg.CheckpointError, match="cannot be read"):
         mg.checkpoint.load(path)
     header = json.dumps({"__metadata__": {"format": "pt"}}).encode()
@@ -85,7 +85,7 @@ def test_files_of_others(path):
             mg.checkpoint.load(path)
 
 
-def test_a_newer_format_says_so(path, monkeypatch):
+def test_newer_checkpoint_version_raises(path, monkeypatch):
     monkeypatch.setattr(mg.checkpoint, "FORMAT_VERSION", "2")
     mg.checkpoint.save(path, {})
     monkeypatch.undo()
@@ -93,7 +93,7 @@ def test_a_newer_format_says_so(path, monkeypatch):
         mg.checkpoint.load(path)
 
 
-def test_writing_is_all_or_nothing(path, monkeypatch):
+def test_failed_save_keeps_the_old_checkpoint(path, monkeypatch):
     mg.checkpoint.save(path, {"w": np.ones(4, np.float32)})
 
     def broken(descriptor):
@@ -103,7 +103,7 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
     with pytest.raises(mg.CheckpointError, match="no space left"):
         mg.checkpoint.save(path, {"w": np.zeros(4, np.float32)})
     monkeypatch.undo()
-    assert [p.name for p in path.parent.iterdir()] == [path.name], "nothing is left beside it"
+    assert [p.name for p in path.parent.iterdir()] == [path.name], "no temporary file may remain"
     assert mg.checkpoint.load(path)[0]["w"].tolist() == [1, 1, 1, 1]
     with pytest.raises(mg.CheckpointError, match="cannot be written"):
         mg.checkpoint.save(path.parent / "missing" / "file", {})
@@ -111,7 +111,7 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
         mg.checkpoint.save(path, {"z": np.zeros(1, np.complex64)})
 
 
-def test_what_the_format_cannot_hold_is_refused(path):
+def test_unsupported_checkpoint_contents_raise(path):
     with pytest.raises(mg.CheckpointError, match="__metadata__"):
         mg.checkpoint.save(path, {"__metadata__": np.ones(1)})
     for metadata in ({"step": 3}, {3: "step"}):

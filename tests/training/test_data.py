@@ -1,4 +1,4 @@
-"""Batches that can be taken up anywhere, readers of files whole, cut and wrong, and the demo's digits."""
+"""Test resumable batches, readers of complete, truncated, and invalid files, and the demo's digits."""
 
 import gzip
 import pickle
@@ -12,7 +12,7 @@ X, Y = np.arange(23, dtype=np.float32)[:, None], np.arange(23)
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
-def test_an_epoch_is_every_sample_once_and_the_next_another_order():
+def test_epoch_visits_every_sample_once_in_new_order():
     data = mg.data.batches((X, Y), 5, seed=1)
     first, second = list(data), list(data)
     assert len(data) == len(first) == 5 and [len(y) for _, y in first] == [5, 5, 5, 5, 3]
@@ -26,13 +26,13 @@ def test_an_epoch_is_every_sample_once_and_the_next_another_order():
     assert any((a[1] != b[1]).any() for a, b in zip(first, other, strict=True))
 
 
-def test_drop_last_and_order():
+def test_batches_without_shuffle_and_with_drop_last():
     data = mg.data.batches((X, Y), 5, shuffle=False, drop_last=True)
     assert len(data) == 4 and [y.tolist() for _, y in data] == [list(range(i, i + 5)) for i in (0, 5, 10, 15)]
 
 
 @pytest.mark.parametrize("taken", [0, 3, 5, 7])
-def test_the_order_continues_where_its_state_was_taken(taken):
+def test_batches_resume_from_their_state(taken):
     def stream(data, count):
         batches = []
         while len(batches) < count:
@@ -50,7 +50,7 @@ def test_the_order_continues_where_its_state_was_taken(taken):
     assert stream(second, 12 - taken) == whole[taken:]
 
 
-def test_what_batches_refuse():
+def test_invalid_batches_arguments_raise():
     with pytest.raises(mg.ShapeError, match="arrays of equal length"):
         mg.data.batches((X, Y[:5]), 5)
     with pytest.raises(mg.ShapeError, match="at least 1"):
@@ -64,7 +64,7 @@ def idx(array, code=0x08):
     return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-def test_idx_of_several_types_plain_and_zipped(tmp_path):
+def test_idx_files_of_each_dtype_plain_and_gzipped(tmp_path):
     for code, dtype in ((0x08, "u1"), (0x09, "i1"), (0x0B, ">i2"), (0x0C, ">i4"), (0x0D, ">f4"), (0x0E, ">f8")):
         array = np.arange(24).reshape(2, 3, 4).astype(dtype)
         (tmp_path / "plain").write_bytes(idx(array, code))
@@ -88,7 +88,7 @@ def test_idx_of_several_types_plain_and_zipped(tmp_path):
         (gzip.compress(idx(np.zeros((300, 3), "u1")), mtime=0)[:-12], "cannot be read"),
     ],
 )
-def test_damaged_idx_files(tmp_path, content, message):
+def test_damaged_idx_files_raise(tmp_path, content, message):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(mg.data.DataError, match=message):
         mg.data.read_idx(tmp_path / "file")
@@ -101,7 +101,7 @@ def write_mnist(directory, count=(7, 3)):
         (directory / f"{prefix}-labels-idx1-ubyte").write_bytes(idx(np.arange(n).astype("u1")))
 
 
-def test_mnist(tmp_path):
+def test_read_mnist(tmp_path):
     write_mnist(tmp_path)
     (images, labels), (test_images, test_labels) = mg.data.read_mnist(tmp_path)
     assert images.shape == (7, 28, 28, 1) and images.dtype == np.float32 and images.max() == 1
@@ -117,7 +117,7 @@ def test_mnist(tmp_path):
         mg.data.read_mnist(tmp_path)
 
 
-def test_cifar10(tmp_path, rng):
+def test_read_cifar10(tmp_path, rng):
     pixels = rng.integers(0, 256, (12, 3, 32, 32)).astype("u1")
     records = [bytes([i % 10]) + pixels[i].tobytes() for i in range(12)]
     names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
@@ -139,7 +139,7 @@ def test_cifar10(tmp_path, rng):
         mg.data.read_cifar10(tmp_path)
 
 
-def test_cifar10_as_pickles(tmp_path, rng):
+def test_read_cifar10_pickles(tmp_path, rng):
     pixels = rng.integers(0, 256, (12, 3 * 32 * 32)).astype("u1")
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
     for i, name in enumerate(names):
@@ -149,7 +149,7 @@ def test_cifar10_as_pickles(tmp_path, rng):
     assert images.shape == (10, 32, 32, 3) and images.dtype == np.float32 and images.flags.c_contiguous
     np.testing.assert_allclose(images[3, 5, 7], pixels[3].reshape(3, 32, 32)[:, 5, 7] / 255, rtol=1e-6)
     assert labels.tolist() == list(range(10)) and test_labels.tolist() == [0, 1] and labels.dtype == np.int32
-    # as Python 2 wrote the files that people have
+    # Distributed files were written by Python 2.
     (tmp_path / names[5]).write_bytes(
         b"(dS'data'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I1\nI3072\nt"
         b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntbI00\nS'" + b"A" * 3072 + b"'\ntbs"
@@ -159,7 +159,7 @@ def test_cifar10_as_pickles(tmp_path, rng):
     assert label.tolist() == [7] and (found * 255).round().tolist() == np.full((1, 32, 32, 3), ord("A")).tolist()
 
 
-def test_pickles_of_something_else_are_refused(tmp_path):
+def test_unsafe_or_invalid_pickles_raise(tmp_path):
     path, good = tmp_path / "data_batch_1", {b"data": np.zeros((1, 3072), "u1"), b"labels": [1]}
     harmful = b"cos\nsystem\n(S'touch " + bytes(tmp_path / "ran") + b"'\ntR."
     for content, message in [
@@ -177,13 +177,14 @@ def test_pickles_of_something_else_are_refused(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-# --- parts of batches -------------------------------------------------------------------------------------------------
+# --- shards of batches
+# --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["batches", "loaded", "workers", "bucketed"])
 @pytest.mark.parametrize("samples", [24, 25, 27, 22])
-def test_parts_together_are_the_batches_of_one(kind: str, samples: int):
-    """Of batches that are three times as large; a last one with fewer samples than parts is left out."""
+def test_shards_together_equal_the_unsharded_batches(kind: str, samples: int):
+    """The unsharded batches are three times as large. A last batch with fewer samples than shards is dropped."""
     if kind == "bucketed" and samples == 25:
-        pytest.skip("without the batch that is left out, the others come in another order")
+        pytest.skip("dropping the last batch changes the order of the others")
 
     def made(size: int):
         x = np.arange(samples, dtype=np.float32)
@@ -204,7 +205,7 @@ def test_parts_together_are_the_batches_of_one(kind: str, samples: int):
             assert sum(own, []) == batch and max(map(len, own)) - min(map(len, own)) <= 1
 
 
-def test_parts_go_on_where_they_were_with_others_beside_them():
+def test_shards_resume_with_another_shard_count():
     x = np.arange(60)
     first = mg.data.batches((x,), 5, seed=1).shard(2, 4)
     seen = [next(iter(first))[0] for _ in range(2)]
@@ -225,14 +226,14 @@ def test_digits_have_a_fixed_split():
     (x, y), (test_x, test_y) = mg.data.digits()
     assert x.shape == (1438, 28, 28, 1) and test_x.shape == (359, 28, 28, 1)
     assert x.dtype == np.float32 and y.dtype == np.int32 and 0 <= x.min() and x.max() <= 1
-    assert np.bincount(test_y, minlength=10).min() > 20, "every digit is in the test set"
+    assert np.bincount(test_y, minlength=10).min() > 20, "every digit must occur in the test set"
     assert mg.data.digits(32)[1][0].shape == (359, 32, 32, 1)
     again = mg.data.digits()
     np.testing.assert_array_equal(again[1][0], test_x)
-    assert not {a.tobytes() for a in test_x} & {a.tobytes() for a in x}, "no test image is trained on"
+    assert not {a.tobytes() for a in test_x} & {a.tobytes() for a in x}, "the training and test sets must not overlap"
 
 
-def test_bilinear_resizing_is_that_of_pixel_centres():
+def test_bilinear_resizing_uses_pixel_centers():
     resize = mg.data.handwritten.resize_bilinear
     ramp = np.tile(np.arange(8, dtype=np.float32), (1, 4, 1))
     wide = resize(ramp, 8, 16)[0]

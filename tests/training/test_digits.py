@@ -1,7 +1,7 @@
-"""The demo's network learns scikit-learn's digits: five seeds reach 95% each, three of them in `make test-slow`, and so
-does every precision.
+"""Test that the demo's network learns scikit-learn's digits.
 
-On device metal, whose mock computes slowly, metal/test_training says it of a network with few channels.
+Each of five seeds reaches 95% (three of them in `make test-slow`), and so does every precision. Device metal, slow on
+the mock, trains a smaller network in metal/test_training.
 """
 
 import mpsgraph as mg
@@ -12,7 +12,7 @@ from mpsgraph.demo import digits
 pytestmark = pytest.mark.begins_early
 
 
-def test_the_demo(tmp_path, capsys):
+def test_digits_demo_prints_accuracy_and_draws_picture(tmp_path, capsys):
     from mpsgraph.cli import main
 
     assert main(["demo", "digits", "--iterations", "12", "--seed", "3", "--output", str(tmp_path)]) == 0
@@ -27,14 +27,14 @@ def test_the_demo(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
-def test_the_digit_classifier_reaches_95_percent(seed):
+def test_digit_classifier_reaches_95_percent(seed):
     training, test = mg.data.digits()
     trainer = digits.train(training, iterations=300, seed=seed, progress=False)
     assert trainer.evaluate(test)["accuracy"] >= 0.95
 
 
 def digits_classifier(precision):
-    """The demo's network after 150 steps on digits of 14 x 14 pixels, and its accuracy on the test digits."""
+    """Train the demo's network for 150 steps on 14 x 14 digits and return it with its test accuracy."""
     train_set, test_set = mg.data.digits(14)
     rate = mg.optim.WarmUp(mg.optim.CosineRate(digits.LEARNING_RATE, steps=150 - digits.WARM_UP), digits.WARM_UP)
     trainer = mg.Trainer(digits.classifier(), optimizer=mg.optim.SGD(rate), precision=precision, seed=0)
@@ -43,8 +43,10 @@ def digits_classifier(precision):
     return trainer, trainer.evaluate(test_set)["accuracy"]
 
 
-def test_the_digit_classifier_is_as_good_in_every_precision(monkeypatch):
-    """Within a point of float32; float16 with its loss scaled, "auto" as where bfloat16 is faster."""
+def test_digit_classifier_is_as_accurate_in_every_precision(monkeypatch):
+    """Accuracies are within one point of float32. float16 uses loss scaling, and "auto" sees a clock that favors
+    bfloat16.
+    """
     trained = {precision: digits_classifier(precision) for precision in ("float32", "bfloat16", "float16")}
     clock_that_favours("bfloat16", monkeypatch)
     trained["auto"] = digits_classifier("auto")

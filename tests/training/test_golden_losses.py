@@ -1,8 +1,8 @@
-"""Losses of ten training steps of four small networks: those of PyTorch in float64, from tests/data/losses.json.
+"""Compare the losses of ten training steps of four small networks with PyTorch's in float64 (tests/data/losses.json).
 
-Ours come from the engine as users have it, in float32 and in bfloat16. Bounds are relative to the loss, about five
-times what was measured. Of Adam's, most of the difference is that its betas and their powers are float32 in ours: with
-the same in PyTorch it falls from 2e-6 to 3e-7.
+Losses are computed by the normal engine in float32 and bfloat16. Bounds are relative to the loss and about five times
+the measured differences. For Adam, most of the difference comes from betas and their powers being float32 here: with
+float32 betas in PyTorch it drops from 2e-6 to 3e-7.
 """
 
 import json
@@ -16,10 +16,10 @@ from mpsgraph import nn
 VECTORS = "AVX" in mg.Device("cpu").description
 WINOGRAD, TOGETHER = "by Winograd", "weight gradient in"
 BOUNDS = {"digits": 2e-6, "activity": 6e-6, "adversarial": 1e-5, "perceptron": 6e-6}
-# In the digits' sixth step two inputs of a pooling window are so near to each other that rounding, and so the number of
-# threads, says which has the gradient. From there on losses differ by 5e-5.
+# In step 6 of the digits network, two inputs of a pooling window are so close that rounding, and thus the number of
+# threads, decides which one receives the gradient. From then on the losses differ by 5e-5.
 COMPARED = {"digits": 5}
-LOW_BOUNDS = {"digits": 1.2e-2, "perceptron": 5e-3}  # in bfloat16
+LOW_BOUNDS = {"digits": 1.2e-2, "perceptron": 5e-3}  # Bounds for bfloat16.
 
 
 def digits():
@@ -91,14 +91,14 @@ def optimizer_of(network):
 
 
 def load(model, weights):
-    """Running averages stay as they are."""
+    """Load the weights, leaving moving averages unchanged."""
     parameters = dict(model.named_parameters())
     assert parameters.keys() == weights.keys()
     model.load_state_dict(model.state_dict() | weights)
 
 
 def classifier(network, weights=None, optimizer=None):
-    """The losses and the plan, as a graph."""
+    """Return the losses of a graph that trains the network, and its execution plan."""
     g, model, optimizer = mg.Graph(), CLASSIFIERS[network](), optimizer or optimizer_of(network)
     data = list(golden.batches(network))
     x, y = (g.placeholder(array.shape, array.dtype) for array in data[0])
@@ -112,7 +112,7 @@ def classifier(network, weights=None, optimizer=None):
 
 
 def trained(network, precision):
-    """The losses, by Trainer."""
+    """Return the losses of training the network with Trainer."""
     model, data = CLASSIFIERS[network](), list(golden.batches(network))
     trainer = mg.Trainer(model, optimizer=optimizer_of(network), metrics=(), precision=precision)
     trainer.predict(data[0][0])
@@ -121,7 +121,7 @@ def trained(network, precision):
 
 
 def adversarial(beta1=golden.BETA1):
-    """Pairs of losses, the generator's and the discriminator's, and the plan of the step of both."""
+    """Return pairs of generator and discriminator losses, and the execution plan of the combined step."""
     g, makes, tells = mg.Graph(), generator(), discriminator()
     data = list(golden.batches("adversarial"))
     real, z = (g.placeholder(array.shape) for array in data[0])
@@ -143,10 +143,10 @@ def adversarial(beta1=golden.BETA1):
 
 
 def distance(losses, network):
-    """The largest of the compared steps, relative to PyTorch's loss."""
+    """Return the largest difference over the compared steps, relative to PyTorch's loss."""
     stored = np.array(json.loads(golden.STORED.read_text())[network])
     assert stored.shape == np.shape(losses) and len(stored) == golden.STEPS
-    assert (np.ptp(stored, axis=0) > 0.2 * stored.mean(axis=0)).all(), "the losses must move"
+    assert (np.ptp(stored, axis=0) > 0.2 * stored.mean(axis=0)).all(), "the losses must change during training"
     return float((np.abs(losses - stored) / stored)[: COMPARED.get(network)].max())
 
 
@@ -154,7 +154,7 @@ KERNELS = {"digits": (WINOGRAD, TOGETHER), "activity": (), "perceptron": (TOGETH
 
 
 @pytest.mark.parametrize("network", BOUNDS)
-def test_losses_are_those_of_pytorch(network):
+def test_training_losses_match_pytorch(network):
     losses, plan = adversarial() if network == "adversarial" else classifier(network)
     for kernel in KERNELS[network]:
         assert (kernel in plan) == VECTORS, kernel
@@ -163,13 +163,16 @@ def test_losses_are_those_of_pytorch(network):
 
 @pytest.mark.parametrize("network", LOW_BOUNDS)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_so_are_those_of_trainer(network, precision):
+def test_trainer_losses_match_pytorch(network, precision):
     found = distance(trained(network, precision), network)
     assert found < (BOUNDS if precision == "float32" else LOW_BOUNDS)[network]
-    assert precision == "float32" or found > BOUNDS[network], "nothing was computed in bfloat16"
+    assert precision == "float32" or found > BOUNDS[network], (
+        "nothing was computed in bfloat16, the losses are too exact"
+    )
 
 
-# --- what must be seen ------------------------------------------------------------------------------------------------
+# --- mistakes that must be detected
+# -------------------------------------------------------------------------------------
 def gates_swapped(w):
     i, f, g, o = np.split(w, 4)
     return np.concatenate([f, i, g, o])
@@ -186,7 +189,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_wrong_weight_is_seen(mistake):
+def test_golden_losses_detect_a_wrong_weight(mistake):
     network, path, change = MISTAKES[mistake]
     weights = golden.first_weights(network)
     losses, _ = classifier(network, weights | {path: change(weights[path])})
@@ -195,10 +198,10 @@ def test_a_wrong_weight_is_seen(mistake):
 
 @pytest.mark.parametrize("changed", [{"beta1": 0.899}, {"beta2": 0.99}, {"epsilon": 1e-7}], ids=str)
 @pytest.mark.parametrize("network", ["activity", "perceptron"])
-def test_another_adam_is_seen(network, changed):
+def test_golden_losses_detect_changed_adam_options(network, changed):
     losses, _ = classifier(network, optimizer=mg.optim.Adam(golden.RATES[network], **changed))
     assert distance(losses, network) > 10 * BOUNDS[network]
 
 
-def test_another_adam_of_adversarial_networks_is_seen():
+def test_golden_losses_detect_changed_adam_of_adversarial_network():
     assert distance(adversarial(beta1=0.501)[0], "adversarial") > 10 * BOUNDS["adversarial"]

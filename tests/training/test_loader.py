@@ -1,4 +1,4 @@
-"""Loaders: the same batches with no, some and many workers, in threads and processes; resuming; errors of datasets."""
+"""Test loaders: equal batches for any number of worker threads or processes, resuming, and errors in datasets."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 
 
 class Samples:
-    """Pairs of which the number can be told, and one that cannot be read if asked for."""
+    """A dataset of (array, index) pairs; reading the sample `broken` raises."""
 
     def __init__(self, count=11, broken=None):
         self.count, self.broken = count, broken
@@ -35,7 +35,7 @@ def batches_of(data):
 
 
 @pytest.mark.parametrize("ways", WAYS[1:], ids=str)
-def test_workers_change_no_batch(ways):
+def test_workers_do_not_change_the_batches(ways):
     options = {"batch_size": 3, "seed": 5, "transform": shifted}
     alone, by_workers = mg.data.loaded(Samples(), **options), mg.data.loaded(Samples(), **options, **ways)
     epochs = [batches_of(alone), batches_of(alone)]
@@ -43,18 +43,18 @@ def test_workers_change_no_batch(ways):
     assert sorted(i for _, y in epochs[0] for i in y) == list(range(11))
 
 
-def test_the_order_is_that_of_batches():
+def test_loader_order_equals_that_of_batches():
     arrays = np.arange(11.0), np.arange(11)
     wanted = [y.tolist() for _, y in mg.data.batches(arrays, 4, seed=3)]
     assert [y.tolist() for _, y in mg.data.loaded(Samples(), 4, seed=3, workers=2)] == wanted
 
 
 @pytest.mark.parametrize("ways", WAYS[:3], ids=str)
-def test_a_state_goes_on_with_the_next_batch(ways):
+def test_loader_resumes_with_the_next_batch(ways):
     whole, begun = mg.data.loaded(Samples(), 2, **ways), mg.data.loaded(Samples(), 2, **ways)
     wanted = batches_of(whole) + batches_of(whole)
     source = iter(begun)
-    next(source), next(source)  # others are read ahead, and do not count
+    next(source), next(source)  # Prefetched batches must not count.
     state = begun.state_dict()
     source.close()
     resumed = mg.data.loaded(Samples(), 2, **ways)
@@ -63,14 +63,14 @@ def test_a_state_goes_on_with_the_next_batch(ways):
 
 
 @pytest.mark.parametrize("ways", [WAYS[2], WAYS[3]], ids=str)
-def test_what_a_worker_raises_is_raised_where_its_batch_is_due(ways):
+def test_worker_exception_is_raised_at_its_batch(ways):
     data = iter(mg.data.loaded(Samples(broken=4), 2, shuffle=False, **ways))
     assert [next(data)[1].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
     with pytest.raises(KeyError, match="sample 4 is broken"):
         next(data)
 
 
-def test_no_thread_stays_behind():
+def test_closing_a_loader_ends_its_threads():
     before = threading.active_count()
     source = iter(mg.data.loaded(Samples(100), 2, workers=4))
     next(source)
@@ -79,7 +79,7 @@ def test_no_thread_stays_behind():
     assert threading.active_count() == before
 
 
-def test_workers_read_at_once():
+def test_workers_read_concurrently():
     class Slow(Samples):
         def __getitem__(self, index):
             time.sleep(0.02)
@@ -90,7 +90,7 @@ def test_workers_read_at_once():
     assert time.perf_counter() - began < 0.02 * 32 / 2
 
 
-def test_dicts_and_memory_maps_are_read_sample_by_sample(tmp_path):
+def test_loader_reads_dict_samples_and_memory_maps(tmp_path):
     stored = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (6, 2))
     stored[:] = np.arange(12).reshape(6, 2)
     x = np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -104,7 +104,7 @@ def test_dicts_and_memory_maps_are_read_sample_by_sample(tmp_path):
     assert batch["image"].shape == (4, 2) and batch["label"].tolist() == [0, 1, 2, 3]
 
 
-def test_trainer_takes_it():
+def test_trainer_fits_from_a_loader():
     trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(11)), metrics=())
     history = trainer.fit(
         mg.data.loaded(Samples(), 4, workers=2, transform=lambda s, _: (s[0], np.int32(s[1]))), 2, progress=False
@@ -113,7 +113,7 @@ def test_trainer_takes_it():
 
 
 class Words:
-    """Sequences of 1 to 9 steps, and whether they are long."""
+    """Sequences of 1 to 9 steps, labeled by whether they are long."""
 
     def __init__(self):
         self.sequences = [np.full((1 + i % 9, 3), i / 30, np.float32) for i in range(30)]
@@ -147,8 +147,8 @@ SOURCES = {
     "source, steps_per_epoch",
     [(source, steps) for source in SOURCES for steps in (None, 5) if (source, steps) != ("in processes", 5)],
 )
-def test_a_trainer_goes_on_in_mid_epoch(source, steps_per_epoch, tmp_path):
-    """The steps, the epochs' means and the weights of a fit that was interrupted are those of one that was not."""
+def test_trainer_resumes_a_loader_within_an_epoch(source, steps_per_epoch, tmp_path):
+    """Steps, epoch means, and weights of an interrupted fit equal those of an uninterrupted one."""
 
     class Interrupt(mg.training.callbacks.Callback):
         saves = True
@@ -179,7 +179,7 @@ class Mean(mg.nn.Module):
         return x.graph.squeeze(x.graph.mean(x, 1), 1)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_loader_arguments_raise():
     with pytest.raises(mg.GraphError, match="must have __len__ and __getitem__"):
         mg.data.loaded(iter([1, 2]))
     with pytest.raises(mg.GraphError, match="pass the number of processes"):

@@ -1,4 +1,4 @@
-"""Metrics that accumulate, held against numbers of scikit-learn 1.9.1 (`data/metrics/make.py` is their program)."""
+"""Compare accumulating metrics with results of scikit-learn 1.9.1, written by `data/metrics/make.py`."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "metrics" / "scikit_le
 
 
 def drawn():
-    """As in the program that made the numbers."""
+    """Return the same random data as the program that computed the expected values."""
     rng = np.random.default_rng(7)
     logits = rng.normal(size=(200, 4)).astype(np.float32)
     labels = rng.integers(0, 4, 200).astype(np.int32)
     logits[np.arange(200), labels] += 0.8
-    scores = np.round(rng.uniform(size=300), 2).astype(np.float32)  # with ties
+    scores = np.round(rng.uniform(size=300), 2).astype(np.float32)  # Rounded so that scores have ties.
     binary = (scores + rng.normal(0, 0.4, 300) > 0.5).astype(np.int32)
     numbers = rng.normal(3, 2, size=250).astype(np.float32)
     return logits, labels, scores, binary, numbers, (numbers + rng.normal(0, 0.7, 250)).astype(np.float32)
@@ -46,14 +46,14 @@ ALL += [(n, m, SCORES, BINARY) for n, m in OF_SCORES.items()] + [(n, m, FOUND, T
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 @pytest.mark.parametrize(("name", "metric", "outputs", "labels"), ALL, ids=[case[0] for case in ALL])
-def test_values_are_those_of_scikit_learn(name, metric, outputs, labels, batch):
+def test_metrics_match_scikit_learn(name, metric, outputs, labels, batch):
     metric.reset()
     for start in range(0, len(outputs), batch):
         metric.update(outputs[start : start + batch], labels[start : start + batch])
     np.testing.assert_allclose(metric.result(), GOLDEN[name], rtol=1e-6)
 
 
-def test_nothing_and_what_does_not_fit():
+def test_metrics_without_updates_or_with_invalid_data_raise():
     for metric in (*OF_CLASSES.values(), *OF_NUMBERS.values()):
         metric.reset()
         if not isinstance(metric, metrics.ConfusionMatrix):
@@ -69,7 +69,7 @@ def test_nothing_and_what_does_not_fit():
         several.result()
 
 
-def test_in_a_trainer_they_are_of_the_epoch():
+def test_trainer_computes_metrics_over_whole_epochs():
     trainer = mg.Trainer(mg.nn.Linear(4), metrics=["accuracy", metrics.F1("macro"), metrics.Accuracy(name="exact")])
     history = trainer.fit(LOGITS, LABELS, epochs=2, batch_size=48, validation=(LOGITS, LABELS), progress=False)
     assert {"f1", "exact", "val_f1", "val_exact"} <= history.epochs[1].keys()

@@ -1,4 +1,4 @@
-"""Mixed precision: what autocast casts, that weights stay float32, precision by layer, and loss scaling."""
+"""Test mixed precision: the casts of autocast, float32 weights, precision per layer, and loss scaling."""
 
 import re
 from collections import defaultdict
@@ -24,7 +24,7 @@ def policy_is_put_back():
 
 
 def program_text(g, feeds, targets, updates=(), without=()):
-    """The program after the passes."""
+    """Return the text of the program after the compiler passes."""
     seen = {}
     options = mg.CompilationDescriptor(
         disabled_passes=list(without), observe=lambda name, text: seen.update({name: text})
@@ -36,7 +36,7 @@ def program_text(g, feeds, targets, updates=(), without=()):
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_lists_what_the_core_does():
+def test_mixed_precision_page_lists_autocast_rules_of_core():
     rules = defaultdict(set)
     for definition in _core.definitions():
         if not definition["internal"]:
@@ -47,11 +47,11 @@ def test_the_page_lists_what_the_core_does():
     assert stated.keys() == rules.keys()
     for rule in rules.keys() - {"widest"}:
         assert stated[rule] == rules[rule]
-    assert not stated["widest"], "all that is not named elsewhere"
+    assert not stated["widest"], "the table must refer to all operations not listed elsewhere"
 
 
 @pytest.mark.parametrize("low", HALVES)
-def test_each_rule(low):
+def test_autocast_rule_of_each_kind_of_operation(low):
     g, half = mg.Graph(), mg.DType(low)
     x, w = g.placeholder((3, 4)), g.variable(np.ones((4, 4), np.float32))
     h = g.placeholder((3, 4), half)
@@ -62,9 +62,9 @@ def test_each_rule(low):
         assert g.normalization(h, g.mean(h, 0), g.variance(h, axes=0), epsilon=1e-3).dtype == half
         assert (h + x).dtype == mg.float32
         assert (h + h).dtype == g.relu(h).dtype == half
-        assert (h + w[0:1]).dtype == mg.float32, "a slice is a tensor like others"
-        assert (h + g.variable(np.ones(4, np.float32))).dtype == half, "variables follow"
-        assert (h * 0.1).dtype == (0.1 * h).dtype == half, "numbers follow"
+        assert (h + w[0:1]).dtype == mg.float32, "a slice of a variable must count as a tensor"
+        assert (h + g.variable(np.ones(4, np.float32))).dtype == half, "variables must adopt the dtype of the tensor"
+        assert (h * 0.1).dtype == (0.1 * h).dtype == half, "scalars must adopt the dtype of the tensor"
         assert (x * 0.1).dtype == mg.float32
         state = g.variable(np.zeros((3, 4), np.float32))
         assert g.assign(state, h).inputs[1].dtype == mg.float32
@@ -73,7 +73,7 @@ def test_each_rule(low):
     assert (x @ w).dtype == mg.float32
 
 
-def test_scopes_nest_and_end():
+def test_autocast_scopes_nest_and_end():
     g = mg.Graph()
     x, w = g.placeholder((3, 4)), g.variable(np.ones((4, 4), np.float32))
     with mg.autocast("bfloat16"):
@@ -99,7 +99,7 @@ def test_scopes_nest_and_end():
         mg.autocast("int8")
 
 
-def test_an_operation_that_is_refused_leaves_no_casts():
+def test_failed_operation_under_autocast_leaves_no_casts():
     g = mg.Graph()
     x, w = g.placeholder((3, 4)), g.variable(np.ones((5, 4), np.float32))
     before = g.operation_count
@@ -108,7 +108,7 @@ def test_an_operation_that_is_refused_leaves_no_casts():
     assert g.operation_count == before
 
 
-def test_running_and_gradients_in_a_scope_are_built_as_they_are():
+def test_autocast_does_not_affect_runs_and_gradients_of_existing_operations():
     g = mg.Graph()
     x, w = g.constant(np.eye(4, dtype=np.float32)), g.variable(np.full((4, 4), 1 + 2**-12, np.float32))
     y = x @ w
@@ -118,7 +118,7 @@ def test_running_and_gradients_in_a_scope_are_built_as_they_are():
     assert "bfloat16" not in str(slope.operation.inputs)
 
 
-def test_numbers_keep_their_precision_in_float32_functions():
+def test_python_scalars_keep_precision_in_float32_operations():
     g = mg.Graph()
     h = g.placeholder((1,), "float16")
     with mg.autocast("float16"):
@@ -131,7 +131,7 @@ def test_numbers_keep_their_precision_in_float32_functions():
 
 
 def smooth_model():
-    """Without kinks, where rounding would choose another side."""
+    """Build a model without kinks, at which rounding could select another branch."""
     nn = mg.nn
     return nn.Sequential(
         nn.Conv2d(8, 3, padding="TF_SAME"), nn.BatchNorm(), nn.Tanh(), nn.AvgPool2d(2),
@@ -159,20 +159,20 @@ def gradients_of(low, without=()):
 
 @pytest.mark.parametrize("without", [(), ("simplify", "fuse", "fuse_elementwise", "fold")])
 @pytest.mark.parametrize("low", HALVES)
-def test_gradients_are_within_the_error_of_rounding(low, without):
+def test_autocast_gradients_are_within_rounding_error(low, without):
     for exact, near in zip(gradients_of(None), gradients_of(low, without), strict=True):
         assert near.dtype == np.float32
         size = np.linalg.norm(exact)
-        if size > 1e-5:  # the bias before a normalization has no gradient
+        if size > 1e-5:  # A bias followed by a normalization has no gradient.
             assert np.linalg.norm(near - exact) < 12 * ROUNDING[low] * size
 
 
 @pytest.mark.parametrize("low", HALVES)
-def test_each_weight_is_cast_once_a_step(low):
+def test_each_weight_is_cast_once_per_step(low):
     g, model = mg.Graph(), mg.nn.Sequential(mg.nn.Linear(32), mg.nn.ReLU(), mg.nn.Linear(32), mg.nn.ReLU())
     x = g.placeholder((-1, 32))
     with mg.autocast(low):
-        loss = g.mean(model(model(x)))  # each weight twice, and again on the way back
+        loss = g.mean(model(model(x)))  # Each weight is used twice in the forward pass, and again in the backward pass.
     loss = g.reshape(loss, ())
     slopes = g.gradients(loss, model.parameters())
     updates = [g.assign(v, v - 0.1 * d) for v, d in slopes.items()]
@@ -185,7 +185,7 @@ def test_each_weight_is_cast_once_a_step(low):
     assert len(re.findall(rf": {low}\[32,32\]", text)) >= len(weights)
 
 
-def test_a_cast_up_and_down_again_is_nothing():
+def test_upcast_and_downcast_cancel():
     g = mg.Graph()
     h = g.placeholder((4,), "bfloat16")
     y = g.negative(g.cast(g.cast(h, "float32"), "bfloat16"))
@@ -196,14 +196,14 @@ def test_a_cast_up_and_down_again_is_nothing():
     assert g.run({x: np.float32([1 + 2**-10] * 4)}, rounded).tolist() == [-1.0] * 4
 
 
-def test_a_sum_that_is_wanted_in_float32_is_not_rounded():
+def test_float16_sum_cast_to_float32_is_not_rounded():
     g = mg.Graph()
     h = g.placeholder((1000,), "float16")
     total = g.cast(g.reduction_sum(h), "float32")
     assert g.run({h: np.full(1000, 66.1, np.float16)}, total).item() == pytest.approx(66.125 * 1000)
 
 
-def test_dropout_drops_the_right_share_in_bfloat16():
+def test_bfloat16_dropout_drops_the_given_share():
     g = mg.Graph()
     x = g.constant(1.0, (200_000,), "bfloat16")
     values = g.run({}, g.cast(g.dropout(x, 0.3), "float32")).numpy()
@@ -211,10 +211,11 @@ def test_dropout_drops_the_right_share_in_bfloat16():
     assert values.max() == pytest.approx(1 / 0.7, rel=2**-8)
 
 
-# --- modules and the policy -------------------------------------------------------------------------------------------
+# --- modules and the global policy
+# --------------------------------------------------------------------------------------
 
 
-def test_layers_honour_the_policy():
+def test_layers_follow_the_global_policy():
     mg.mixed_precision.set_global_policy("mixed_bfloat16")
     g = mg.Graph()
     x, layer = g.placeholder((-1, 8)), mg.nn.Linear(4)
@@ -230,7 +231,7 @@ def test_layers_honour_the_policy():
         mg.mixed_precision.set_global_policy("bf16")
 
 
-def test_a_layer_may_have_a_precision_of_its_own():
+def test_precision_of_one_layer_overrides_autocast():
     g, model = mg.Graph(), mg.nn.Sequential(mg.nn.Linear(8), mg.nn.Linear(8), mg.nn.Linear(8))
     model[1].precision = "float32"
     with mg.autocast("bfloat16"):
@@ -266,7 +267,7 @@ def cotangent(shape):
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("low", HALVES)
-def test_layers_take_low_inputs_and_keep_float32_weights(name, low):
+def test_layers_under_autocast_keep_float32_weights(name, low):
     make, shape = LAYERS[name]
     values = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     results = []
@@ -298,7 +299,7 @@ def perceptron():
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_training_reaches_what_float32_reaches(precision):
+def test_mixed_precision_training_is_as_accurate_as_float32(precision):
     data = blobs()
     losses = {}
     for p in ("float32", precision):
@@ -311,7 +312,7 @@ def test_training_reaches_what_float32_reaches(precision):
     assert losses[precision]["loss"] == pytest.approx(losses["float32"]["loss"], rel=0.1, abs=0.01)
 
 
-def test_trainers_follow_the_policy():
+def test_trainers_follow_the_global_policy():
     mg.mixed_precision.set_global_policy("mixed_bfloat16")
     assert mg.Trainer(perceptron()).precision == "bfloat16"
     assert mg.Trainer(perceptron(), precision="float32").precision == "float32"
@@ -319,14 +320,14 @@ def test_trainers_follow_the_policy():
         mg.Trainer(perceptron(), precision="half")
 
 
-def test_an_overflow_is_skipped_and_training_recovers():
+def test_overflowing_step_is_skipped_and_training_recovers():
     x, y = blobs()
     optimizer = mg.optim.LossScaling(mg.optim.Adam(0.01), initial=2.0**15, interval=3)
     trainer = mg.Trainer(perceptron(), optimizer=optimizer, precision="float16")
     steps = [trainer.train_step(x[:64], y[:64]).values for _ in range(2)]
     assert [s["skipped"] for s in steps] == [0, 0] and steps[1]["loss_scale"] == 2.0**15
     before = {v.name: trainer.graph.variable_value(v) for v in trainer.graph.variables}
-    huge = trainer.train_step(x[:64] * 3e4, y[:64]).values  # beyond float16: infinite activations
+    huge = trainer.train_step(x[:64] * 3e4, y[:64]).values  # Beyond the float16 range, so activations become infinite.
     assert huge["skipped"] == 1
     for v in trainer.graph.variables:
         if not v.name.startswith("loss_scale/"):
@@ -338,8 +339,8 @@ def test_an_overflow_is_skipped_and_training_recovers():
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e6], ids=["gradients alone", "activations"])
-def test_an_overflow_leaves_moving_averages_alone(factor):
-    """At the largest scale gradients overflow by themselves; large inputs make the batch's statistics infinite, too."""
+def test_overflow_leaves_moving_averages_unchanged(factor):
+    """At the largest scale the gradients overflow; large inputs also make the batch statistics infinite."""
     x, y = blobs()
     model = mg.nn.Sequential(mg.nn.Linear(64), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.Linear(4))
     optimizer = mg.optim.LossScaling(mg.optim.SGD(0.01), initial=2.0 ** (24 if factor == 1 else 10))
@@ -356,7 +357,7 @@ def test_an_overflow_leaves_moving_averages_alone(factor):
 
 
 class HeadForTraining(mg.nn.Module):
-    """A normalization that only training calls, so that inference does not make its averages."""
+    """A model with a normalization that is called only in training, so that inference does not create its averages."""
 
     def __init__(self):
         self.body, self.head = mg.nn.Linear(4), mg.nn.BatchNorm()
@@ -366,7 +367,7 @@ class HeadForTraining(mg.nn.Module):
         return self.head(y) if self.training else y
 
 
-def test_an_overflow_leaves_averages_that_inference_lacks_alone():
+def test_overflow_leaves_training_only_averages_unchanged():
     x, y = blobs()
     model = HeadForTraining()
     trainer = mg.Trainer(
@@ -380,7 +381,7 @@ def test_an_overflow_leaves_averages_that_inference_lacks_alone():
         np.testing.assert_array_equal(value, before[name], name)
 
 
-def test_the_scale_is_in_checkpoints_and_history(tmp_path):
+def test_loss_scale_is_saved_in_checkpoints_and_history(tmp_path):
     data = blobs()
 
     def made():
@@ -399,7 +400,7 @@ def test_the_scale_is_in_checkpoints_and_history(tmp_path):
         mg.Trainer(perceptron(), metrics=()).load(tmp_path / "a.safetensors")
 
 
-def test_loss_scaling_refuses_what_is_no_power_of_two():
+def test_invalid_loss_scaling_arguments_raise():
     for arguments in ({"initial": 1000.0}, {"growth": 1.0}, {"backoff": 0.3}, {"interval": 0}):
         with pytest.raises(mg.GraphError, match="LossScaling"):
             mg.optim.LossScaling(mg.optim.SGD(0.1), **arguments)
@@ -409,7 +410,7 @@ def test_loss_scaling_refuses_what_is_no_power_of_two():
 
 
 class Cancelling(mg.nn.Module):
-    """A product whose large parts cancel: bfloat16 loses all of what is left."""
+    """A product whose large terms cancel, so that bfloat16 loses the remaining digits."""
 
     def build(self, x):
         self.weight = self.add_parameter("weight", x, (x.shape[-1], 256), mg.nn.initialisers.GlorotUniform())
@@ -419,7 +420,7 @@ class Cancelling(mg.nn.Module):
         return (g.concat([x + 1000.0, x * 0 - 1000.0], -1)) @ g.concat([self.weight, self.weight], 0)
 
 
-def test_auto_keeps_the_faster_within_the_stated_error(monkeypatch, tmp_path):
+def test_auto_precision_picks_the_faster_within_the_error_bound(monkeypatch, tmp_path):
     data = blobs()
 
     def made(**more):
@@ -455,7 +456,7 @@ def test_auto_keeps_the_faster_within_the_stated_error(monkeypatch, tmp_path):
 
 
 class Branches(mg.nn.Module):
-    """Two products of one shape on different data, in a dictionary, and a third that is called for both."""
+    """Two matmuls of one shape on different data, stored in a dictionary, and a third one applied to both inputs."""
 
     def __init__(self):
         self.branches = {"near": mg.nn.Linear(64, bias=False), "far": mg.nn.Linear(64, bias=False)}
@@ -466,8 +467,8 @@ class Branches(mg.nn.Module):
         return self.shared(near) + self.shared(x + 100.0) + far
 
 
-def test_auto_measures_the_error_of_each_call(monkeypatch):
-    """The columns of `far` and `shared` add up to nothing, so what is left of large inputs is lost in bfloat16."""
+def test_auto_precision_measures_the_error_of_each_call(monkeypatch):
+    """The columns of `far` and `shared` sum to zero, so bfloat16 loses what remains of large inputs."""
     x, y = blobs(features=64)
     model = Branches()
     trainer = mg.Trainer(model, metrics=(), precision="auto")
@@ -486,11 +487,11 @@ def test_auto_measures_the_error_of_each_call(monkeypatch):
     }
     assert choices["branches.near"].error < 0.02 < choices["branches.far"].error
     assert choices["branches.far"].seconds == {"float32": 2.0, "bfloat16": 1.0}
-    assert choices["shared"].seconds == {"float32": 4.0, "bfloat16": 2.0}, "of both its calls"
-    assert choices["shared"].error > 0.02, "the worse of the two"
+    assert choices["shared"].seconds == {"float32": 4.0, "bfloat16": 2.0}, "times of both calls must be added"
+    assert choices["shared"].error > 0.02, "the larger error of the two calls must count"
 
 
-def test_auto_takes_float16_inputs_and_refuses_none():
+def test_auto_precision_accepts_float16_and_rejects_empty_batch():
     x, y = blobs()
     trainer = mg.Trainer(perceptron(), precision="auto", dtype="float16")
     with pytest.raises(mg.GraphError, match="first batch, which is empty"):
@@ -502,7 +503,7 @@ def test_auto_takes_float16_inputs_and_refuses_none():
             mg.Trainer(perceptron(), precision="auto", precision_error=wrong)
 
 
-def test_auto_without_anything_to_choose_goes_on_from_a_checkpoint(tmp_path):
+def test_auto_precision_without_choices_resumes_from_checkpoint(tmp_path):
     x, y = blobs()
     trainers = [mg.Trainer(mg.nn.LayerNorm(), metrics=(), precision="auto") for _ in range(2)]
     trainers[0].train_step(x[:64], y[:64]).wait()
@@ -512,7 +513,7 @@ def test_auto_without_anything_to_choose_goes_on_from_a_checkpoint(tmp_path):
     assert float(trainers[0].train_step(x[:64], y[:64])) == float(trainers[1].train_step(x[:64], y[:64]))
 
 
-def test_auto_on_this_machine_trains():
+def test_auto_precision_trains_on_this_machine():
     data = blobs()
     model = mg.nn.Sequential(
         mg.nn.Linear(64), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.Linear(64), mg.nn.Dropout(0.1), mg.nn.Linear(4)
@@ -521,18 +522,20 @@ def test_auto_on_this_machine_trains():
     before = trainer.predict(data[0][:4])
     trainer.fit(data, epochs=3, progress=False)
     assert before.shape == (4, 4)
-    assert set(trainer.precision_choices) == {"0", "3", "5"}, "the normalization goes along"
+    assert set(trainer.precision_choices) == {"0", "3", "5"}, "the normalization must not have its own choice"
     assert all(c.error < 0.05 for c in trainer.precision_choices.values())
     assert trainer.evaluate(data)["accuracy"] > 0.9
 
 
-def test_choices_can_be_stated():
+def test_precision_can_be_set_per_layer():
     trainer = mg.Trainer(perceptron(), precision={"0": "bfloat16"})
     x, y = blobs()
     trainer.train_step(x[:8], y[:8]).wait()
     kinds = [o.outputs[0].dtype.name for o in trainer.graph.operations if o.kind == "matrix_multiplication"]
     assert kinds[:2] == ["bfloat16", "float32"]
-    assert trainer.model[0].precision is None, "the model may be another trainer's in another precision"
+    assert trainer.model[0].precision is None, (
+        "the model itself must not store the precision, as other trainers may use it"
+    )
     with pytest.raises(mg.GraphError, match="there are no layers"):
         mg.Trainer(perceptron(), precision={"7": "bfloat16"})
     with pytest.raises(mg.GraphError, match="must be 'float32' or 'bfloat16'"):

@@ -1,4 +1,4 @@
-"""Optimizers against numpy written out, over several steps; schedules; what they refuse."""
+"""Test optimizers against update rules in numpy; also schedules, clipping, and invalid arguments."""
 
 import math
 
@@ -10,7 +10,7 @@ STEPS, RATE = 6, 0.05
 
 
 def run(optimizer, start, gradients_of):
-    """Values after each step of an optimizer on loss with gradient gradients_of(values)."""
+    """Return the values after each step of an optimizer whose gradient is gradients_of(values)."""
     g = mg.Graph()
     v = g.variable(start, name="v")
     rate = g.placeholder((), name="rate")
@@ -23,7 +23,7 @@ def run(optimizer, start, gradients_of):
 
 
 def reference(update, start):
-    """The same with update(t, values, gradient, state) in float64."""
+    """Return the values after each step of update(t, values, gradient, state) in float64."""
     values, state, result = start.astype(float), {}, []
     for t in range(1, STEPS + 1):
         values = update(t, values, 2 * values + 0.3, state)
@@ -109,7 +109,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps(name, rng):
+def test_optimizer_steps_match_numpy(name, rng):
     make, update = OPTIMIZERS[name]
     start = rng.normal(size=(3, 4)).astype(np.float32)
     np.testing.assert_allclose(run(make(), start, gradient), reference(update, start), rtol=3e-5, atol=1e-6)
@@ -117,8 +117,8 @@ def test_steps(name, rng):
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0, 1e-40], ids=str)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_what_is_not_finite_stays_and_stays_where_it_is(name, special):
-    """In a body and a tail of vectors; 33 weights. Subnormal gradients are zeros (decision 0017)."""
+def test_non_finite_gradients_affect_only_their_own_weights(name, special):
+    """33 weights cover full vectors and the remainder. Subnormal gradients count as zero (decision 0017)."""
     make, update = OPTIMIZERS[name]
     slopes, start = np.full(33, 0.5), np.linspace(-1, 1, 33)
     slopes[[0, 16, 32]] = special if special != 1e-40 else 0.0
@@ -133,12 +133,13 @@ def test_what_is_not_finite_stays_and_stays_where_it_is(name, special):
     for _ in range(STEPS):
         g.run({d: slopes.astype(np.float32), rate: np.float32(RATE)}, [], updates)
     found, finite = g.variable_value(v), np.isfinite(values)
-    np.testing.assert_array_equal(np.isfinite(found), finite)  # which of the two it is, the reference's 0 * w changes
+    # Whether the result is NaN or infinite depends on the 0 * w in the reference.
+    np.testing.assert_array_equal(np.isfinite(found), finite)
     np.testing.assert_allclose(found[finite], values[finite], rtol=3e-5, atol=1e-6)
     assert not np.isnan(special) or np.isnan(found[~finite]).all()
 
 
-# Values after six steps from -1.5, 0.25 and 2 with the gradient 2 w + 0.3 and rate 0.05, in float64, by torch 2.13.
+# Values after six steps from -1.5, 0.25, and 2 with the gradient 2 w + 0.3 and rate 0.05, from torch 2.13 in float64.
 TORCH = {
     "sgd": (lambda: mg.optim.SGD(RATE, 0.9, weight_decay=0.1), [0.2580732131, -0.2589159301, -0.7759050733]),
     "nesterov": (lambda: mg.optim.SGD(RATE, 0.9, True), [0.1940932469, -0.2519535546, -0.6980003561]),
@@ -161,18 +162,19 @@ TORCH = {
         lambda: mg.optim.Adamax(RATE, 0.8, 0.9, 1e-3, 0.1),
         [-1.1869786862, -0.0585055734, 1.6923255495],
     ),
-    "lion": (lambda: mg.optim.Lion(RATE, weight_decay=0.1), [-1.1592838576, -0.0536817791, 1.6444701123]),  # of optax
+    # From optax.
+    "lion": (lambda: mg.optim.Lion(RATE, weight_decay=0.1), [-1.1592838576, -0.0536817791, 1.6444701123]),
 }
 
 
 @pytest.mark.parametrize("name", TORCH)
-def test_they_go_where_those_of_torch_go(name):
+def test_optimizers_match_pytorch(name):
     make, wanted = TORCH[name]
     start = np.array([-1.5, 0.25, 2.0])
     np.testing.assert_allclose(run(make(), start, gradient)[-1], wanted, rtol=3e-6)
 
 
-# The same from gradients of a hundredth of that, of which an epsilon of 1e-2 is no small part.
+# The same with gradients scaled by 0.01, to which an epsilon of 1e-2 is significant.
 EPSILON = {
     "adamw": (
         lambda: mg.optim.AdamW(RATE, epsilon=1e-2, weight_decay=0.1),
@@ -190,20 +192,20 @@ EPSILON = {
 
 
 @pytest.mark.parametrize("name", EPSILON)
-def test_epsilon_stands_where_that_of_torch_stands(name):
+def test_optimizer_epsilon_is_applied_as_in_pytorch(name):
     make, wanted = EPSILON[name]
     start = np.array([-1.5, 0.25, 2.0])
     np.testing.assert_allclose(run(make(), start, lambda v: gradient(v) * 1e-2)[-1], wanted, rtol=3e-6)
 
 
-def test_the_place_of_epsilon_can_be_chosen():
+def test_adamw_with_uncorrected_epsilon_equals_adam():
     start = np.array([-1.5, 0.25, 2.0])
     adam = run(mg.optim.Adam(RATE, epsilon=1e-2), start, lambda v: gradient(v) * 1e-2)
     adamw = mg.optim.AdamW(RATE, epsilon=1e-2, weight_decay=0.0, corrected_epsilon=False)
     np.testing.assert_array_equal(run(adamw, start, lambda v: gradient(v) * 1e-2), adam)
 
 
-# torch 2.13: clip_grad_norm_ and clip_grad_value_, to 1, of gradients that are not finite, and of zeros.
+# (gradients, clipped by norm, clipped by value), each with limit 1, from torch 2.13.
 NAN, INF = math.nan, math.inf
 NOT_FINITE = [
     ([NAN, 1000.0, -2.0], [NAN, NAN, NAN], [NAN, 1.0, -1.0]),
@@ -215,17 +217,17 @@ NOT_FINITE = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("slopes, by_norm, by_value", NOT_FINITE)
-def test_clipping_what_is_not_finite(slopes, by_norm, by_value, dtype):
+def test_clipping_non_finite_gradients_matches_pytorch(slopes, by_norm, by_value, dtype):
     for clip, wanted in ((mg.optim.ClipByNorm, by_norm), (mg.optim.ClipByValue, by_value)):
         g = mg.Graph()
-        variables = [g.variable([0.0], dtype, name=f"v{i}") for i in range(3)]  # one norm of all of them
+        variables = [g.variable([0.0], dtype, name=f"v{i}") for i in range(3)]  # A single norm over all variables.
         given = {v: g.constant([d], dtype=dtype) for v, d in zip(variables, slopes, strict=True)}
         g.run({}, [], clip(mg.optim.SGD(1.0), 1.0).updates(given, g.constant(1.0)))
         found = [g.run({}, g.cast(v, "float64")).item() for v in variables]
         np.testing.assert_array_equal(found, -np.array(wanted))
 
 
-def test_clipping():
+def test_clipping_by_value_and_by_norm():
     start = np.array([3.0, -4.0, 0.1], np.float32)
     slopes = start.astype(float) * 2 + 0.3
     by_value = run(mg.optim.ClipByValue(mg.optim.SGD(RATE), 1.0, -0.5), start, gradient)[0]
@@ -238,7 +240,7 @@ def test_clipping():
 
 
 @pytest.mark.parametrize("slope", [NAN, INF, -INF])
-def test_clipping_raises_for_what_is_not_finite_where_asked(slope):
+def test_clip_by_norm_raises_for_non_finite_norm_on_request(slope):
     g = mg.Graph()
     a, b, d = g.variable([1.0], name="a"), g.variable([2.0], name="b"), g.placeholder((1,))
     optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0, 0.9), 5.0, error_if_nonfinite=True)
@@ -250,7 +252,7 @@ def test_clipping_raises_for_what_is_not_finite_where_asked(slope):
     np.testing.assert_allclose([g.variable_value(a)[0], g.variable_value(b)[0]], [-2.0, -2.0], rtol=1e-6)
 
 
-def test_the_norm_is_that_of_all_gradients():
+def test_clip_by_norm_uses_the_norm_over_all_gradients():
     g = mg.Graph()
     a, b = g.variable([0.0], name="a"), g.variable([[0.0]], "float64", name="b")
     gradients = {a: g.constant([3.0]), b: g.constant([[4.0]], dtype="float64")}
@@ -260,8 +262,8 @@ def test_the_norm_is_that_of_all_gradients():
     assert g.variable_value(b)[0, 0] == pytest.approx(-0.8, rel=1e-5)
 
 
-def test_all_variables_move_from_the_same_point(rng):
-    """The second variable's gradient uses the first one as it was before the step."""
+def test_all_variables_are_updated_from_the_same_point(rng):
+    """The gradient of the second variable uses the first one's value before the step."""
     g = mg.Graph()
     a, b = g.variable([2.0], name="a"), g.variable([3.0], name="b")
     gradients = g.gradients(g.reduction_sum(a * b), [a, b])
@@ -270,7 +272,7 @@ def test_all_variables_move_from_the_same_point(rng):
     assert g.variable_value(a)[0] == pytest.approx(2 - 0.1 * 3) and g.variable_value(b)[0] == pytest.approx(3 - 0.1 * 2)
 
 
-def test_variables_of_several_dtypes():
+def test_optimizers_update_variables_of_several_dtypes():
     g = mg.Graph()
     wide, narrow = g.variable([1.0], "float64"), g.variable([1.0], "bfloat16")
     gradients = {wide: g.constant([1.0], dtype="float64"), narrow: g.constant([1.0], dtype="bfloat16")}
@@ -281,7 +283,7 @@ def test_variables_of_several_dtypes():
     assert g.run({}, g.cast(narrow, "float32")).tolist() == [0.75]
 
 
-def test_the_schedules():
+def test_learning_rate_schedules():
     optim = mg.optim
     np.testing.assert_allclose([optim.StepRate(1, 3, 0.5)(s) for s in range(7)], [1, 1, 1, 0.5, 0.5, 0.5, 0.25])
     np.testing.assert_allclose([optim.ExponentialRate(2, 4, 0.5)(s) for s in (0, 2, 4)], [2, 2**0.5, 1])
@@ -294,7 +296,7 @@ def test_the_schedules():
             make(1.0, 0, 0.5) if make is not optim.WarmUp else make(1.0, 0)
 
 
-def test_what_optimizers_refuse():
+def test_invalid_optimizer_arguments_raise():
     g = mg.Graph()
     v, rate = g.variable([1.0]), g.constant(0.1)
     with pytest.raises(mg.GraphError, match="nothing to train"):
@@ -319,7 +321,7 @@ def test_what_optimizers_refuse():
         used.updates({other.variable([1.0]): other.constant([1.0])}, other.constant(0.1))
 
 
-# torch 2.13's OneCycleLR(max_lr=1, total_steps=20), and its CosineAnnealingWarmRestarts by its formula.
+# From torch 2.13: OneCycleLR(max_lr=1, total_steps=20), and the formula of CosineAnnealingWarmRestarts.
 ONE_CYCLE = [
     *(0.04, 0.131671843, 0.371671843, 0.668328157, 0.908328157, 1.0, 0.987464006, 0.950484632, 0.890916178),
     *(0.811745654, 0.716943002, 0.611262022, 0.500002, 0.388741978, 0.283060998, 0.188258346, 0.109087822),
@@ -327,13 +329,13 @@ ONE_CYCLE = [
 ]
 
 
-def test_one_cycle_is_that_of_torch():
+def test_one_cycle_rate_matches_pytorch():
     rate = mg.optim.OneCycleRate(1.0, 20)
     np.testing.assert_allclose([rate(step) for step in range(20)], ONE_CYCLE, rtol=1e-6, atol=1e-9)
 
 
-def test_clipping_sees_only_what_trains():
-    """The frozen variable's gradient of 1e6 does not shorten the other's."""
+def test_clip_by_norm_ignores_frozen_variables():
+    """The frozen variable's gradient of 1e6 does not scale down the other gradient."""
     g = mg.Graph()
     kept, moved = g.variable([1.0], name="kept"), g.variable([1.0], name="moved")
     groups = mg.optim.ParameterGroups(mg.optim.SGD(1.0), {"kept": None})
@@ -343,8 +345,8 @@ def test_clipping_sees_only_what_trains():
     assert g.variable_value(kept).tolist() == [1.0] and g.variable_value(moved).tolist() == [0.5]
 
 
-def test_decoupled_decay_of_sgd():
-    """values * (1 - rate * decay) before the step, and no decay in the momentum."""
+def test_sgd_decoupled_weight_decay():
+    """Values are multiplied by (1 - rate * decay) before the step, and the momentum contains no decay."""
     decoupled = run(mg.optim.SGD(RATE, 0.9, weight_decay=0.2, decoupled=True), np.array([2.0]), lambda v: 0 * v + 1)
     value, momentum = 2.0, 0.0
     for found in decoupled:

@@ -1,4 +1,4 @@
-"""LAMB, LARS, Adafactor and Muon beside the numbers of optax and PyTorch; with what a Trainer does around them."""
+"""Test LAMB, LARS, Adafactor, and Muon against results of optax and PyTorch, and their use in a Trainer."""
 
 import json
 from pathlib import Path
@@ -37,18 +37,18 @@ def moved(optimizer, start, dtype, steps=STEPS):
 
 
 @pytest.mark.parametrize("name, shape", CASES)
-def test_they_go_where_those_of_others_go(name, shape):
+def test_norm_based_optimizers_match_optax_and_pytorch(name, shape):
     start, wanted = np.array(RECORDED["starts"][shape]), np.array(RECORDED["ends"][name][shape])
     found = moved(MADE[name](), start, "float64")
-    bfloat16 = name.startswith("muon by torch")  # what PyTorch computes X in
+    bfloat16 = name.startswith("muon by torch")  # PyTorch orthogonalizes the update in bfloat16.
     np.testing.assert_allclose(found, wanted, rtol=2e-2 if bfloat16 else 1e-5, atol=5e-3 if bfloat16 else 1e-6)
-    assert np.abs(wanted - start).max() > (1e-4 if name == "lars" else 0.02), "the step is what is compared"
+    assert np.abs(wanted - start).max() > (1e-4 if name == "lars" else 0.02), "steps must be large enough to compare"
     assert np.abs(found - start - (wanted - start)).max() < 0.1 * np.abs(wanted - start).max()
     np.testing.assert_allclose(moved(MADE[name](), start, "float32"), found, rtol=2e-5, atol=1e-5)
 
 
 def muon(w, rate, steps, decay, momentum, nesterov, factor):
-    """The update as the paper and its code write it, of a matrix of outputs by inputs, in float64."""
+    """Compute the update of the paper and its reference code in float64, for a matrix of outputs by inputs."""
     m = np.zeros_like(w)
     for _ in range(steps):
         d = 2 * w + 0.3
@@ -63,7 +63,7 @@ def muon(w, rate, steps, decay, momentum, nesterov, factor):
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (1, 6)])
-def test_muon_by_its_formula(shape, rng):
+def test_muon_matches_its_formula(shape, rng):
     start = rng.normal(size=shape)
     factors = {None: np.sqrt(max(1, shape[1] / shape[0])), "match_rms_adamw": 0.2 * max(shape) ** 0.5}
     for adjustment, factor in factors.items():
@@ -74,8 +74,8 @@ def test_muon_by_its_formula(shape, rng):
 
 
 @pytest.mark.parametrize("name", ["lamb", "lars"])
-def test_a_norm_of_nothing_scales_by_one(name):
-    """Of values that are 0 the first step is that of Adam or SGD; of gradients that are 0 it is nothing."""
+def test_norm_of_zero_scales_updates_by_one(name):
+    """For zero weights, the first step equals that of Adam or SGD; for zero gradients, nothing changes."""
     g = mg.Graph()
     v, d = g.variable(np.zeros(3, np.float32)), g.placeholder((3,))
     optimizer = MADE[name]()
@@ -88,10 +88,10 @@ def test_a_norm_of_nothing_scales_by_one(name):
     if name == "lars":
         assert found[0] == pytest.approx(-RATE * 2)
     g.run({d: np.float32([np.nan, 0, 0])}, [], updates)
-    assert np.isnan(g.variable_value(v)).all(), "the norm is of all"
+    assert np.isnan(g.variable_value(v)).all(), "the norm must include all gradients"
 
 
-def test_adafactor_keeps_rows_and_columns():
+def test_adafactor_keeps_row_and_column_statistics():
     g = mg.Graph()
     v = g.variable(np.ones((2, 5, 7), np.float32), name="v")
     optim.Adafactor(0.1).updates({v: g.read(v)}, g.constant(0.1))
@@ -114,7 +114,7 @@ TRAINERS = {
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_a_trainer_learns_with_it_and_resumes_bit_for_bit(name, tmp_path):
+def test_training_with_norm_based_optimizer_resumes_bit_for_bit(name, tmp_path):
     def made(precision):
         return mg.Trainer(network(), optimizer=TRAINERS[name](), ema_decay=0.9, precision=precision)
 
@@ -132,7 +132,7 @@ def test_a_trainer_learns_with_it_and_resumes_bit_for_bit(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_groups_have_rates_of_their_own(name):
+def test_parameter_groups_of_norm_based_optimizers(name):
     groups = optim.ParameterGroups(TRAINERS[name](), {"0.weight": {"learning_rate": 0.0}, "2": None})
     trainer = mg.Trainer(network(), optimizer=optim.ClipByNorm(groups, 1.0))
     trainer.evaluate(X, Y)
@@ -142,7 +142,7 @@ def test_groups_have_rates_of_their_own(name):
     assert changed == ["0.bias"]
 
 
-def test_muon_and_the_others():
+def test_muon_updates_matrices_and_passes_others_on():
     with pytest.raises(mg.ShapeError, match=r"Muon updates only matrices, but 0.bias has shape \(8,\): pass others="):
         mg.Trainer(network(), optimizer=optim.Muon(0.02)).train_step(X, Y)
     both = optim.Muon(0.5, 0.0, others=optim.SGD(0.25))
@@ -158,10 +158,10 @@ def test_muon_and_the_others():
     assert g.variable_value(vector).tolist() == [0.5] and (g.variable_value(matrix) == np.eye(2)).all()
 
 
-def test_the_words_of_others():
+def test_optimizer_argument_aliases():
     adam = optim.Adam(lr=0.5, betas=(0.8, 0.9), eps=1e-3)
     assert (adam.learning_rate, adam.beta1, adam.beta2, adam.epsilon) == (0.5, 0.8, 0.9, 1e-3)
-    assert optim.AdamW(0.5, beta_1=0.7).beta1 == 0.7  # Keras's
+    assert optim.AdamW(0.5, beta_1=0.7).beta1 == 0.7  # Spelled as in Keras.
     assert optim.RMSProp(alpha=0.5).decay == optim.AdaDelta(rho=0.5).decay == 0.5
     assert optim.Adagrad(initial_accumulator_value=0.1).initial_sum == 0.1
     factor = optim.Adafactor(lr=0.1, eps=(None, 1e-2), d=2.0)
@@ -187,7 +187,7 @@ def test_the_words_of_others():
         optim.SGD(betas=(0.9, 0.99))
 
 
-def test_what_they_refuse():
+def test_invalid_norm_based_optimizer_arguments_raise():
     for wrong in (
         lambda: optim.LARS(nesterov=True, momentum=0.0),
         lambda: optim.Adafactor(beta2_decay=0.5),

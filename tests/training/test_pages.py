@@ -8,7 +8,7 @@ import pytest
 
 
 def run_page(path, folder, monkeypatch):
-    """What its blocks of Python define, run in order in a folder."""
+    """Run the Python blocks of a page in order, in the folder, and return the names they define."""
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     monkeypatch.chdir(folder)
     names: dict[str, object] = {"__name__": path.stem}
@@ -17,7 +17,7 @@ def run_page(path, folder, monkeypatch):
     return names
 
 
-def test_training(repository, tmp_path, monkeypatch, capsys):
+def test_training_page_code_trains(repository, tmp_path, monkeypatch, capsys):
     names = run_page(repository / "docs" / "training.md", tmp_path, monkeypatch)
     assert names["history"].epochs[-1]["val_accuracy"] > 0.8 and names["averaged"]["accuracy"] > 0.8
     assert (tmp_path / "best.safetensors").exists() and "val_loss" in (tmp_path / "log.csv").read_text()
@@ -34,7 +34,7 @@ def test_steps_page_code_trains(repository, tmp_path, monkeypatch):
     assert np.isfinite(gan.history.loss).all() and np.abs(names["drawn"]).max() <= 1
 
 
-def test_each_optimizer_of_the_page_s_gan_moves_its_own(repository, tmp_path, monkeypatch):
+def test_gan_optimizers_of_steps_page_update_only_their_own_network(repository, tmp_path, monkeypatch):
     names = run_page(repository / "docs" / "guides" / "steps.md", tmp_path, monkeypatch)
     scans = names["x"][:8] * 2 - 1
     for rates, still in (((1e-3, 0.0), "critic"), ((0.0, 1e-3), "generator")):
@@ -47,7 +47,7 @@ def test_each_optimizer_of_the_page_s_gan_moves_its_own(repository, tmp_path, mo
         assert moved == {"generator", "critic"} - {still}
 
 
-def test_data(repository, tmp_path, monkeypatch, capsys):
+def test_data_page_code_prints_the_stated_output(repository, tmp_path, monkeypatch, capsys):
     for module in ("PIL", "h5py", "tokenizers"):
         pytest.importorskip(module)
     names = run_page(repository / "docs" / "data.md", tmp_path, monkeypatch)
@@ -55,13 +55,15 @@ def test_data(repository, tmp_path, monkeypatch, capsys):
         "(64, 64)\n['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'] 40\n(4, 8) (4, 8)\n"
     )
     assert names["state"] == {"epoch": 0, "position": 1, "seed": 1, "samples": 1438}
-    assert names["trainer"].history.loss[-1] < 0.5 * names["trainer"].history.loss[0], "the texts are told apart"
+    assert names["trainer"].history.loss[-1] < 0.5 * names["trainer"].history.loss[0], (
+        "the model must distinguish the texts"
+    )
     assert names["mixed"].evaluate(names["x"], names["y"])["accuracy"] > 0.8
     assert (names["following"][:, :-1] == names["inputs"][:, 1:]).all()
 
 
 @pytest.mark.parametrize("page", ["training.md", "data.md"])
-def test_links_and_names_lead_somewhere(repository, page):
+def test_links_and_names_on_pages_exist(repository, page):
     text = (repository / "docs" / page).read_text()
     for target in re.findall(r"\]\(([\w/.]+)\)", text):
         assert (repository / "docs" / target).exists(), target

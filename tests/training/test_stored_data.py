@@ -1,4 +1,4 @@
-"""Data in files of others: images in folders, HDF5, tables, tokens; what workers of every kind get, and refusals."""
+"""Test data in files: images in folders, HDF5, tables, and tokens, read by every kind of worker; also invalid files."""
 
 import pickle
 
@@ -19,7 +19,7 @@ def joined(data):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Six images of two classes, one deeper; the grey level is 20 times the number."""
+    """Write six images of two classes, one in a subfolder; the gray level is 20 times the number in the name."""
     for i, name in enumerate(["b/0.png", "b/1.jpg", "a/2.png", "a/deep/3.bmp", "a/4.PNG", "b/5.png"]):
         path = tmp_path / "images" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,16 +30,16 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=str)
-def test_images_in_folders(folder, ways):
+def test_image_folder_reads_images_and_classes(folder, ways):
     data = mg.data.image_folder(folder)
     assert data.classes == ["a", "b"] and [p.name for p in data.paths[:3]] == ["2.png", "4.PNG", "3.bmp"]
     images, labels = joined(mg.data.loaded(data, 4, shuffle=False, **ways))
     assert images.shape == (6, 4, 6, 3) and images.dtype == np.float32 and labels.dtype == np.int32
     assert labels.tolist() == [0, 0, 0, 1, 1, 1]
-    np.testing.assert_allclose(images[:, 0, 0, 0] * 255, [40, 80, 60, 0, 20, 100], atol=2)  # JPEG rounds
+    np.testing.assert_allclose(images[:, 0, 0, 0] * 255, [40, 80, 60, 0, 20, 100], atol=2)  # JPEG is lossy.
 
 
-def test_images_are_brought_to_a_size_and_to_channels(folder):
+def test_images_are_resized_and_converted_to_channels(folder):
     for channels, count in (("L", 1), ("RGB", 3), ("RGBA", 4)):
         image, label = mg.data.image_folder(folder, (2, 3), channels)[0]
         assert image.shape == (2, 3, count) and label == 0
@@ -50,7 +50,7 @@ def test_images_are_brought_to_a_size_and_to_channels(folder):
     assert (np.diff(image[..., 0], axis=1) > 0).all() and (np.diff(image[..., 0], axis=0) == 0).all()
 
 
-def test_images_that_cannot_be(folder, tmp_path):
+def test_invalid_image_folders_raise(folder, tmp_path):
     with pytest.raises(mg.data.DataError, match="is not a folder"):
         mg.data.image_folder(folder / "none")
     (tmp_path / "empty").mkdir()
@@ -81,16 +81,17 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=str)
-def test_hdf5(file, ways):
+def test_hdf5_datasets_are_read_by_workers(file, ways):
     data = mg.data.hdf5(file, "x", "y", "deep/z")
-    assert len(data) == 10 and data[3][0].tolist() == [9, 10, 11]  # it is open when it goes to the workers
+    # The file is open when the dataset is sent to the workers.
+    assert len(data) == 10 and data[3][0].tolist() == [9, 10, 11]
     x, y, z = joined(mg.data.loaded(data, 4, seed=2, **ways))
     assert x.dtype == np.float32 and y.dtype == np.int32 and sorted(y) == list(range(10)) and y.tolist() != sorted(y)
     assert (x[:, 0] == 3 * y).all() and (z == y).all()
     assert mg.data.hdf5(file, "y")[4] == 4 and pickle.loads(pickle.dumps(data))[2][1] == 2
 
 
-def test_hdf5_files_that_cannot_be(file, tmp_path):
+def test_invalid_hdf5_datasets_raise(file, tmp_path):
     with pytest.raises(mg.data.DataError, match=r"no dataset 'w'; its datasets are deep/z, number, short, x, y"):
         mg.data.hdf5(file, "x", "w")
     with pytest.raises(mg.data.DataError, match="no dataset 'deep'"):
@@ -106,7 +107,7 @@ def test_hdf5_files_that_cannot_be(file, tmp_path):
             mg.data.hdf5(path, "x")
 
 
-def test_columns():
+def test_columns_of_tables():
     table = [{"a": [i, i + 1], "b": float(i), "c": "words"} for i in range(5)]
     b, a = joined(mg.data.loaded(mg.data.columns(table, "b", "a"), 2, shuffle=False))
     assert b.tolist() == [0, 1, 2, 3, 4] and a[4].tolist() == [4, 5]
@@ -119,7 +120,7 @@ def test_columns():
         mg.data.columns(table)
 
 
-def test_arrow_tables_of_datasets(tmp_path):
+def test_columns_of_arrow_tables(tmp_path):
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"x": np.arange(20.0).reshape(10, 2).tolist(), "y": list(range(10))})
     table.save_to_disk(tmp_path / "table")
@@ -128,7 +129,7 @@ def test_arrow_tables_of_datasets(tmp_path):
     assert sorted(y) == list(range(10)) and (x[:, 0] == 2 * y).all()
 
 
-def test_datasets_side_by_side(file):
+def test_tuple_of_datasets_is_read_in_parallel(file):
     x = np.arange(10.0)
     with h5py.File(file) as opened:
         a, b = joined(mg.data.loaded((x, opened["y"]), 3, workers=2))
@@ -146,7 +147,7 @@ def words():
     return made
 
 
-def test_tokens(tmp_path):
+def test_texts_are_tokenized(tmp_path):
     texts = ["the cat", "the dog and the cat", ""]
     found = mg.data.tokenized(texts, words())
     assert [f.tolist() for f in found] == [[3, 1, 2], [3, 1, 0, 0, 1, 2], [3]] and found[2].dtype == np.int32
@@ -156,7 +157,7 @@ def test_tokens(tmp_path):
     lengths = [lengths for *_, lengths in mg.data.bucketed((found,), 2, shuffle=False, with_lengths=True)]
     assert np.concatenate(lengths).tolist() == [3, 6, 1]
 
-    class Plain:  # as transformers' are
+    class Plain:  # A tokenizer with the interface of those in transformers.
         def encode(self, text, add_special_tokens=True):
             return [len(word) for word in text.split()]
 
@@ -173,7 +174,7 @@ def test_tokens(tmp_path):
         mg.data.tokenized(texts, 3)
 
 
-def test_windows(tmp_path):
+def test_token_windows(tmp_path):
     np.arange(11, dtype=np.uint16).tofile(tmp_path / "tokens")
     data = mg.data.windows(np.memmap(tmp_path / "tokens", np.uint16), 4, 3)
     assert len(data) == 3 and [x[0] for x, _ in (data[i] for i in range(3))] == [0, 3, 6]

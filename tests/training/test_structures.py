@@ -1,4 +1,6 @@
-"""What a Trainer takes: structures, several outputs and losses, weights, sizes, accumulation, averages, phases."""
+"""Test what a Trainer accepts: structures, several outputs and losses, sample weights, varying sizes, gradient
+accumulation, weight averages, and training phases.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -13,7 +15,7 @@ Y = (X @ np.float32([[1], [-2], [0.5]])).astype(np.float32)
 
 
 class Two(nn.Module):
-    """Two inputs by name, two outputs."""
+    """A module with two named inputs and two outputs."""
 
     def __init__(self):
         self.left, self.right = nn.Linear(1), nn.Linear(2)
@@ -31,7 +33,7 @@ def mse():
 
 
 @pytest.mark.parametrize("as_tuple", [False, True])
-def test_several_inputs_outputs_and_losses(as_tuple):
+def test_trainer_with_several_inputs_outputs_and_losses(as_tuple):
     classes = (X[:, 0] > 0).astype(np.int32)
     inputs = (X, X[::-1].copy()) if as_tuple else {"a": X, "b": X[::-1].copy()}
     labels = {"sum": Y, "classes": classes}
@@ -46,7 +48,7 @@ def test_several_inputs_outputs_and_losses(as_tuple):
     assert trainer.evaluate(inputs, labels)["loss"] < found["loss"]
 
 
-def test_what_does_not_go_together_is_refused():
+def test_mismatched_inputs_labels_and_losses_raise():
     trainer = two()
     with pytest.raises(mg.GraphError, match="labels for sum, classes are needed"):
         trainer.train_step({"a": X, "b": X}, {"sum": Y})
@@ -58,8 +60,8 @@ def test_what_does_not_go_together_is_refused():
         trainer.train_step((X, X), {"sum": "text", "classes": Y})
 
 
-def test_dictionaries_are_the_same_in_any_order():
-    """Arrays of equal shapes are told apart by their names, in each step."""
+def test_order_of_input_dictionaries_does_not_matter():
+    """Arrays of equal shape are matched by name in each step."""
     a, b = X, (3 * X[::-1]).copy()
     labels = {"sum": Y, "classes": (X[:, 0] > 0).astype(np.int32)}
     steps = []
@@ -71,7 +73,7 @@ def test_dictionaries_are_the_same_in_any_order():
     assert steps[0] == steps[1]
 
 
-def test_another_structure_of_the_same_shapes_is_refused():
+def test_changed_input_structure_raises():
     labels = {"sum": Y, "classes": (X[:, 0] > 0).astype(np.int32)}
     trainer = two()
     before = float(trainer.train_step({"a": X, "b": X}, labels))
@@ -87,8 +89,8 @@ def test_another_structure_of_the_same_shapes_is_refused():
         alone.train_step(X.astype(np.float64), Y)
 
 
-def test_weights_of_samples_are_keras_s():
-    """The sum of weighted losses by the number of samples."""
+def test_sample_weights_have_the_meaning_of_keras():
+    """The sum of the weighted losses is divided by the number of samples."""
     weights = RNG.uniform(0, 2, len(X)).astype(np.float32)
     trainer = mse()
     outputs = trainer.predict(X)
@@ -105,7 +107,7 @@ def test_weights_of_samples_are_keras_s():
         mg.Trainer(nn.Linear(1), lambda o, y: nn.losses.mean_of_all(o - y)).train_step(X, Y, weights)
 
 
-def test_class_weights_are_sample_weights():
+def test_class_weights_equal_sample_weights():
     classes = (X[:, 0] > 0).astype(np.int32)
     losses = []
     for options in ({"class_weight": {1: 3.0}}, {"sample_weight": np.where(classes == 1, 3, 1).astype(np.float32)}):
@@ -114,7 +116,7 @@ def test_class_weights_are_sample_weights():
     assert losses[0] == losses[1]
 
 
-def test_other_sizes_are_other_executables_over_the_same_variables():
+def test_image_sizes_may_vary_between_steps():
     model = nn.Sequential(
         nn.Conv2d(4, 3, padding="TF_SAME"), nn.ReLU(), nn.Dropout(0.1), nn.GlobalAveragePooling2d(), nn.Linear(2)
     )
@@ -124,12 +126,12 @@ def test_other_sizes_are_other_executables_over_the_same_variables():
         assert np.isfinite(float(trainer.train_step(x, np.int32([0, 1, 0, 1]))))
         assert trainer.predict(x).shape == (4, 2)
     names = [v.name for v in trainer.graph.variables]
-    assert len(names) == len({n.rstrip("_0123456789") for n in names}), "nothing was made twice"
+    assert len(names) == len({n.rstrip("_0123456789") for n in names}), "no variable may be created twice"
     with pytest.raises(mg.ShapeError):
         trainer.train_step(x[:, :, 0], np.int32([0, 1, 0, 1]))
 
 
-def test_a_run_of_many_sizes_is_resumed(tmp_path):
+def test_training_with_varying_image_sizes_resumes(tmp_path):
     def made():
         model = nn.Sequential(nn.Conv2d(2, 3), nn.Dropout(0.3), nn.GlobalAveragePooling2d(), nn.Linear(2))
         return mg.Trainer(model, optimizer=mg.optim.Adam(0.01), seed=2)
@@ -144,7 +146,7 @@ def test_a_run_of_many_sizes_is_resumed(tmp_path):
     assert [float(second.train_step(*b)) for b in batches[3:]] == whole[3:]
 
 
-def test_accumulated_gradients_are_those_of_the_whole_batch():
+def test_accumulated_gradients_equal_those_of_the_whole_batch():
     whole, parts = mse(), mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.1), seed=3, gradient_accumulation_steps=3)
     for _ in range(2):
         whole.train_step(X, Y)
@@ -160,7 +162,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch():
     assert parts.step == 6 and whole.step == 2
 
 
-def test_accumulation_in_float16_and_resumed_between_updates(tmp_path):
+def test_float16_gradient_accumulation_resumes_between_updates(tmp_path):
     def made():
         options = {"precision": "float16", "gradient_accumulation_steps": 2}
         return mg.Trainer(nn.Sequential(nn.Linear(8), nn.BatchNorm(), nn.Linear(1)), "mse", seed=1, **options)
@@ -173,7 +175,7 @@ def test_accumulation_in_float16_and_resumed_between_updates(tmp_path):
     assert [float(second.train_step(X, Y)) for _ in range(3)] == losses[3:]
 
 
-def test_averages_of_weights():
+def test_averaged_weights():
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.1), seed=3, ema_decay=0.75)
     with pytest.raises(mg.GraphError, match="there are no averages"), trainer.averaged_weights():
         pass
@@ -187,7 +189,7 @@ def test_averages_of_weights():
     np.testing.assert_array_equal(trainer.weights()["weight"], now)
 
 
-def test_a_second_phase_with_frozen_layers_and_another_optimizer(tmp_path):
+def test_second_phase_with_frozen_layers_and_new_optimizer(tmp_path):
     model = nn.Sequential(nn.Linear(4), nn.ReLU(), nn.Linear(1))
     first = mg.Trainer(model, "mse", mg.optim.Adam(0.01))
     first.fit(X, Y, epochs=2, progress=False)
@@ -208,7 +210,7 @@ def test_a_second_phase_with_frozen_layers_and_another_optimizer(tmp_path):
         mg.Trainer(model, "mse").train_step(X, Y)
 
 
-def test_an_imported_model_is_trained():
+def test_trainer_trains_an_imported_model():
     g = mg.Graph()
     x, w = g.placeholder((-1, 3), name="x"), g.variable(np.zeros((3, 1), np.float32), name="w")
     trainer = mg.Trainer(mg.Model(g, {"x": x}, {"y": x @ w}), "mse", mg.optim.SGD(0.3))
@@ -216,7 +218,7 @@ def test_an_imported_model_is_trained():
     np.testing.assert_allclose(g.variable_value(w), [[1], [-2], [0.5]], atol=1e-3)
 
 
-def test_losses_that_modules_add():
+def test_losses_added_by_modules_are_trained():
     class Decayed(nn.Linear):
         def forward(self, x):
             self.add_loss(0.5 * nn.losses.mean_of_all(self.weight * self.weight))
@@ -229,7 +231,7 @@ def test_losses_that_modules_add():
     assert float(trainer.train_step(X, Y)) == pytest.approx(plain + added, rel=1e-5)
 
 
-def test_fit_understands_keras():
+def test_fit_accepts_arguments_of_keras():
     trainer = mse()
     history = trainer.fit(X, Y, epochs=2, validation_split=0.25, batch_size=6, progress=False)
     assert trainer.step == 6 and [step for step, _ in history.validation] == [3, 6]
@@ -247,7 +249,7 @@ def test_fit_understands_keras():
         trainer.fit(X[:1], Y[:1], validation_split=0.5, progress=False)
 
 
-def test_predictions_from_iterables_and_evaluation_by_other_metrics():
+def test_predict_from_iterables_and_evaluate_with_other_metrics():
     trainer = mse()
     whole = trainer.predict(X)
     np.testing.assert_array_equal(trainer.predict(part for part in (X[:8], X[8:])).shape, whole.shape)
@@ -259,7 +261,7 @@ def test_predictions_from_iterables_and_evaluation_by_other_metrics():
         trainer.predict(iter(()))
 
 
-def test_two_networks_that_compete():
+def test_custom_step_trains_two_adversarial_networks():
     class Pair(nn.Module):
         def __init__(self):
             self.artist, self.critic = nn.Linear(3), nn.Linear(1)
@@ -287,11 +289,11 @@ def test_two_networks_that_compete():
     assert values.keys() == {"loss", "artist_loss"} and set(now) >= {"artist.weight", "critic.bias"}
 
 
-def test_the_first_operation_that_is_not_finite_is_named():
+def test_check_finite_names_the_first_operation_producing_nan():
     class Broken(nn.Linear):
         def forward(self, x):
             y = super().forward(x)
-            return y.graph.logarithm(y - 1e6, name="the_culprit")  # of a negative number
+            return y.graph.logarithm(y - 1e6, name="the_culprit")  # Logarithm of a negative number.
 
     trainer = mg.Trainer(nn.Sequential(Broken(1)), "mse", mg.optim.SGD(0.1), check_finite=True)
     with pytest.raises(mg.CheckError, match=r"'the_culprit' produced a NaN.*test_structures\.py"):
@@ -303,8 +305,8 @@ def test_the_first_operation_that_is_not_finite_is_named():
         good.train_step(np.full_like(X, np.nan), Y)
 
 
-def test_predictions_beside_a_step_of_ones_own_have_a_form_of_their_own(tmp_path):
-    """The step's batches are labels alone here; the model takes what the step draws."""
+def test_predict_and_custom_step_may_take_different_inputs(tmp_path):
+    """Each training batch consists of labels only; the model's inputs are random numbers drawn in the step."""
 
     class Drawn(mg.Trainer):
         def training_step(self, inputs, labels=None, weights=None):
@@ -319,7 +321,7 @@ def test_predictions_beside_a_step_of_ones_own_have_a_form_of_their_own(tmp_path
         trainer = Drawn(nn.Sequential(nn.Linear(8), nn.BatchNorm(), nn.Linear(1)), precision=precision)
         trainer.fit(Y, epochs=2, progress=False)
         found = trainer.predict(X)
-        assert found.shape == (24, 1) and (trainer.predict(X) == found).all(), "no seed is drawn"
+        assert found.shape == (24, 1) and (trainer.predict(X) == found).all(), "predictions must not draw random inputs"
         with pytest.raises(mg.ShapeError, match="those before had 2 axes"):
             trainer.predict(X[None])
         trainer.fit(Y[:5], progress=False)

@@ -1,4 +1,4 @@
-"""Trainer: it learns, steps run behind the caller, evaluation changes nothing, and a resumed run is the same run.
+"""Test Trainer: it learns, steps are asynchronous, evaluation changes nothing, and resuming is exact.
 
 The demo's network is trained in test_digits.
 """
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.both_devices
 
 
 def network():
-    """A bit of everything that has state: batch normalization, dropout, biases."""
+    """Build a network with every kind of state: batch normalization, dropout, and biases."""
     return nn.Sequential(
         nn.Conv2d(6, 3, padding="TF_SAME", bias=False),
         nn.BatchNorm(),
@@ -33,7 +33,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def dataset():
-    """Three classes of 8x8 images: which third is bright."""
+    """Return 8x8 images of three classes; the class is the third of the image that is bright."""
     rng = np.random.default_rng(5)
     labels = rng.integers(0, 3, 150).astype(np.int32)
     images = rng.normal(0, 0.5, size=(150, 8, 8, 1)).astype(np.float32)
@@ -57,7 +57,7 @@ def assert_same(a, b):
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
-def test_it_learns(dataset):
+def test_trainer_learns(dataset):
     trainer = make()
     before = trainer.evaluate(dataset)
     history = trainer.fit(dataset, epochs=8, batch_size=32, validation=dataset, progress=False)
@@ -68,28 +68,28 @@ def test_it_learns(dataset):
     assert history.validation[-1][1] == after
 
 
-def test_the_same_seed_gives_the_same_run_and_another_another(dataset):
+def test_training_is_reproducible_by_seed(dataset):
     runs = [make().fit(dataset, iterations=8, progress=False).loss for _ in range(2)]
     assert runs[0] == runs[1]
     other = mg.Trainer(network(), optimizer=mg.optim.Adam(0.01), seed=8).fit(dataset, iterations=8, progress=False)
     assert other.loss != runs[0]
 
 
-def test_a_step_returns_at_once(dataset):
+def test_train_step_returns_before_it_has_run(dataset):
     trainer, x, y = make(), dataset[0][:32], dataset[1][:32]
     float(trainer.train_step(x, y))
     gate = mg.SharedEvent()
     waiting = mg.Device.default().default_queue.command_buffer()
     waiting.encode_wait_for_event(gate, 1)
     waiting.commit()
-    result = trainer.train_step(x, y)  # behind what waits
+    result = trainer.train_step(x, y)  # Queued behind the waiting command buffer.
     assert not result.done
     gate.signal(1)
     value = float(result)
     assert result.done and result.loss == value == result.values["loss"] and f"{result:.3f}" == f"{value:.3f}"
 
 
-def test_at_most_two_steps_are_in_flight_and_their_arrays_are_held(dataset):
+def test_at_most_two_steps_are_in_flight_and_keep_their_arrays_alive(dataset):
     trainer = make()
     results, arrays = [], []
     for _ in range(6):
@@ -102,10 +102,10 @@ def test_at_most_two_steps_are_in_flight_and_their_arrays_are_held(dataset):
     trainer.wait()
     assert all(r.done for r in results)
     gc.collect()
-    assert not [a for a in arrays if a() is not None], "and released afterwards"
+    assert not [a for a in arrays if a() is not None], "arrays must be released after their step"
 
 
-def test_a_step_is_run_where_the_trainer_says_now(dataset):
+def test_changing_the_device_takes_effect_on_the_next_step(dataset):
     images, labels = dataset
     trainer = make()
     float(trainer.train_step(images, labels))
@@ -114,7 +114,7 @@ def test_a_step_is_run_where_the_trainer_says_now(dataset):
         trainer.train_step(images, labels)
 
 
-def test_evaluation_and_prediction_leave_the_state_alone(dataset):
+def test_evaluate_and_predict_leave_the_state_unchanged(dataset):
     trainer = make()
     trainer.fit(dataset, iterations=3, progress=False)
     before = values_of(trainer)
@@ -127,14 +127,14 @@ def test_evaluation_and_prediction_leave_the_state_alone(dataset):
     assert trainer.evaluate(dataset, batch_size=64)["accuracy"] == pytest.approx(accuracy)
 
 
-def test_prediction_needs_no_labels_and_no_training(dataset):
+def test_predict_needs_no_labels_and_no_training(dataset):
     trainer = make()
     assert trainer.predict(dataset[0][:5]).shape == (5, 3)
     trainer.fit(dataset, iterations=2, progress=False)
     assert trainer.step == 2
 
 
-def test_one_hot_labels_regression_and_functions(dataset):
+def test_one_hot_labels_regression_and_custom_losses(dataset):
     images, labels = dataset
     one_hot = np.eye(3, dtype=np.float32)[labels]
     integers, vectors = make(), make()
@@ -155,7 +155,7 @@ def test_one_hot_labels_regression_and_functions(dataset):
     assert results["loss"] < 1e-4 and results["worst"] < 0.05
 
 
-def test_the_learning_rate_follows_its_schedule(dataset):
+def test_learning_rate_follows_its_schedule(dataset):
     trainer = mg.Trainer(
         nn.Sequential(nn.Flatten(), nn.Linear(3)), optimizer=mg.optim.SGD(mg.optim.StepRate(0.1, 2, 0.0))
     )
@@ -164,10 +164,10 @@ def test_the_learning_rate_follows_its_schedule(dataset):
         trainer.train_step(dataset[0], dataset[1])
         before.append(trainer.model.state_dict()["1.weight"])
     assert (before[0] != before[1]).any()
-    np.testing.assert_array_equal(before[1], before[3], err_msg="the rate is 0 from step 2 on")
+    np.testing.assert_array_equal(before[1], before[3], err_msg="the learning rate is 0 from step 2 on")
 
 
-def test_new_batch_sizes_are_new_executables_within_bounds(dataset):
+def test_each_batch_size_compiles_once_within_cache_limits(dataset):
     trainer = make()
     for size in (8, 9, 10, 8, 9, 10):
         trainer.train_step(dataset[0][:size], dataset[1][:size])
@@ -180,8 +180,9 @@ def test_new_batch_sizes_are_new_executables_within_bounds(dataset):
     assert trainer.graph.cache.count <= 2
 
 
-# --- what it refuses --------------------------------------------------------------------------------------------------
-def test_errors_leave_the_trainer_usable(dataset):
+# --- invalid arguments
+# --------------------------------------------------------------------------------------------------
+def test_trainer_remains_usable_after_errors(dataset):
     images, labels = dataset
     trainer = make()
     with pytest.raises(mg.DTypeError, match=r"astype\('float32'\)"):
@@ -212,7 +213,7 @@ def test_errors_leave_the_trainer_usable(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
-def test_what_is_no_array_is_refused(dataset):
+def test_lists_as_inputs_and_invalid_counts_raise(dataset):
     x, y = dataset[0][:8], dataset[1][:8]
     trainer = make()
     for call in (trainer.train_step, lambda x, y: trainer.evaluate([(x, y)]), lambda x, y: trainer.predict(x)):
@@ -226,7 +227,7 @@ def test_what_is_no_array_is_refused(dataset):
     assert trainer.step == 0
 
 
-def test_arrays_of_another_dtype_are_refused_before_a_batch_of_another_size_is_compiled(dataset):
+def test_wrong_dtype_raises_before_compiling_a_new_batch_size(dataset):
     images, labels = dataset
     trainer = make()
     trainer.train_step(images[:10], labels[:10]).wait()
@@ -241,7 +242,7 @@ def test_arrays_of_another_dtype_are_refused_before_a_batch_of_another_size_is_c
     assert trainer.graph.cache.compiles == compiled and trainer.step == 1
 
 
-def test_data_models_optimizers_and_metrics_of_other_kinds_are_refused(dataset):
+def test_invalid_data_models_optimizers_and_metrics_raise(dataset):
     images, labels = dataset
     for data in ((images, labels, labels, labels), images, [(images,)], [(images, labels, labels, labels)]):
         with pytest.raises(mg.GraphError, match=r"pair of arrays \(inputs, labels\)"):
@@ -261,7 +262,7 @@ def test_data_models_optimizers_and_metrics_of_other_kinds_are_refused(dataset):
             mg.Trainer(network(), metrics=metrics)
 
 
-def test_an_interrupted_fit_records_every_step_that_was_made(dataset):
+def test_interrupted_fit_records_every_completed_step(dataset):
     def data():
         for batch in mg.data.batches(dataset, 20, seed=0):
             yield batch
@@ -276,12 +277,12 @@ def test_an_interrupted_fit_records_every_step_that_was_made(dataset):
     assert trainer.step == len(trainer.history.loss) == 7
 
 
-def test_predictions_for_no_inputs(dataset):
+def test_predict_of_empty_batch(dataset):
     trainer = make()
     assert trainer.predict(dataset[0][:0]).shape == (0, *trainer.predict(dataset[0][:2]).shape[1:])
 
 
-def test_a_negative_seed_is_a_seed(dataset):
+def test_negative_seeds_are_valid_and_distinct(dataset):
     losses = [
         mg.Trainer(network(), seed=seed).fit(dataset, iterations=2, progress=False).loss for seed in (-1, -1, -2, 1)
     ]
@@ -303,8 +304,10 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_resumed_run_continues_bit_for_bit(name, dataset, tmp_path):
-    """Stopped in the middle of an epoch: weights, momenta, moving averages, dropout, rate and order all go on."""
+def test_resumed_training_continues_bit_for_bit(name, dataset, tmp_path):
+    """Training stops within an epoch; weights, momenta, moving averages, dropout, learning rate, and data order are
+    restored.
+    """
     path = tmp_path / "half.safetensors"
     data = lambda: mg.data.batches(dataset, 32, seed=3)  # noqa: E731
     whole = make(OPTIMIZERS[name]())
@@ -315,7 +318,7 @@ def test_a_resumed_run_continues_bit_for_bit(name, dataset, tmp_path):
     other_seed = mg.Trainer(network(), optimizer=OPTIMIZERS[name](), seed=99)
     other_seed.load(path)
     assert other_seed.step == 7
-    assert other_seed.history.loss == losses[:7], "the history goes on, too"
+    assert other_seed.history.loss == losses[:7], "the history must continue as well"
     assert other_seed.fit(data(), iterations=6, progress=False).loss == losses
     assert_same(values_of(whole), values_of(other_seed))
     half.load(path)
@@ -323,8 +326,8 @@ def test_a_resumed_run_continues_bit_for_bit(name, dataset, tmp_path):
 
 
 @pytest.mark.parametrize("first", [2, 3, 4])
-def test_training_goes_on_behind_the_end_of_an_epoch(first, dataset):
-    """Two fits whose first ends within, at, or behind the last of three batches are one."""
+def test_consecutive_fits_equal_one_fit(first, dataset):
+    """The first fit ends before, at, or after the last of the three batches of an epoch."""
     data = mg.data.batches(dataset, 50, seed=3)
     whole = make().fit(mg.data.batches(dataset, 50, seed=3), iterations=8, progress=False).loss
     trainer = make()
@@ -332,7 +335,7 @@ def test_training_goes_on_behind_the_end_of_an_epoch(first, dataset):
     assert trainer.fit(data, iterations=8 - first, progress=False).loss == whole
 
 
-def test_a_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
+def test_loading_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
     path = tmp_path / "model.safetensors"
     trainer = make()
     trainer.fit(dataset, iterations=2, progress=False)
@@ -363,7 +366,7 @@ def test_a_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [d for d in ("bfloat16", "float16", "float64") if device.has(d)])
-def test_checkpoints_of_other_dtypes(tmp_path, dtype):
+def test_checkpoints_of_trainers_in_other_dtypes(tmp_path, dtype):
     x = np.random.default_rng(0).standard_normal((8, 4)).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     y = np.arange(8, dtype=np.int32) % 3
     trainers = [mg.Trainer(mg.nn.Linear(3), metrics=(), dtype=dtype) for _ in range(2)]
@@ -374,7 +377,7 @@ def test_checkpoints_of_other_dtypes(tmp_path, dtype):
 
 
 # --- progress, history, demo ------------------------------------------------------------------------------------------
-def test_progress_and_plot(dataset, capsys):
+def test_fit_shows_progress_and_history_plots(dataset, capsys):
     trainer = make()
     history = trainer.fit(dataset, iterations=5, validation=dataset)
     assert "5/5" in capsys.readouterr().err
@@ -385,7 +388,7 @@ def test_progress_and_plot(dataset, capsys):
     assert axes.get_xlabel() == "step" and len(axes.lines[0].get_xdata()) == 5
 
 
-def test_the_plot_holds_all_losses():
+def test_history_plot_includes_all_losses():
     history = mg.History()
     for loss in (1.0, 0.5, 0.2):
         history.append({"loss": loss})
@@ -396,14 +399,14 @@ def test_the_plot_holds_all_losses():
     assert low == 0 and high > 3.5
 
 
-def test_missing_extras_say_what_to_install(monkeypatch):
+def test_missing_extra_error_names_the_package_to_install(monkeypatch):
     from mpsgraph._optional import require
 
     with pytest.raises(ImportError, match=r"pip install mpsgraph\[demo\]"):
         require("mpsgraph_no_such_module", "demo", "the digits")
 
 
-def test_the_demo_refuses_what_it_cannot_do_before_it_trains(tmp_path, capsys):
+def test_demo_reports_invalid_data_and_output_before_training(tmp_path, capsys):
     from mpsgraph.cli import main
 
     for part, count in (("train", 50), ("t10k", 10)):
@@ -421,7 +424,7 @@ def test_the_demo_refuses_what_it_cannot_do_before_it_trains(tmp_path, capsys):
 
 
 # --- several processes (tests/distributed has what needs MPI) ---------------------------------------------------------
-def test_several_processes_without_mpi_are_told_what_to_install(monkeypatch):
+def test_distributed_training_without_mpi4py_raises(monkeypatch):
     from mpsgraph.distributed.processes import everyone
 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
@@ -432,5 +435,5 @@ def test_several_processes_without_mpi_are_told_what_to_install(monkeypatch):
             use()
     with pytest.raises(mg.GraphError, match="Trainer: distributed must be"):
         mg.Trainer(mg.nn.Linear(1), distributed="yes")
-    with pytest.raises(mg.GraphError, match="wire cannot be int32"):
+    with pytest.raises(mg.GraphError, match="wire must be .* got int32"):
         mg.distributed.DataParallel(wire="int32")

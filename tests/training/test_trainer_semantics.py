@@ -1,5 +1,7 @@
-"""What a trainer reports and trains is what was meant: metrics that fit the loss, frozen layers, reused arrays, states
-given before the first batch, labels and keys that do not count."""
+"""Test the semantics of Trainer: metrics that match the loss, frozen layers, reused arrays, states loaded before the
+first
+batch, and ignored labels.
+"""
 
 from functools import partial
 
@@ -19,7 +21,7 @@ HALF_RIGHT = [[1], [1], [0], [0]]
 
 
 def identity(width):
-    """A model that gives what it gets."""
+    """Build a model that returns its input."""
     model = nn.Linear(width, bias=False)
     model.load_state_dict({"weight": np.eye(width, dtype=np.float32)})
     return model
@@ -44,7 +46,7 @@ def identity(width):
         (lambda outputs, labels: losses.cross_entropy(outputs, labels), [[1, 2], [3, 0]], [1, 1], 0.5),
     ],
 )
-def test_accuracy_is_what_the_loss_means(loss, outputs, labels, right):
+def test_accuracy_matches_the_kind_of_loss(loss, outputs, labels, right):
     x = np.array(outputs, np.float32)
     y = np.array(labels, np.float32 if np.ndim(labels) == 2 else np.int32)
     trainer = mg.Trainer(identity(x.shape[1]), loss)
@@ -61,7 +63,7 @@ REGRESSION = [
 
 
 @pytest.mark.parametrize("loss", [*REGRESSION, partial(losses.huber, delta=2.0), "kl_divergence"])
-def test_numbers_have_no_accuracy(loss):
+def test_regression_losses_have_no_accuracy(loss):
     x = np.random.default_rng(0).uniform(0.1, 1, (8, 3)).astype(np.float32)
     y = np.ones((8, 1), np.float32)
     trainer = mg.Trainer(nn.Linear(1), loss)
@@ -72,7 +74,7 @@ def test_numbers_have_no_accuracy(loss):
                 mg.Trainer(nn.Linear(1), loss, metrics=(metric,))
 
 
-def test_metrics_that_do_not_fit_say_so():
+def test_metrics_incompatible_with_the_loss_raise():
     x = np.zeros((4, 3), np.float32)
     with pytest.raises(mg.ShapeError, match="two classes or more"):
         mg.Trainer(nn.Linear(1)).evaluate((x, np.zeros(4, np.int32)))
@@ -89,15 +91,15 @@ def test_metrics_that_do_not_fit_say_so():
     assert custom.evaluate((x, np.zeros((4, 2), np.float32))).keys() == {"loss"}
 
 
-def test_a_nan_is_no_right_answer():
+def test_nan_output_counts_as_wrong_in_binary_accuracy():
     g = mg.Graph()
     outputs, labels = g.constant([[np.nan], [np.nan], [1.0]]), g.constant([[0], [1], [1]])
     assert g.run({}, nn.metrics.binary_accuracy(outputs, labels)).item() == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_metrics_of_half_precision_are_of_float32(dtype):
-    """3 - (-300) squared leaves float16; 257 is no bfloat16."""
+def test_metrics_of_half_precision_outputs_use_float32(dtype):
+    """The square of 3 - (-300) overflows float16, and 257 is not representable in bfloat16."""
     g = mg.Graph()
     cast = partial(g.cast, dtype=dtype)
     x, y = g.placeholder((-1, 1)), g.placeholder((-1, 1))
@@ -109,9 +111,9 @@ def test_metrics_of_half_precision_are_of_float32(dtype):
     assert g.run({x: np.float32([[1000.0]]), y: np.float32([[872.0]])}, part).item() == 256.0  # 128^2 / 2^6
 
 
-def test_evaluation_weighs_by_the_labels_that_count():
+def test_evaluation_weights_batches_by_their_counted_labels():
     x = np.float32([[1, 0], [1, 0], [1, 0], [1, 0]])
-    y = np.int32([0, 1, 1, IGNORED])  # the second batch has one label
+    y = np.int32([0, 1, 1, IGNORED])  # The second batch has a single label that counts.
     trainer = mg.Trainer(identity(2), partial(losses.cross_entropy, ignore_index=IGNORED))
     parts, whole = trainer.evaluate((x, y), batch_size=2), trainer.evaluate((x, y))
     assert parts == pytest.approx(whole, rel=1e-6) and parts["accuracy"] == pytest.approx(1 / 3)
@@ -119,11 +121,12 @@ def test_evaluation_weighs_by_the_labels_that_count():
     assert nothing == {"loss": 0.0, "accuracy": 0.0}
 
 
-# --- what does not count ----------------------------------------------------------------------------------------------
+# --- ignored labels and zero weights
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("precision", [None, "bfloat16", "float16"])
-def test_a_batch_whose_labels_are_all_ignored_moves_nothing(precision):
+def test_batch_with_only_ignored_labels_changes_no_weights(precision):
     trainer = mg.Trainer(
         nn.Sequential(nn.Linear(4), nn.ReLU(), nn.Linear(3)),
         partial(losses.cross_entropy, ignore_index=IGNORED),
@@ -140,7 +143,7 @@ def test_a_batch_whose_labels_are_all_ignored_moves_nothing(precision):
 
 
 @pytest.mark.parametrize("dtype", [d for d in ("float32", "float64", "float16", "bfloat16") if has(d)])
-def test_weights_and_classes_that_sum_to_nothing(dtype):
+def test_losses_with_weights_summing_to_zero_are_zero(dtype):
     g = mg.Graph()
     fed = g.placeholder((3, 2))
     x = g.cast(fed, dtype)
@@ -165,7 +168,7 @@ def test_weights_and_classes_that_sum_to_nothing(dtype):
 
 
 class Backbone(nn.Sequential):
-    """PyTorch's idiom: its batch normalizations stay as they are, whoever asks it to train."""
+    """The PyTorch idiom for frozen batch normalization: train() keeps it in inference mode."""
 
     def train(self, mode=True):
         super().train(mode)
@@ -185,7 +188,7 @@ def moving(model):
 
 
 @pytest.mark.parametrize("precision", [None, "bfloat16", "float16"])
-def test_frozen_batch_normalization_stays_frozen(precision):
+def test_frozen_batch_normalization_keeps_its_statistics(precision):
     x, y = data_of_norms()
     model = nn.Sequential(Backbone(nn.Linear(4), nn.BatchNorm()), nn.ReLU(), nn.BatchNorm(), nn.Linear(2))
     trainer = mg.Trainer(model, optimizer=mg.optim.SGD(1e-3), precision=precision)
@@ -194,10 +197,10 @@ def test_frozen_batch_normalization_stays_frozen(precision):
         trainer.train_step(x, y)
     after = model.state_dict()
     assert all((before[name] == after[name]).all() == name.startswith("0.1") for name in moving(model))
-    assert (before["0.1.gamma"] != after["0.1.gamma"]).any(), "its scale learns all the same"
+    assert (before["0.1.gamma"] != after["0.1.gamma"]).any(), "gamma must still be trained"
 
 
-def test_a_frozen_layer_normalizes_by_its_moving_averages():
+def test_frozen_batch_normalization_uses_its_moving_averages():
     g = mg.Graph()
     model = Backbone(nn.BatchNorm(epsilon=0.0)).train()
     x = g.placeholder((-1, 1))
@@ -207,23 +210,24 @@ def test_a_frozen_layer_normalizes_by_its_moving_averages():
     assert moving(model)["0.moving_mean"].tolist() == [2.0]
 
 
-def test_parts_that_were_put_into_inference_mode_stay_there():
+def test_submodules_in_inference_mode_stay_there_during_fit():
     x, y = data_of_norms()
     model = nn.Sequential(nn.BatchNorm(), nn.Linear(4), nn.BatchNorm(), nn.Linear(2))
     model.train()
     model[0].eval()
     trainer = mg.Trainer(model)
-    trainer.predict(x)  # which works in inference mode, and leaves the model as it was
+    trainer.predict(x)  # Runs in inference mode, but does not change the mode of the model.
     assert model.training is True and model[0].training is False and model[2].training is True
     trainer.fit((x, y), progress=False)
     found = moving(model)
     assert (found["0.moving_mean"] == 0).all() and (found["2.moving_mean"] != 0).any()
-    whole = mg.Trainer(nn.Sequential(nn.BatchNorm(), nn.Linear(2)).eval())  # a trainer trains what is all in it
+    # A model entirely in inference mode is trained as a whole.
+    whole = mg.Trainer(nn.Sequential(nn.BatchNorm(), nn.Linear(2)).eval())
     whole.train_step(x, y)
     assert (moving(whole.model)["0.moving_mean"] != 0).all()
 
 
-def test_each_module_is_asked_by_its_own_train():
+def test_train_and_eval_call_each_submodule():
     asked = []
 
     class Told(nn.Identity):
@@ -241,7 +245,7 @@ def test_each_module_is_asked_by_its_own_train():
 
 
 def refilled(batches, array=np.asarray):
-    """A generator that gives the same two arrays again and again."""
+    """Yield the same two arrays for every batch, refilled each time."""
     x, y = np.zeros_like(batches[0][0]), np.zeros_like(batches[0][1])
     for new_x, new_y in batches:
         x[:], y[:] = new_x, new_y
@@ -249,7 +253,7 @@ def refilled(batches, array=np.asarray):
 
 
 @pytest.mark.parametrize("array", [np.asarray, mg.asarray], ids=["numpy", "NDArray"])
-def test_each_batch_counts_as_it_was_when_it_came(array):
+def test_each_step_uses_the_contents_of_its_arrays_at_the_call(array):
     rng = np.random.default_rng(0)
     batches = [(rng.normal(size=(256, 64)).astype(np.float32), rng.integers(0, 3, 256)) for _ in range(12)]
     losses_of = []
@@ -262,7 +266,7 @@ def test_each_batch_counts_as_it_was_when_it_came(array):
     assert [float(step) for step in steps] == losses_of[0]
 
 
-def test_what_copies_and_what_does_not(monkeypatch):
+def test_fit_copies_batches_only_from_iterators(monkeypatch):
     x, y = np.zeros((8, 2), np.float32), np.zeros(8, np.int32)
     seen = []
     step = mg.Trainer.train_step
@@ -276,7 +280,7 @@ def test_what_copies_and_what_does_not(monkeypatch):
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_state_given_before_the_first_batch(tmp_path):
+def test_state_loaded_before_the_first_batch(tmp_path):
     x, y = data_of_norms()
     first = mg.Trainer(nn.Sequential(nn.Linear(8), nn.BatchNorm(), nn.Linear(2)))
     first.fit((x, y), progress=False)
@@ -284,7 +288,7 @@ def test_a_state_given_before_the_first_batch(tmp_path):
     state = first.model.state_dict()
     model.load_state_dict(state)
     for value in state.values():
-        value[...] = 0  # it has copies
+        value[...] = 0  # The model must have copied the values.
     second = mg.Trainer(model)
     np.testing.assert_array_equal(first.predict(x), second.predict(x))
     for name, value in first.model.state_dict().items():
@@ -300,7 +304,7 @@ def test_a_state_given_before_the_first_batch(tmp_path):
             np.testing.assert_array_equal(recurrent.state_dict()[name], value)
 
 
-def test_a_state_that_does_not_fit_is_an_error_of_the_first_call():
+def test_state_that_does_not_fit_raises_on_first_call():
     g = mg.Graph()
     x = g.placeholder((-1, 2))
     for state, error in (

@@ -1,4 +1,4 @@
-"""Packages of trainers: another process goes on with the bits of the first; what a package cannot hold is refused."""
+"""Test trainer packages: another process continues training bit for bit, and unsupported trainers raise."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def data_of(name):
 def batches(name, first, last):
     x, y = data_of(name)
     for step in range(first, last):
-        size = 16 if step % 4 != 2 else 11  # another batch size now and then
+        size = 16 if step % 4 != 2 else 11  # Every fourth batch has another size.
         chosen = np.random.default_rng(step).permutation(len(x))[:size]
         yield x[chosen], y[chosen]
 
@@ -86,7 +86,7 @@ import json, sys
 import numpy as np
 import mpsgraph as mg
 sys.path[:0] = sys.argv[2:]
-from test_packages_that_train import TRAINERS, batches, hexadecimal
+from test_trainer_packages import TRAINERS, batches, hexadecimal
 for name in TRAINERS:
     model = mg.load(f"{sys.argv[1]}/{name}")
     results = [model.train_step(x, y) for x, y in batches(name, 5, 12)]
@@ -101,7 +101,13 @@ def hexadecimal(values):
 
 @pytest.fixture(scope="module")
 def continued(tmp_path_factory):
-    """Trainers by name, what another process got of their packages, and the directory of these, which it saved."""
+    """Continue all packages in another process.
+
+    Returns:
+        The trainers by name, the results of the other process by name, and the directory of the packages, which the
+        other
+        process has saved again.
+    """
     directory = tmp_path_factory.mktemp("packages")
     trainers = {name: trained(name) for name in TRAINERS}
     for name, trainer in trainers.items():
@@ -115,12 +121,12 @@ def continued(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_another_process_goes_on_with_the_same_bits(name, continued):
+def test_another_process_continues_training_bit_for_bit(name, continued):
     trainers, found, directory = continued
     trainer, (results, step) = trainers[name], found[name]
     assert results == [hexadecimal(trainer.train_step(x, y).values) for x, y in batches(name, 5, 12)]
     assert step == trainer.step == 12
-    again = mg.load(directory / name)  # as the other process has saved it
+    again = mg.load(directory / name)  # As saved by the other process.
     theirs = again.weights()
     for path, value in trainer.weights().items():
         np.testing.assert_array_equal(theirs[path], value)
@@ -130,7 +136,7 @@ def test_another_process_goes_on_with_the_same_bits(name, continued):
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "ema", "sgd"])
-def test_evaluation_prediction_and_fit_are_the_trainers(name, tmp_path):
+def test_package_evaluates_predicts_and_fits_like_its_trainer(name, tmp_path):
     trainer, (x, y) = trained(name), data_of(name)
     mg.save(tmp_path / "p.mpsgraph", trainer)
     model = mg.load(tmp_path / "p.mpsgraph")
@@ -147,7 +153,7 @@ def test_evaluation_prediction_and_fit_are_the_trainers(name, tmp_path):
     np.testing.assert_allclose(frozen(x), model.predict(x), rtol=1e-4, atol=1e-5)
 
 
-def test_early_stopping_and_saving_callbacks_work_on_a_package(tmp_path):
+def test_early_stopping_works_on_a_package(tmp_path):
     mg.save(tmp_path / "p.mpsgraph", trained("sgd"))
     model = mg.load(tmp_path / "p.mpsgraph")
     stopping = mg.training.callbacks.EarlyStopping(patience=1)
@@ -155,7 +161,7 @@ def test_early_stopping_and_saving_callbacks_work_on_a_package(tmp_path):
     assert model.stopped and model.history.epoch < 30
 
 
-def test_structures_weights_and_several_outputs(tmp_path):
+def test_package_with_structured_inputs_and_several_outputs(tmp_path):
     class Two(mg.nn.Module):
         def __init__(self):
             super().__init__()
@@ -185,7 +191,7 @@ def test_structures_weights_and_several_outputs(tmp_path):
     assert model.step == trainer.step
 
 
-def test_dimensions_that_changed_stay_open(tmp_path):
+def test_package_keeps_dimensions_that_varied_dynamic(tmp_path):
     class Mean(mg.nn.Module):
         def __init__(self):
             super().__init__()
@@ -211,7 +217,7 @@ def test_dimensions_that_changed_stay_open(tmp_path):
     assert model.step == trainer.step == 5
 
 
-def test_an_imported_model_that_trains_and_a_second_phase(tmp_path):
+def test_package_of_imported_model_in_second_training_phase(tmp_path):
     g = mg.Graph()
     x = g.placeholder((-1, 6), name="x")
     scores = x @ g.variable(np.float32(RNG.normal(size=(6, 3))), name="w")
@@ -226,8 +232,8 @@ def test_an_imported_model_that_trains_and_a_second_phase(tmp_path):
     np.testing.assert_array_equal(model.predict(X), second.predict(X))
 
 
-def test_a_package_does_not_disturb_its_trainer(tmp_path):
-    """Saving leaves steps and checkpoints what they are, however often."""
+def test_saving_a_package_does_not_affect_its_trainer(tmp_path):
+    """Saving repeatedly changes neither training steps nor checkpoints."""
     saved, other = trained("adam_schedule"), trained("adam_schedule")
     for place in range(3):
         mg.save(tmp_path / f"{place}.mpsgraph", saved)
@@ -243,7 +249,7 @@ def test_a_package_does_not_disturb_its_trainer(tmp_path):
     assert float(mg.load(tmp_path / "fresh.mpsgraph").train_step(X, Y)) == float(other.train_step(X, Y))
 
 
-def test_learning_rates_end_or_are_set(tmp_path):
+def test_package_learning_rates_run_out_or_are_set(tmp_path):
     trainer = trained("function_as_schedule", 2)
     mg.save(tmp_path / "p.mpsgraph", trainer, updates=2)
     model = mg.load(tmp_path / "p.mpsgraph")
@@ -271,12 +277,12 @@ def test_learning_rates_end_or_are_set(tmp_path):
         mg.optim.WarmUp(mg.optim.ScaledRate(mg.optim.CosineRate(0.1, 5, 0.01), 0.3), 4),
     ],
 )
-def test_where_schedules_end(schedule):
+def test_end_of_schedule_is_where_its_rate_becomes_constant(schedule):
     end = end_of(schedule)
     assert {schedule(step) for step in range(end, end + 50)} == {schedule(end + 10**6)}
 
 
-def test_what_a_package_cannot_hold(tmp_path):
+def test_unsupported_trainers_cannot_be_packaged(tmp_path):
     class Own(mg.Trainer):
         def train_step(self, x, y=None, sample_weight=None, *, copy=False):
             return super().train_step(x, y, sample_weight, copy=copy)
@@ -302,7 +308,7 @@ def test_what_a_package_cannot_hold(tmp_path):
     assert float(mg.load(tmp_path / "p").train_step(X, Y)) == float(trainer.train_step(X, Y))
 
 
-def test_a_step_that_fails_changes_nothing(tmp_path):
+def test_failing_step_of_package_changes_nothing(tmp_path):
     embedding = mg.nn.Embedding(5, 4, out_of_range="error")
     trainer = mg.Trainer(mg.nn.Sequential(embedding, mg.nn.Flatten(), mg.nn.Linear(2)))
     tokens, labels = np.array([[0, 1], [2, 3]], np.int32), np.array([0, 1], np.int32)
@@ -317,13 +323,13 @@ def test_a_step_that_fails_changes_nothing(tmp_path):
     assert model.step == trainer.step == 2
 
 
-def test_old_packages_load_and_new_ones_say_what_they_are(tmp_path):
+def test_package_format_versions(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "plain", g, [x], {"y": x * 2})
     mg.save(tmp_path / "trained", trained("sgd"))
     versions = [json.loads((tmp_path / p / "package.json").read_text())["format_version"] for p in ("plain", "trained")]
-    assert versions == [1, 2]  # what older versions read stays what they read
+    assert versions == [1, 2]  # A package that older versions can read keeps the old format version.
     assert type(mg.load(tmp_path / "plain")) is mg.Model
     manifest = (tmp_path / "trained" / "package.json").read_text()
     (tmp_path / "trained" / "package.json").write_text(manifest.replace('"format_version": 2', '"format_version": 3'))
@@ -331,14 +337,16 @@ def test_old_packages_load_and_new_ones_say_what_they_are(tmp_path):
         mg.load(tmp_path / "trained")
 
 
-def test_the_page_runs():
+def test_packages_page_code_runs():
     page = Path(__file__).parents[2] / "docs" / "packages.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     exec(compile("\n".join(blocks), str(page), "exec"), {})
 
 
-def test_a_package_that_lies_in_the_repository_goes_on_training():
-    """Written by the first version that could; on another processor its numbers differ in their last places."""
+def test_stored_trainer_package_continues_training():
+    """The package was written by the first version with this feature. On another processor its results differ by
+    rounding.
+    """
     model = mg.load(Path(__file__).parents[1] / "data" / "trained.mpsgraph")
     trainer = trained_package.trained()
     assert model.step == trainer.step == 3 and model.learning_rate == np.float32(trainer.learning_rate)
@@ -360,7 +368,7 @@ def test_a_package_that_lies_in_the_repository_goes_on_training():
         ('\\"batch\\": [0', '\\"batch\\": [{\\"list\\": [0, 0, 0]}'),
     ],
 )
-def test_damaged_training_is_refused(old, new, tmp_path):
+def test_damaged_training_metadata_raises(old, new, tmp_path):
     mg.save(tmp_path / "p", trained("sgd"))
     path = tmp_path / "p" / "package.json"
     text = path.read_text()
@@ -371,13 +379,13 @@ def test_damaged_training_is_refused(old, new, tmp_path):
 
 
 def with_checksum(text: str) -> str:
-    """A manifest with the checksum that its reader expects of it."""
+    """Return the manifest with the checksum that its reader expects."""
     stated = re.search(r'"checksum": "(\w+)"', text)[1]
     return text.replace(stated, f"{xxh64(text.replace(stated, '0' * 16).encode()):016x}")
 
 
 def xxh64(data: bytes) -> int:
-    """XXH64 with seed 0, as its specification has it."""
+    """Return the XXH64 hash with seed 0, following its specification."""
     p1, p2, p3, p4, p5 = (
         *(0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9),
         *(0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
@@ -413,7 +421,7 @@ def xxh64(data: bytes) -> int:
     return value
 
 
-def test_the_checksum_here_is_the_packages(tmp_path):
+def test_checksum_in_this_file_equals_that_of_packages(tmp_path):
     mg.save(tmp_path / "p", trained("sgd", 1))
     text = (tmp_path / "p" / "package.json").read_text()
     assert with_checksum(text) == text
