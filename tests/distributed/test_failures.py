@@ -16,10 +16,11 @@ def test_each_process_is_told_who_is_different(processes: int):
     assert all(told == results[0][0] for told, _ in results), "all are told the same"
     model, seed, optimizer, variables = results[0][0]
     last = processes - 1
-    assert model.startswith(f"process {last} started with another model than process 0: Sequential instead of Linear")
-    assert seed.startswith(f"process {last} started with another seed than process 0: 1 instead of 0")
-    assert optimizer.startswith(f"process {last} started with another optimizer than process 0: Adam instead of SGD")
-    assert "has another model: another variable" in variables and "7" in variables
+    at_start = "differs between processes at the start of training"
+    assert model.startswith(f"model {at_start}: process {last} has Sequential, process 0 has Linear")
+    assert seed.startswith(f"seed {at_start}: process {last} has 1, process 0 has 0")
+    assert optimizer.startswith(f"optimizer {at_start}: process {last} has Adam")
+    assert variables.startswith("variable") and "after the first step was built" in variables and "7" in variables
     assert max(seconds for _, seconds in results) < 20
 
 
@@ -38,11 +39,11 @@ def test_a_process_that_ends_ends_the_others_and_its_checkpoint_goes_on(how: str
     assert ended.status != 0 and ended.results == []
     if how == "raises":
         assert "ValueError: the disk is on fire" in ended.said
-        assert "process 1 of 3 ends with this error, and ends the others" in ended.said
+        assert "process 1 of 3 ended with this error; the other processes are terminated" in ended.said
     elif how == "killed":
         assert "Killed" in ended.said or "EXIT CODE: 9" in ended.said
     else:
-        assert "process 1 of 3 has ended, and process" in ended.said
+        assert "process 1 of 3 has ended while process" in ended.said
 
     if how != "killed":
         return

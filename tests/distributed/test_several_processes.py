@@ -29,7 +29,7 @@ def test_collective_calls(processes: int):
         assert kinds["root"] == "OutOfRangeError" and kinds["nothing"] == kinds["whole"] == "DTypeError"
         if processes > 1:
             assert (kinds["shape"], kinds["dtype"], kinds["operation"]) == ("ShapeError", "DTypeError", "GraphError")
-            assert "process 1 gave (2,) float64, process 0 (3,) float64" in refused["shape"]
+            assert "process 1 passed (2,) float64, process 0 (3,) float64" in refused["shape"]
 
 
 @pytest.mark.parametrize("processes", [2, 4])
@@ -160,7 +160,7 @@ def test_without_room_in_memory_messages_are_sent_and_it_is_said(without: tuple[
 def test_shared_memory_that_is_not_wanted_is_not_used():
     parallel = mg.distributed.DataParallel(shared_memory=False)
     own, _ = results_of(2, "fitted", steps=2, distributed=parallel)
-    assert "by MPI: " in own["explained"] and "since it was not wanted" in own["explained"]
+    assert "by MPI: " in own["explained"] and "because shared memory is disabled" in own["explained"]
 
 
 @pytest.mark.parametrize("module", ["collectives", "partnership"])

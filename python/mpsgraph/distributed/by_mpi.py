@@ -1,7 +1,7 @@
-"""Sums over processes by MPI's messages: between machines, and where processes share no memory.
+"""Sums over processes with MPI messages, between machines and where processes cannot share memory.
 
-float32 and wider are summed by MPI; bfloat16 and float16 travel as they are and are summed in float32: each process
-adds up a part of the elements, which it then sends to all.
+MPI sums float32 and wider dtypes. bfloat16 and float16 are sent as they are and summed in float32: each process sums
+one part of the elements and sends the result to all others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .processes import Processes
 
 
 class ByMPI:
-    """Sums over the processes of a communicator, which one thread uses."""
+    """Sums over the processes of a communicator; for use by one thread."""
 
     def __init__(self, processes: Processes, channel: Any) -> None:
         self.processes, self.channel = processes, channel
@@ -25,7 +25,7 @@ class ByMPI:
         self.sums: dict[tuple[DType, int], Executable] = {}
 
     def sum(self, memory: NDArray, what: str) -> None:
-        """In place. DeviceError where one has ended."""
+        """Sum an array over the processes in place; raise DeviceError if a process has ended."""
         finish = self.processes.finish
         if memory.dtype.itemsize > 2:
             array = memory.numpy()
@@ -48,7 +48,7 @@ class ByMPI:
 
 
 def sum_of_halves(dtype: DType, count: int, length: int) -> Executable:
-    """(count, length) -> (length,), in float32 between."""
+    """Compile a sum of half-precision arrays from (count, length) to (length,), computed in float32."""
     g = Graph()
     parts = g.placeholder((count, length), dtype)
     total = g.reshape(g.reduction_sum(g.cast(parts, float32), 0), (length,))
@@ -56,12 +56,12 @@ def sum_of_halves(dtype: DType, count: int, length: int) -> Executable:
 
 
 def _bits(halves: NDArray) -> np.ndarray:
-    """The memory itself, as integers of 16 bits, which MPI knows."""
+    """Return a view of a half-precision array as 16-bit integers, a type that MPI supports."""
     return halves.numpy().view(np.uint16)
 
 
 def _parts(length: int, processes: int) -> tuple[list[int], list[int]]:
-    """How many elements each process adds up, and where they begin."""
+    """Return how many elements each process sums, and the index of its first one."""
     ends = [length * (i + 1) // processes for i in range(processes)]
     starts = [0, *ends[:-1]]
     return [end - start for start, end in zip(starts, ends, strict=True)], starts

@@ -1,7 +1,7 @@
-"""Collective calls on arrays, for training steps and programs of one's own.
+"""Collective operations on arrays, for custom training steps and other programs.
 
-All processes must make the same calls in the same order. They compare shapes and element types first, so that those who
-disagree are told so, each of them.
+All processes must make the same calls in the same order. The calls compare shapes and dtypes first, so a mismatch
+raises an error in every process.
 """
 
 from __future__ import annotations
@@ -20,27 +20,41 @@ _OPERATIONS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN"}
 
 
 def rank() -> int:
-    """The number of this process, from 0: by habit that one prints and writes files.
+    """Return the index of this process, starting at 0.
 
-    >>> mg.distributed.rank()
-    0
+    By convention, process 0 prints and writes files.
+
+    Returns:
+        An int from 0 to size() - 1.
+
+    Example:
+        >>> mg.distributed.rank()
+        0
     """
     return everyone().rank
 
 
 def size() -> int:
-    """How many processes there are: 1 where no mpiexec has started this one.
+    """Return the number of processes, which is 1 if the program was not started by mpiexec.
 
-    >>> mg.distributed.size()
-    1
+    Returns:
+        A positive int.
+
+    Example:
+        >>> mg.distributed.size()
+        1
     """
     return everyone().size
 
 
 def barrier() -> None:
-    """Waits until all processes are here. DeviceError where one has ended.
+    """Wait until all processes have called this function.
 
-    >>> mg.distributed.barrier()
+    Raises:
+        DeviceError: If a process has ended.
+
+    Example:
+        >>> mg.distributed.barrier()
     """
     them = everyone()
     them.finish(them.common.Ibarrier(), "barrier")
@@ -48,20 +62,37 @@ def barrier() -> None:
 
 @checked
 def all_reduce(array: Any, operation: Literal["sum", "mean", "max", "min"] = "sum") -> np.ndarray:
-    """The elements of all processes' arrays put together: the same array in each of them, bit for bit.
+    """Combine the arrays of all processes element by element.
 
-    Args: array, of one shape and dtype in all processes; halves are added up in float32 and rounded once; operation,
-    "mean" for floats only. Result: a new array of that shape and dtype. Errors: on every process ShapeError and
-    DTypeError where they differ; DTypeError for what are no numbers, DeviceError where a process has ended. Source: MPI
-    5.0, MPI_Iallreduce.
+    The result is bit-identical in all processes. float16 arrays are combined in float32 and rounded once.
 
-    >>> mg.distributed.all_reduce(np.float32([1, 2]), "mean").tolist()
-    [1.0, 2.0]
+    Args:
+        array: Array with the same shape and dtype in all processes.
+        operation: "sum" (the default), "mean" (for floating-point arrays only), "max", or "min".
+
+    Returns:
+        A new array with the shape and dtype of array.
+
+    Raises:
+        ShapeError: In every process, if the shapes differ.
+        DTypeError: In every process, if the dtypes differ; also if an array is not numeric, or for the mean of
+            integers.
+        GraphError: In every process, if the operations differ.
+        DeviceError: If a process has ended.
+
+    Source: MPI 5.0, MPI_Iallreduce.
+
+    Example:
+        >>> mg.distributed.all_reduce(np.float32([1, 2]), "mean").tolist()
+        [1.0, 2.0]
     """
     given = _numbers(array, "all_reduce")
     them = everyone()
     if operation == "mean" and given.dtype.kind != "f":
-        raise DTypeError(f"[all_reduce] the mean of {given.dtype} is none: use 'sum', or convert to a float first")
+        raise DTypeError(
+            f"[all_reduce] operation='mean' requires a floating-point array, got {given.dtype}; use operation='sum' or "
+            "convert the array first"
+        )
     _compare(given, operation)
     narrow = given.dtype == np.float16
     buffer = np.array(given, np.float32 if narrow else given.dtype, order="C")
@@ -76,18 +107,29 @@ def all_reduce(array: Any, operation: Literal["sum", "mean", "max", "min"] = "su
 
 @checked
 def broadcast(array: Any = None, root: int = 0) -> np.ndarray:
-    """The root's array, in all processes.
+    """Send an array from one process to all others.
 
-    Args: array, which only the root must give; root, the process that has it. Result: a new array. Errors: on every
-    process OutOfRangeError for a root that there is not, and DTypeError where the root gave no array of numbers;
-    DeviceError where a process has ended. Source: MPI 5.0, MPI_Ibcast.
+    Args:
+        array: Array to send. Only the root process has to pass it.
+        root: Rank of the process that sends the array. Defaults to 0.
 
-    >>> mg.distributed.broadcast(np.arange(3)).tolist()
-    [0, 1, 2]
+    Returns:
+        A new array, equal in all processes.
+
+    Raises:
+        OutOfRangeError: In every process, if there is no process with the rank root.
+        DTypeError: In every process, if the root's array is not numeric.
+        DeviceError: If a process has ended.
+
+    Source: MPI 5.0, MPI_Ibcast.
+
+    Example:
+        >>> mg.distributed.broadcast(np.arange(3)).tolist()
+        [0, 1, 2]
     """
     them = everyone()
     if not 0 <= root < them.size:
-        raise OutOfRangeError(f"[broadcast] there are processes 0 to {them.size - 1}, root {root} is none of them")
+        raise OutOfRangeError(f"[broadcast] root must be a rank from 0 to {them.size - 1}, got {root}")
     given: np.ndarray | None = None
     wrong = ""
     if them.rank == root:
@@ -97,7 +139,7 @@ def broadcast(array: Any = None, root: int = 0) -> np.ndarray:
             wrong = str(error)
     what = them.exchanged(None if given is None else (given.shape, given.dtype.str), "broadcast")[root]
     if what is None:
-        raise DTypeError(wrong or f"[broadcast] process {root} gave no array of numbers")
+        raise DTypeError(wrong or f"[broadcast] array must be numeric in process {root}, the root")
     shape, dtype = what
     buffer = np.empty(shape, dtype) if given is None else np.array(given, order="C")
     if buffer.size:
@@ -110,20 +152,23 @@ def _numbers(array: Any, name: str) -> np.ndarray:
         refuse(f"{name}: array", np.ndarray, array)
     given = array.numpy() if isinstance(array, NDArray) else np.asarray(array)
     if given.dtype.kind not in "iufc" or given.dtype.itemsize > 16 or not given.dtype.isnative:
-        raise DTypeError(f"[{name}] arrays are of numbers, got {given.dtype}: {shown(array)}")
+        raise DTypeError(f"[{name}] array must be numeric, got dtype {given.dtype}: {shown(array)}")
     return given
 
 
 def _compare(given: np.ndarray, operation: str) -> None:
-    """ShapeError or DTypeError on every process where they do not call with the same."""
+    """Raise an error in every process if the processes pass different shapes, dtypes, or operations."""
     them = everyone()
     all_of_them = them.exchanged((given.shape, given.dtype.str, operation), "all_reduce")
     for other, (shape, dtype, asked) in enumerate(all_of_them):
-        kinds = f"process {other} gave {shape} {np.dtype(dtype)}, process 0 {all_of_them[0][0]} "
+        kinds = f"process {other} passed {shape} {np.dtype(dtype)}, process 0 {all_of_them[0][0]} "
         kinds += f"{np.dtype(all_of_them[0][1])}"
         if shape != all_of_them[0][0]:
-            raise ShapeError(f"[all_reduce] arrays are of one shape: {kinds}")
+            raise ShapeError(f"[all_reduce] all processes must pass arrays of the same shape: {kinds}")
         if dtype != all_of_them[0][1]:
-            raise DTypeError(f"[all_reduce] arrays are of one dtype: {kinds}")
+            raise DTypeError(f"[all_reduce] all processes must pass arrays of the same dtype: {kinds}")
         if asked != all_of_them[0][2]:
-            raise GraphError(f"[all_reduce] process {other} asked for '{asked}', process 0 for '{all_of_them[0][2]}'")
+            raise GraphError(
+                f"[all_reduce] all processes must pass the same operation: process {other} passed '{asked}', process 0 "
+                f"passed '{all_of_them[0][2]}'"
+            )

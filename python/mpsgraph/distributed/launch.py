@@ -1,4 +1,4 @@
-"""`mpsgraph launch`: starts a program in several processes by mpiexec, and says what became of them."""
+"""`mpsgraph launch`: run a script in several processes with mpiexec and report how they ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from . import placement
 
 
 def mpiexec() -> str:
-    """The command that starts MPI programs: of this environment, as the mpich wheel brings it, or on the path.
+    """Return the path of mpiexec: next to the Python interpreter, where the mpich wheel installs it, or on PATH.
 
-    Errors: DeviceError where there is none.
+    Raises:
+        DeviceError: If mpiexec is not found.
     """
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.is_file() else shutil.which("mpiexec")
     if found is None:
-        raise DeviceError("there is no mpiexec here: pip install mpsgraph[distributed]")
+        raise DeviceError("mpiexec not found; install it with: pip install mpsgraph[distributed]")
     return found
 
 
@@ -34,11 +35,20 @@ def launch(
     hosts: str | None = None,
     bound: bool = True,
 ) -> int:
-    """Runs a script in so many processes. Result: 0 when all have ended well.
+    """Run a script in several processes.
 
-    Args: threads, of each process, None: the processors of this machine divided by the processes, unless
-    OMP_NUM_THREADS says it; hosts, names that mpiexec is given, the processes shared out among them; bound, whether
-    each process has processors of its own, where there are enough and the number of threads is known.
+    Args:
+        script: Path of the script.
+        arguments: Command-line arguments of the script.
+        processes: Number of processes.
+        threads: Number of threads per process. None means OMP_NUM_THREADS if it is set, otherwise the number of
+            processors of this machine divided by the number of processes.
+        hosts: Comma-separated host names for mpiexec, among which the processes are divided. None means this machine.
+        bound: Whether each process is bound to its own processors, if there are enough and the number of threads is
+            known.
+
+    Returns:
+        The exit status of mpiexec, 0 if all processes ended successfully.
     """
     environment = dict(os.environ)
     if threads is not None:
@@ -50,17 +60,17 @@ def launch(
     starter = [placement.__file__, known] if bound and known.isdecimal() and int(known) else []
     status = subprocess.run([*command, sys.executable, *starter, script, *arguments], env=environment).returncode
     if status:
-        print(f"mpsgraph launch: {_words(status)}; the others were ended with it", file=sys.stderr)
+        print(f"mpsgraph launch: {_words(status)}; the other processes were terminated", file=sys.stderr)
         print(
-            "mpsgraph launch: checkpoints are whole or the ones before: Trainer.load goes on from the last",
+            "mpsgraph launch: the last checkpoint is complete; Trainer.load resumes from it",
             file=sys.stderr,
         )
     return status
 
 
 def _words(status: int) -> str:
-    """What mpiexec's exit status says: of a process that a signal ended, the signal's number."""
+    """Describe mpiexec's exit status, with the name of the signal if it indicates one."""
     number = -status if status < 0 else status - 128 if status > 128 else status
     ending = (signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)
-    words = f", as those do that {signal.Signals(number).name} ends" if number in ending else ""
+    words = f" (terminated by {signal.Signals(number).name})" if number in ending else ""
     return f"a process ended with status {status}{words}"

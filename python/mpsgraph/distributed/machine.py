@@ -1,7 +1,8 @@
-"""The processes of one machine: who they are, and files in memory that all of them map.
+"""Processes on one machine, and the shared memory between them.
 
-A file has no name that outlives its making, so nothing is left of it when the processes end, however they do. Not all
-containers have the room, or let one process open what another has: then there is none, and a reason.
+The files behind shared memory are unlinked as soon as all processes have opened them, so nothing is left when the
+processes end, however they end. Some containers have too little shared memory, or do not let one process open the files
+of another. Shared memory is then unavailable, and the reason is recorded.
 """
 
 from __future__ import annotations
@@ -20,41 +21,47 @@ from .._core import DType, SharedSum
 from ..errors import DeviceError
 from .processes import Processes
 
-_TOKEN = 16  # bytes behind what was asked for, by which the others know that they have opened the same file
+_TOKEN = 16  # Bytes of a token after the data, by which the other processes check that they have opened the same file.
 _ROOM = "/dev/shm"
 
 
 def name() -> str:
-    """What only processes that share a memory have in common."""
+    """Return a text that is equal for processes that can share memory."""
     with suppress(OSError):
         return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
     return socket.gethostname()
 
 
 class Machine:
-    """The machine of this process, seen from it. All processes make one at the same time.
+    """The machine that this process runs on. All processes create this object at the same time.
 
-    Args: channel, a communicator that nobody else uses meanwhile.
+    Args:
+        processes: All processes of the program.
+        channel: Communicator that is not in use elsewhere.
     """
 
     def __init__(self, processes: Processes, channel: Any) -> None:
         self.processes, self.channel = processes, channel
-        names = processes.exchanged(name(), "the beginning", channel)
+        names = processes.exchanged(name(), "startup", channel)
         self.ranks = [rank for rank, its in enumerate(names) if its == names[processes.rank]]
-        """Of the processes here."""
+        """Ranks of the processes on this machine."""
         self.machines = len(set(names))
         self.own = self.ranks.index(processes.rank)
         self.shares = len(names) > self.machines
-        """Has any machine several processes? The same in all of them."""
+        """Whether any machine runs several processes; equal in all processes."""
         first = self.ranks[0] == processes.rank
-        # All have just spoken: nobody waits here for one that has ended.
+        # All processes have just communicated, so Split does not wait for one that has ended.
         several = self.shares and self.machines > 1
         split = channel.Split(0 if first else processes.MPI.UNDEFINED, processes.rank) if several else None
         self.leaders = split if first else None
-        """A communicator of each machine's first process, in that one, where there are several machines."""
+        """Communicator of the first process of each machine; None in other processes or if there is one machine."""
 
     def sum(self, dtype: DType, elements: int) -> tuple[SharedSum | None, str]:
-        """Memory for a sum of the processes here; or None, and why not, the same in all processes of all machines."""
+        """Create shared memory for a sum over the processes of this machine.
+
+        Return it with an empty text, or None with the reason why it is unavailable. All processes of all machines
+        agree.
+        """
         size = SharedSum.bytes(dtype, elements, len(self.ranks))
         reasons = []
         for make in (_of_memory, _of_folder):
@@ -74,7 +81,9 @@ class Machine:
         return None, "; ".join(dict.fromkeys(reasons))
 
     def _file(self, make: Callable[[int], tuple[int, str]], size: int) -> tuple[int | None, str]:
-        """The descriptor of `size` zeros that the processes here share, which the caller closes."""
+        """Create a file of `size` zero bytes that all processes of this machine have opened; the caller closes the
+        descriptor.
+        """
         descriptor: int | None = None
         path, token, reason = "", secrets.token_bytes(_TOKEN), ""
         if self.own == 0:
@@ -82,16 +91,18 @@ class Machine:
                 descriptor, path = make(size + _TOKEN)
                 os.pwrite(descriptor, token, size)
             except OSError as error:
-                reason = f"{size} bytes cannot be shared: {error.strerror}"
+                reason = f"cannot allocate {size} bytes of shared memory: {error.strerror}"
         told = self.processes.exchanged((path, token, reason), "shared memory", self.channel)
         there, token, reason = told[self.ranks[0]]
         if self.own and not reason:
             try:
                 descriptor = os.open(there, os.O_RDWR | os.O_CLOEXEC)
                 if os.pread(descriptor, _TOKEN, size) != token:
-                    reason = f"process {self.processes.rank} does not see process {self.ranks[0]}'s memory"
+                    reason = f"process {self.processes.rank} cannot see the memory of process {self.ranks[0]}"
             except OSError as error:
-                reason = f"process {self.processes.rank} cannot open process {self.ranks[0]}'s memory: {error.strerror}"
+                reason = (
+                    f"process {self.processes.rank} cannot open the memory of process {self.ranks[0]}: {error.strerror}"
+                )
         reason = self._first(reason)
         if path.startswith(_ROOM):
             os.unlink(path)
@@ -101,21 +112,21 @@ class Machine:
         return descriptor, reason
 
     def _first(self, reason: str) -> str:
-        """The first reason that a process has, in all of them; an empty one where nobody has any."""
+        """Return the first reason that a process has, in all processes; empty if there is none."""
         said = self.processes.exchanged(reason, "shared memory", self.channel)
         return next((its for its in said if its), "")
 
 
 def _of_memory(size: int) -> tuple[int, str]:
-    """A file that has no place, which others open through the process that has it."""
+    """Create an anonymous file, which other processes open through /proc."""
     if not hasattr(os, "memfd_create"):
-        raise OSError(errno.ENOSYS, "this system has no such files")
+        raise OSError(errno.ENOSYS, "memfd_create is not available on this system")
     descriptor = os.memfd_create("mpsgraph", os.MFD_CLOEXEC)
     return _allocated(descriptor, size), f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _of_folder(size: int) -> tuple[int, str]:
-    """A file in the folder for shared memory."""
+    """Create a file in the directory for shared memory."""
     descriptor, path = tempfile.mkstemp(prefix="mpsgraph-", dir=_ROOM)
     try:
         return _allocated(descriptor, size), path
@@ -125,10 +136,10 @@ def _of_folder(size: int) -> tuple[int, str]:
 
 
 def _allocated(descriptor: int, size: int) -> int:
-    """Its pages are there: who writes to one that cannot be had is killed."""
+    """Allocate the file's pages now; a write to a page that cannot be allocated would kill the process."""
     try:
         if not hasattr(os, "posix_fallocate"):
-            raise OSError(errno.ENOSYS, "this system does not say whether there is room")
+            raise OSError(errno.ENOSYS, "posix_fallocate is not available on this system")
         os.posix_fallocate(descriptor, 0, size)
     except OSError:
         os.close(descriptor)

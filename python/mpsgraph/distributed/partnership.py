@@ -1,6 +1,6 @@
-"""A trainer's part in the training of all processes: options, agreement at the start, slots, checkpoints.
+"""A trainer's share in distributed training: options, consistency checks at the start, slots, and checkpoints.
 
-What the trainer's step says to the others stands in `weighing.py`, the thread that adds up in `reducer.py`.
+The communication within a step is defined in `weighing.py`; the thread that sums is in `reducer.py`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,33 @@ from .reducer import Reducer, Types
 from .weighing import Weighing, weight_of_batch
 
 T = TypeVar("T")
-_STREAM = 4  # the word of a random state that a process has of its own
-REFERENCE = 32  # samples that count as 1 where no batch has been seen
+_STREAM = 4  # Index of the word in a random state that differs between processes.
+REFERENCE = 32  # Number of samples with weight 1 if no batch has been seen yet.
 
 
 @checked
 @dataclass(frozen=True)
 class DataParallel:
-    """How a trainer works together with those of the other processes; `Trainer(distributed=True)` takes the defaults.
+    """Options of distributed training; `Trainer(distributed=True)` uses the defaults.
 
-    Args: wire, the dtype in which gradients travel, "bfloat16" or "float16", which are summed in float32; None: their
-    own; bucket_bytes, how much is reduced at a time; synchronize_batch_norm, whether statistics are of the batch of
-    all processes, as one process would have them, at the price of waiting for the others twice in each such layer and
-    twice in its gradient; shard, whether `fit` gives each process its part of arrays and of mpsgraph.data's batches:
-    False where each has data of its own; shared_memory, whether processes of one machine add up in memory that they
-    share: False by MPI's messages, as where there is no such memory (`explain` says which). Errors: GraphError for
-    another wire.
+    Args:
+        wire: dtype in which gradients are sent: "bfloat16" or "float16", which are summed in float32, "float32", or
+            "float64". None (the default) means their own dtype.
+        bucket_bytes: Size of the buckets in which gradients are reduced, in bytes. Defaults to 8 MiB.
+        synchronize_batch_norm: Whether batch normalization uses statistics over the batches of all processes, as one
+            process with the whole batch would. Every such layer then waits for the other processes twice in the forward
+            pass and twice in the backward pass. Defaults to False.
+        shard: Whether `fit` gives each process its part of arrays and of mpsgraph.data's batches. Pass False if each
+            process has its own data. Defaults to True.
+        shared_memory: Whether processes on one machine sum gradients in shared memory. Otherwise, or if shared memory
+            is not available, they use MPI messages; `explain` reports which. Defaults to True.
 
-    >>> mg.distributed.DataParallel(wire="bfloat16").bucket_bytes
-    8388608
+    Raises:
+        GraphError: If wire is not one of these dtypes.
+
+    Example:
+        >>> mg.distributed.DataParallel(wire="bfloat16").bucket_bytes
+        8388608
     """
 
     wire: DTypeLike | None = None
@@ -55,16 +63,19 @@ class DataParallel:
 
     def __post_init__(self) -> None:
         if self.wire is not None and str(as_dtype(self.wire)) not in ("bfloat16", "float16", "float32", "float64"):
-            raise GraphError(f"DataParallel: gradients travel as floats, wire cannot be {as_dtype(self.wire)}")
+            raise GraphError(
+                "DataParallel: wire must be bfloat16, float16, float32 or float64, the dtype in which gradients are "
+                f"sent; got {as_dtype(self.wire)}"
+            )
 
     @property
     def wire_dtype(self) -> DType | None:
-        """The wire as a dtype."""
+        """The argument wire as a DType."""
         return None if self.wire is None else as_dtype(self.wire)
 
 
 class Slot:
-    """A place of the exchange as operations of a graph see it."""
+    """Slot of the exchange, as operations of a graph use it."""
 
     def __init__(self, partnership: Partnership, name: str, types: Types) -> None:
         self.name, self.types = name, list(types)
@@ -75,16 +86,16 @@ class Slot:
         callables[name] = exchange.through(number)
 
     def give(self, g: Graph, tensors: Sequence[Tensor]) -> Operation:
-        """Hands them over."""
+        """Add an operation that passes tensors to the reducer."""
         return g.call_operation(f"give {self.name}", tensors, name="give")
 
     def take(self, g: Graph) -> list[Tensor]:
-        """Their sums over the processes."""
+        """Add an operation that returns their sums over all processes."""
         return g.call(f"take {self.name}", [], [(shape, dtype) for dtype, shape in self.types], name="take")
 
 
 class Partnership:
-    """The state of one trainer's."""
+    """State of distributed training for one trainer."""
 
     def __init__(self, options: DataParallel) -> None:
         self.options = options
@@ -94,11 +105,11 @@ class Partnership:
         self.agreed = False
         self._reducer: Reducer | None = None
         self._slots: dict[Any, Slot] = {}
-        self._sums = 0  # that a build has made so far, of batch normalizations
+        self._sums = 0  # Number of batch-normalization sums in the step that is being built.
 
     @property
     def reducer(self) -> Reducer:
-        """Made at the first step, when all agree that there is one."""
+        """The reducer, which is created at the first step, once all processes have checked that they agree."""
         assert self._reducer is not None
         return self._reducer
 
@@ -108,11 +119,11 @@ class Partnership:
 
     @property
     def is_first(self) -> bool:
-        """Is this the process that writes files and prints?"""
+        """Whether this process writes files and prints."""
         return self.processes.rank == 0
 
     def slot(self, name: str, types: Types) -> Slot:
-        """The slot of this name and these types: what is built anew for other sizes uses the same."""
+        """Return the slot with this name and these types; a step rebuilt for other sizes uses the same slot."""
         key = name, tuple(types)
         if key not in self._slots:
             unique = name if all(known != name for known, _ in self._slots) else f"{name} ({len(self._slots)})"
@@ -123,16 +134,21 @@ class Partnership:
 
     @contextmanager
     def building(self, facts: Mapping[str, Any], samples: int, variables: Callable[[], Any]) -> Iterator[None]:
-        """Around the building of a step. The first time all processes compare what they are about to do and have done.
+        """Build a step within a `with` block; for the first step, check that all processes agree.
 
-        Args: facts, what must be the same, by the name that an error gives it; samples, of the batch; variables, gives
-        graph, device, all variables by name, and those that hold random states. Errors: GraphError, in every process.
+        Args:
+            facts: Values that must be equal in all processes, by the name to use in error messages.
+            samples: Number of samples in the batch.
+            variables: Function that returns graph, device, all variables by name, and the variables with random states.
+
+        Raises:
+            GraphError: In every process, if the processes disagree or one of them fails to build the step.
         """
         if self.agreed:
             self._sums = 0
             yield
             return
-        self._compare("started with another", {"version of mpsgraph": _core.library_version(), **facts})
+        self._compare("at the start of training", {"version of mpsgraph": _core.library_version(), **facts})
         if self.reference is None:
             self.reference = self.processes.exchanged(samples, "the first batch")[0] or REFERENCE
         if self._reducer is None:
@@ -153,12 +169,12 @@ class Partnership:
         graph, device, named, states = variables()
         described = {f"variable '{name}'": f"{v.dtype} {tuple(v.shape or ())}" for name, v in sorted(named.items())}
         described |= {f"bucket '{slot.name}'": str(slot.types) for slot in self._slots.values()}
-        self._compare("has another model: another", described)
+        self._compare("after the first step was built", described)
         self._broadcast(graph, device, [v for _, v in sorted(named.items())], states)
         self.agreed = True
 
-    def _compare(self, verb: str, facts: Mapping[str, Any]) -> None:
-        """GraphError in every process that names the first difference."""
+    def _compare(self, when: str, facts: Mapping[str, Any]) -> None:
+        """Raise a GraphError with the first difference in every process."""
         mine = {name: str(value) for name, value in facts.items()}
         everybody = self.processes.exchanged(mine, "a comparison of the processes")
         first = everybody[0]
@@ -167,19 +183,19 @@ class Partnership:
                 here, there = first.get(name, "nothing"), its.get(name, "nothing")
                 if here != there:
                     raise GraphError(
-                        f"process {other} {verb} {name} than process 0: {there} instead of {here}. All processes "
-                        "train the same model with the same seed; what a process does alone hangs on "
-                        "mpsgraph.distributed.rank()"
+                        f"{name} differs between processes {when}: process {other} has {there}, process 0 has {here}. "
+                        "All processes must train the same model with the same seed; actions of single processes, such "
+                        "as writing files, should depend on mpsgraph.distributed.rank()"
                     )
 
     def _broadcast(self, graph: Graph, device: Any, variables: Sequence[Tensor], states: Sequence[Tensor]) -> None:
-        """The first process's values for all; random states with a stream of each process's own."""
+        """Copy the variables of the first process to all others; random states become a separate stream in each."""
         own = set(states)
         for variable in variables:
             value = graph.variable_value(variable, device=device)
             data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             if data.size:
-                self.processes.finish(self.processes.common.Ibcast(data, 0), "the broadcast of first values", data)
+                self.processes.finish(self.processes.common.Ibcast(data, 0), "the broadcast of initial values", data)
             if not self.is_first:
                 value = data.view(value.dtype).reshape(value.shape)
                 if variable in own:
@@ -187,7 +203,7 @@ class Partnership:
                 graph.set_variable(variable, value, device=device)
 
     def stream(self, state: np.ndarray) -> np.ndarray:
-        """A random state of the first process as this one's: other numbers by another word of the counter."""
+        """Return this process's stream of the first process's random state, with another word in the counter."""
         moved = np.array(state)
         moved[_STREAM] += self.processes.rank
         return moved
@@ -202,14 +218,14 @@ class Partnership:
         results: Mapping[str, Tensor],
         buffers: Sequence[Tensor],
     ) -> Weighing:
-        """An optimizer's part in the step that is being built."""
+        """Create an optimizer's part of the step that is being built."""
         weight = weight_of_batch(graph, samples, wide, self.reference or REFERENCE, counted)
         options = self.options
         return Weighing(self.slot, options.wire_dtype, options.bucket_bytes, graph, name, weight, results, buffers)
 
     @contextmanager
     def one_batch(self) -> Iterator[None]:
-        """Meanwhile batch normalization takes the batch of all processes for one, where that is asked for."""
+        """Compute batch-normalization statistics over all processes within a `with` block, if the options say so."""
         if not self.options.synchronize_batch_norm:
             yield
             return
@@ -217,7 +233,7 @@ class Partnership:
             yield
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum over all processes, in the middle of a step, which waits for them; so does its gradient."""
+        """Return the sum over all processes, for which the step waits; its gradient is another such sum."""
         g: Graph = x.graph  # type: ignore[assignment]
         types: Types = [(x.dtype, tuple(x.shape or ()))]
         there = self.slot(f"statistics {self._sums}", types)
@@ -229,19 +245,19 @@ class Partnership:
     # --- data ------------------------------------------------------------------------------------------------------
 
     def sharded(self, source: Any) -> Any:
-        """Batches of which this process gets its part; what has been made otherwise stays as it is."""
+        """Restrict batches to this process's part; return other sources unchanged."""
         order = getattr(source, "batches", source)
         if self.options.shard and isinstance(order, Batches) and order.shards == (0, 1):
             order.shard(self.processes.rank, self.processes.size)
         return source
 
     def while_all_have(self, batches: Iterator[T]) -> Iterator[T]:
-        """Batches up to where the first process has none left."""
+        """Yield batches until one of the processes has none left."""
         while True:
             batch = next(batches, None)
             has = np.array([batch is not None], np.int32)
             request = self.processes.common.Iallreduce(self.processes.MPI.IN_PLACE, has, self.processes.MPI.MIN)
-            self.processes.finish(request, "the question whether all have another batch", has)
+            self.processes.finish(request, "the check whether all processes have another batch", has)
             if not has[0] or batch is None:
                 return
             yield batch
@@ -249,7 +265,7 @@ class Partnership:
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
     def by_first(self, function: Callable[[], T], what: str) -> T:
-        """What the first process's call gives, in all of them. CheckpointError in all where it raises one of ours."""
+        """Call a function in the first process and return its result in all, or raise CheckpointError in all."""
         result: tuple[str, Any] = ("", None)
         if self.is_first:
             try:
@@ -262,21 +278,27 @@ class Partnership:
         return value  # type: ignore[no-any-return]
 
     def description(self, states: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """What a checkpoint keeps of the processes: their number, and the random states of each."""
+        """Return what a checkpoint stores about the processes: their number, and the random states of each."""
         mine = {name: value.tolist() for name, value in states.items()}
         everybody = self.processes.exchanged(mine, "the checkpoint")
         return {"processes": self.processes.size, "reference": self.reference, "states": everybody}
 
     def states(self, described: Mapping[str, Any], names: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """This process's random states from a checkpoint: its own, or of as many processes as there were not, a
-        stream of the first one's. Args: names, the first one's states."""
+        """Return this process's random states from a checkpoint.
+
+        If the checkpoint was written by another number of processes, the states are new streams of the first process's.
+
+        Args:
+            described: Result of `description` when the checkpoint was written.
+            names: Random states of the first process by name.
+        """
         if described.get("processes") == self.processes.size:
             kept = described["states"][self.processes.rank]
             return {name: np.array(kept[name], value.dtype) for name, value in names.items()}
         return {name: self.stream(value) for name, value in names.items()}
 
     def total(self, value: np.ndarray, dtype: str) -> np.ndarray:
-        """The sum over the processes of an array on the host, of halves in float32."""
+        """Return the sum of a host array over all processes; half-precision arrays are summed in float32."""
         if dtype in ("float16", "bfloat16"):
             parts = NDArray((self.processes.size, value.size), as_dtype(dtype))
             bits = parts.numpy().view(np.uint16)
@@ -291,15 +313,22 @@ class Partnership:
 
 
 def statistics(trainer: Any) -> dict[str, float]:
-    """What a trainer's steps have said to the other processes so far, and what it cost.
+    """Return how much a trainer's steps have communicated, and how long it took.
 
-    Args: trainer, made with distributed=True. Result: "reductions"; seconds of "communication", the thread's beside the
-    kernels; "waited", those in which the step stood still for it; "copied", in and out of the buckets; "hidden", the
-    share of communication that the step did not wait for, 0 to 1. All are 0 where there is one process, or no step yet.
+    All values are 0 if there is one process or no step has run.
 
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
-    >>> mg.distributed.statistics(trainer)["reductions"]
-    0
+    Args:
+        trainer: Trainer created with distributed=True.
+
+    Returns:
+        A dict with the number of "reductions"; the seconds of "communication" in the communication thread; the seconds
+        that steps "waited" for it; the seconds for which data was "copied" to and from buckets; and "hidden", the
+        fraction of the communication that steps did not wait for, from 0 to 1.
+
+    Example:
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
+        >>> mg.distributed.statistics(trainer)["reductions"]
+        0
     """
     partnership = getattr(trainer, "_partnership", None)
     if partnership is None or not partnership.agreed:
@@ -316,20 +345,24 @@ def statistics(trainer: Any) -> dict[str, float]:
 
 
 def explain(trainer: Any) -> str:
-    """How a trainer's sums go from process to process, and why not in shared memory where they do not.
+    """Explain how a trainer's sums are exchanged, and if not in shared memory, why.
 
-    Args: trainer, made with distributed=True. Result: text of a few lines, of what this process's steps have done so
-    far.
+    Args:
+        trainer: Trainer created with distributed=True.
 
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
-    >>> print(mg.distributed.explain(trainer))
-    1 process: nothing is added up
+    Returns:
+        A few lines of text about the steps of this process so far.
+
+    Example:
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
+        >>> print(mg.distributed.explain(trainer))
+        1 process: no communication
     """
     partnership = getattr(trainer, "_partnership", None)
     if partnership is None or partnership.processes.size == 1:
-        return "1 process: nothing is added up"
+        return "1 process: no communication"
     if not partnership.agreed:
-        return f"{partnership.processes.size} processes, which have not made a step"
+        return f"{partnership.processes.size} processes; no step has run yet"
     routes = partnership.reducer.routes
     where = "one machine" if routes.machines == 1 else f"{routes.machines} machines"
     lines = [f"{partnership.processes.size} processes on {where}"]
@@ -337,10 +370,10 @@ def explain(trainer: Any) -> str:
         between = "" if routes.machines == 1 else ", and by MPI between the machines"
         lines.append(f"in shared memory: {_amount(routes.shared)}{between}")
     if routes.sent:
-        lines.append(f"by MPI: {_amount(routes.sent)}, since {'; '.join(routes.reasons)}")
+        lines.append(f"by MPI: {_amount(routes.sent)}, because {'; '.join(routes.reasons)}")
     return "\n".join(lines)
 
 
 def _amount(slots: Mapping[int, int]) -> str:
-    sizes = list(slots.values())  # at once: the thread that adds up may be at a new one
-    return f"{len(sizes)} sums, {sum(sizes) / 1e6:.2f} MB a step"
+    sizes = list(slots.values())  # Copied at once, because the communication thread may add a slot meanwhile.
+    return f"{len(sizes)} sums, {sum(sizes) / 1e6:.2f} MB per step"

@@ -1,7 +1,7 @@
-"""Which processors a process of several on one machine runs on; run by its path, it starts a program there.
+"""Binding of processes to the processors of one machine; run as a script, it starts a program on them.
 
-It uses the standard library alone and imports nothing of the package: `mpsgraph launch` puts it before the program, so
-that all threads of the program, also those that libraries start while they are imported, stay where they belong.
+It uses only the standard library and imports nothing of the package. `mpsgraph launch` runs it before the program, so
+that all threads of the program, including those that libraries start while being imported, stay on these processors.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
-# How mpich and Open MPI tell a program its number on its machine, and how many are there.
+# Environment variables in which mpich and Open MPI pass the index of a process on its machine and their number.
 _RANK = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK")
 _SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def siblings(processor: int) -> tuple[int, ...]:
-    """The processors that are threads of one core with this one, itself included; itself where nobody says."""
+    """Return the processors that share a core with this one, including itself; only itself if the system does not
+    report it.
+    """
     with suppress(OSError, ValueError):
         found: list[int] = []
         for part in (_TOPOLOGY / f"cpu{processor}/topology/thread_siblings_list").read_text().split(","):
@@ -31,7 +33,7 @@ def siblings(processor: int) -> tuple[int, ...]:
 
 
 def places(processors: Iterable[int]) -> list[int]:
-    """Processors in the order in which processes take them: one of each core, package by package, then the rest."""
+    """Return processors in the order in which processes use them: one per core, package by package, then the rest."""
     available = sorted(processors)
 
     def order(processor: int) -> tuple[int, int, int]:
@@ -45,7 +47,9 @@ def places(processors: Iterable[int]) -> list[int]:
 
 
 def own_places(processors: Iterable[int], number: int, processes: int, threads: int) -> list[int]:
-    """The processors of one process of several that have so many threads each; all of them where there are too few."""
+    """Return the processors for one process with this many threads; all processors if there are too few for all
+    processes.
+    """
     available = places(processors)
     if processes * threads > len(available):
         return available
@@ -53,7 +57,7 @@ def own_places(processors: Iterable[int], number: int, processes: int, threads: 
 
 
 def place(threads: int) -> None:
-    """This process runs on processors of its own from now on, where mpiexec says which process it is."""
+    """Bind this process to its own processors, if mpiexec passes the index of the process."""
     number, processes = _said(_RANK), _said(_SIZE)
     if number is not None and processes is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, own_places(os.sched_getaffinity(0), number, processes, threads))

@@ -1,8 +1,8 @@
-"""The processes that work together: who there is, waiting for them, and ending with them.
+"""The processes of a program: their number, waiting for each other, and ending together.
 
-MPI starts the processes and carries what they say. Waiting is polling with pauses: MPI's own waits keep a processor
-busy, which the kernels need. Whoever ends says so to the others, and whoever waits looks now and then whether somebody
-has ended, so that nobody waits for ever. An error that nobody catches ends all processes.
+MPI starts the processes and transmits their messages. Waiting is done by polling with pauses, because MPI's own wait
+functions keep a processor busy that the kernels need. A process that ends notifies the others, and waiting processes
+check for such notifications regularly, so none of them waits forever. An uncaught exception ends all processes.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import numpy as np
 from .._optional import require
 from ..errors import DeviceError
 
-_LEFT = 1  # the tag by which a process says that it ends
-_BUSY, _PAUSE, _LOOK, _GRACE = 200e-6, 20e-6, 0.25, 2.0  # seconds
+_LEFT = 1  # Tag of the message that a process sends when it ends.
+_BUSY, _PAUSE, _LOOK, _GRACE = 200e-6, 20e-6, 0.25, 2.0  # In seconds.
 
 
 class Processes:
-    """All processes of a program, seen from one of them. `everyone` makes the one object that there is."""
+    """All processes of a program; `everyone` returns the only instance."""
 
     def __init__(self) -> None:
         self.MPI = require("mpi4py.MPI", "distributed", "training in several processes")
         if self.MPI.Query_thread() < self.MPI.THREAD_MULTIPLE:
             raise DeviceError(
-                "the MPI library lets one thread at a time communicate, and reductions need a thread beside that of "
-                "the program: use one that supports MPI_THREAD_MULTIPLE, such as pip install mpich"
+                "the MPI library must support MPI_THREAD_MULTIPLE, because gradients are reduced in a separate thread; "
+                "install another one, for example with: pip install mpich"
             )
         world = self.MPI.COMM_WORLD
         self.rank, self.size = int(world.Get_rank()), int(world.Get_size())
         self.common = world.Dup()
-        """The communicator of what the program itself sends."""
+        """Communicator for messages of the program's main thread."""
         self._control = world.Dup()
-        self._kept: list[Any] = []  # of requests that were given up: MPI may still write to their memory
+        self._kept: list[Any] = []  # Abandoned requests with their buffers, which MPI may still write to.
         self._before_exit: list[Callable[[], None]] = []
         if self.size > 1:
             self._inherited = sys.excepthook
@@ -48,13 +48,15 @@ class Processes:
             atexit.register(self._leave)
 
     def channel(self) -> Any:
-        """A communicator of its own, so that what one thread sends is not mixed with another's. All must ask."""
+        """Create a separate communicator, so that messages of two threads are not mixed up; all processes must call
+        this.
+        """
         made, request = self.common.Idup()
-        self.finish(request, "the beginning")
+        self.finish(request, "startup")
         return made
 
     def finish(self, request: Any, what: str, *buffers: Any) -> None:
-        """Waits until a request is done. DeviceError where another process has ended that it would wait for."""
+        """Wait for a request; raise DeviceError if a process that it depends on has ended."""
         begin = time.perf_counter()
 
         def done(seconds: float) -> bool:
@@ -74,9 +76,12 @@ class Processes:
             raise
 
     def until(self, done: Callable[[float], bool], what: str, waiting: Callable[[], bool] = lambda: True) -> None:
-        """Waits until something is done. DeviceError where another process has ended that it would wait for.
+        """Wait until something is done; raise DeviceError if a process that it depends on has ended.
 
-        Args: done, which waits at most so many seconds and says whether it is; waiting, does anybody wait?
+        Args:
+            done: Function that waits for at most the given number of seconds and returns whether it is done.
+            what: Name of the operation, for the error message.
+            waiting: Function that returns whether a thread is currently waiting for the result.
         """
         gone: tuple[int, float] | None = None
         while not done(_LOOK):
@@ -85,16 +90,20 @@ class Processes:
                 gone = None
             elif gone is None and (who := self._who_left()) is not None:
                 gone = who, now
-            if gone is not None and now - gone[1] > _GRACE:  # what it had sent before would be here by now
+            if gone is not None and now - gone[1] > _GRACE:  # Messages it sent before ending would have arrived by now.
                 raise DeviceError(
-                    f"process {gone[0]} of {self.size} has ended, and process {self.rank} waits for it in {what}: all "
-                    "processes must make the same steps and collective calls; the last checkpoint is whole"
+                    f"process {gone[0]} of {self.size} has ended while process {self.rank} was waiting for it in "
+                    f"{what}; all processes must run the same steps and collective calls. The last checkpoint is "
+                    "complete"
                 )
 
     def exchanged(self, value: Any, what: str, channel: Any = None) -> list[Any]:
-        """What each process gave, by its number: any object, pickled. DeviceError where one has ended.
+        """Return the value of each process, by rank; raise DeviceError if a process has ended.
 
-        Args: channel, of a thread that has its own; None: what the program itself sends by.
+        Args:
+            value: Any object that can be pickled.
+            what: Name of the operation, for error messages.
+            channel: Communicator of a separate thread; None means that of the main thread.
         """
         if self.size == 1:
             return [value]
@@ -109,7 +118,7 @@ class Processes:
         return [pickle.loads(everything[end - n : end].tobytes()) for end, n in zip(ends, counts, strict=True)]
 
     def at_exit(self, function: Callable[[], None]) -> None:
-        """Is called before this process says that it ends."""
+        """Register a function to call before this process notifies the others that it ends."""
         self._before_exit.append(function)
 
     def _who_left(self) -> int | None:
@@ -126,13 +135,13 @@ class Processes:
         self._kept += [self._control.isend(None, other, _LEFT) for other in range(self.size) if other != self.rank]
 
     def _end_all(self, kind: Any, error: Any, trace: Any) -> None:
-        """What nobody caught: said with the process's number, and the end of all processes."""
+        """Report an uncaught exception with the rank of the process, and end all processes."""
         sys.stdout.flush()
         if kind is KeyboardInterrupt:
             print(f"process {self.rank} of {self.size} was interrupted", file=sys.stderr)
         else:
             lines = "".join(traceback.format_exception(kind, error, trace))
-            ending = f"process {self.rank} of {self.size} ends with this error, and ends the others\n"
+            ending = f"process {self.rank} of {self.size} ended with this error; the other processes are terminated\n"
             sys.stderr.write(lines + ending)
         sys.stderr.flush()
         if not self.MPI.Is_finalized():
@@ -141,8 +150,10 @@ class Processes:
 
 @lru_cache(1)
 def everyone() -> Processes:
-    """The processes that this one was started with: itself alone where no mpiexec has started it.
+    """Return all processes that were started together; only this one if it was not started by mpiexec.
 
-    Errors: ImportError without mpi4py; DeviceError for an MPI library that cannot be used from several threads.
+    Raises:
+        ImportError: If mpi4py is not installed.
+        DeviceError: If the MPI library does not support several threads.
     """
     return Processes()

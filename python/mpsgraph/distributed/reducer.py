@@ -1,8 +1,9 @@
-"""The reducer: a thread that adds up over all processes what a run has handed it, while the run computes on.
+"""The communication thread, which sums gradients over all processes while the step continues to compute.
 
-An Exchange of the core is between them. The thread takes the slots in the order in which runs give them, which is the
-same in all processes, since they run the same program. Processes of one machine add up in memory that they share; then
-the first of each machine adds up with those of the others, by MPI. Where there is no such memory all do so.
+It receives data from the step through an Exchange of the core. Slots are processed in the order in which steps fill
+them, which is equal in all processes because they run the same program. Processes on one machine sum in shared memory;
+then the first process of each machine sums with those of other machines using MPI. Without shared memory, all processes
+use MPI.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WHAT = "the reduction of gradients"
 
 @dataclass
 class Routes:
-    """Which way sums go: bytes of the slots that have been used, and why some of them are not shared."""
+    """How sums are exchanged: bytes of each slot used so far, and the reasons for not using shared memory."""
 
     machines: int = 1
     shared: dict[int, int] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class Routes:
 
 
 class Reducer:
-    """An exchange and the thread that works on it. `add` makes a slot; graphs `call` its ends."""
+    """An exchange and the communication thread that processes it; graphs `call` the two ends of each slot."""
 
     def __init__(self, processes: Processes, share: bool = True) -> None:
         self.exchange = _core.Exchange()
@@ -46,17 +47,20 @@ class Reducer:
         weakref.finalize(self, self.exchange.close).atexit = False
 
     def add(self, name: str, types: Types) -> int:
-        """A slot for arrays of one dtype whose sums are wanted."""
+        """Add a slot for arrays of one dtype that are to be summed."""
         return self.exchange.add(name, [(dtype, shape) for dtype, shape in types])
 
     def close(self) -> None:
-        """Ends the thread, behind what it is at."""
+        """End the thread after its current work."""
         self.exchange.close()
         self._thread.join()
 
 
 class _Work:
-    """What the thread does; it holds the exchange, and no reducer."""
+    """Work of the communication thread.
+
+    It refers to the exchange but not to the reducer, so the reducer can be garbage-collected while the thread runs.
+    """
 
     def __init__(self, processes: Processes, exchange: _core.Exchange, routes: Routes, share: bool) -> None:
         self.processes, self.exchange, self.routes, self.share = processes, exchange, routes, share
@@ -81,10 +85,10 @@ class _Work:
                     self.sum(shared)
                 self.exchange.done(slot)
         except (Error, self.processes.MPI.Exception) as error:
-            self.exchange.fail(f"a sum over the processes failed: {error}")
+            self.exchange.fail(f"summation over processes failed: {error}")
 
     def next(self) -> int | None:
-        """The next slot; meanwhile a run may wait for the others' parts, and must not wait for ever."""
+        """Wait for the next slot; raise an error if a run is waiting for a process that has ended."""
         exchange = self.exchange
         slot: int | None = None
 
@@ -97,7 +101,7 @@ class _Work:
         return slot
 
     def begin(self, slot: int) -> SharedSum | None:
-        """Memory for a slot that is used for the first time, with what was given. All processes are at this slot."""
+        """Set up a slot when it is first used and move its data to shared memory; all processes are at this slot."""
         memory = self.exchange.memory(slot)
         made, reason = self.memory(memory)
         if made is None:
@@ -118,14 +122,16 @@ class _Work:
             if self.machine.leaders is not None:
                 self.leaders = ByMPI(self.processes, self.machine.leaders)
         if not self.share:
-            return None, "it was not wanted (shared_memory=False)"
+            return None, "shared memory is disabled (shared_memory=False)"
         if not self.machine.shares:
-            return None, "each process is alone on its machine"
+            return None, "every process runs on a different machine"
         return self.machine.sum(given.dtype, given.size)
 
     def sum(self, shared: SharedSum) -> None:
-        """This process's part of what those here have given; of several machines, their sums as well. Whoever takes
-        it waits for the others' parts."""
+        """Sum this process's part of the elements and, with several machines, exchange the sums between them.
+
+        Other parts are summed by the other processes; readers of the slot wait for them.
+        """
         assert self.machine is not None
         mark, until = SharedSum.Mark, self.processes.until
         until(lambda seconds: shared.wait(mark.posted, seconds), _WHAT)
@@ -143,7 +149,7 @@ class _Work:
         until(lambda seconds: shared.wait_for(0, mark.spread, seconds), _WHAT)
 
     def add_halves(self, shared: SharedSum) -> None:
-        """This process's part, in float32 between, rounded once."""
+        """Sum this process's part of a half-precision slot in float32, and round once."""
         assert self.machine is not None
         total = shared.own_part()
         if not total.size:
@@ -156,7 +162,7 @@ class _Work:
 
 
 def _sum_of_parts(dtype: DType, count: int, length: int) -> Executable:
-    """`count` of (length,) -> (length,), one after the other in float32."""
+    """Compile a sum of `count` arrays of shape (length,), added in order in float32."""
     g = Graph()
     parts = [g.placeholder((length,), dtype) for _ in range(count)]
     total = g.cast(parts[0], float32)

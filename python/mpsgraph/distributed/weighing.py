@@ -1,11 +1,13 @@
-"""What a training step says and hears of the other processes: the operations, and nothing that runs.
+"""Operations with which a training step communicates with the other processes.
 
-A process's batch counts as much as it has samples: w of them, the loss is differentiated times w, and sums over the
-processes are divided by the sum of the w. So uneven shards give what one process would have made of the whole batch.
+A process's batch is weighted by its number of samples w: the loss is multiplied by w before differentiation, and sums
+over the processes are divided by the sum of all w. Shards of unequal size therefore give the same result as one process
+with the whole batch.
 
-Gradients go in buckets, in the order in which the backward pass makes them. A bucket is handed over by a call without
-results, which the compiler places right behind the last gradient in it (pass `schedule`), and its sums come back by a
-call without operands, placed before the first update that needs them; between the two the run computes on.
+Gradients are collected in buckets, in the order in which the backward pass computes them. A call without results passes
+a bucket to the reducer; the compiler places it right after the bucket's last gradient (pass `schedule`). A call without
+operands returns the sums and is placed before the first update that needs them. The run continues to compute between
+the two.
 """
 
 from __future__ import annotations
@@ -17,22 +19,25 @@ from .._core import DType, Operation, Tensor
 from ..graph import Graph
 from .reducer import Types
 
-FIRST_BUCKET = 1 << 20  # bytes: a small one, so that the others' first travels early
+FIRST_BUCKET = 1 << 20  # In bytes; small, so that communication starts early.
 
 
 class Slot(Protocol):
-    """A place of the exchange, as a graph sees it."""
+    """Slot of the exchange, as a graph uses it."""
 
     def give(self, g: Graph, tensors: Sequence[Tensor]) -> Operation:
-        """Hands them over."""
+        """Add an operation that passes tensors to the reducer."""
 
     def take(self, g: Graph) -> list[Tensor]:
-        """Their sums over the processes."""
+        """Add an operation that returns their sums over all processes."""
 
 
 class Weighing:
-    """One optimizer's part in a step. Numbers go first, all that the forward pass has made: w, what is reported times
-    w, and the buffers that it has changed times w; gradients behind them."""
+    """One optimizer's part of a step.
+
+    A first slot contains the results of the forward pass: w, the reported results times w, and the modified buffers
+    times w. Gradients follow in buckets.
+    """
 
     def __init__(
         self,
@@ -54,21 +59,21 @@ class Weighing:
         numbers += [self._wide(g.read(buffer)) * weight for buffer in self.buffers]
         self._slot = slot(f"{name}: numbers", [(self.dtype, tuple(t.shape or ())) for t in numbers])
         self.always: list[Operation] = [self._slot.give(g, numbers)]
-        """Operations of every step, whether it moves weights or not."""
+        """Operations of every step, whether or not it updates weights."""
         self.gives: list[Operation] = []
-        """Operations of steps that move weights."""
+        """Operations of steps that update weights."""
         self.averages: dict[int, Tensor] = {}
-        """By the id of a result, its mean over the processes."""
+        """Means over the processes, by the id of the result."""
         self._factor: Tensor | None = None
 
     def seed(self, loss: Tensor, scale: Tensor | None) -> Tensor:
-        """What the gradient of the loss with respect to itself is."""
+        """Return the initial gradient of the loss, which is its weight w times the loss scale."""
         weight = self.weight if self.weight.dtype == loss.dtype else self.graph.cast(self.weight, loss.dtype)
         weight = self.graph.reshape(weight, loss.shape or ())
         return weight if scale is None else scale * weight
 
     def hear(self) -> Tensor:
-        """1 over the sum of all w, for which this place of the step waits; results and buffers become their means."""
+        """Return 1 / (sum of all w), for which the step waits here; replace results and buffers by their means."""
         if self._factor is None:
             g = self.graph
             total, *sums = self._slot.take(g)
@@ -80,12 +85,12 @@ class Weighing:
         return self._factor
 
     def normalized(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """Gradients over the sum of all w."""
+        """Divide gradients by the sum of all w."""
         factor = self.hear()
         return {v: d * self._narrow(factor, d.dtype) for v, d in gradients.items()}
 
     def summed(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """The sums over all processes. Args: gradients by variable, in the order in which they become ready."""
+        """Return the sums over all processes of gradients by variable, passed in the order in which they are ready."""
         g = self.graph
         buckets = _buckets(list(gradients.items()), self.wire, self.bucket_bytes)
         slots = []
@@ -112,10 +117,14 @@ class Weighing:
 def weight_of_batch(
     g: Graph, samples: Tensor, wide: DType, reference: int, counted: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    """How much a batch counts: its samples over `reference`, times the share of labels that are not ignored.
+    """Return the weight of a batch: its number of samples over `reference`, times the fraction of labels not ignored.
 
-    Args: samples, any tensor with the batch as its first axis; wide, the result's dtype; counted, that number of
-    labels, and the labels.
+    Args:
+        g: Graph of the step.
+        samples: Any tensor with the batch as its first axis.
+        wide: dtype of the result.
+        reference: Number of samples with weight 1.
+        counted: Number of labels that are not ignored, and the labels; None if no labels are ignored.
     """
     length = g.cast(g.reshape(g.shape_of(samples)[0:1], ()), wide)
     weight = length * (1.0 / reference)
@@ -127,14 +136,16 @@ def weight_of_batch(
 
 
 def in_order(gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-    """Gradients in the order in which the backward pass makes them."""
+    """Sort gradients by the order in which the backward pass computes them."""
     return dict(sorted(gradients.items(), key=lambda pair: pair[1].operation.id))
 
 
 def _buckets(
     gradients: list[tuple[Tensor, Tensor]], wire: DType | None, limit: int
 ) -> list[tuple[DType, list[Tensor]]]:
-    """Neighbours of one element type together, up to a number of bytes; one that is greater stands alone."""
+    """Group adjacent gradients of one dtype into buckets of at most `limit` bytes; a larger gradient is a bucket by
+    itself.
+    """
     buckets: list[tuple[DType, list[Tensor]]] = []
     size = 0
     for variable, gradient in gradients:
