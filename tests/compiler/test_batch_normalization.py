@@ -112,8 +112,7 @@ def test_block_of_two_normalizations_compiles_to_fused_kernels():
 @pytest.mark.parametrize("shape", [(7, 1, 1, 8), (1, 5, 1, 8)])
 def test_full_rank_parameters_with_unit_dimensions(shape):
     """With gamma of shape (1, 1, 1, 8), as in an Apple talk, its gradient must be reduced over the axes of the moments,
-    even
-    where the input has a size of 1.
+    even where the input has a size of 1.
     """
     g = mg.Graph()
     x, start = g.placeholder(shape), g.placeholder(shape)
@@ -158,8 +157,7 @@ def test_results_are_bitwise_reproducible():
 )
 def test_fused_sums_with_operands_transposed_later(first: str, late: str):
     """Both gradient sums are fused at the position of the first one. An operand of the second that is transposed later
-    must
-    be moved before it, or the sums must stay separate.
+    must be moved before it, or the sums must stay separate.
     """
     rng = np.random.default_rng(0)
     g = mg.Graph()

@@ -211,8 +211,7 @@ def test_max_pooling_with_many_channels_triggers_conversion():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_transposes_around_single_depthwise_convolution(layout):
     """A single depthwise convolution stays channels first. Explicit transposes around another one, here in a loop, must
-    not
-    change which of its axes holds the channels.
+    not change which of its axes holds the channels.
     """
     g = mg.Graph()
     x, count = g.placeholder((2, 6, 6, 6)), g.placeholder((), mg.int32)

@@ -2,8 +2,7 @@
 
 The folded values must be what the kernels compute at run time. Operands are those of the cases, the extremes of every
 integer type, and NaN, infinities, and signed zeros. If a kernel rounds, constants may select another kernel that sums
-in
-another order; then the last digits may differ, but not a NaN, an infinity, or a sign.
+in another order; then the last digits may differ, but not a NaN, an infinity, or a sign.
 """
 
 from __future__ import annotations

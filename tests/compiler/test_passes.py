@@ -1,8 +1,7 @@
 """The compiler passes, seen through `observe`: the text of the program after a pass is compared with the expected text.
 
 The C++ tests of the passes cover every rule. Here, each pass has one or two programs, and tests check that a pass can
-be
-disabled, and that disabling any of them never changes a result.
+be disabled, and that disabling any of them never changes a result.
 """
 
 from __future__ import annotations

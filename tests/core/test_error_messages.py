@@ -234,7 +234,7 @@ def test_class_weights_accept_arrays_and_lists(value):
 
 # --- packages ---------------------------------------------------------------------------------------------------------
 def test_saving_non_graph_object_raises(tmp_path: Path):
-    with pytest.raises(mg.GraphError, match="no training step to save yet: train or evaluate first"):
+    with pytest.raises(mg.GraphError, match="no training step to save: train or evaluate first"):
         mg.save(tmp_path / "p", make())
     for wrong in (mg.nn.Linear(2), np.ones(3), None, "model"):
         with pytest.raises(mg.GraphError, match="save: graph must be a graph, a model, or a trainer, got .*state_dict"):

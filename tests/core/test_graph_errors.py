@@ -229,8 +229,7 @@ def test_mixing_tensors_of_two_graphs_raises():
 
 def test_control_dependency_cycle_cannot_be_built():
     """An operation can only depend on operations that already exist, so a block cannot depend on its own contents. Text
-    that
-    describes such a cycle does not parse.
+    that describes such a cycle does not parse.
     """
     g = mg.Graph()
     a = g.identity(g.constant(1.0), name="a")

@@ -1,6 +1,5 @@
 """The series coefficients shared by the exporters to other frameworks, compared with Python's math module and with
-exact
-fractions.
+exact fractions.
 """
 
 import math

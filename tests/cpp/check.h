@@ -1,4 +1,4 @@
-// The smallest test harness that says what failed: named tests, CHECKs that go on, one summary, an exit code.
+// A minimal test harness: named tests, CHECKs that report a failure and continue, a summary, and an exit code.
 //
 //   TEST(broadcast_follows_numpy) { CHECK_EQUAL(*broadcast({2, 1}, {3}), Shape({2, 3})); }
 //   int main() { return check::run_all(); }
@@ -14,7 +14,7 @@
 namespace check {
 
 struct Test {
-  std::string_view file;  // without folder and extension
+  std::string_view file;  // without directory and extension
   const char* name;
   void (*body)();
 };
@@ -47,7 +47,7 @@ std::string shown(const T& value) {
   if constexpr (requires { out << value; }) {
     out << value;
   } else {
-    out << "(a value that cannot be printed)";
+    out << "(unprintable value)";
   }
   return out.str();
 }
@@ -57,7 +57,7 @@ void equal(const A& a, const B& b, const char* text, const char* file, int line)
   if (!(a == b)) fail(file, line, std::string(text) + ": " + shown(a) + " is not " + shown(b));
 }
 
-// Runs f, which must throw an E whose message contains every fragment.
+// Run f, which must throw an E whose message contains every fragment.
 template <class E, class F>
 void throws(F f, const std::vector<std::string>& fragments, const char* text, const char* file, int line) {
   try {
@@ -65,17 +65,18 @@ void throws(F f, const std::vector<std::string>& fragments, const char* text, co
   } catch (const E& error) {
     for (const std::string& fragment : fragments) {
       if (std::string(error.what()).find(fragment) == std::string::npos) {
-        fail(file, line, std::string(text) + ": the message lacks '" + fragment + "': " + error.what());
+        fail(file, line,
+             std::string(text) + ": the error message must contain '" + fragment + "', got: " + error.what());
       }
     }
     return;
   } catch (const std::exception& error) {
-    return fail(file, line, std::string(text) + ": another error came: " + error.what());
+    return fail(file, line, std::string(text) + ": threw an error of another type: " + error.what());
   }
-  fail(file, line, std::string(text) + ": nothing was thrown");
+  fail(file, line, std::string(text) + ": expected an error, but none was thrown");
 }
 
-// Those of one file, or all.
+// Run the tests of one file, or all tests by default.
 inline int run_all(std::string_view file = {}) {
   int passed = 0, failed = 0;
   for (const Test& test : tests()) {
@@ -84,7 +85,7 @@ inline int run_all(std::string_view file = {}) {
     try {
       test.body();
     } catch (const std::exception& error) {
-      fail(test.name, 0, std::string("an error came: ") + error.what());
+      fail(test.name, 0, std::string("uncaught error: ") + error.what());
     }
     ++(failed_now() ? failed : passed);
     if (failed_now()) std::cerr << "FAILED " << test.name << "\n";
@@ -102,6 +103,6 @@ inline int run_all(std::string_view file = {}) {
 #define CHECK(condition) \
   if (!(condition)) check::fail(__FILE__, __LINE__, #condition)
 #define CHECK_EQUAL(a, b) check::equal(a, b, #a, __FILE__, __LINE__)
-// CHECK_THROWS(ShapeError, graph.add(...), "expected", "came")
+// CHECK_THROWS(ShapeError, graph.add(...), "expected", "got")
 #define CHECK_THROWS(Error, expression, ...) \
   check::throws<Error>([&] { (void)(expression); }, {__VA_ARGS__}, #expression, __FILE__, __LINE__)

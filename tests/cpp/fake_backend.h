@@ -1,7 +1,7 @@
-// A backend of a few lines, and the small graphs that the runtime's tests run on it.
+// A minimal mock backend, and the small graphs that the runtime tests run on it.
 //
-// It evaluates float32 graphs of element-wise operations one by one. Its variables can be told to move, as real ones do
-// when a layout changes.
+// The backend evaluates float32 graphs of element-wise operations one by one. Tests can change the layout of its
+// variables to simulate a device that does so.
 #pragma once
 
 #include <algorithm>
@@ -107,7 +107,7 @@ struct FakeBackend final : Backend {
   std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                            std::vector<std::shared_ptr<VariableStorage>> storages,
                                            const compiler::Options& options) override {
-    for (auto& pass : options.disabled_passes)  // the tests' way to make variables move, once
+    for (auto& pass : options.disabled_passes)  // a test requests a new layout of the variables, once
       if (pass == "stay") {
         for (auto& storage : storages) static_cast<FakeVariable&>(*storage).layout = 1;
       }

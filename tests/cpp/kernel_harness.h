@@ -1,8 +1,8 @@
-// Runs one CPU kernel on arrays, without compiler, memory plan or runtime around it.
+// Runs one CPU kernel on arrays, without compiler, memory plan, or runtime.
 //
-// The operation is built in a graph of its own from constants, so inference gives the types of the
-// results. Results and scratch memory start as garbage and are fenced: a kernel that reads what it did
-// not write, leaves something unwritten, or writes outside, is found.
+// The operation is built from constants in a separate graph, so inference determines the types of the results. Results
+// and scratch memory start as garbage between guard bytes, which reveals kernels that read uninitialized memory, leave
+// results unwritten, or write out of bounds.
 #pragma once
 
 #include <cmath>
@@ -55,7 +55,7 @@ inline Array ints(const std::vector<double>& values) {
   return array(DType::int64, {static_cast<int64_t>(values.size())}, values);
 }
 
-// Numbers that every dtype holds exactly: small multiples of 1/4 for floats, small integers else.
+// Return numbers that every dtype represents exactly: small multiples of 1/4 for floats, otherwise small integers.
 inline Array numbers(DType dtype, Dims dims, uint32_t seed = 1) {
   Array a = array(dtype, std::move(dims));
   for (int64_t i = 0; i < a.size(); ++i) {
@@ -94,7 +94,7 @@ class HarnessLowering final : public Lowering {
   bool reference_;
 };
 
-struct Fenced {  // 64 aligned bytes, garbage, 64 bytes of fence
+struct Fenced {  // 64 aligned bytes, garbage, 64 guard bytes
   explicit Fenced(size_t bytes) : memory(bytes + 192, std::byte{0xCB}), size(bytes) {}
   std::byte* data() { return memory.data() + 64 + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64; }
   bool intact() {
@@ -143,7 +143,7 @@ inline Array run(std::string_view kind, const std::vector<Array>& inputs, Attrib
   return run_all(kind, inputs, std::move(attributes), reference)[0];
 }
 
-// f(index) for all indices of dims, in row-major order.
+// Call f(index) for all indices of dims in row-major order.
 inline void for_each_index(const Dims& dims, const std::function<void(const Dims&)>& f) {
   Dims index(dims.size());
   for (int64_t n = element_count(dims); n > 0; --n) {
@@ -156,7 +156,7 @@ inline int64_t linear(const Dims& dims, const Dims& index) {
   for (size_t i = 0; i < dims.size(); ++i) result = result * dims[i] + index[i];
   return result;
 }
-// The array whose element at `index` is f(index).
+// Return the array whose element at `index` is f(index).
 inline Array tabulate(DType dtype, const Dims& dims, const std::function<double(const Dims&)>& f) {
   Array a = array(dtype, dims);
   int64_t i = 0;
@@ -164,7 +164,7 @@ inline Array tabulate(DType dtype, const Dims& dims, const std::function<double(
   return a;
 }
 
-// Same type, and equal up to `tolerance`, relative above 1. NaN equals NaN.
+// Whether both arrays have the same type and agree up to `tolerance`, relative for values above 1. NaN equals NaN.
 inline bool close(const Array& a, const Array& b, double tolerance = 0) {
   if (a.dtype != b.dtype || a.dims != b.dims) {
     std::cerr << a.dtype << to_string(a.dims) << " is not " << b.dtype << to_string(b.dims) << "\n";

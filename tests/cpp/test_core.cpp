@@ -1,5 +1,5 @@
-// Types, attributes and the building of graphs: what is accepted, what is refused, and that a refusal changes nothing.
-// Derivatives are in test_gradients.cpp.
+// Types, attributes, and graph construction: valid and invalid arguments, and that an error leaves the graph unchanged.
+// Derivatives are tested in test_gradients.cpp.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -26,7 +26,7 @@ Tensor* variable(Graph& g, Dims dims, std::string_view name = {}) {
 }
 Tensor* boolean(Graph& g) { return placeholder(g, {DType::boolean, Shape(Dims{})}, "condition"); }
 
-struct State {  // everything of a graph that a failing create could have touched
+struct State {  // Everything in a graph that a failing create() could have modified.
   explicit State(const Graph& g)
       : operations(g.root().operations.size()), count(g.operation_count()), read(g.find("read")) {}
   size_t operations;
@@ -53,7 +53,7 @@ TEST(dtypes_have_names_and_sizes) {
   CHECK(!dtype_from_name("float"));
 }
 
-TEST(half_round_trips_every_value) {
+TEST(float16_round_trips_every_value) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = half_to_float(static_cast<uint16_t>(bits));
     const uint16_t back = float_to_half(value);
@@ -65,23 +65,23 @@ TEST(half_round_trips_every_value) {
   }
 }
 
-TEST(half_rounds_to_nearest_even) {
+TEST(float16_rounds_to_nearest_even) {
   CHECK_EQUAL(float_to_half(65519.996f), 0x7bff);
   CHECK_EQUAL(float_to_half(65520.0f), 0x7c00);
   CHECK_EQUAL(float_to_half(1e30f), 0x7c00);
   CHECK_EQUAL(float_to_half(-std::numeric_limits<float>::infinity()), 0xfc00);
   CHECK_EQUAL(float_to_half(1.0f + 0x1p-11f), 0x3c00);  // tie, down to even
   CHECK_EQUAL(float_to_half(1.0f + 3 * 0x1p-11f), 0x3c02);  // tie, up to even
-  CHECK_EQUAL(float_to_half(0x1p-25f), 0x0000);  // half of the smallest denormal
+  CHECK_EQUAL(float_to_half(0x1p-25f), 0x0000);  // half of the smallest subnormal
   CHECK_EQUAL(float_to_half(std::nextafter(0x1p-25f, 1.0f)), 0x0001);
-  CHECK_EQUAL(float_to_half(3 * 0x1p-25f), 0x0002);  // tie between two denormals
+  CHECK_EQUAL(float_to_half(3 * 0x1p-25f), 0x0002);  // tie between two subnormals
   CHECK_EQUAL(float_to_half(std::nextafter(0x1p-14f, 0.0f)),
-              0x0400);  // the largest denormal rounds to the smallest normal
+              0x0400);  // the largest subnormal rounds to the smallest normal
   CHECK_EQUAL(float_to_half(-0.0f), 0x8000);
   CHECK_EQUAL(float_to_half(-std::numeric_limits<float>::denorm_min()), 0x8000);
 }
 
-TEST(half_agrees_with_the_nearest_of_its_neighbours) {
+TEST(float16_rounding_is_never_worse_than_its_neighbors) {
   for (uint32_t bits = 0; bits < 0x47800000u; bits += 977) {
     const float value = std::bit_cast<float>(bits);
     const uint16_t half = float_to_half(value);
@@ -93,7 +93,7 @@ TEST(half_agrees_with_the_nearest_of_its_neighbours) {
   }
 }
 
-TEST(bfloat16_rounds_and_keeps_nan) {
+TEST(bfloat16_rounds_to_nearest_even_and_keeps_nan) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = bfloat16_to_float(static_cast<uint16_t>(bits));
     CHECK_EQUAL(float_to_bfloat16(value), std::isnan(value) ? bits | 0x40u : bits);
@@ -104,7 +104,7 @@ TEST(bfloat16_rounds_and_keeps_nan) {
   CHECK(std::isnan(bfloat16_to_float(float_to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
 }
 
-TEST(shapes_print_and_count) {
+TEST(shapes_print_and_count_elements) {
   CHECK_EQUAL(to_string(TensorType{DType::float32, Shape({-1, 28})}), "float32[-1,28]");
   CHECK_EQUAL(to_string(TensorType{DType::boolean, Shape()}), "bool[*]");
   CHECK_EQUAL(to_string(f32({})), "float32[]");
@@ -145,7 +145,7 @@ TEST(constants_compare_by_content) {
   CHECK_EQUAL(ConstantData::of_ints({4, -1})->integers(), (Ints{4, -1}));
 }
 
-TEST(bytes_that_can_be_made_again_are_given_away_until_somebody_looks) {
+TEST(regenerable_bytes_can_be_taken_until_first_access) {
   int made = 0;
   const auto make = [&] {
     ++made;
@@ -162,14 +162,14 @@ TEST(bytes_that_can_be_made_again_are_given_away_until_somebody_looks) {
   std::memcpy(mine.get(), &changed, sizeof(changed));
   CHECK_EQUAL(data->scalar(0), 1.0);
   CHECK_EQUAL(made, 3);
-  CHECK(!data->take());  // somebody may know where the bytes are
+  CHECK(!data->take());  // a caller may hold a pointer to the bytes
   CHECK_EQUAL(data->scalar(1), 2.0);
   CHECK(*data == *ConstantData::remade(DType::float32, {2}, make(), make));
   CHECK_EQUAL(made, 4);
   CHECK(!ConstantData::of_ints({1})->take());
 }
 
-TEST(constants_of_every_dtype_hold_a_number) {
+TEST(constants_of_every_dtype_hold_a_scalar) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     CHECK_EQUAL(ConstantData::splat(dtype, {}, 1.0)->scalar(), 1.0);
@@ -199,7 +199,7 @@ TEST(attributes_are_sorted_and_typed) {
   CHECK(same(Attribute(std::nan("")), Attribute(std::nan(""))) && !same(Attribute(0.0), Attribute(-0.0)));
 }
 
-TEST(create_completes_and_checks_attributes) {
+TEST(create_fills_in_and_checks_attributes) {
   Graph g;
   Tensor* x = placeholder(g, f32({1, 4, 4, 1}), "x");
   Operation* pool = g.create("max_pooling2d", {x}, {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}});
@@ -218,7 +218,7 @@ TEST(create_completes_and_checks_attributes) {
 
 // --- operations and graphs -------------------------------------------------------------------------------------------
 
-TEST(every_definition_can_be_looked_up) {
+TEST(every_definition_is_found_by_name) {
   CHECK(all_definitions().size() > 100);
   for (const OperationDefinition* definition : all_definitions()) {
     CHECK(&definition_of(definition->name) == definition);
@@ -229,7 +229,7 @@ TEST(every_definition_can_be_looked_up) {
   CHECK_THROWS(GraphError, definition_of("aditon"), "'aditon'", "addition");
 }
 
-TEST(names_are_unique_and_predictable) {
+TEST(operation_names_are_unique_and_predictable) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   CHECK_EQUAL(g.add("addition", {x, x})->name(), "addition");
@@ -242,7 +242,7 @@ TEST(names_are_unique_and_predictable) {
   CHECK(!g.find("y"));
 }
 
-TEST(locations_are_kept_and_named) {
+TEST(locations_are_stored_and_reported_in_errors) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}));
   g.set_location(std::string("model.py:41"));
@@ -250,7 +250,7 @@ TEST(locations_are_kept_and_named) {
   CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu]", "takes 1 operands", "got 2", "built at model.py:41");
 }
 
-TEST(wrong_operands_are_refused_and_change_nothing) {
+TEST(invalid_operands_throw_and_leave_graph_unchanged) {
   Graph g, other;
   Tensor* x = placeholder(g, f32({2, 3}), "x");
   Tensor* v = variable(g, {4}, "v");
@@ -261,7 +261,7 @@ TEST(wrong_operands_are_refused_and_change_nothing) {
   CHECK_THROWS(GraphError, g.add("addition", {x, nullptr}), "missing");
   CHECK_THROWS(GraphError, g.add("addition", {x, foreign}), "'foreign'", "another graph");
   CHECK_THROWS(DTypeError, g.add("addition", {x, halves}), "'halves'", "cast", "float32");
-  CHECK_THROWS(ShapeError, g.add("addition", {v, x}), "[addition]");  // after this no read of v may remain
+  CHECK_THROWS(ShapeError, g.add("addition", {v, x}), "[addition]");  // no implicit read of v may remain
   CHECK_THROWS(GraphError, g.add("read", {x}), "must be a variable", "placeholder");
   CHECK_THROWS(GraphError, g.create("assign", {x, x}), "must be a variable");
   CHECK_THROWS(ShapeError, g.create("assign", {v, x}), "(4)", "(2,3)");
@@ -287,7 +287,7 @@ TEST(variables_are_read_implicitly) {
   CHECK_EQUAL(g.root().operations.size(), 6u);
 }
 
-TEST(removed_operations_free_their_names) {
+TEST(removed_operations_release_their_names) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}));
   g.add("relu", {x});
@@ -300,7 +300,7 @@ TEST(removed_operations_free_their_names) {
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-TEST(tensors_of_inner_blocks_exist_only_there) {
+TEST(tensors_of_a_block_are_unusable_outside_it) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Tensor* c = boolean(g);
@@ -321,7 +321,7 @@ TEST(tensors_of_inner_blocks_exist_only_there) {
   CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only ");
 }
 
-TEST(a_failing_if_leaves_handles_and_frees_names) {
+TEST(failed_if_keeps_handles_alive_and_releases_names) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Tensor* c = boolean(g);
@@ -335,12 +335,12 @@ TEST(a_failing_if_leaves_handles_and_frees_names) {
   CHECK_THROWS(DTypeError, g.create("if", {c}, {}, {}, std::move(blocks)), "[if]", "float32[2]", "float16[2]", "then",
                "else");
   CHECK(before == State(g));
-  CHECK_EQUAL(inner->operation->name, "inner");  // the handle is alive
+  CHECK_EQUAL(inner->operation->name, "inner");  // the handle is still valid
   CHECK(!g.find("inner"));
   CHECK_THROWS(GraphError, g.add("relu", {inner}), "failed to build");
 }
 
-TEST(abandoning_a_block_drops_the_blocks_begun_in_it) {
+TEST(abandoning_a_block_drops_nested_blocks) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Block* outer = g.begin_block();
@@ -357,7 +357,7 @@ TEST(abandoning_a_block_drops_the_blocks_begun_in_it) {
   CHECK(y->operation->control_dependencies.empty());
 }
 
-TEST(sources_made_in_a_block_stand_in_the_root) {
+TEST(variables_created_in_a_block_belong_to_the_root) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Block* block = g.begin_block();
@@ -370,7 +370,7 @@ TEST(sources_made_in_a_block_stand_in_the_root) {
   CHECK_EQUAL(g.add("addition", {x, v})->type, f32({2}));
 }
 
-TEST(loops_check_what_goes_around) {
+TEST(loops_check_types_of_loop_variables) {
   Graph g;
   Builder b(g);
   Tensor* x = placeholder(g, f32({2}), "x");
@@ -405,7 +405,7 @@ TEST(loops_check_what_goes_around) {
 
 // --- control dependencies --------------------------------------------------------------------------------------------
 
-TEST(control_scopes_nest_without_duplicates) {
+TEST(control_dependency_scopes_nest_without_duplicates) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Tensor* v = variable(g, {2}, "v");
@@ -422,16 +422,17 @@ TEST(control_scopes_nest_without_duplicates) {
   Operation* three = g.create("relu", {x});
   g.end_control_dependencies();
   Operation* four = g.create("relu", {x});
-  g.end_control_dependencies();  // one too many does no harm
+  g.end_control_dependencies();  // an unmatched end is harmless
   CHECK_EQUAL(one->control_dependencies, (std::vector<Operation*>{a}));
   CHECK_EQUAL(two->control_dependencies, (std::vector<Operation*>{a, b}));
-  CHECK_EQUAL(two->input(0)->operation->control_dependencies, (std::vector<Operation*>{a, b}));  // the read waits too
+  // the read has the dependency as well
+  CHECK_EQUAL(two->input(0)->operation->control_dependencies, (std::vector<Operation*>{a, b}));
   CHECK_EQUAL(nested->control_dependencies, (std::vector<Operation*>{a, b}));
   CHECK_EQUAL(three->control_dependencies, (std::vector<Operation*>{a}));
   CHECK(four->control_dependencies.empty());
 }
 
-TEST(control_dependencies_cannot_reach_into_blocks_or_other_graphs) {
+TEST(control_dependencies_on_inner_blocks_or_other_graphs_throw) {
   Graph g, other;
   Tensor* x = placeholder(g, f32({2}), "x");
   Operation* foreign = placeholder(other, f32({2}), "foreign")->operation;
@@ -449,12 +450,13 @@ TEST(control_dependencies_cannot_reach_into_blocks_or_other_graphs) {
   g.abandon_block(g.finish_block(open, {}));
 }
 
-// --- shapes that are computed ----------------------------------------------------------------------------------------
+// --- computed shapes
+// --------------------------------------------------------------------------------------------------
 
-TEST(shape_arithmetic_resolves_as_far_as_shapes_are_known) {
+TEST(shape_arithmetic_resolves_known_dimensions) {
   Graph g;
   Builder b(g);
-  const auto flattened = [&](Tensor* x) {  // (n, the rest), as a user would write it
+  const auto flattened = [&](Tensor* x) {  // (n, the rest), as users write it
     Tensor* shape = g.add("shape_of", {x});
     const auto part = [&](int64_t from, int64_t to) {
       return g.add("slice", {shape}, {{"starts", Ints{from}}, {"ends", Ints{to}}, {"strides", Ints{1}}});
@@ -467,7 +469,7 @@ TEST(shape_arithmetic_resolves_as_far_as_shapes_are_known) {
   CHECK_EQUAL(flattened(placeholder(g, f32({8, 4, -1, 3})))->shape(), Shape({8, -1}));
 }
 
-TEST(known_values_follow_integer_operations) {
+TEST(constant_values_propagate_through_integer_operations) {
   Graph g;
   Builder b(g);
   const auto known = [](Tensor* t) { return constant_value(t).value_or(Ints{-77}); };
@@ -484,7 +486,7 @@ TEST(known_values_follow_integer_operations) {
       known(g.add("slice", {shape}, {{"starts", Ints{-1}}, {"ends", Ints{0}}, {"strides", Ints{-1}}, {"end_mask", 1}})),
       (Ints{5, 2, 7}));
   CHECK_EQUAL(known(g.create("split", {shape}, {{"sizes", Ints{1, 2}}, {"axis", 0}})->output(1)), (Ints{2, 5}));
-  // Pairs of paddings, last axis first, as exporters turn them round: [[7, 2], [5, 7], [2, 5]].
+  // Padding pairs with the last axis first, as exporters reverse them: [[7, 2], [5, 7], [2, 5]].
   Tensor* pairs = b.reshape(g.add("concat", {shape, shape}, {{"axis", 0}}), {3, 2});
   Tensor* turned = g.add("slice", {pairs},
                          {{"starts", Ints{-1, 0}}, {"ends", Ints{0, 0}}, {"strides", Ints{-1, 1}}, {"end_mask", 3}});
@@ -506,7 +508,7 @@ TEST(known_values_follow_integer_operations) {
   CHECK_EQUAL(known(b.cast(placeholder(g, f32({3})), DType::int32)), (Ints{-77}));
 }
 
-TEST(builder_counts_what_reductions_take_together) {
+TEST(builder_computes_reduced_element_count) {
   Graph g;
   Builder b(g);
   Tensor* x = placeholder(g, f32({-1, 4, 5}));
@@ -521,14 +523,14 @@ TEST(builder_counts_what_reductions_take_together) {
 
 // --- autocast --------------------------------------------------------------------------------------------------------
 
-TEST(autocast_casts_by_the_table) {
+TEST(autocast_casts_operands_by_operation_table) {
   Graph g;
   Autocast low(g, DType::bfloat16);
   Tensor *x = placeholder(g, f32({3, 4})), *w = variable(g, {4, 4}), *bias = variable(g, {4});
   Tensor* product = low.add("matrix_multiplication", {x, w});
   CHECK_EQUAL(product->dtype(), DType::bfloat16);
   CHECK_EQUAL(w->dtype(), DType::float32);
-  CHECK_EQUAL(low.add("addition", {product, bias})->dtype(), DType::bfloat16);  // a variable follows
+  CHECK_EQUAL(low.add("addition", {product, bias})->dtype(), DType::bfloat16);  // the variable is cast as well
   CHECK_EQUAL(low.add("addition", {product, x})->dtype(), DType::float32);
   CHECK_EQUAL(low.add("exponent", {product})->dtype(), DType::float32);
   CHECK_EQUAL(low.add("relu", {product})->dtype(), DType::bfloat16);
@@ -536,23 +538,23 @@ TEST(autocast_casts_by_the_table) {
   CHECK_EQUAL(stored->input(1)->dtype(), DType::float32);
 }
 
-TEST(autocast_casts_a_tensor_once_and_a_variable_each_time) {
+TEST(autocast_casts_a_tensor_once_and_a_variable_per_read) {
   Graph g;
   Autocast low(g, DType::float16);
   Tensor *x = placeholder(g, f32({4, 4})), *w = variable(g, {4, 4});
   Tensor *first = low.add("matrix_multiplication", {x, w}), *second = low.add("matrix_multiplication", {x, w});
   CHECK(first->operation->input(0) == second->operation->input(0));
-  CHECK(first->operation->input(1) != second->operation->input(1));  // an assign may have come between
+  CHECK(first->operation->input(1) != second->operation->input(1));  // it might have been assigned in between
   Block* block = g.begin_block();
   Tensor* inside = low.add("exponent", {first});
   auto finished = g.finish_block(block, {inside});
   Tensor* outside = low.add("exponent", {first});
-  CHECK(inside->operation->input(0) != outside->operation->input(0));  // the block's cast is not to be seen here
+  CHECK(inside->operation->input(0) != outside->operation->input(0));  // the cast in the block is not visible here
   CHECK_EQUAL(finished->results.size(), 1u);
   g.abandon_block(std::move(finished));
 }
 
-TEST(autocast_refuses_as_the_graph_does_and_changes_nothing) {
+TEST(autocast_errors_leave_graph_unchanged) {
   Graph g;
   Autocast low(g, DType::bfloat16);
   Tensor *x = placeholder(g, f32({3, 4})), *w = variable(g, {5, 4});

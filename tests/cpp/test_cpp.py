@@ -1,4 +1,4 @@
-"""The C++ tests, a process for each file, as `make test` has built them."""
+"""Run the C++ tests that `make test` has built, one process per file."""
 
 import os
 import subprocess
@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "tests" / "cpp").glob("test_*.cpp"))
 
 
-@pytest.mark.skipif("MPSGRAPH_BUILD_DIR" not in os.environ, reason="make test builds them and says where")
+@pytest.mark.skipif("MPSGRAPH_BUILD_DIR" not in os.environ, reason="requires the C++ tests, run `make test-cpp`")
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_executable(source):
+def test_cpp_file_passes(source):
     executable = ROOT / os.environ["MPSGRAPH_BUILD_DIR"] / "mpsgraph_tests"
     run = subprocess.run([executable, source.stem], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -20,5 +20,5 @@ def test_executable(source):
     assert int(passed) > 0 and failed == "0 failed", run.stdout
 
 
-def test_there_are_tests():
+def test_cpp_files_are_found():
     assert len(SOURCES) >= 11

@@ -1,6 +1,7 @@
-// Every operation that is defined, asked with random and extreme operands and attributes: it answers with a type or
-// with a typed error, and on the way neither overflows nor looks outside memory, which the sanitizers would see.
-// What it infers and differentiates is then held by the verifier. Values are not this file's matter.
+// Creates every defined operation with random and extreme operands and attributes.
+//
+// Each must be accepted or rejected with an mpsgraph error, without overflows or out-of-bounds accesses, which
+// sanitizers would report. The verifier then checks inferred types and gradients. Values are not tested here.
 #include <random>
 
 #include "check.h"
@@ -13,7 +14,7 @@ using namespace mpsgraph;
 
 namespace {
 
-// Draws what a graph is made of.
+// Draws random shapes, dtypes, numbers, and attributes.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {
@@ -65,7 +66,7 @@ class Draw {
                                 DType::uint8,   DType::boolean, DType::complex64};
     return below(4) ? DType::float32 : one_of(others);
   }
-  // Near what the operation expects, so that some of it gets past the first check.
+  // Draw a value close to what the operation expects, so that some pass the first check.
   Attribute attribute(const AttributeSpec& spec) {
     if (spec.default_value && below(2)) {
       if (const Ints* usual = std::get_if<Ints>(&*spec.default_value)) return numbers(usual->size());
@@ -90,7 +91,7 @@ class Draw {
   std::vector<std::string> words_;
 };
 
-// A graph with one more operation of that kind; false when it was refused.
+// Add an operation of this kind to the graph; return false if it was rejected.
 bool ask(Draw& draw, Graph& graph, const OperationDefinition& definition) {
   Builder b(graph);
   constexpr size_t usual_ranks[] = {0, 1, 2, 3, 4, 4, 4, 5, 5, 6};
@@ -121,23 +122,24 @@ bool ask(Draw& draw, Graph& graph, const OperationDefinition& definition) {
   } catch (const Error&) {
     return false;
   } catch (const std::exception& error) {
-    check::fail(__FILE__, __LINE__, cat(definition.name, " let an error pass that is not typed: ", error.what()));
+    check::fail(__FILE__, __LINE__,
+                cat(definition.name, " threw an error that is not an mpsgraph::Error: ", error.what()));
   }
   return true;
 }
 
 }  // namespace
 
-TEST(extreme_operands_and_attributes_are_refused_or_typed) {
+TEST(extreme_operands_and_attributes_are_typed_or_rejected) {
   Draw draw(4);
   size_t asked = 0, typed = 0;
   for (const OperationDefinition* definition : all_definitions()) {
     if (definition->block_count > 0 || definition->takes_variables || definition->root_only) continue;
-    if (definition->name == "argument") continue;  // only blocks have them
+    if (definition->name == "argument") continue;  // only created with blocks
     Graph graph;
     for (int i = 0; i < 1000; ++i, ++asked) typed += ask(draw, graph, *definition);
     verify(graph);
   }
-  std::printf("%zu of %zu had a type\n", typed, asked);
+  std::printf("%zu of %zu operations were accepted\n", typed, asked);
   CHECK(typed > asked / 50);
 }

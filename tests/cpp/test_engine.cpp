@@ -1,6 +1,6 @@
-// The CPU engine as a whole: what a step allocates, where values live, in which order state changes, control flow.
+// The CPU engine as a whole: allocations per step, memory of values, order of state changes, control flow.
 //
-// Programs run straight on the backend, without queues, so that what is counted is the engine's own.
+// Programs run directly on the backend, without queues, so that only the engine's own allocations are counted.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -20,7 +20,7 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-// Counts what this program and the library allocate. Not inlined: g++ 12 would take new and free for a mismatch.
+// Counts allocations of this program and the library. Not inlined, because g++ 12 reports new and free as a mismatch.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   allocations++;
   if (void* memory = std::malloc(bytes ? bytes : 1)) return memory;
@@ -82,7 +82,7 @@ NDArray floats(Dims dims, const std::function<float(int64_t)>& value) {
   return array;
 }
 
-// Transposes and exponentials by turns: neither fuses with the other.
+// Build a chain of alternating transposes and exponentials, which do not fuse with each other.
 Engine chain(int length, int64_t size) {
   auto graph = std::make_shared<Graph>();
   Builder b(*graph);
@@ -93,7 +93,7 @@ Engine chain(int length, int64_t size) {
   return engine;
 }
 
-TEST(a_step_allocates_nothing_per_kernel) {
+TEST(number_of_allocations_does_not_depend_on_kernel_count) {
   const auto count = [](int length) {
     Engine engine = chain(length, 8);
     const std::vector<NDArray> feeds{floats({8, 8}, [](int64_t i) { return 0.1f * i; })};
@@ -109,11 +109,11 @@ TEST(a_step_allocates_nothing_per_kernel) {
 TEST(a_long_chain_needs_two_buffers) {
   Engine engine = chain(50, 64);
   CHECK(engine.program->kernel_names().size() == 100);
-  // Two values of 16 KiB, and what the fused kernels use themselves.
+  // Two values of 16 KiB, and the scratch memory of the fused kernels.
   CHECK(engine.program->arena_bytes() <= 2 * 64 * 64 * 4 + 16 * 1024);
 }
 
-TEST(the_same_run_gives_the_same_bits) {
+TEST(repeated_runs_are_bitwise_equal) {
   Engine engine(parsed(R"(graph {
     %x = placeholder() {type=float32[300,700]} : float32[300,700]
     %e = exponent(%x) : float32[300,700]
@@ -128,7 +128,7 @@ TEST(the_same_run_gives_the_same_bits) {
   for (int i = 0; i < 5; ++i) CHECK_EQUAL(engine.run(feeds)[0], first);
 }
 
-TEST(regions_reduce_rows_and_columns_of_any_length) {
+TEST(fused_kernels_reduce_rows_and_columns_of_any_length) {
   for (int64_t rows : {1, 3, 17, 600})
     for (int64_t columns : {1, 5, 64, 511, 513, 3000})
       for (int axis : {0, 1}) {
@@ -166,21 +166,21 @@ const char* const counter = R"(graph {
   %both = addition(%scaled, %old) : float32[2]
 })";
 
-TEST(a_read_keeps_its_value_when_the_variable_changes_later) {
+TEST(read_keeps_its_value_after_later_assign) {
   Engine engine(parsed(counter));
   engine.compile({engine.find("both")}, {engine.graph->find("a")});
   CHECK_EQUAL(engine.run()[0], 21.f);  // 10 x 2 + 1
   CHECK_EQUAL(engine.run()[0], 32.f);  // 10 x 3 + 2
 }
 
-TEST(without_the_assign_every_read_is_the_same) {
+TEST(reads_are_equal_without_the_assign) {
   Engine engine(parsed(counter));
   engine.compile({engine.find("both")});
   CHECK_EQUAL(engine.run()[0], 11.f);
   CHECK_EQUAL(engine.run()[0], 11.f);
 }
 
-TEST(an_update_is_written_into_its_variable) {
+TEST(update_is_computed_in_place) {
   Engine engine(parsed(R"(graph {
     %g = placeholder() {type=float32[1000]} : float32[1000]
     %v = variable() {value=float32[1000] splat 0x00000000} : float32[1000]
@@ -198,7 +198,7 @@ TEST(an_update_is_written_into_its_variable) {
   CHECK_EQUAL(reinterpret_cast<const float*>(value.data())[999], 1998.f);
 }
 
-TEST(updates_of_many_variables_are_one_kernel) {
+TEST(updates_of_many_variables_form_one_kernel) {
   auto graph = std::make_shared<Graph>();
   Builder b(*graph);
   std::vector<Operation*> updates;
@@ -223,7 +223,7 @@ TEST(updates_of_many_variables_are_one_kernel) {
   }
 }
 
-TEST(two_variables_can_be_exchanged) {
+TEST(two_variables_can_be_swapped) {
   Engine engine(parsed(R"(graph {
     %v = variable() {value=float32[1] splat 0x3f800000} : float32[1]
     %w = variable() {value=float32[1] splat 0x40000000} : float32[1]
@@ -242,7 +242,7 @@ TEST(two_variables_can_be_exchanged) {
   CHECK_EQUAL(engine.run()[0], 12.f);
 }
 
-TEST(loops_may_exchange_their_values) {
+TEST(loop_variables_can_be_swapped) {
   auto graph = std::make_shared<Graph>();
   Builder b(*graph);
   Tensor* n = graph->add("placeholder", {}, {{"type", TensorType{DType::int32, Shape(Dims{})}}}, "n");
@@ -268,8 +268,8 @@ TEST(loops_may_exchange_their_values) {
   CHECK_EQUAL(fibonacci(20), 6765.f);
 }
 
-// The sum of x^(2^(i+1)) over the outer iterations: the inner loop squares i + 1 times.
-TEST(derivatives_of_nested_loops_keep_what_they_need) {
+// The sum of x^(2^(i+1)) over the outer iterations, where the inner loop squares i + 1 times.
+TEST(nested_loop_gradients_save_intermediate_values) {
   auto graph = std::make_shared<Graph>();
   Builder b(*graph);
   const TensorType index{DType::int32, Shape(Dims{})}, value{DType::float32, {1}};
@@ -306,7 +306,7 @@ TEST(derivatives_of_nested_loops_keep_what_they_need) {
   }
 }
 
-TEST(passes_can_be_switched_off_one_by_one) {
+TEST(passes_can_be_disabled_individually) {
   const char* text = R"(graph {
     %x = placeholder() {type=float32[4,6]} : float32[4,6]
     %w = placeholder() {type=float32[6,5]} : float32[6,5]

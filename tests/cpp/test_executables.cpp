@@ -1,4 +1,4 @@
-// Executables: values and checks, descriptors, the cache, variables that move, many threads, the profiler.
+// Executables: values and checks, descriptors, the cache, variables that change layout, threads, the profiler.
 #include <algorithm>
 #include <thread>
 
@@ -11,7 +11,7 @@ using namespace mpsgraph::runtime::fake;
 
 namespace {
 
-TEST(runs_give_values_and_check_their_arrays) {
+TEST(runs_compute_values_and_check_arrays) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {3}}}}, {d.y});
   CHECK_EQUAL(values(executable->run({array({1, 2, 3})})[0]), (Floats{2, 4, 6}));
@@ -36,7 +36,7 @@ TEST(runs_give_values_and_check_their_arrays) {
   CHECK_EQUAL(values(executable->run({input})[0]), (Floats{2, 4, 6}));
 }
 
-TEST(run_async_and_encode_follow_their_descriptor) {
+TEST(run_async_and_encode_respect_execution_descriptor) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {1}}}}, {d.y});
   auto go = std::make_shared<SharedEvent>(), started = std::make_shared<SharedEvent>(),
@@ -62,7 +62,7 @@ TEST(run_async_and_encode_follow_their_descriptor) {
 
   auto buffer = CommandQueue::create(device())->command_buffer();
   auto outputs = executable->encode(*buffer, {array({5})});
-  auto again = executable->encode(*buffer, outputs);  // the second run reads what the first wrote
+  auto again = executable->encode(*buffer, outputs);  // the second run reads the results of the first
   buffer->commit();
   buffer->wait_until_completed();
   CHECK_EQUAL(values(again[0]), (Floats{20}));
@@ -76,7 +76,7 @@ TEST(run_async_and_encode_follow_their_descriptor) {
   CHECK(executable->run_async({array({4})}, {}, waiting)->done());
 }
 
-TEST(executables_are_cached_within_limits) {
+TEST(executable_cache_is_bounded) {
   Doubler d;
   const int before = programs_alive;
   for (int round = 0; round < 2; ++round)
@@ -97,13 +97,13 @@ TEST(executables_are_cached_within_limits) {
   d.on.set_cache_limits(64, 5000);
   CHECK_EQUAL(d.on.cache_statistics().count, 4u);
   d.on.set_cache_limits(0, 0);
-  CHECK_EQUAL(d.on.cache_statistics().count, 1u);  // the newest stays
+  CHECK_EQUAL(d.on.cache_statistics().count, 1u);  // the newest one is kept
   d.on.clear_cache();
   CHECK_EQUAL(d.on.cache_statistics().count, 0u);
   CHECK_EQUAL(programs_alive, before);
 }
 
-TEST(the_cache_tells_requests_apart) {
+TEST(cache_distinguishes_compile_requests) {
   Doubler d;
   Tensor* z = Builder(*d.graph).add(d.x, d.y);
   const Feed feed{d.x, {DType::float32, {2}}};
@@ -117,7 +117,7 @@ TEST(the_cache_tells_requests_apart) {
   CHECK_EQUAL(d.on.cache_statistics().compiles, 5u);
 }
 
-TEST(compiling_reports_what_is_wrong_with_the_feeds) {
+TEST(invalid_feeds_throw_when_compiling) {
   Doubler d, other;
   const TensorType type{DType::float32, {2}};
   CHECK_THROWS(GraphError, d.on.compile({}, {d.y}), "x");
@@ -134,7 +134,7 @@ TEST(compiling_reports_what_is_wrong_with_the_feeds) {
   CHECK_EQUAL(values(d.on.run({{d.x, array({1})}}, {d.y})[0]), (Floats{2}));
 }
 
-TEST(the_order_of_feeds_makes_no_difference_to_run) {
+TEST(feeds_may_come_in_any_order) {
   auto graph = std::make_shared<Graph>();
   const Attributes type{{"type", TensorType{DType::float32, {1}}}};
   Tensor *a = graph->add("placeholder", {}, type), *b = graph->add("placeholder", {}, type);
@@ -145,7 +145,7 @@ TEST(the_order_of_feeds_makes_no_difference_to_run) {
   CHECK_EQUAL(on.cache_statistics().compiles, 1u);
 }
 
-TEST(variables_keep_their_value_across_runs) {
+TEST(variables_keep_their_value_between_runs) {
   Counter c;
   CHECK_EQUAL(values(c.on.variable_value(c.v)), (Floats{1, 1}));
   for (int i = 0; i < 3; ++i) c.on.run({{c.x, array({1, 2})}}, {}, {c.assign});
@@ -159,20 +159,20 @@ TEST(variables_keep_their_value_across_runs) {
   CHECK_EQUAL(values(c.on.variable_value(c.v)), (Floats{11, 22}));
 }
 
-TEST(programs_are_compiled_again_when_a_variable_moves) {
+TEST(programs_recompile_when_a_variable_changes_layout) {
   Counter c;
   const Feed feed{c.x, {DType::float32, {2}}};
   auto step = c.on.compile({feed}, {c.sum}, {c.assign});
   step->run({array({1, 1})});
   CHECK_EQUAL(c.on.cache_statistics().compiles, 1u);
 
-  // One run in flight, blocked, while the variable moves; one afterwards.
+  // One run is in flight, blocked, while the layout changes; another follows.
   auto go = std::make_shared<SharedEvent>();
   ExecutionDescriptor descriptor;
   descriptor.wait_for_event(go, 1);
   auto waiting = step->run_async({array({1, 1})}, {}, descriptor);
   c.on.compile({feed}, {c.sum}, {}, without("stay"));
-  CHECK_EQUAL(c.on.cache_statistics().compiles, 3u);  // the step in flight was compiled again with it
+  CHECK_EQUAL(c.on.cache_statistics().compiles, 3u);  // the step in flight was recompiled as well
   go->signal(1);
   CHECK_EQUAL(values(waiting->results()[0]), (Floats{3, 3}));
   CHECK_EQUAL(values(step->run({array({1, 1})})[0]), (Floats{4, 4}));
@@ -186,7 +186,7 @@ TEST(programs_are_compiled_again_when_a_variable_moves) {
   CHECK_EQUAL(idle.on.cache_statistics().compiles, 3u);
 }
 
-TEST(many_threads_run_one_executable) {
+TEST(threads_run_one_executable_concurrently) {
   Doubler d;
   Counter c;
   auto executable = d.on.compile({{d.x, {DType::float32, {4}}}}, {d.y});
@@ -210,7 +210,7 @@ TEST(many_threads_run_one_executable) {
   CHECK_EQUAL(c.on.cache_statistics().compiles, 1u);
 }
 
-TEST(compiling_goes_on_beside_runs) {
+TEST(compiling_does_not_block_concurrent_runs) {
   Counter c;
   std::atomic<bool> stop{false};
   const Feed feed{c.x, {DType::float32, {2}}};
@@ -226,12 +226,12 @@ TEST(compiling_goes_on_beside_runs) {
   runs.join();
 }
 
-TEST(a_device_is_found_by_name) {
+TEST(devices_are_found_by_name) {
   CHECK_THROWS(DeviceError, Device::get("tpu"), "\"tpu\"", "fake");
   CHECK(&Device::get("fake") == &device());
 }
 
-TEST(the_profiler_keeps_a_bounded_record) {
+TEST(profiler_keeps_a_bounded_record) {
   Doubler d;
   CHECK_THROWS(DeviceError, Profiler::get().stop(), "no profile is being recorded");
   Profiler::get().start(32);
@@ -249,7 +249,7 @@ TEST(the_profiler_keeps_a_bounded_record) {
   CHECK_EQUAL(Profiler::get().stop().records.size(), 0u);
 }
 
-TEST(the_copy_counter_counts) {
+TEST(copy_counter_counts_copies) {
   const auto before = copy_count();
   counted_copy(array({1}));
   CHECK_EQUAL(copy_count(), before + 1);

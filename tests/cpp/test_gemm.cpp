@@ -1,4 +1,5 @@
-// Packed products of float and double: views of every order, sizes around tiles and blocks, each vector set's tiles.
+// Packed float and double matmuls: operand orders, sizes around tiles and blocks, and the tiles of every instruction
+// set.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -13,7 +14,7 @@ using namespace mpsgraph::cpu;
 
 namespace {
 
-// Whole numbers, so that sums are exact in any order.
+// Return random integers, for which sums are exact in any order.
 template <class T>
 std::vector<T> drawn(int64_t n) {
   static std::mt19937 generator(1);
@@ -23,7 +24,7 @@ std::vector<T> drawn(int64_t n) {
   return result;
 }
 
-// A view of memory whose rows, or columns, lie three elements further apart than they are long.
+// View memory as a matrix whose row or column stride is three elements longer than a row or column.
 template <class T>
 Matrix<T> view(T* data, int64_t rows, int64_t columns, bool by_columns) {
   if (by_columns) return {data, rows, columns, 1, rows + 3};
@@ -36,7 +37,7 @@ T at(const Matrix<T>& m, int64_t row, int64_t column) {
   return m.data[row * m.row_stride + column * m.column_stride];
 }
 
-// How many elements are wrong: those of the product, and what lies between rows, which must stay.
+// Count wrong elements, both in the product and between its rows, where memory must not change.
 template <class T>
 int64_t wrong(int64_t rows, int64_t steps, int64_t columns, int orders, bool accumulate) {
   const std::vector<T> a = drawn<T>(elements(rows, steps)), b = drawn<T>(elements(steps, columns)),
@@ -83,7 +84,7 @@ constexpr int64_t sizes[][3] = {{1, 1, 1},   {1, 5, 40},     {8, 128, 32},   {7,
 
 }  // namespace
 
-TEST(products_are_exact_in_every_order) {
+TEST(products_are_exact_for_every_operand_order) {
   for (const auto& [rows, steps, columns] : sizes)
     for (int orders = 0; orders < 8; ++orders)
       for (const bool accumulate : {false, true}) {
@@ -92,7 +93,7 @@ TEST(products_are_exact_in_every_order) {
       }
 }
 
-TEST(nothing_to_add_is_zero_or_changes_nothing) {
+TEST(empty_inner_dimension_gives_zero_or_adds_nothing) {
   for (int orders = 0; orders < 8; ++orders) {
     CHECK_EQUAL(wrong<double>(5, 0, 9, orders, false), 0);
     CHECK_EQUAL(wrong<double>(5, 0, 9, orders, true), 0);
@@ -101,7 +102,7 @@ TEST(nothing_to_add_is_zero_or_changes_nothing) {
   }
 }
 
-TEST(what_is_no_number_stays_in_its_row_and_column) {
+TEST(nan_and_inf_affect_only_their_row_and_column) {
   std::vector<double> a(20 * 11, 1), b(11 * 21, 1), c(20 * 21);
   a[3 * 11 + 5] = std::numeric_limits<double>::quiet_NaN(), b[10 * 21 + 20] = std::numeric_limits<double>::infinity();
   gemm<double>({a.data(), 20, 11, 11, 1}, {b.data(), 11, 21, 21, 1}, {c.data(), 20, 21, 21, 1});
@@ -112,7 +113,7 @@ TEST(what_is_no_number_stays_in_its_row_and_column) {
     }
 }
 
-TEST(an_element_has_the_same_bits_in_any_block) {
+TEST(elements_are_bitwise_equal_in_any_block) {
   std::mt19937 generator(2);
   std::normal_distribution<double> number;
   std::vector<double> a(50 * 300), b(300 * 70), whole(50 * 70), part(11 * 23);
@@ -126,7 +127,7 @@ TEST(an_element_has_the_same_bits_in_any_block) {
       CHECK(part[row * 23 + column] == whole[(30 + row) * 70 + 41 + column]);
 }
 
-TEST(tiles_of_every_vector_set_are_exact) {
+TEST(tiles_of_every_instruction_set_are_exact) {
   CHECK_EQUAL(wrong_in_tile(baseline::gemm_tiles_float) + wrong_in_tile(baseline::gemm_tiles_double), 0);
 #if defined(__x86_64__)
   if (instruction_set() != "baseline")

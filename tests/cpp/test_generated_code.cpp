@@ -1,8 +1,8 @@
-// Generated vector code against a plain evaluation: random straight-line programs with more values than registers, more
-// streams than pointers, every kind of node, whole vectors and tails, lanes of 32 and of 64 bits, for both instruction
-// sets.
+// Generated vector code compared with a plain evaluation, for both instruction sets. Random straight-line programs have
+// more values than registers, more streams than pointer registers, every kind of node, whole vectors and tails, and
+// 32-bit and 64-bit lanes.
 //
-// Floats stay small integers, so that sums and products are exact and fused multiply-adds change nothing.
+// Floats are small integers, so that sums and products are exact even with fused multiply-adds.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -19,7 +19,7 @@ using namespace mpsgraph::cpu::jit;
 
 namespace {
 
-using Memory = std::vector<std::vector<std::byte>>;  // one a stream
+using Memory = std::vector<std::vector<std::byte>>;  // one per stream
 
 template <class Number>
 using Bits = std::conditional_t<sizeof(Number) == 8, uint64_t, uint32_t>;
@@ -89,7 +89,7 @@ struct Program {
   int inputs = 0, scalars = 0;
 };
 
-// Values of one kind each: float numbers of at most 64, masks, integers below 2^12.
+// Generate a random program over three kinds of values: floats up to 64, masks, and integers below 2^12.
 Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   const auto below = [&](int n) { return static_cast<int>(random() % n); };
   Program p{VectorCode(set, lane_bytes), {}};
@@ -116,7 +116,7 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   }
   p.scalars = below(8);
   for (int s = 0; s < p.scalars; s++) {
-    // Of bits16 both halves of a lane are the element, of bits8 all four bytes.
+    // A bits16 scalar fills both halves of a lane, and a bits8 scalar all four bytes.
     const Format format = below(2) == 0 ? loaded() : Format::lane;
     p.formats.push_back(format);
     const int value = p.code.record({.kind = Kind::scalar, .format = format, .stream = p.inputs + s});
@@ -215,7 +215,7 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   return p;
 }
 
-// Half precision of the integers at hand: exact, so the plain formulas do.
+// Convert one of the small integers used here to float16, exactly.
 uint16_t half_of(float x) {
   if (x == 0) return std::signbit(x) ? 0x8000 : 0;
   int exponent;
@@ -224,7 +224,7 @@ uint16_t half_of(float x) {
                                (static_cast<int>(fraction * 2048) & 0x3ff));
 }
 
-// An element as the bits of a lane.
+// Return an element as the bits of a lane.
 template <class Number>
 Bits<Number> read(const Memory& memory, int stream, Format format, int64_t i) {
   const int bytes = bytes_of(format, sizeof(Number));
@@ -249,7 +249,7 @@ void write(Memory& memory, int stream, Format format, int64_t i, Bits<Number> va
   std::memcpy(memory[stream].data() + i * bytes, &value, bytes);
 }
 
-// What repeats an element throughout a lane.
+// Return the factor that repeats an element throughout a lane.
 template <class Number>
 Bits<Number> repeated(Format format) {
   const auto ones = static_cast<Bits<Number>>(-1);
@@ -271,7 +271,7 @@ Memory random_memory(const Program& p, int64_t n, std::mt19937& random) {
   return memory;
 }
 
-// The last elements in AVX2, those that are narrow in memory of their own, as fused_kernel.cpp calls it.
+// Run AVX2 code on the last elements through buffers for narrow dtypes, like fused_kernel.cpp does.
 void call_of_tail(const Program& p, Function call, std::vector<std::byte*> streams, int64_t begin, int64_t rest,
                   uint64_t tail, float* sums) {
   Memory vectors(streams.size(), std::vector<std::byte>(16));
@@ -330,7 +330,7 @@ void expect_same(const Program& p, int64_t n, std::mt19937& random) {
   } else {
     call(streams.data(), n - rest, tail, sums[0]);
   }
-  CHECK(made == expected);  // also that nothing behind the last element was written
+  CHECK(made == expected);  // nothing may be written beyond the last element either
   for (int k = 0; k < p.code.accumulators; k++) {
     double sum = 0;
     for (int lane = 0; lane < lanes; lane++) sum += sums[k][lane];
@@ -349,18 +349,18 @@ void random_programs(VectorSet set) {
 
 }  // namespace
 
-TEST(random_programs_in_avx512) {
+TEST(random_float_programs_in_avx512) {
   if (cpu::instruction_set() == "AVX-512") random_programs<float>(VectorSet::avx512);
 }
 
-TEST(random_programs_in_avx2) {
+TEST(random_float_programs_in_avx2) {
   if (cpu::instruction_set() != "baseline") random_programs<float>(VectorSet::avx2);
 }
 
-TEST(random_programs_of_doubles_in_avx512) {
+TEST(random_double_programs_in_avx512) {
   if (cpu::instruction_set() == "AVX-512") random_programs<double>(VectorSet::avx512);
 }
 
-TEST(random_programs_of_doubles_in_avx2) {
+TEST(random_double_programs_in_avx2) {
   if (cpu::instruction_set() != "baseline") random_programs<double>(VectorSet::avx2);
 }

@@ -1,7 +1,8 @@
-// Derivatives through graphs: what is walked, summed, refused, and that the derivative of `if` is right, also twice.
+// Gradients through graphs: which operations are differentiated, sums over paths, errors, and first and second
+// derivatives of `if`.
 //
-// Values come from a tiny interpreter of rank-0 float64 graphs, so that this needs no backend; the derivatives of
-// single operations are checked on arrays elsewhere.
+// A small interpreter for rank-0 float64 graphs computes the values, so no backend is needed. Derivatives of individual
+// operations are tested elsewhere.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -67,7 +68,7 @@ class Interpreter {
         {"greater_than", [&] { return double(in(0) > in(1)); }},
     };
     const auto rule = rules.find(o.kind());
-    if (rule == rules.end()) throw GraphError(cat("the interpreter has no ", o.kind()));
+    if (rule == rules.end()) throw GraphError(cat("the test interpreter does not support operation ", o.kind()));
     values_[o.output()] = rule->second();
   }
 
@@ -76,7 +77,7 @@ class Interpreter {
 };
 
 void close(double a, double b, const char* file, int line) {
-  if (!(std::fabs(a - b) <= 1e-9 * (1 + std::fabs(b)))) check::fail(file, line, cat(a, " is not close to ", b));
+  if (!(std::fabs(a - b) <= 1e-9 * (1 + std::fabs(b)))) check::fail(file, line, cat("expected ", b, ", got ", a));
 }
 #define CHECK_CLOSE(a, b) close(a, b, __FILE__, __LINE__)
 
@@ -92,7 +93,7 @@ Operation* choose(Graph& g, Tensor* predicate, Then then, Else otherwise) {
 
 using Tensors = std::vector<Tensor*>;
 
-// What derivatives add obeys the grammar of graphs, and survives the round trip through text.
+// Check that a graph with gradients passes the verifier and round-trips through text.
 void check_well_formed(const Graph& g) {
   verify(g);
   const std::string text = print(g);
@@ -101,7 +102,7 @@ void check_well_formed(const Graph& g) {
 
 }  // namespace
 
-TEST(chains_and_sums) {
+TEST(gradients_of_chains_and_sums) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -114,7 +115,7 @@ TEST(chains_and_sums) {
   check_well_formed(g);
 }
 
-TEST(only_the_operations_between_are_differentiated) {
+TEST(only_operations_between_source_and_target_are_differentiated) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -126,7 +127,7 @@ TEST(only_the_operations_between_are_differentiated) {
   CHECK(g.operation_count() - before < 10);
 }
 
-TEST(intermediate_tensors_can_be_asked_for) {
+TEST(gradients_of_intermediate_tensors) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -139,7 +140,7 @@ TEST(intermediate_tensors_can_be_asked_for) {
   CHECK_CLOSE(at(g, d[2]), 1);
 }
 
-TEST(variables_sum_over_their_reads_and_through_control_dependencies) {
+TEST(variable_gradients_sum_over_reads_and_control_dependencies) {
   Graph g;
   Builder b(g);
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
@@ -164,7 +165,7 @@ TEST(start_scales_the_gradient) {
   CHECK_THROWS(ShapeError, gradients(b.unary("exponent", x), {x}, row), "float64[2]");
 }
 
-TEST(unconnected_tensors_get_zeros_or_an_error) {
+TEST(gradients_of_unconnected_tensors_are_zero_or_throw) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -174,13 +175,13 @@ TEST(unconnected_tensors_get_zeros_or_an_error) {
   const Tensors d = gradients(z, {wide, counts, x});
   CHECK_EQUAL(d[0]->type, wide->type);
   CHECK_EQUAL(d[1]->type, counts->type);
-  CHECK(d[2]->operation->is("constant"));  // sign and the integers between stop the walk
+  CHECK(d[2]->operation->is("constant"));  // sign and the integers in between end the traversal
   CHECK_THROWS(GraphError, gradients(z, {wide}, nullptr, Unconnected::error), "'wide'");
   Tensor* unknown = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({-1, 3})}}}, "unknown");
   CHECK_EQUAL(gradients(z, {unknown})[0]->type, unknown->type);
 }
 
-TEST(bad_requests_are_refused) {
+TEST(invalid_gradient_requests_throw) {
   Graph g, other;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -193,12 +194,12 @@ TEST(bad_requests_are_refused) {
   CHECK_THROWS(DTypeError, gradients(counts, {x}), "int32", "cast");
   Block* block = g.begin_block();
   Tensor* inner = b.unary("exponent", x);
-  CHECK_EQUAL(gradients(inner, {x})[0]->type, number);  // inside its own block it may be asked for
+  CHECK_EQUAL(gradients(inner, {x})[0]->type, number);  // allowed within its own block
   auto finished = g.finish_block(block, {inner});
   CHECK_THROWS(GraphError, gradients(inner, {x}), "exists only there");
 }
 
-TEST(an_operation_without_a_derivative_is_named) {
+TEST(operation_without_gradient_is_named_in_error) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -211,10 +212,10 @@ TEST(an_operation_without_a_derivative_is_named) {
   Tensor* y = g.add("opaque", {x}, {}, "mine");
   CHECK_THROWS(GraphError, gradients(y, {x}), "[opaque]", "'mine'", "no gradient", "model.py:7");
   Tensor* other = input(g, "other");
-  CHECK_EQUAL(gradients(b.mul(y, other), {other}).size(), 1u);  // no path goes through it
+  CHECK_EQUAL(gradients(b.mul(y, other), {other}).size(), 1u);  // no path leads through it
 }
 
-TEST(composites_without_a_rule_are_differentiated_decomposed) {
+TEST(composites_without_gradient_rule_are_decomposed) {
   Graph g;
   Builder b(g);
   Tensor* rows = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({4, 3})}}}, "rows");
@@ -224,7 +225,7 @@ TEST(composites_without_a_rule_are_differentiated_decomposed) {
   CHECK(!d[0]->operation->is("constant"));
 }
 
-TEST(if_passes_gradients_through_the_branch_that_is_taken) {
+TEST(if_gradient_flows_through_taken_branch) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -235,7 +236,7 @@ TEST(if_passes_gradients_through_the_branch_that_is_taken) {
   const size_t user_results = choice->outputs.size();
   Tensor* z = b.mul(choice->output(0), choice->output(1));
   const Tensors d = gradients(z, {x, y});
-  CHECK(choice->outputs.size() > user_results);  // what the backward blocks need is saved, not computed again
+  CHECK(choice->outputs.size() > user_results);  // values for the backward blocks are saved, not recomputed
   CHECK_EQUAL(choice->outputs.size(), choice->blocks[0]->results.size());
   CHECK_EQUAL(choice->outputs.size(), choice->blocks[1]->results.size());
 
@@ -269,7 +270,7 @@ TEST(if_has_second_derivatives) {
   check_well_formed(g);
 }
 
-TEST(nested_ifs_save_through_both_levels) {
+TEST(nested_ifs_save_values_through_both_levels) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *p = input(g, "p"), *q = input(g, "q");
@@ -279,7 +280,7 @@ TEST(nested_ifs_save_through_both_levels) {
       g, outer,
       [&] {
         Tensor* middle = b.unary("exponent", x);
-        Tensor* inner = positive(b.mul(q, middle));  // the predicate too is made in the branch
+        Tensor* inner = positive(b.mul(q, middle));  // the predicate is computed in the branch as well
         return Tensors{choose(
                            g, inner, [&] { return Tensors{b.mul(b.unary("sin", middle), middle)}; },
                            [&] { return Tensors{b.unary("square", middle)}; })
@@ -302,7 +303,7 @@ TEST(nested_ifs_save_through_both_levels) {
   check_well_formed(g);
 }
 
-TEST(variables_read_in_a_branch_get_their_gradient) {
+TEST(gradients_of_variables_read_in_a_branch) {
   Graph g;
   Builder b(g);
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
@@ -316,7 +317,7 @@ TEST(variables_read_in_a_branch_get_their_gradient) {
   check_well_formed(g);
 }
 
-TEST(shapes_inside_branches_stay_visible_to_inference) {
+TEST(inference_knows_shapes_inside_branches) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", TensorType{DType::float32, Shape({-1, 6})}}}, "x");
@@ -331,7 +332,7 @@ TEST(shapes_inside_branches_stay_visible_to_inference) {
   CHECK_EQUAL(gradients(choice->output(), {x})[0]->type, x->type);
 }
 
-TEST(undefined_takes_the_type_of_the_other_branch) {
+TEST(undefined_branch_result_takes_type_of_other_branch) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -343,7 +344,7 @@ TEST(undefined_takes_the_type_of_the_other_branch) {
   CHECK_THROWS(GraphError, choose(g, c, [&] { return Tensors{x}; }, [&] { return Tensors{}; }), "got 1 from", "0 from");
 }
 
-TEST(long_chains_need_no_stack) {
+TEST(long_chains_do_not_overflow_the_stack) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");

@@ -1,6 +1,6 @@
-// Kernels for shapes, gathering, reductions, matrix products, softmax and loss against naive loops.
+// Kernels for shapes, gather, reductions, matmul, softmax, and loss, compared with naive loops.
 //
-// Convolution and pooling are in test_window_kernels.cpp, random numbers in test_philox.cpp.
+// Convolution and pooling are tested in test_window_kernels.cpp, random numbers in test_philox.cpp.
 #include "kernel_harness.h"
 
 using namespace kernels;
@@ -9,14 +9,15 @@ namespace {
 
 Attributes with(const char* key, Attribute value) { return {{key, std::move(value)}}; }
 
-// sum over all b of f(a, b): the adjoint of a linear map that is known element by element.
+// Return the inner product of two arrays.
 double dot(const Array& a, const Array& b) {
   double sum = 0;
   for (int64_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
 }
 
-// <gradient(incoming), x> = <incoming, forward(x)> for all x and incoming means that the gradient is right.
+// Check that <gradient(incoming), x> = <incoming, forward(x)>, which holds for all x and incoming if the gradient of a
+// linear operation is right.
 void check_adjoint(const char* forward, const char* gradient, const Dims& dims, const Attributes& attributes) {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::int32}) {
     const Array x = numbers(dtype, dims, 3);
@@ -33,7 +34,7 @@ void check_adjoint(const char* forward, const char* gradient, const Dims& dims, 
 
 // --- shape -----------------------------------------------------------------------------------------------------------
 
-TEST(transposes) {
+TEST(transposes_match_naive_loops) {
   const std::vector<std::pair<Dims, Ints>> cases{{{3, 5}, {1, 0}},
                                                  {{70, 133}, {1, 0}},
                                                  {{2, 3, 4, 5}, {0, 2, 3, 1}},
@@ -60,7 +61,7 @@ TEST(transposes) {
     }
 }
 
-TEST(slices) {
+TEST(slices_match_naive_loops) {
   const Array x = numbers(DType::int32, {6, 7, 5});
   const auto slice = [&](Ints starts, Ints ends, Ints strides, int64_t squeeze = 0, int64_t end_mask = 0) {
     return run(
@@ -78,7 +79,7 @@ TEST(slices) {
   CHECK(close(row, tabulate(DType::int32, {3}, [&](const Dims& i) { return x[linear(x.dims, {4, 3 * i[0], 2})]; })));
 }
 
-TEST(slice_gradients) {
+TEST(slice_gradients_are_adjoint) {
   check_adjoint(
       "slice", "slice_gradient", {6, 7, 5},
       {{"starts", Ints{1, -2, 0}}, {"ends", Ints{5, 0, 5}}, {"strides", Ints{2, -2, 1}}, {"squeeze_mask", int64_t{0}}});
@@ -86,7 +87,7 @@ TEST(slice_gradients) {
                 {{"starts", Ints{4, 2}}, {"ends", Ints{9, 2}}, {"strides", Ints{1, 1}}, {"squeeze_mask", int64_t{1}}});
 }
 
-TEST(concatenation_and_splitting) {
+TEST(concat_and_split_match_naive_loops) {
   for (int64_t axis : {0, 1, -1}) {
     const auto a = static_cast<size_t>(axis < 0 ? 2 : axis);
     Dims d1{2, 3, 4}, d2 = d1, d3 = d1;
@@ -112,16 +113,16 @@ TEST(concatenation_and_splitting) {
               tabulate(DType::int16, {2, 2, 3}, [&](const Dims& at) { return (at[1] ? q : p)[at[0] * 3 + at[2]]; })));
 }
 
-TEST(kernels_of_one_kind_come_by_precedence_and_none_is_defined_twice) {
+TEST(kernels_are_found_by_precedence_and_defined_once) {
   const Lower plain = find_kernel("convolution2d", Precedence::plain), first = find_kernel("convolution2d");
   CHECK(plain && first && plain != first);
-  CHECK(find_kernel("softmax", Precedence::plain) == find_kernel("softmax"));  // nobody has another one
+  CHECK(find_kernel("softmax", Precedence::plain) == find_kernel("softmax"));  // softmax has only one kernel
   CHECK(!find_kernel("fused_convolution2d", Precedence::plain) && !find_kernel("mean"));
   CHECK_THROWS(GraphError, define_kernel("softmax", plain), "already has a kernel", "softmax");
   CHECK(find_kernel("softmax") != plain);
 }
 
-TEST(broadcasts_and_tiles) {
+TEST(broadcast_and_tile_match_naive_loops) {
   for (DType dtype : all_dtypes()) {
     const Array x = numbers(dtype, {3, 1, 4});
     const Array y = run("broadcast_to", {x, ints({2, 3, 5, 4})});
@@ -133,7 +134,7 @@ TEST(broadcasts_and_tiles) {
   }
 }
 
-TEST(padding) {
+TEST(padding_modes_match_expected_values) {
   const Array x = array(DType::float32, {4}, {1, 2, 3, 4});
   const auto pad = [&](const char* mode, std::vector<double> expected, double value = 0) {
     const Array y =
@@ -152,13 +153,13 @@ TEST(padding) {
                   {{"left", Ints{2, 0, 3}}, {"right", Ints{1, 3, 0}}, {"mode", std::string(mode)}});
 }
 
-TEST(shape_of_is_int32) {
+TEST(shape_of_returns_int32) {
   CHECK(close(run("shape_of", {numbers(DType::bfloat16, {4, 0, 7})}), array(DType::int32, {3}, {4, 0, 7})));
 }
 
 // --- gather ----------------------------------------------------------------------------------------------------------
 
-TEST(gathers) {
+TEST(gather_matches_naive_loops) {
   for (DType dtype : all_dtypes()) {
     const Array x = numbers(dtype, {2, 3, 5, 4});
     const Array indices = array(DType::int32, {2, 3}, {4, 0, -1, 2, 5, 2});
@@ -174,7 +175,7 @@ TEST(gathers) {
                                [&](const Dims& at) { return numbers(DType::float32, {3, 4})[8 + at[0]]; })));
 }
 
-TEST(gather_gradients) {
+TEST(gather_gradients_match_naive_loops) {
   for (DType dtype : {DType::float32, DType::float64, DType::float16, DType::int32, DType::uint8}) {
     const Array indices = array(DType::uint8, {2, 4}, {4, 4, 1, 9, 0, 4, 0, 0});
     const Array g = numbers(dtype, {2, 3, 4, 2});
@@ -196,7 +197,7 @@ TEST(gather_gradients) {
   CHECK(close(one_row, array(DType::float32, {4, 2}, {0, 0, 9, 12, 0, 0, 0, 0})));
 }
 
-TEST(one_hots) {
+TEST(one_hot_matches_naive_loops) {
   const Array indices = array(DType::int32, {2, 3}, {0, 2, 5, -1, 1, 3});
   for (int64_t axis : {-1, 0, 1})
     for (DType dtype : {DType::float32, DType::int8, DType::float64}) {
@@ -238,7 +239,7 @@ constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-TEST(reductions_over_any_axes) {
+TEST(reductions_over_any_axes_match_naive_loops) {
   const std::vector<std::pair<Dims, Ints>> cases{{{3, 4, 5}, {}},        {{3, 4, 5}, {0}},      {{3, 4, 5}, {1}},
                                                  {{3, 4, 5}, {2}},       {{3, 4, 5}, {0, 2}},   {{2, 3, 4, 5}, {1, 3}},
                                                  {{2, 3, 4, 5}, {0, 2}}, {{7, 700}, {0}},       {{7, 700}, {1}},
@@ -268,7 +269,7 @@ TEST(reductions_over_any_axes) {
               array(DType::uint8, {1}, {300 % 256})));
 }
 
-TEST(reductions_of_nothing_and_of_nan) {
+TEST(reductions_of_empty_and_nan_inputs) {
   const Array none = array(DType::float32, {2, 0});
   CHECK(close(run("reduction_sum", {none}, with("axes", Ints{1})), array(DType::float32, {2, 1}, {0, 0})));
   CHECK(close(run("reduction_product", {none}, with("axes", Ints{1})), array(DType::float32, {2, 1}, {1, 1})));
@@ -283,7 +284,7 @@ TEST(reductions_of_nothing_and_of_nan) {
   }
 }
 
-TEST(sums_of_ten_million_are_accurate) {
+TEST(sum_of_ten_million_floats_is_accurate) {
   Array x = array(DType::float32, {10'000'000});
   auto* values = reinterpret_cast<float*>(x.bytes.data());
   double exact = 0;
@@ -297,7 +298,7 @@ TEST(sums_of_ten_million_are_accurate) {
   CHECK(std::abs(run("reduction_sum", {ones}, with("axes", Ints{}))[0] / 1e5 - 1) < 4e-3);
 }
 
-TEST(arg_reductions) {
+TEST(arg_reductions_of_ties_and_nan) {
   const Array x = array(DType::float32, {2, 4}, {1, 5, 5, nan_, 3, 0, 7, 7});
   CHECK(close(run("reduction_arg_maximum", {x}, with("axis", int64_t{1})), array(DType::int32, {2, 1}, {3, 2})));
   CHECK(close(run("reduction_arg_minimum", {x}, with("axis", int64_t{-1})), array(DType::int32, {2, 1}, {3, 1})));
@@ -316,7 +317,7 @@ TEST(arg_reductions) {
 
 // --- matrix ----------------------------------------------------------------------------------------------------------
 
-TEST(matrix_products_with_broadcast_batches) {
+TEST(matmuls_with_broadcast_batches_match_naive_loops) {
   const std::vector<std::pair<Dims, Dims>> cases{
       {{3, 4}, {4, 5}}, {{2, 3, 4}, {4, 5}},    {{2, 1, 3, 4}, {5, 4, 2}}, {{1, 1}, {1, 1}},       {{3, 0}, {0, 2}},
       {{0, 3}, {3, 2}}, {{2, 3, 4}, {2, 4, 1}}, {{65, 70}, {70, 131}},     {{3, 1, 600}, {600, 7}}};
@@ -347,7 +348,7 @@ TEST(matrix_products_with_broadcast_batches) {
 
 namespace {
 
-struct Softmax {  // of a float64 copy, naively
+struct Softmax {  // computed naively in float64
   Array source;
   size_t axis;
   double sum(const Array& a, Dims at, const std::function<double(int64_t)>& f) const {
@@ -373,7 +374,7 @@ const std::vector<std::pair<Dims, int64_t>> softmax_cases{{{64, 10}, -1}, {{3, 5
 
 }  // namespace
 
-TEST(softmaxes_and_their_gradients) {
+TEST(softmax_and_gradients_match_naive_loops) {
   for (DType dtype : float_dtypes())
     for (const auto& [dims, axis] : softmax_cases) {
       const Array x = numbers(dtype, dims), g = numbers(dtype, dims, 11);
@@ -408,7 +409,7 @@ TEST(softmaxes_and_their_gradients) {
   CHECK(close(large, array(DType::float32, {1, 3}, {0.5, 0.5, 0}), 1e-6));
 }
 
-TEST(cross_entropies_and_their_gradients) {
+TEST(cross_entropy_and_gradients_match_naive_loops) {
   for (DType dtype : float_dtypes())
     for (const auto& [dims, axis] : softmax_cases) {
       const Array x = numbers(dtype, dims), labels = numbers(dtype, dims, 13);

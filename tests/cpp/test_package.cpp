@@ -1,4 +1,4 @@
-// Packages: what is saved comes back and is mapped, and files that are damaged or hostile end in a PackageError.
+// Packages: saved graphs load again with mapped weights, and damaged or malicious files throw PackageError.
 #include <unistd.h>
 
 #include <cstring>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A directory of this test's own, which goes with it.
+// A temporary directory that is removed at the end of the test.
 struct Scratch {
   fs::path path = fs::temp_directory_path() / cat("mpsgraph_package_", ::getpid());
   Scratch() { fs::create_directories(path); }
@@ -35,7 +35,7 @@ void write(const fs::path& path, const std::string& contents) {
   std::ofstream(path, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
 }
 
-// y = x w + b, w large enough to be mapped as a variable of its own.
+// y = x w + b, where w is large enough to be mapped as a variable.
 constexpr int64_t width = 256;
 PackageContents linear() {
   PackageContents package;
@@ -66,7 +66,7 @@ NDArray filled(Dims dims, float value) {
 
 float first(const NDArray& array) { return *reinterpret_cast<const float*>(array.data()); }
 
-// A safetensors file of this header and this much data, read.
+// Write a safetensors file with this header and this many bytes of data, and read it.
 std::map<std::string, ConstantPtr> tensors_of(const std::string& header, size_t data = 64) {
   const Scratch scratch;
   const uint64_t length = header.size();
@@ -83,7 +83,7 @@ std::string padded(std::string header) {
 
 }  // namespace
 
-TEST(a_package_comes_back) {
+TEST(package_round_trips) {
   const Scratch scratch;
   save_package(scratch.path / "linear.mpsgraph", linear());
   const Package package = Package::load(scratch.path / "linear.mpsgraph");
@@ -106,7 +106,7 @@ TEST(weights_are_mapped_and_changes_stay_private) {
   const size_t live = Buffer::statistics().live_bytes;
   const Package one = Package::load(path), other = Package::load(path);
   CHECK_EQUAL(first(one.run({{"input", filled({1, width}, 1)}}).at("output")), 2.5f);
-  CHECK(Buffer::statistics().live_bytes - live < width * width * sizeof(float));  // no copy of the weights
+  CHECK(Buffer::statistics().live_bytes - live < width * width * sizeof(float));  // the weights are not copied
 
   Tensor* w = one.contents().parameters[0].second;
   one.on_device().set_variable(w, filled({width, width}, 1));
@@ -114,13 +114,13 @@ TEST(weights_are_mapped_and_changes_stay_private) {
   CHECK_EQUAL(first(other.run({{"input", filled({1, width}, 1)}}).at("output")), 2.5f);
   CHECK(contents_of(path / "weights.safetensors") == before);
 
-  // Over the very package that is mapped, with the value of now.
+  // Overwrite the package that is currently mapped, with the new values.
   save_package(path, one.contents(), &one.on_device());
   CHECK_EQUAL(first(Package::load(path).run({{"input", filled({1, width}, 1)}}).at("output")), width + 0.5f);
   CHECK_EQUAL(first(other.run({{"input", filled({1, width}, 1)}}).at("output")), 2.5f);
 }
 
-TEST(every_truncation_and_alteration_is_found) {
+TEST(truncated_and_altered_files_throw) {
   const Scratch scratch;
   const fs::path path = scratch.path / "linear.mpsgraph";
   save_package(path, linear());
@@ -142,7 +142,7 @@ TEST(every_truncation_and_alteration_is_found) {
   CHECK_EQUAL(load_package(path).outputs.size(), size_t{1});
 }
 
-TEST(damage_without_checksums_never_reads_outside) {
+TEST(damaged_files_without_checksums_are_read_safely) {
   const Scratch scratch;
   const fs::path path = scratch.path / "linear.mpsgraph";
   save_package(path, linear());
@@ -157,7 +157,7 @@ TEST(damage_without_checksums_never_reads_outside) {
   }
 }
 
-TEST(what_is_in_the_way_is_left_alone) {
+TEST(existing_files_and_foreign_folders_are_not_overwritten) {
   const Scratch scratch;
   write(scratch.path / "file", "precious");
   CHECK_THROWS(PackageError, save_package(scratch.path / "file", linear()), "is not a package");
@@ -169,10 +169,10 @@ TEST(what_is_in_the_way_is_left_alone) {
   CHECK_THROWS(PackageError, load_package(scratch.path / "folder"), "cannot be opened");
   size_t entries = 0;
   for (const auto& entry : fs::directory_iterator(scratch.path)) entries += entry.exists();
-  CHECK_EQUAL(entries, size_t{2});  // and nothing half made
+  CHECK_EQUAL(entries, size_t{2});  // and no partial package
 }
 
-TEST(what_cannot_be_saved) {
+TEST(invalid_package_contents_throw) {
   const Scratch scratch;
   PackageContents package = linear();
   const Graph other;
@@ -189,7 +189,7 @@ TEST(what_cannot_be_saved) {
   CHECK_THROWS(GraphError, save(), "must be a tensor of the graph");
 }
 
-TEST(headers_that_lie) {
+TEST(inconsistent_safetensors_headers_throw) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
   CHECK_EQUAL(tensors_of(padded(good)).at("a")->elements(), 4);
   const auto refused = [](const std::string& header, const char* message) {
@@ -226,7 +226,7 @@ TEST(headers_that_lie) {
   refused(std::string(100000, '['), "cannot be read");
 }
 
-TEST(lengths_that_lie) {
+TEST(invalid_safetensors_header_lengths_throw) {
   const Scratch scratch;
   const fs::path path = scratch.path / "t.safetensors";
   for (const uint64_t length : {uint64_t{9}, uint64_t{100'000'001}, uint64_t{1} << 63, ~uint64_t{0}}) {
@@ -242,7 +242,7 @@ TEST(lengths_that_lie) {
   CHECK_THROWS(PackageError, MappedFile::open(scratch.path, 99), "is not a regular file");
 }
 
-TEST(data_kept_elsewhere_has_the_stated_type) {
+TEST(external_constant_data_must_match_declared_type) {
   const auto three = ConstantData::splat(DType::float32, {3}, 1.0);
   const auto find = [&](const std::string& name, const TensorType&) { return name == "three" ? three : nullptr; };
   const auto text = [](const char* type, const char* name) {
@@ -255,7 +255,7 @@ TEST(data_kept_elsewhere_has_the_stated_type) {
   CHECK_THROWS(GraphError, parse(text("float32[3]", "three")), "part of a package");
 }
 
-TEST(checksums_are_those_of_the_specification) {
+TEST(checksums_match_the_specification) {
   std::string hundred(100, '\0');
   for (size_t i = 0; i < hundred.size(); ++i) hundred[i] = static_cast<char>(i);
   CHECK_EQUAL(to_hex(checksum(hundred.data(), hundred.size())), "6ac1e58032166597");

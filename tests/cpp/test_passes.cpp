@@ -1,4 +1,4 @@
-// The compiler's passes on textual graphs, before and after.
+// Compiler passes on graphs in textual form, before and after.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,7 @@ std::string after(Run pass, const std::string& text) {
 
 void nothing(Program&) {}
 
-// Enough kernels for folding: float32 of equal or single shapes.
+// Evaluate the operations that the folding tests need: float32, with equal shapes or scalars.
 std::vector<ConstantPtr> evaluate(const Operation& op) {
   if (op.output()->dtype() != DType::float32) return {};
   std::vector<float> values(static_cast<size_t>(op.output()->shape().elements()));
@@ -63,7 +63,7 @@ std::vector<ConstantPtr> evaluate(const Operation& op) {
 
 const std::string x_line = "%x = placeholder() {type=float32[2,3]} : float32[2,3]\n";
 
-TEST(without_epilogues_fuse_leaves_additions_and_keeps_sparse_products) {
+TEST(without_epilogues_fuse_keeps_additions_and_sparse_matmuls) {
   const std::string text =
       "%v = placeholder() {type=float32[3]} : float32[3]\n%i = placeholder() {type=int32[3]} : int32[3]\n"
       "%j = placeholder() {type=int32[3]} : int32[3]\n%d = placeholder() {type=float32[4,5]} : float32[4,5]\n"
@@ -84,7 +84,7 @@ TEST(without_epilogues_fuse_leaves_additions_and_keeps_sparse_products) {
   CHECK(without.find("fused_matrix_multiplication") == std::string::npos);
 }
 
-TEST(prune_drops_what_nothing_needs) {
+TEST(prune_removes_unused_operations) {
   auto graph =
       parse("graph {\n" + x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%x) : float32[2,3]\n}\n");
   Program program = program_of(*graph);
@@ -93,7 +93,7 @@ TEST(prune_drops_what_nothing_needs) {
   CHECK_EQUAL(body(print(*program.graph)), x_line + "%out = negative(%x) : float32[2,3]\n");
 }
 
-TEST(prune_takes_the_branch_that_is_decided) {
+TEST(prune_resolves_constant_branch) {
   CHECK_EQUAL(after(prune, R"(
     %x = placeholder() {type=float32[2]} : float32[2]
     %p = constant() {value=bool[] splat 0x00} : bool[]
@@ -124,8 +124,8 @@ yield %x
 )");
 }
 
-TEST(prune_drops_the_results_of_control_flow_that_nothing_needs) {
-  // %b goes around for its own sake, and %h is what a derivative would take back.
+TEST(prune_removes_unused_control_flow_results) {
+  // The loop variable %b only feeds itself, and %h is a history that only a gradient would use.
   CHECK_EQUAL(after(prune, R"(
     %n = constant() {value=int32[] splat 0x00000003} : int32[]
     %p = placeholder() {type=bool[]} : bool[]
@@ -174,7 +174,7 @@ yield %x
 )");
 }
 
-TEST(expand_takes_composites_apart_but_keeps_native_ones) {
+TEST(expand_decomposes_composites_except_native_ones) {
   const std::string text =
       x_line + "%m = mean(%x) {axes=[1]} : float32[2,1]\n%out = softmax(%m) {axis=0} : float32[2,1]\n";
   CHECK_EQUAL(after(expand, text), x_line +
@@ -184,7 +184,7 @@ TEST(expand_takes_composites_apart_but_keeps_native_ones) {
                                        "%out = softmax(%division) {axis=0} : float32[2,1]\n");
 }
 
-TEST(expand_turns_conveniences_into_reshapes) {
+TEST(expand_replaces_stack_and_flatten_by_reshapes) {
   const std::string text =
       x_line + "%s = stack(%x, %x) {axis=1} : float32[2,2,3]\n%out = flatten2d(%s) {axis=1} : float32[2,6]\n";
   const std::string after_both = after(
@@ -203,7 +203,7 @@ TEST(expand_turns_conveniences_into_reshapes) {
                   "%out = reshape(%s, %constant_2) : float32[2,6]\n");
 }
 
-TEST(every_decomposition_has_the_types_that_inference_gives) {
+TEST(decompositions_match_inferred_types) {
   Graph g;
   Builder b(g);
   auto input = [&](Dims dims) { return g.add("placeholder", {}, {{"type", f32(std::move(dims))}}); };
@@ -254,7 +254,7 @@ TEST(every_decomposition_has_the_types_that_inference_gives) {
   }
 }
 
-TEST(fold_computes_constants_through_the_evaluator) {
+TEST(fold_evaluates_constants) {
   const std::string two = "%a = constant() {value=float32[] splat 0x40000000} : float32[]\n";
   const std::string text = two + x_line +
                            "%b = square_root(%a) : float32[]\n%c = multiplication(%b, %b) : float32[]\n"
@@ -284,7 +284,7 @@ const std::string one_line = "%one = constant() {value=float32[] splat 0x3f80000
 const std::string two_line = "%two = constant() {value=float32[] splat 0x40000000} : float32[]\n";
 const std::string three_line = "%three = constant() {value=float32[] splat 0x40400000} : float32[]\n";
 
-TEST(simplify_knows_the_neutral_numbers) {
+TEST(simplify_removes_neutral_elements) {
   CHECK_EQUAL(simplified_to(zero_line + one_line +
                             "%a = addition(%x, %zero) : float32[2,3]\n%b = subtraction(%a, %zero) : float32[2,3]\n"
                             "%c = multiplication(%one, %b) : float32[2,3]\n%d = division(%c, %one) : float32[2,3]\n"
@@ -292,7 +292,7 @@ TEST(simplify_knows_the_neutral_numbers) {
               x_line + "%out = exponent(%x) : float32[2,3]\n");
 }
 
-TEST(simplify_keeps_what_nan_and_infinity_would_change) {
+TEST(simplify_keeps_operations_sensitive_to_nan_and_inf) {
   for (std::string line :
        {"%out = multiplication(%x, %zero) : float32[2,3]\n", "%out = division(%zero, %x) : float32[2,3]\n"}) {
     CHECK_EQUAL(simplified_to(zero_line + line), x_line + zero_line + line);
@@ -302,7 +302,7 @@ TEST(simplify_keeps_what_nan_and_infinity_would_change) {
   }
 }
 
-TEST(simplify_finds_cheaper_arithmetic) {
+TEST(simplify_chooses_cheaper_arithmetic) {
   CHECK_EQUAL(simplified_to(two_line + "%out = power(%x, %two) : float32[2,3]\n"),
               x_line + "%out = square(%x) : float32[2,3]\n");
   CHECK_EQUAL(simplified_to(three_line + "%out = power(%x, %three) : float32[2,3]\n"),
@@ -332,7 +332,7 @@ TEST(simplify_merges_equal_operations) {
           "float32[2,3]\n");
 }
 
-TEST(simplify_undoes_shapes) {
+TEST(simplify_cancels_shape_operations) {
   const std::string shapes =
       "%s = constant() {value=int64[2] [0x0000000000000003,0x0000000000000002]} : int64[2]\n"
       "%t = constant() {value=int64[2] [0x0000000000000002,0xffffffffffffffff]} : int64[2]\n";
@@ -350,7 +350,7 @@ TEST(simplify_undoes_shapes) {
               x_line + "%out = exponent(%x) : float32[2,3]\n");
 }
 
-TEST(simplify_lets_operations_broadcast_themselves) {
+TEST(simplify_removes_redundant_broadcasts) {
   const std::string shape = "%s = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n";
   const std::string y = "%y = placeholder() {type=float32[3]} : float32[3]\n";
   CHECK_EQUAL(
@@ -364,7 +364,7 @@ TEST(simplify_lets_operations_broadcast_themselves) {
           "%out = broadcast_to(%exponent, %constant) : float32[2,3]\n");
 }
 
-TEST(simplify_reads_a_variable_once_between_assigns) {
+TEST(simplify_merges_reads_between_assigns) {
   const std::string v = "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n";
   CHECK_EQUAL(
       simplified_to(
@@ -375,7 +375,7 @@ TEST(simplify_reads_a_variable_once_between_assigns) {
           "%out = division(%c, %x) : float32[2,3]\n");
 }
 
-TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
+TEST(simplify_keeps_reads_in_branches_that_assign) {
   auto graph = parse("graph {\n" + x_line +
                      "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n"
                      "%p = placeholder() {type=bool[]} : bool[]\n"
@@ -393,7 +393,7 @@ TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
   CHECK(program.targets[0]->operation->input(1) == program.graph->find("b")->output());
 }
 
-TEST(simplify_leaves_reads_of_a_branch_in_it) {
+TEST(simplify_keeps_reads_inside_their_branch) {
   auto graph =
       parse("graph {\n" + x_line +
             "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n"
@@ -408,7 +408,7 @@ TEST(simplify_leaves_reads_of_a_branch_in_it) {
   CHECK(program.targets[0]->operation->input(1) == program.graph->find("b")->output());
 }
 
-TEST(simplify_takes_the_branch_that_is_decided) {
+TEST(simplify_resolves_constant_branch) {
   const std::string text =
       "%p = constant() {value=bool[] splat 0x01} : bool[]\n"
       "%i = if(%p) : float32[2,3] {\n  %a = exponent(%x) : float32[2,3]\n  yield %a\n} {\n  yield %x\n}\n"
@@ -418,7 +418,7 @@ TEST(simplify_takes_the_branch_that_is_decided) {
 
 // ---- schedule ----
 
-// Two layers' gradients, then two updates; 512 KB each.
+// Gradients of two layers, followed by two updates of 512 KB each.
 const std::string layers = R"(%x = placeholder() {type=float32[256,4]} : float32[256,4]
 %y = placeholder() {type=float32[4,512]} : float32[4,512]
 %z = placeholder() {type=float32[512,4]} : float32[512,4]
@@ -436,12 +436,12 @@ std::string update(const std::string& v) {
          v + ", %new_" + v + ") : ()\n";
 }
 
-TEST(schedule_updates_a_variable_when_its_gradient_is_there_and_nobody_needs_the_old_value) {
+TEST(schedule_moves_update_after_gradient_and_last_read) {
   CHECK_EQUAL(after(schedule, layers + gradient_of_v + use_of_v + gradient_of_w + update("v") + update("w")),
               layers + gradient_of_v + use_of_v + update("v") + gradient_of_w + update("w"));
 }
 
-TEST(schedule_follows_aliases) {
+TEST(schedule_follows_aliases_of_gradients) {
   const std::string constant = "%to = constant() {value=int64[2] [0x0000000000000100,0x0000000000000200]} : int64[2]\n";
   const std::string gradient = "%flat = matrix_multiplication(%x, %y) : float32[256,512]\n";
   const std::string alias = "%dv = reshape(%flat, %to) : float32[256,512]\n";
@@ -450,7 +450,7 @@ TEST(schedule_follows_aliases) {
       layers + constant + gradient + alias + use_of_v + update("v") + gradient_of_w + update("w"));
 }
 
-TEST(schedule_brings_small_operands_along) {
+TEST(schedule_moves_small_operands_with_update) {
   const std::string scalars = R"(%rate = constant() {value=float32[] splat 0x3f000000} : float32[]
 %power = variable() {value=float32[] splat 0x3f800000} : float32[]
 %read_power = read(%power) : float32[]
@@ -471,15 +471,15 @@ yield %subtraction
       layers + gradient_of_v + use_of_v + scalars + region + gradient_of_w + update("w") + change);
 }
 
-TEST(schedule_leaves_what_must_wait) {
+TEST(schedule_keeps_updates_that_must_wait) {
   const auto stays = [&](const std::string& text) { CHECK_EQUAL(after(schedule, layers + text), layers + text); };
-  // The gradient is a result, too: its memory is not given back.
+  // The gradient is also a target, so its memory cannot be released.
   stays("%out_1 = matrix_multiplication(%x, %y) : float32[256,512]\n" + use_of_v + gradient_of_w + update("w") +
         "%new_v = subtraction(%read_v, %out_1) : float32[256,512]\n%set_v = assign(%v, %new_v) : ()\n");
-  // The old value is needed to the end.
+  // The old value is needed until the end.
   stays(gradient_of_v + use_of_v + gradient_of_w + update("w") +
         "%out_1 = matrix_multiplication(%read_v, %z) : float32[256,4]\n" + update("v"));
-  // An update waits for another by a control dependency.
+  // An update waits for another one through a control dependency.
   stays(gradient_of_v + use_of_v + gradient_of_w + "%new_v = subtraction(%read_v, %dv) : float32[256,512]\n" +
         "%set_v = assign(%v, %new_v) after [%dw] : ()\n" + update("w"));
 }
@@ -525,7 +525,7 @@ Tensor* network(Graph& g, int layers) {
   return b.mean(h, {});
 }
 
-TEST(the_pipeline_reports_each_pass_and_obeys) {
+TEST(pipeline_reports_passes_and_respects_options) {
   Graph g;
   Tensor* y = network(g, 2);
   Tensor* x = g.placeholders()[0];
@@ -546,7 +546,7 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
   CHECK_THROWS(GraphError, run_passes(program, wants_all, options), "cannot be disabled");
 }
 
-TEST(a_target_gets_the_passes_and_keeps_the_composites_that_it_wants) {
+TEST(target_selects_passes_and_native_composites) {
   const auto prepared = [](const Target& target) {
     Graph g;
     Tensor* x = g.add("placeholder", {}, {{"type", f32({2, 3})}}, "x");
@@ -567,7 +567,7 @@ TEST(a_target_gets_the_passes_and_keeps_the_composites_that_it_wants) {
   CHECK(plain.find("softmax(") == std::string::npos);
 }
 
-TEST(gradients_survive_the_passes) {
+TEST(gradients_are_valid_after_every_pass) {
   Graph g;
   Tensor* y = network(g, 3);
   std::vector<Tensor*> targets = gradients(y, g.variables());

@@ -1,6 +1,6 @@
-// Philox and the random kernel against TensorFlow's own numbers and Random123's known answers.
+// Philox and the random kernel compared with numbers from TensorFlow and the known answers of Random123.
 //
-// The facts are in tests/data/philox_vectors.json: bits in hexadecimal. All are exact.
+// The expected values are in tests/data/philox_vectors.json as hexadecimal bits, and must match exactly.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -29,7 +29,7 @@ Array state_of(uint64_t key, uint64_t low, uint64_t high) {
 }
 Philox philox_of(const Array& state) { return Philox(reinterpret_cast<const int32_t*>(state.bytes.data())); }
 
-// Element i as the unsigned integer of its bits.
+// Return the bits of element i as an unsigned integer.
 uint64_t bits_at(const Array& a, int64_t i) {
   uint64_t result = 0;
   std::memcpy(&result, a.bytes.data() + static_cast<size_t>(i) * size_of(a.dtype), size_of(a.dtype));
@@ -44,7 +44,7 @@ void check_bits(const Array& values, const json& expected, const std::string& wh
   CHECK_EQUAL(values.size(), static_cast<int64_t>(expected.size()));
   for (int64_t i = 0; i < values.size(); ++i) {
     if (bits_at(values, i) != bits(expected[static_cast<size_t>(i)]))
-      check::fail(__FILE__, __LINE__, cat(what, "[", i, "]: ", values[i], " has other bits"));
+      check::fail(__FILE__, __LINE__, cat(what, "[", i, "]: the bits of ", values[i], " are not those expected"));
   }
 }
 
@@ -54,7 +54,7 @@ Attributes distribution(const char* name, DType dtype) {
 
 }  // namespace
 
-TEST(known_answers_of_random123) {
+TEST(philox_matches_random123_known_answers) {
   for (const json& v : vectors()["random123"]) {
     const auto word = [&](const char* field, size_t i) { return bits(v[field][i]); };
     const Philox philox(word("key", 0) | word("key", 1) << 32, word("counter", 0) | word("counter", 1) << 32,
@@ -63,7 +63,7 @@ TEST(known_answers_of_random123) {
   }
 }
 
-TEST(tensorflow_numbers_by_key_and_counter) {
+TEST(random_numbers_match_tensorflow_by_key_and_counter) {
   for (const json& v : vectors()["by_key_and_counter"]) {
     const Philox philox(number(v["key"]), number(v["counter_low"]), number(v["counter_high"]));
     const Array state = state_of(number(v["key"]), number(v["counter_low"]), number(v["counter_high"]));
@@ -86,8 +86,8 @@ TEST(tensorflow_numbers_by_key_and_counter) {
   }
 }
 
-// What follows uses the new state: TensorFlow's generator draws on and on.
-TEST(tensorflow_generator_sequences) {
+// Use the new state for the following draws, as TensorFlow's generator does.
+TEST(generator_sequences_match_tensorflow) {
   for (const json& v : vectors()["generator_sequences"]) {
     Array state = state_of(0, v["seed"].get<uint64_t>(), 0);
     for (const json& step : v["draws"]) {
@@ -102,8 +102,8 @@ TEST(tensorflow_generator_sequences) {
 }
 
 #ifdef __GLIBC__
-// Every uniform number as radius and as angle, beside the C library's functions; a rest that fills no vector.
-TEST(normals_have_the_c_librarys_bits) {
+// Compare with the C library for every uniform number as radius and as angle, and for counts that do not fill a vector.
+TEST(normals_are_bitwise_equal_to_c_library) {
   constexpr uint32_t count = 1u << 23, at_once = 1000;
   std::vector<Normals> all{baseline::normals};
 #ifdef __x86_64__
@@ -133,7 +133,7 @@ TEST(counters_carry_and_states_round_trip) {
   const Philox::Block third = philox.skipped(2).block();
   CHECK(third == Philox(0x123456789abcdef0u, 0, 8).block());
   uint32_t words[4 * 19];
-  philox.generate(words, 19);  // the carry lies within a vector
+  philox.generate(words, 19);  // the carry occurs within a vector
   for (int64_t i = 0; i < 19; ++i)
     for (size_t w = 0; w < 4; ++w)
       CHECK_EQUAL(words[4 * i + static_cast<int64_t>(w)], philox.skipped(static_cast<uint64_t>(i)).block()[w]);
@@ -147,7 +147,7 @@ TEST(counters_carry_and_states_round_trip) {
   CHECK(Philox(state).block() == philox.block());
 }
 
-TEST(the_state_advances_as_asked) {
+TEST(state_advances_as_requested) {
   const Array state = state_of(5, 100, 9);
   const auto next = [&](double n, Attributes attributes, const char* advance) {
     attributes.set("advance", std::string(advance));
@@ -164,7 +164,7 @@ TEST(the_state_advances_as_asked) {
   CHECK_EQUAL(next(0, distribution("uniform", DType::float32), "tensorflow"), 0);
 }
 
-// Long draws run in pieces and on all threads; each number is still that of its own block.
+// Long draws are split into pieces and between threads; each number must still come from its own block.
 TEST(long_draws_equal_short_ones) {
   const Array state = state_of(42, 7, 0);
   for (const char* name : {"uniform", "normal"}) {
@@ -180,7 +180,7 @@ TEST(long_draws_equal_short_ones) {
   }
 }
 
-TEST(ranges_and_scales) {
+TEST(ranges_and_scales_are_applied) {
   const Array state = state_of(1, 2, 3);
   for (DType dtype : float_dtypes()) {
     Attributes range = distribution("uniform", dtype);
@@ -202,7 +202,7 @@ TEST(ranges_and_scales) {
   for (int count : seen) CHECK(count > 100);
 }
 
-TEST(moments_of_the_normal_distributions) {
+TEST(normal_distributions_have_expected_moments) {
   const Array state = state_of(99, 0, 0);
   const auto moments = [&](const char* name, DType dtype, const char* method) {
     Attributes attributes = distribution(name, dtype);
@@ -230,9 +230,9 @@ TEST(moments_of_the_normal_distributions) {
     }
 }
 
-TEST(inverse_of_the_normal_distribution) {
+TEST(inverse_normal_matches_erfc) {
   for (double z : {-8.0, -3.0, -1.0, -1e-3, 0.0, 0.5, 2.0, 5.0}) {
     const double p = 0.5 * std::erfc(-z / std::sqrt(2.0));
-    CHECK(std::abs(inverse_normal(p) - z) < (z > 4 ? 1e-9 : 1e-12));  // above, p itself is rounded
+    CHECK(std::abs(inverse_normal(p) - z) < (z > 4 ? 1e-9 : 1e-12));  // above 4, p itself is rounded
   }
 }

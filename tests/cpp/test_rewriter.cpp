@@ -1,4 +1,4 @@
-// The Rewriter: what nothing replaces stays, what stands before a replacement is copied as it was.
+// The Rewriter: programs without replacements are not copied, and operations before a replacement are copied unchanged.
 #include "check.h"
 #include "compiler/rewrite.h"
 #include "mpsgraph/core/builder.h"
@@ -42,7 +42,7 @@ Program parsed(const std::string& text) {
   return program_of(*graph);
 }
 
-TEST(a_program_in_which_nothing_is_replaced_is_not_copied) {
+TEST(program_without_replacements_is_not_copied) {
   Program program = parsed(chain);
   const Graph* const graph = program.graph.get();
   const std::vector<const Operation*> before = operations_of(program);
@@ -58,7 +58,7 @@ TEST(a_program_in_which_nothing_is_replaced_is_not_copied) {
   CHECK(operations_of(program) == before);
 }
 
-TEST(a_program_that_is_not_copied_still_loses_what_nothing_needs) {
+TEST(program_without_replacements_is_still_pruned) {
   Program program = parsed(chain);
   Builder(*program.graph).unary("exponent", program.feeds[0]);
   CHECK_EQUAL(operations_of(program).size(), size_t{6});
@@ -67,7 +67,7 @@ TEST(a_program_that_is_not_copied_still_loses_what_nothing_needs) {
   CHECK(program.graph->find("exponent") == nullptr);
 }
 
-TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
+TEST(operations_before_a_replacement_are_copied_unchanged) {
   Program program = parsed(chain);
   const Graph* const graph = program.graph.get();
   program.graph->find("b")->location = "model.py:7";
@@ -93,7 +93,7 @@ TEST(what_stands_before_a_replacement_is_copied_as_it_was) {
               }() + "}\n"));
 }
 
-TEST(a_replacement_by_what_is_there_leaves_the_rest_as_it_was) {
+TEST(replacement_by_existing_tensor_keeps_the_rest) {
   Program program = parsed(chain);
   rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
     if (!operation.is("sin")) return {};
@@ -104,7 +104,7 @@ TEST(a_replacement_by_what_is_there_leaves_the_rest_as_it_was) {
   CHECK_EQUAL(program.targets.at(0)->operation->input(0)->name(), "b");
 }
 
-TEST(what_stands_within_branches_is_seen_and_replaced) {
+TEST(operations_inside_branches_are_visited_and_replaced) {
   Program program = parsed(branches);
   int64_t seen = 0;
   rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
@@ -118,7 +118,7 @@ TEST(what_stands_within_branches_is_seen_and_replaced) {
   CHECK(program.graph->find("a")->is("exponent"));
 }
 
-TEST(copies_of_attributes_are_their_own) {
+TEST(copied_attributes_are_independent) {
   const Attributes first{{"axis", int64_t{1}}, {"mode", std::string("clip")}};
   Attributes second = first, third = second;
   CHECK(&second.items() == &first.items());

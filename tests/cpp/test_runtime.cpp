@@ -1,6 +1,6 @@
-// Buffers, arrays, DLPack, queues, events, handlers, fork and shutdown, over a backend of a few lines.
+// Buffers, arrays, DLPack, queues, events, handlers, fork, and shutdown, on a mock backend.
 //
-// The tests hold under ThreadSanitizer and AddressSanitizer too.
+// The tests also pass under ThreadSanitizer and AddressSanitizer.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ TEST(buffers_are_aligned_and_reused) {
   }
 }
 
-TEST(the_buffer_cache_is_bounded_and_drops_the_oldest) {
+TEST(buffer_cache_is_bounded_and_drops_oldest) {
   Buffer::set_cache_limit(0);
   CHECK_EQUAL(Buffer::statistics().cached_bytes, 0u);
   Buffer::set_cache_limit(100 << 10);
@@ -44,18 +44,18 @@ TEST(the_buffer_cache_is_bounded_and_drops_the_oldest) {
   const auto statistics = Buffer::statistics();
   CHECK(statistics.cached_bytes > 0 && statistics.cached_bytes <= statistics.cache_limit);
   const auto reused = statistics.reused;
-  Buffer::allocate(10 << 10);  // long gone
+  Buffer::allocate(10 << 10);  // evicted long ago
   CHECK_EQUAL(Buffer::statistics().reused, reused);
   Buffer::set_cache_limit(size_t{256} << 20);
 }
 
-TEST(absurd_sizes_are_errors) {
+TEST(excessive_sizes_throw) {
   CHECK_THROWS(DeviceError, Buffer::allocate(size_t{1} << 60), "cannot allocate");
   CHECK_THROWS(DeviceError, Buffer::allocate(~size_t{0}), "cannot allocate");
   CHECK_THROWS(DeviceError, NDArray::allocate(DType::float32, {int64_t{1} << 50}), "cannot allocate");
   CHECK_THROWS(ShapeError, NDArray::allocate(DType::float32, {int64_t{1} << 40, int64_t{1} << 40}));
   CHECK_THROWS(ShapeError, NDArray::allocate(DType::float32, {-2}));
-  CHECK_EQUAL(values(array({1, 2})), (Floats{1, 2}));  // and nothing is broken
+  CHECK_EQUAL(values(array({1, 2})), (Floats{1, 2}));  // and later allocations still work
 }
 
 TEST(views_stay_within_their_buffer_and_keep_it_alive) {
@@ -82,7 +82,7 @@ TEST(views_stay_within_their_buffer_and_keep_it_alive) {
   CHECK(released);
 }
 
-TEST(dlpack_goes_both_ways_and_releases) {
+TEST(dlpack_round_trips_and_releases_memory) {
   bool released = false;
   float memory[6] = {0, 1, 2, 3, 4, 5};
   {
@@ -111,7 +111,7 @@ TEST(dlpack_goes_both_ways_and_releases) {
 
 // --- queues and command buffers --------------------------------------------------------------------------------------
 
-TEST(a_queue_runs_in_order_on_its_own_thread) {
+TEST(queue_runs_in_order_on_its_own_thread) {
   auto queue = CommandQueue::create(device());
   std::vector<int> order;
   std::thread::id worker;
@@ -128,14 +128,14 @@ TEST(a_queue_runs_in_order_on_its_own_thread) {
   CHECK(last->status() == CommandBufferStatus::completed);
 }
 
-// Work that may run on the thread that waits for it.
+// Create work that may run on the thread that waits for it.
 std::shared_ptr<CommandBuffer> brief(const std::shared_ptr<CommandQueue>& queue, std::function<void()> work) {
   auto buffer = queue->command_buffer();
   buffer->encode_device_work([work = std::move(work)](DeviceCommands*) { work(); }, "brief", true);
   return buffer;
 }
 
-TEST(brief_work_runs_on_the_thread_that_waits_if_the_queue_is_idle) {
+TEST(brief_work_on_idle_queue_runs_on_waiting_thread) {
   auto queue = CommandQueue::create(device());
   const auto here = std::this_thread::get_id();
   std::thread::id worker;
@@ -145,20 +145,20 @@ TEST(brief_work_runs_on_the_thread_that_waits_if_the_queue_is_idle) {
   CHECK(worker == here && buffer->status() == CommandBufferStatus::completed);
   CHECK_THROWS(DeviceError, buffer->commit(true), "already been committed");
 
-  auto long_work = queue->command_buffer();  // whoever waits shall be able to give up
+  auto long_work = queue->command_buffer();  // not run here, so that the caller can time out
   long_work->encode(note, "long");
   long_work->commit(true);
   long_work->wait_until_completed();
   CHECK(worker != here);
 
-  auto waits = brief(queue, note);  // for an event, which only the queue's thread can be cancelled in
+  auto waits = brief(queue, note);  // for an event; only the queue's thread can be interrupted there
   waits->encode_wait_for_event(std::make_shared<SharedEvent>(0.01), 1);
   waits->commit(true);
   CHECK_THROWS(TimeoutError, waits->wait_until_completed(), "value 1");
   CHECK(worker != here);
 }
 
-TEST(brief_work_alone_is_left_to_a_waiter_that_comes_soon) {
+TEST(brief_work_is_left_to_a_prompt_waiter) {
   auto queue = CommandQueue::create(device());
   const auto here = std::this_thread::get_id();
   std::thread::id worker;
@@ -172,15 +172,15 @@ TEST(brief_work_alone_is_left_to_a_waiter_that_comes_soon) {
     buffer->wait_until_completed();
     ran_here += worker == here;
   }
-  CHECK(ran_here > 100);  // on a busy machine this thread may be late
+  CHECK(ran_here > 100);  // on a busy machine, this thread may be late
 
-  auto buffer = brief(queue, note);  // nobody waits for it
+  auto buffer = brief(queue, note);  // without a waiter
   buffer->commit();
   for (int i = 0; i < 5000 && !buffer->done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(buffer->done() && worker != here);
 }
 
-TEST(brief_work_keeps_its_place_in_the_queue) {
+TEST(brief_work_keeps_its_position_in_the_queue) {
   auto queue = CommandQueue::create(device());
   Semaphore begun(0), go(0);
   std::vector<int> order;
@@ -193,7 +193,7 @@ TEST(brief_work_keeps_its_place_in_the_queue) {
     buffers.push_back(brief(queue, [&order, i] { order.push_back(i); }));
     buffers.back()->commit(true);
     CHECK(!buffers.back()->done());
-    buffers.back()->hasten();  // it is not the first, or the queue is busy
+    buffers.back()->hasten();  // not the first one, or the queue is busy
     CHECK(!buffers.back()->done());
   }
   go.signal();
@@ -201,9 +201,9 @@ TEST(brief_work_keeps_its_place_in_the_queue) {
   CHECK(std::ranges::is_sorted(order) && order.size() == 4);
 }
 
-TEST(many_threads_share_one_queue_with_brief_work) {
+TEST(threads_share_one_queue_with_brief_work) {
   auto queue = CommandQueue::create(device());
-  int sum = 0;  // the queue's order is its only protection
+  int sum = 0;  // protected only by the order of the queue
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([&, thread] {
@@ -221,7 +221,7 @@ TEST(many_threads_share_one_queue_with_brief_work) {
   CHECK_EQUAL(sum, 800);
 }
 
-TEST(what_brief_work_throws_reaches_the_waiter) {
+TEST(exception_in_brief_work_reaches_the_waiter) {
   auto queue = CommandQueue::create(device());
   auto buffer = brief(queue, [] { throw ShapeError("went wrong"); });
   std::atomic<bool> handled{false};
@@ -234,7 +234,7 @@ TEST(what_brief_work_throws_reaches_the_waiter) {
   CHECK(next->status() == CommandBufferStatus::completed);
 }
 
-TEST(a_queue_closes_behind_brief_work) {
+TEST(queue_closes_after_brief_work) {
   auto queue = CommandQueue::create(device());
   Semaphore begun(0), go(0);
   std::thread runner([&] {
@@ -256,18 +256,18 @@ TEST(a_queue_closes_behind_brief_work) {
   CHECK_THROWS(DeviceError, brief(queue, [] {})->commit(true), "closed");
 }
 
-TEST(a_command_buffer_is_committed_once) {
+TEST(command_buffer_is_committed_only_once) {
   auto buffer = CommandQueue::create(device())->command_buffer();
   CHECK_THROWS(DeviceError, buffer->wait_until_completed(), "has not been committed");
   CHECK(buffer->status() == CommandBufferStatus::not_enqueued);
-  buffer->commit();  // empty, and its queue is only held by the buffer
+  buffer->commit();  // empty, and only the buffer holds its queue
   CHECK_THROWS(DeviceError, buffer->commit(), "already been committed");
   CHECK_THROWS(DeviceError, buffer->encode([] {}, "late"), "already been committed");
   CHECK_THROWS(DeviceError, buffer->add_completed_handler([](auto&) {}), "already been committed");
   buffer->wait_until_completed();
 }
 
-TEST(an_exception_in_work_reaches_the_waiter_and_skips_the_rest) {
+TEST(exception_in_work_reaches_the_waiter_and_skips_the_rest) {
   auto queue = CommandQueue::create(device());
   auto buffer = queue->command_buffer();
   auto event = std::make_shared<SharedEvent>();
@@ -283,13 +283,13 @@ TEST(an_exception_in_work_reaches_the_waiter_and_skips_the_rest) {
   CHECK(skipped);
   CHECK(handled);
   CHECK_THROWS(DeviceError, event->wait(1), "went wrong");
-  auto next = queue->command_buffer();  // the queue goes on
+  auto next = queue->command_buffer();  // the queue continues
   next->encode([] {}, "work");
   next->commit();
   next->wait_until_completed();
 }
 
-TEST(handlers_run_elsewhere_and_their_exceptions_reach_the_waiter) {
+TEST(handlers_run_on_another_thread_and_their_exceptions_reach_the_waiter) {
   auto queue = CommandQueue::create(device());
   auto buffer = queue->command_buffer();
   std::vector<std::string> order;
@@ -301,11 +301,11 @@ TEST(handlers_run_elsewhere_and_their_exceptions_reach_the_waiter) {
     order.push_back("completed");
     completed = std::this_thread::get_id();
     CHECK(b.status() == CommandBufferStatus::completed);
-    b.wait_until_completed();           // of its own buffer: the work is done
+    b.wait_until_completed();           // on its own buffer, whose work is done
     auto more = b.queue().command_buffer();
     more->encode([] {}, "work");
     more->commit();
-    more->wait_until_completed();       // and of new work
+    more->wait_until_completed();       // and on new work
     throw GraphError("bad handler");
   });
   buffer->add_completed_handler([&](CommandBuffer&) { order.push_back("second"); });
@@ -320,7 +320,7 @@ TEST(handlers_run_elsewhere_and_their_exceptions_reach_the_waiter) {
 TEST(events_order_two_queues) {
   auto first = CommandQueue::create(device()), second = CommandQueue::create(device());
   auto ping = std::make_shared<SharedEvent>(), pong = std::make_shared<SharedEvent>();
-  int value = 0;  // handed to and fro; the events are its only protection
+  int value = 0;  // passed back and forth, protected only by the events
   std::shared_ptr<CommandBuffer> a, b;
   for (int i = 1; i <= 50; ++i) {
     b = second->command_buffer();
@@ -342,11 +342,11 @@ TEST(events_order_two_queues) {
   CHECK_EQUAL(pong->signaled_value(), 50u);
 }
 
-TEST(two_queues_run_at_the_same_time) {
+TEST(two_queues_run_concurrently) {
   auto first = CommandQueue::create(device()), second = CommandQueue::create(device());
   Semaphore here(0), there(0);
   auto a = first->command_buffer(), b = second->command_buffer();
-  a->encode([&] { here.signal(), there.wait(20.0); }, "a");  // each needs the other
+  a->encode([&] { here.signal(), there.wait(20.0); }, "a");  // each waits for the other
   b->encode([&] { there.signal(), here.wait(20.0); }, "b");
   a->commit();
   b->commit();
@@ -354,7 +354,7 @@ TEST(two_queues_run_at_the_same_time) {
   b->wait_until_completed(30.0);
 }
 
-TEST(what_is_never_signalled_times_out) {
+TEST(waiting_for_unsignaled_event_times_out) {
   auto event = std::make_shared<SharedEvent>(0.05);
   CHECK_THROWS(TimeoutError, event->wait(1), "did not reach value 1 within 0.05 s");
   CHECK(!event->wait_for(1, 0.0));
@@ -375,7 +375,7 @@ TEST(what_is_never_signalled_times_out) {
   CHECK_THROWS(DeviceError, Semaphore(-1), "at least 0");
 }
 
-TEST(a_queue_that_is_blocked_can_be_closed) {
+TEST(blocked_queue_can_be_closed) {
   auto queue = CommandQueue::create(device());
   auto event = std::make_shared<SharedEvent>(Timeout{});
   auto buffer = queue->command_buffer();
@@ -386,7 +386,7 @@ TEST(a_queue_that_is_blocked_can_be_closed) {
   CHECK_THROWS(DeviceError, queue->command_buffer()->commit(), "closed");
 }
 
-TEST(a_semaphore_of_two_bounds_what_is_in_flight) {
+TEST(semaphore_of_two_limits_work_in_flight) {
   auto queue = CommandQueue::create(device());
   auto semaphore = std::make_shared<Semaphore>(2);
   std::atomic<int> in_flight{0}, most{0};
@@ -407,7 +407,8 @@ TEST(a_semaphore_of_two_bounds_what_is_in_flight) {
   CHECK_EQUAL(semaphore->value(), 2);
 }
 
-// --- fork and the end ------------------------------------------------------------------------------------------------
+// --- fork and shutdown
+// ------------------------------------------------------------------------------------------------
 
 template <class Function>
 bool child_gets_device_error(Function function) {
@@ -428,7 +429,7 @@ bool child_gets_device_error(Function function) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 42;
 }
 
-TEST(use_after_fork_is_refused) {
+TEST(use_after_fork_throws) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {1}}}}, {d.y});
   executable->run({array({1})});
@@ -446,18 +447,18 @@ TEST(use_after_fork_is_refused) {
   CHECK(child_gets_device_error([&] { buffer->wait_until_completed(); }));
   CHECK(child_gets_device_error([&] { event->wait(1); }));
   CHECK(child_gets_device_error([&] { semaphore.wait(); }));
-  CHECK(child_gets_device_error([&] {  // arrays work, objects end, leaving does not hang
+  CHECK(child_gets_device_error([&] {  // arrays still work, objects can be destroyed, and the process exits
     if (values(array({1, 2})) != Floats{1, 2}) return;
     buffer = nullptr;
     queue = nullptr;
     shutdown();
     event->wait(1);
   }));
-  CHECK_EQUAL(values(executable->run({array({1})})[0]), (Floats{2}));  // the parent goes on
+  CHECK_EQUAL(values(executable->run({array({1})})[0]), (Floats{2}));  // the parent continues to work
 }
 
-// The last test: nothing runs after it.
-TEST(z_shutdown_finishes_what_is_in_flight) {
+// This must be the last test, because nothing runs after shutdown.
+TEST(shutdown_finishes_work_in_flight) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {1}}}}, {d.y});
   auto queue = CommandQueue::create(device()), other = CommandQueue::create(device());

@@ -1,4 +1,4 @@
-// Types and derivatives of the families convolution, pooling, shape and gather, without running anything.
+// Types and gradients of the convolution, pooling, shape, and gather families, without running any kernel.
 #include "check.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
@@ -23,7 +23,7 @@ struct Fixture {
   Shape shape(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) {
     return graph.add(kind, std::move(inputs), std::move(attributes))->shape();
   }
-  // The derivatives of any order exist and have the types of what they are derivatives by.
+  // Check that gradients up to this order exist and have the types of the tensors they belong to.
   void differentiate(Tensor* y, const std::vector<Tensor*>& by, int order = 3) {
     for (; order > 0; --order) {
       const std::vector<Tensor*> d = gradients(b.sum(graph.add("square", {y})), by);
@@ -51,7 +51,7 @@ Attributes slice_of(Ints starts, Ints ends, Ints strides, int64_t squeeze = 0, i
 
 }  // namespace
 
-TEST(windows_agree_with_counting) {
+TEST(windows_match_brute_force_counting) {
   for (int64_t input = 0; input < 9; ++input)
     for (int64_t kernel = 1; kernel < 5; ++kernel)
       for (int64_t stride = 1; stride < 4; ++stride)
@@ -75,7 +75,7 @@ TEST(windows_agree_with_counting) {
             }
 }
 
-TEST(same_padding_is_tensorflows) {
+TEST(same_padding_matches_tensorflow) {
   const auto same = [](int64_t input, int64_t kernel, int64_t stride, PaddingStyle style) {
     const Window w = *make_window(input, kernel, stride, 1, style, 0, 0, false);
     return Ints{w.output, w.begin, w.end};
@@ -89,7 +89,7 @@ TEST(same_padding_is_tensorflows) {
   CHECK_EQUAL(same(0, 3, 2, PaddingStyle::tf_same), (Ints{0, 0, 0}));
 }
 
-TEST(pooling_taps_agree_with_counting) {
+TEST(pooling_taps_match_brute_force_counting) {
   for (int64_t input = 1; input < 8; ++input)
     for (int64_t kernel = 1; kernel < 4; ++kernel)
       for (int64_t dilation = 1; dilation < 4; ++dilation)
@@ -113,12 +113,12 @@ TEST(pooling_taps_agree_with_counting) {
         }
 }
 
-TEST(padding_sources_repeat_without_end) {
+TEST(padding_sources_repeat_indefinitely) {
   const auto row = [](PadMode mode, int64_t size) {
     Ints result;
     for (int64_t i = -5; i < size + 5; ++i) {
       const PadSource source = pad_source(mode, i, size);
-      result.push_back(source.negated ? -source.index - 1 : source.index);  // -1 - i: negated
+      result.push_back(source.negated ? -source.index - 1 : source.index);  // -1 - i means negated
     }
     return result;
   };
@@ -131,7 +131,7 @@ TEST(padding_sources_repeat_without_end) {
   CHECK_EQUAL(pad_source(PadMode::constant, -1, 3).index, -1);
 }
 
-TEST(slices_are_pythons) {
+TEST(slices_match_python) {
   const auto counted = [](int64_t start, int64_t end, int64_t stride, int64_t size) {
     const SliceRange r = *slice_range(slice_of({start}, {end}, {stride}), 0, size);
     Ints result;
@@ -149,7 +149,7 @@ TEST(slices_are_pythons) {
   CHECK_EQUAL(slice_range(slice_of({-1}, {0}, {1}, 1), 0, 3)->start, 2);
 }
 
-TEST(convolution_types) {
+TEST(convolution_types_and_errors) {
   Fixture f;
   Tensor *x = f.input({-1, 32, 32, 3}), *w = f.input({5, 5, 3, 16});
   CHECK_EQUAL(f.shape("convolution2d", {x, w}), (Shape{-1, 28, 28, 16}));
@@ -178,7 +178,7 @@ TEST(convolution_types) {
   CHECK_THROWS(DTypeError, f.shape("convolution2d", {x, f.input({5, 5, 3, 16}, DType::float16)}), "cast");
 }
 
-TEST(convolution_gradient_types) {
+TEST(convolution_gradient_types_and_errors) {
   Fixture f;
   Tensor *r = f.input({8, 28, 28, 16}), *w = f.input({5, 5, 3, 16}), *x = f.input({8, 32, 32, 3});
   CHECK_EQUAL(f.shape("convolution2d_data_gradient", {r, w, f.b.ints({8, 32, 32, 3})}), (Shape{8, 32, 32, 3}));
@@ -191,7 +191,7 @@ TEST(convolution_gradient_types) {
                "result, (8,28,29,16)");
 }
 
-TEST(convolution_derivatives) {
+TEST(convolution_gradients_of_any_order_have_right_types) {
   for (const Shape& source : {Shape{2, 9, 9, 4}, Shape{-1, -1, 9, 4}, Shape{}}) {
     Fixture f;
     Tensor *x = f.input(source), *w = f.input({3, 3, 2, 6});
@@ -201,7 +201,7 @@ TEST(convolution_derivatives) {
   }
 }
 
-TEST(pooling_types_and_derivatives) {
+TEST(pooling_types_and_gradients) {
   for (const Shape& source : {Shape{2, 9, 9, 4}, Shape{-1, -1, 9, 4}, Shape{}}) {
     for (const char* kind : {"max_pooling2d", "avg_pooling2d"}) {
       Fixture f;
@@ -227,7 +227,7 @@ TEST(pooling_types_and_derivatives) {
   CHECK_THROWS(ShapeError, f.shape("max_pooling2d_at_maxima", {x, f.input({1, 4, 5, 1})}, same), "the same shape");
 }
 
-TEST(reshape_types) {
+TEST(reshape_types_and_errors) {
   Fixture f;
   Tensor* x = f.input({4, 6});
   CHECK_EQUAL(f.shape("reshape", {x, f.b.ints({-1, 8})}), (Shape{3, 8}));
@@ -247,7 +247,7 @@ TEST(reshape_types) {
   CHECK_THROWS(DTypeError, f.shape("reshape", {x, f.input({2})}), "must be integers");
 }
 
-TEST(rearranging_types) {
+TEST(transpose_squeeze_and_flatten_types) {
   Fixture f;
   Tensor *x = f.input({2, 3, -1}), *any = f.input({});
   CHECK_EQUAL(f.shape("transpose", {x}, {{"permutation", Ints{2, 0, -2}}}), (Shape{-1, 2, 3}));
@@ -267,7 +267,7 @@ TEST(rearranging_types) {
   CHECK_EQUAL(f.graph.add("cast", {x}, {{"dtype", DType::int8}})->type, (TensorType{DType::int8, {2, 3, -1}}));
 }
 
-TEST(broadcast_types) {
+TEST(broadcast_types_and_errors) {
   Fixture f;
   CHECK_EQUAL(f.shape("broadcast_to", {f.input({3, 1}), f.b.ints({2, 3, 4})}), (Shape{2, 3, 4}));
   CHECK_EQUAL(f.shape("broadcast_to", {f.input({-1}), f.b.ints({0})}), (Shape{0}));
@@ -281,7 +281,7 @@ TEST(broadcast_types) {
                "cannot be the result of broadcasting");
 }
 
-TEST(slice_types) {
+TEST(slice_types_and_errors) {
   Fixture f;
   Tensor* x = f.input({4, 5, -1});
   CHECK_EQUAL(f.shape("slice", {x}, slice_of({0, 4, 0}, {2, 0, 1}, {1, -2, 1})), (Shape{2, 2, -1}));
@@ -295,7 +295,7 @@ TEST(slice_types) {
   CHECK_THROWS(ShapeError, f.shape("slice", {x}, slice_of({0, 0, 0}, {0, 0, 0}, {1, 1, INT64_MIN})), "less than 2^62");
 }
 
-TEST(joining_types) {
+TEST(concat_and_split_types_and_errors) {
   Fixture f;
   Tensor *a = f.input({2, 3}), *b = f.input({-1, 3}), *any = f.input({});
   CHECK_EQUAL(f.shape("concat", {a, a, f.input({1, 3})}, {{"axis", int64_t{0}}}), (Shape{5, 3}));
@@ -315,7 +315,7 @@ TEST(joining_types) {
   CHECK_THROWS(ShapeError, f.shape("split", {a}, {{"sizes", Ints{}}, {"axis", int64_t{0}}}), "at least one entry");
 }
 
-TEST(padding_and_tiling_types) {
+TEST(pad_and_tile_types_and_errors) {
   Fixture f;
   Tensor* x = f.input({0, 3});
   CHECK_EQUAL(f.shape("pad", {x}, {{"left", Ints{1, 2}}, {"right", Ints{0, 3}}}), (Shape{1, 8}));
@@ -335,7 +335,7 @@ TEST(padding_and_tiling_types) {
   CHECK_THROWS(ShapeError, f.shape("tile", {x}, {{"multiplier", Ints{1, int64_t{1} << 62}}}), "2^60");
 }
 
-TEST(gather_types) {
+TEST(gather_types_and_errors) {
   Fixture f;
   Tensor* u = f.input({4, 5, 6});
   CHECK_EQUAL(f.shape("gather", {u, f.input({2, 3}, DType::int32)}, {{"axis", int64_t{1}}}), (Shape{4, 2, 3, 6}));
@@ -358,7 +358,7 @@ TEST(gather_types) {
   CHECK_THROWS(ShapeError, f.shape("one_hot", {f.input({2}, DType::int32)}, {{"depth", int64_t{-1}}}), "depth");
 }
 
-TEST(shape_derivatives) {
+TEST(shape_operation_gradients_have_right_types) {
   for (const Shape& shape : {Shape{4, 6}, Shape{-1, 6}, Shape{-1, -1}, Shape{}}) {
     Fixture f;
     Tensor *x = f.input(shape), *z = f.input(shape), *i = f.input({3}, DType::int32);
@@ -386,8 +386,8 @@ TEST(shape_derivatives) {
   }
 }
 
-// Which parts of a concat static slices can reach.
-TEST(concat_gradients_by_slices) {
+// The gradients of concat operands that static slices can express.
+TEST(concat_gradients_use_slices_where_sizes_are_static) {
   const auto kinds = [](const std::vector<Shape>& shapes) {
     Fixture f;
     std::vector<Tensor*> parts;
@@ -408,7 +408,7 @@ TEST(concat_gradients_by_slices) {
   CHECK_EQUAL(kinds({{-1}, {-1}}), "concat_gradient ");
 }
 
-TEST(decompositions_have_the_same_types) {
+TEST(decompositions_have_the_types_of_their_composites) {
   Fixture f;
   const auto check = [&](std::string_view kind, const std::vector<Tensor*>& inputs, const Attributes& attributes) {
     const Operation* operation = f.graph.create(kind, inputs, attributes);
@@ -424,7 +424,7 @@ TEST(decompositions_have_the_same_types) {
         {{"axis", int64_t{0}}, {"interleave", true}});
 }
 
-TEST(what_operands_state_of_shapes_is_within_bounds) {
+TEST(shapes_given_as_operands_are_bounds_checked) {
   Fixture f;
   Tensor *unknown = f.input(Shape()), *weights = f.input({1, 3, 3, 3});
   CHECK_THROWS(ShapeError, f.graph.add("depthwise_convolution3d_data_gradient", {unknown, weights, f.b.ints({5})}),

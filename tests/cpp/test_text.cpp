@@ -1,4 +1,4 @@
-// The textual form: exact round trips, text that may come from anywhere, and each check of the verifier.
+// The textual form: exact round trips, arbitrary and malicious text, and every check of the verifier.
 #include "mpsgraph/core/text.h"
 
 #include <limits>
@@ -38,7 +38,7 @@ constexpr std::string_view example = R"(graph {
 
 std::string in_graph(const std::string& line) { return "graph {\n  " + line + "\n}\n"; }
 
-// The type of the operation %y in a line of text after these operands.
+// Return the type of operation %y in a line of text that follows these operands.
 constexpr std::string_view operands =
     "  %x = placeholder() {type=float32[2,3]} : float32[2,3]\n"
     "  %i = constant() {value=int32[2] [0x00000000,0x00000001]} : int32[2]\n"
@@ -62,11 +62,11 @@ void round_trip(const Graph& graph) {
 
 }  // namespace
 
-TEST(the_example_of_the_header_round_trips) { CHECK_EQUAL(print(*parse(example)), example); }
+TEST(example_in_header_round_trips) { CHECK_EQUAL(print(*parse(example)), example); }
 
-TEST(an_empty_graph_round_trips) { CHECK_EQUAL(print(*parse(" graph\n{ } ")), "graph {\n}\n"); }
+TEST(empty_graph_round_trips) { CHECK_EQUAL(print(*parse(" graph\n{ } ")), "graph {\n}\n"); }
 
-TEST(white_space_and_defaults_do_not_matter) {
+TEST(white_space_and_default_attributes_are_optional) {
   const auto graph = parse("graph{%x=placeholder(){type=float32[2,1]}:float32[2,1]%y=squeeze(%x){axes=[]}:float32[2]}");
   CHECK(graph->find("y")->attributes.has("axes"));
   CHECK_EQUAL(print(*graph),
@@ -74,7 +74,7 @@ TEST(white_space_and_defaults_do_not_matter) {
               "  %y = squeeze(%x) : float32[2]\n}\n");
 }
 
-TEST(names_with_odd_characters_are_quoted) {
+TEST(names_with_special_characters_are_quoted) {
   for (const char* name : {"a b", "a\"b\\c", "tab\tand\nline", "conv/1.w-x_2", "ä", "%", "a:1", "0", "\x7f"}) {
     Graph graph;
     Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {2}}}}, name);
@@ -85,7 +85,7 @@ TEST(names_with_odd_characters_are_quoted) {
   }
 }
 
-TEST(constants_round_trip_bit_for_bit) {
+TEST(constants_round_trip_bitwise) {
   std::mt19937_64 random(1);
   for (int dtype = 0; dtype < dtype_count; ++dtype) {
     const auto type = static_cast<DType>(dtype);
@@ -123,7 +123,7 @@ TEST(real_attributes_round_trip) {
   round_trip(graph);
 }
 
-TEST(derivatives_and_control_flow_round_trip) {
+TEST(gradients_and_control_flow_round_trip) {
   Graph graph;
   Builder b(graph);
   Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {-1, 8, 8, 3}}}}, "x");
@@ -176,12 +176,12 @@ TEST(histories_round_trip) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "history(";
   refused(deep, "nest deeper");
-  // No tensor, although the type of its values is one's.
+  // A history is not a tensor, even though its elements have a tensor type.
   CHECK_THROWS(GraphError, parse(text.substr(0, text.size() - 2) + "  %y = tanh(%loop:1) : float32[2]\n}\n"), "'y'",
                "operands must be tensors");
 }
 
-TEST(long_constants_can_be_cut_for_people) {
+TEST(long_constants_can_be_abbreviated) {
   Graph graph;
   graph.add("constant", {}, {{"value", ConstantData::of_ints({1, 2, 3})}}, "c");
   const std::string text = print(graph, {.max_constant_elements = 1});
@@ -189,12 +189,12 @@ TEST(long_constants_can_be_cut_for_people) {
   CHECK_THROWS(GraphError, parse(text), "text:2:", "was truncated");
 }
 
-TEST(a_block_prints_alone) {
+TEST(single_block_prints_by_itself) {
   const auto graph = parse(example);
   CHECK_EQUAL(print(*graph->find("q")->blocks[1]), "{\n  %next = square(%after) : float32[-1,1]\n  yield %next\n}\n");
 }
 
-TEST(errors_say_line_and_column) {
+TEST(parse_errors_contain_line_and_column) {
   CHECK_THROWS(GraphError, parse(""), "text:1:1: expected 'graph', got the end of the text");
   CHECK_THROWS(GraphError, parse("graph {\n  %x = nonsense() : ()\n}"), "text:2:3:", "nonsense");
   CHECK_THROWS(GraphError, parse("graph {\n  %x = relu(%y) : float32[]\n}"), "text:2:13: unknown operation 'y'");
@@ -205,7 +205,7 @@ TEST(errors_say_line_and_column) {
                "text:2:3:", "must be a tensor type");
 }
 
-TEST(hostile_numbers_and_types_are_refused) {
+TEST(malicious_numbers_and_types_throw) {
   const auto constant = [](const std::string& value) {
     return in_graph("%c = constant() {value=" + value + "} : float32[]");
   };
@@ -237,7 +237,7 @@ TEST(hostile_numbers_and_types_are_refused) {
   for (const auto& [value, message] : wrong) CHECK_THROWS(GraphError, parse(constant(value)), "text:2:", message);
 }
 
-TEST(hostile_structure_is_refused) {
+TEST(malicious_structure_throws) {
   CHECK_THROWS(GraphError, parse(after_operands("%x = relu(%v) : float32[2,3]")), "text:6:1: the name 'x' is taken");
   CHECK_THROWS(GraphError, parse(after_operands("%\"\" = relu(%v) : float32[2,3]")), "must not be empty");
   CHECK_THROWS(GraphError, parse(after_operands("% = relu(%v) : float32[2,3]")), "expected a name");
@@ -255,7 +255,7 @@ TEST(hostile_structure_is_refused) {
                "used by an operation in its own blocks");
 }
 
-TEST(deep_nesting_is_refused) {
+TEST(deep_nesting_throws) {
   for (const int depth : {150, 100000}) {
     std::string text = "graph {\n%b = placeholder() {type=bool[]} : bool[]\n", end = "}\n";
     for (int i = 0; i < depth; ++i) {
@@ -271,7 +271,8 @@ TEST(deep_nesting_is_refused) {
   CHECK_THROWS(GraphError, parse("graph {\n%x = placeholder() {type=" + std::string(1 << 20, '[')), "text:2:");
 }
 
-// Whatever is cut, doubled or altered: a typed error or a graph, and what parses also prints and parses again.
+// Text with random deletions, duplications, and changes must parse or throw an mpsgraph error; what parses must
+// round-trip.
 TEST(altered_text_never_crashes) {
   std::mt19937 random(3);
   const auto any = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random); };
@@ -304,11 +305,12 @@ TEST(altered_text_never_crashes) {
   CHECK(accepted > 10);
 }
 
-// --- the verifier, each check once
+// --- every check of the verifier
+// --------------------------------------------------------------------------------------
 
 namespace {
 
-// The text parses, and verify() says these things of it.
+// Parse the text and check that verify() rejects it with this message.
 void rejected(const std::string& lines, const std::string& fragment) {
   const auto graph = parse(after_operands(lines), Verification::off);
   CHECK_THROWS(GraphError, verify(*graph), fragment);
@@ -363,7 +365,7 @@ TEST(verify_checks_variables) {
   rejected("%y = assign(%x, %x) : ()", "'y' (assign): [assign] operand 0 must be a variable");
 }
 
-TEST(verify_checks_order_and_foreign_tensors) {
+TEST(verify_checks_order_and_tensors_of_other_graphs) {
   Graph graph, other;
   Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
   Tensor* foreign = other.add("placeholder", {}, {{"type", matrix}}, "foreign");

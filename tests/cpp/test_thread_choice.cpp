@@ -1,4 +1,5 @@
-// Which runs are tried with helpers and alone, and what is chosen, by times that are given.
+// The choice between running with helper threads and alone: when each is tried and which one is kept, on simulated
+// times.
 #include <functional>
 
 #include "backends/cpu/thread_choice.h"
@@ -10,7 +11,7 @@ using mpsgraph::cpu::ThreadChoice;
 
 namespace {
 
-// A program on a machine: how long a run takes, in microseconds.
+// A simulated program: the time of a run in microseconds, with helpers and alone.
 struct Machine {
   ThreadChoice choice = {};
   double together, alone;
@@ -30,7 +31,7 @@ struct Machine {
   }
 };
 
-TEST(what_is_faster_is_chosen_and_seldom_tried_again) {
+TEST(faster_mode_is_chosen_and_rarely_reevaluated) {
   Machine faster_alone{.together = 3000, .alone = 2000};
   faster_alone.run(100);
   CHECK(faster_alone.alone_of(4000) > 3900);
@@ -44,13 +45,13 @@ TEST(equal_times_change_nothing) {
   CHECK(machine.alone_of(4000) < 80);
 }
 
-TEST(what_is_far_slower_is_left_after_a_few_runs) {
+TEST(much_slower_mode_is_abandoned_after_a_few_runs) {
   Machine machine{.together = 100, .alone = 5000};
   CHECK(machine.alone_of(64) <= 5);
   CHECK(!machine.choice.alone());
 }
 
-TEST(what_is_not_better_is_tried_for_a_few_runs_only) {
+TEST(slower_mode_is_tried_for_a_few_runs_only) {
   Machine machine{.together = 1000, .alone = 1300};
   CHECK(machine.alone_of(64) <= 4);
   CHECK(machine.alone_of(4000) <= 5 * 4);
@@ -59,8 +60,8 @@ TEST(what_is_not_better_is_tried_for_a_few_runs_only) {
   CHECK(4000 - faster_alone.alone_of(4000) <= 5 * 8);
 }
 
-TEST(a_turn_that_is_slow_by_chance_decides_nothing) {
-  for (int slow = 0; slow < 40; slow += 4) {  // something else runs for a while, whichever way is tried meanwhile
+TEST(temporary_slowdown_does_not_change_the_choice) {
+  for (int slow = 0; slow < 40; slow += 4) {  // another process runs for a while, whichever mode is being tried
     Machine machine{.together = 1000, .alone = 1500};
     machine.run(slow);
     machine.together = 4000, machine.alone = 4500;
@@ -71,8 +72,8 @@ TEST(a_turn_that_is_slow_by_chance_decides_nothing) {
   }
 }
 
-// As after waiting for data: caches are cold, and the processor's clock is low.
-TEST(pauses_are_no_reason_to_try_again_and_again) {
+// Simulates runs after waiting for data, with cold caches and a low clock frequency.
+TEST(pauses_do_not_trigger_repeated_trials) {
   Machine machine{.together = 1000, .alone = 1500};
   machine.run(2000);
   machine.runs_alone = 0;
@@ -85,9 +86,9 @@ TEST(pauses_are_no_reason_to_try_again_and_again) {
   CHECK(machine.runs_alone <= 4 * 4000 / 256 + 8);
 }
 
-// Beside busy processes short runs take now longer and now shorter, and a helper that has lost its processor costs as
-// much as many of them.
-TEST(what_costs_much_is_seldom_tried) {
+// On a busy machine, times of short runs fluctuate, and a helper that has lost its processor costs as much as many
+// runs.
+TEST(expensive_mode_is_rarely_tried) {
   Machine machine{.together = 1000, .alone = 40};
   machine.run(1000);
   double all = 0;
@@ -101,7 +102,7 @@ TEST(what_costs_much_is_seldom_tried) {
   CHECK((rounds * runs - static_cast<double>(machine.runs_alone)) * machine.together < 0.06 * all);
 }
 
-TEST(short_runs_are_alone_and_tried_once_they_are_longer) {
+TEST(short_runs_are_alone_until_they_become_longer) {
   Machine machine{.together = 20, .alone = 25};
   machine.run(10);
   CHECK_EQUAL(machine.alone_of(4000), 4000);
@@ -115,14 +116,14 @@ TEST(long_runs_are_not_tried_alone) {
   CHECK_EQUAL(machine.alone_of(1000), 0);
 }
 
-TEST(the_choice_follows_the_machine) {
+TEST(choice_adapts_to_changes_in_load) {
   Machine machine{.together = 1000, .alone = 1500};
   machine.run(3000);
   CHECK(!machine.choice.alone());
-  machine.together = 4000, machine.alone = 1600;  // something else has begun to run
+  machine.together = 4000, machine.alone = 1600;  // another process starts
   machine.run(150);
   CHECK(machine.alone_of(500) > 450);
-  machine.together = 1000, machine.alone = 1500;  // and has ended, which a run alone hardly shows
+  machine.together = 1000, machine.alone = 1500;  // and ends, which runs alone hardly reveal
   machine.run(2500);
   CHECK(machine.alone_of(500) < 50);
 }

@@ -1,4 +1,4 @@
-// Loops on the pool of threads: who takes part, in which order, and who is not waited for.
+// Loops on the thread pool: which threads take part, in which order, and which ones are not waited for.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int threads = 4;  // also where there are fewer processors
+constexpr int threads = 4;  // even on machines with fewer processors
 
 void begin() {
   static const bool once = (mpsgraph::runtime::set_thread_count(threads), true);
@@ -28,14 +28,14 @@ void wait_for(const std::atomic<bool>& flag) {
   while (!flag) std::this_thread::yield();
 }
 
-// Until the pool has helpers that take items, which it does not ask for while they cost more than they bring.
+// Repeat until helpers take items. The pool does not ask for helpers while they cost more time than they save.
 template <class F>
 void until(const F& done) {
   const auto end = std::chrono::steady_clock::now() + 60s;
   while (!done()) CHECK(std::chrono::steady_clock::now() < end);
 }
 
-TEST(each_item_is_taken_once_phase_after_phase) {
+TEST(each_item_is_taken_once_and_phases_run_in_order) {
   begin();
   const int64_t counts[] = {37, 0, 1, 100, 3}, before[] = {0, 37, 37, 38, 138};
   for (int round = 0; round < 200; ++round) {
@@ -54,7 +54,7 @@ TEST(each_item_is_taken_once_phase_after_phase) {
   }
 }
 
-TEST(helpers_take_part) {
+TEST(helper_threads_take_items) {
   begin();
   std::atomic<int> others{0};
   until([&] {
@@ -66,8 +66,8 @@ TEST(helpers_take_part) {
   });
 }
 
-// Who has an item in hand is waited for; who has none is not, whatever it does elsewhere.
-TEST(a_loop_ends_without_threads_that_do_not_come) {
+// A loop waits for threads that hold an item of it, and not for others, whatever they are doing.
+TEST(loop_does_not_wait_for_absent_threads) {
   begin();
   std::atomic<bool> kept{false}, free{false};
   std::atomic<int> inside{0};
@@ -75,7 +75,7 @@ TEST(a_loop_ends_without_threads_that_do_not_come) {
     until([&] {
       parallel_items(threads, [&](int64_t, int64_t) {
         ++inside;
-        const auto end = std::chrono::steady_clock::now() + 20ms;  // all come, if they do
+        const auto end = std::chrono::steady_clock::now() + 20ms;  // all threads may join
         while (inside < threads && std::chrono::steady_clock::now() < end) std::this_thread::yield();
         if (inside < threads) {
           --inside;
@@ -100,7 +100,7 @@ TEST(a_loop_ends_without_threads_that_do_not_come) {
   other.join();
 }
 
-TEST(a_loop_within_a_loop_is_its_members) {
+TEST(nested_loop_runs_on_the_calling_member) {
   begin();
   for (int round = 0; round < 100; ++round)
     parallel_items(8, [&](int64_t, int64_t member) {
@@ -116,11 +116,11 @@ TEST(a_loop_within_a_loop_is_its_members) {
     });
 }
 
-TEST(many_callers_at_once) {
+TEST(concurrent_callers_do_not_interfere) {
   begin();
   std::vector<std::thread> callers;
   std::atomic<int64_t> wrong{0};
-  for (int caller = 0; caller < 12; ++caller)  // more than there are places for
+  for (int caller = 0; caller < 12; ++caller)  // more than the pool has slots for
     callers.emplace_back([&] {
       for (int round = 0; round < 300; ++round) {
         std::atomic<int64_t> sum{0};
@@ -134,7 +134,7 @@ TEST(many_callers_at_once) {
   CHECK_EQUAL(wrong.load(), 0);
 }
 
-TEST(chains_go_on_one_place_after_the_other) {
+TEST(chains_advance_one_position_at_a_time) {
   begin();
   std::vector<std::atomic<int64_t>> places(7);
   for (int round = 0; round < 100; ++round) {
@@ -146,8 +146,8 @@ TEST(chains_go_on_one_place_after_the_other) {
   }
 }
 
-// A helper that keeps its items far longer than the caller would take for them, as one that has lost its processor.
-TEST(helpers_that_cost_more_than_they_bring_are_not_asked_for_a_while) {
+// A helper that holds its items much longer than the caller would need for them, as one that has lost its processor.
+TEST(helpers_that_cost_more_than_they_save_are_suspended) {
   begin();
   std::atomic<int> late{0};
   until([&] {
@@ -168,7 +168,7 @@ TEST(helpers_that_cost_more_than_they_bring_are_not_asked_for_a_while) {
     alone = others == 0;
     return alone;
   });
-  // And are again later.
+  // They are used again later.
   std::atomic<int> others{0};
   until([&] {
     parallel_items(16, [&](int64_t, int64_t member) {
@@ -179,7 +179,7 @@ TEST(helpers_that_cost_more_than_they_bring_are_not_asked_for_a_while) {
   });
 }
 
-// ---- teams that are lent: here threads that come for one call, as late as they like
+// ---- lent teams: threads that join for one call, arbitrarily late
 
 int team_size = threads;
 std::chrono::microseconds delay{0};
@@ -195,7 +195,7 @@ void fork_threads(void (*f)(void*), void* data, unsigned, unsigned) {
   for (std::thread& other : others) other.join();
 }
 
-TEST(a_team_helps_whoever_it_is_lent_to) {
+TEST(lent_team_takes_items) {
   begin();
   const auto self = std::this_thread::get_id();
   std::set<std::thread::id> seen;
@@ -219,7 +219,7 @@ TEST(a_team_helps_whoever_it_is_lent_to) {
   parallel_items(64, [&](int64_t, int64_t member) { CHECK((member == 0) == (std::this_thread::get_id() == self)); });
 }
 
-TEST(a_team_may_be_too_large_too_small_or_late) {
+TEST(lent_team_may_be_too_large_too_small_or_late) {
   begin();
   for (const int size : {1, 2, 3 * threads})
     for (const auto late : {0us, 2000us}) {
@@ -238,7 +238,7 @@ TEST(a_team_may_be_too_large_too_small_or_late) {
   delay = 0us;
 }
 
-TEST(what_a_program_throws_comes_through_its_team) {
+TEST(exception_propagates_through_lent_team) {
   begin();
   for (int round = 0; round < 20; ++round)
     CHECK_THROWS(mpsgraph::DeviceError, ThreadPool::with_team(&fork_threads, [] { throw mpsgraph::DeviceError("!"); }));
@@ -249,7 +249,7 @@ TEST(what_a_program_throws_comes_through_its_team) {
   CHECK_EQUAL(inner, 1);
 }
 
-TEST(teams_of_several_callers) {
+TEST(callers_use_separate_teams_concurrently) {
   begin();
   std::vector<std::thread> callers;
   std::atomic<int64_t> sum{0};
@@ -262,7 +262,7 @@ TEST(teams_of_several_callers) {
   CHECK_EQUAL(sum.load(), 4 * 30 * 63 * 64 / 2);
 }
 
-TEST(a_team_is_lent_to_one_thread_for_a_while) {
+TEST(team_is_lent_to_one_thread_within_a_scope) {
   begin();
   using mpsgraph::runtime::LentTeam;
   CHECK(!LentTeam::lent() && !LentTeam::current());
@@ -281,7 +281,7 @@ TEST(a_team_is_lent_to_one_thread_for_a_while) {
   CHECK(!LentTeam::lent());
 }
 
-TEST(fewer_threads_when_fewer_are_set) {
+TEST(fewer_threads_are_used_when_fewer_are_set) {
   begin();
   mpsgraph::runtime::set_thread_count(1);
   parallel_items(64, [&](int64_t, int64_t member) { CHECK_EQUAL(member, 0); });

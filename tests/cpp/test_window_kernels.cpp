@@ -1,5 +1,5 @@
-// Convolution and pooling kernels, fast and reference, against naive loops: layouts, groups, strides,
-// dilations, paddings, ceil mode, all float types, sizes of one and zero.
+// Convolution and pooling kernels, fast and reference, compared with naive loops: layouts, groups, strides, dilations,
+// paddings, ceil mode, all float dtypes, and sizes of one and zero.
 #include "core/ops/convolution.h"
 #include "core/ops/pooling.h"
 #include "kernel_harness.h"
@@ -8,7 +8,7 @@ using namespace kernels;
 
 namespace {
 
-// The logical order is N, H, W, C and H, W, I, O; a layout is where each of them stands.
+// Permute dimensions from the logical order (N, H, W, C or H, W, I, O) into the layout.
 Dims laid_out(const Dims& logical, const std::string& layout) {
   if (layout == "NCHW") return {logical[0], logical[3], logical[1], logical[2]};
   if (layout == "OIHW") return {logical[3], logical[2], logical[0], logical[1]};
@@ -19,7 +19,7 @@ int64_t at(const Dims& logical, const std::string& layout, int64_t a, int64_t b,
 }
 
 struct Case {
-  Dims source, weights;  // logical
+  Dims source, weights;  // in logical order
   Ints strides{1, 1}, dilations{1, 1}, padding{0, 0, 0, 0};
   const char* style = "TF_VALID";
   int64_t groups = 1;
@@ -38,7 +38,7 @@ const std::vector<Case> cases{
     {{2, 5, 5, 0}, {3, 3, 0, 2}, {1, 1}, {1, 1}, {0, 0, 0, 0}, "TF_VALID", 1},
 };
 
-// f(source, weights, result, product index-wise) over all triples that a convolution multiplies.
+// Call f(source, weights, result) with the indices of every product that the convolution computes.
 template <class F>
 void for_each_product(const Case& c, const ops::Window& wy, const ops::Window& wx, const F& f) {
   const int64_t outputs = c.weights[3] / c.groups, inputs = c.weights[2];
@@ -58,7 +58,7 @@ std::vector<double> shape_list(const Dims& dims) { return {dims.begin(), dims.en
 
 }  // namespace
 
-TEST(convolutions_and_their_gradients) {
+TEST(convolutions_and_gradients_match_naive_loops) {
   for (const Case& c : cases)
     for (const std::string layout : {"NHWC", "NCHW"})
       for (const std::string weights_layout : {"HWIO", "OIHW"})
@@ -103,7 +103,7 @@ TEST(convolutions_and_their_gradients) {
           }
 }
 
-TEST(convolutions_refuse_integers_and_say_so) {
+TEST(integer_convolution_throws) {
   CHECK_THROWS(DTypeError,
                run("convolution2d", {numbers(DType::int32, {1, 3, 3, 1}), numbers(DType::int32, {1, 1, 1, 1})}),
                "convolution2d");
@@ -112,7 +112,7 @@ TEST(convolutions_refuse_integers_and_say_so) {
 namespace {
 
 struct PoolCase {
-  Dims source;  // logical
+  Dims source;  // in logical order
   Ints kernel, strides, dilations{1, 1}, padding{0, 0, 0, 0};
   const char* style = "TF_VALID";
   bool ceil_mode = false, count_padding = false;
@@ -134,7 +134,7 @@ const std::vector<PoolCase> pool_cases{
 
 }  // namespace
 
-TEST(poolings_and_their_gradients) {
+TEST(pooling_and_gradients_match_naive_loops) {
   for (const PoolCase& c : pool_cases)
     for (const std::string layout : {"NHWC", "NCHW"})
       for (DType dtype : float_dtypes()) {
@@ -189,7 +189,7 @@ TEST(poolings_and_their_gradients) {
       }
 }
 
-TEST(maxima_propagate_nan) {
+TEST(max_pooling_propagates_nan) {
   Array x = numbers(DType::float32, {1, 4, 4, 20});
   x.set(linear(x.dims, {0, 1, 1, 3}), std::numeric_limits<double>::quiet_NaN());
   const Attributes attributes{{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}};

@@ -1,5 +1,5 @@
-// The items of a parallel loop: each is taken once, whoever takes it, also those of a member that is late; those of a
-// chain one after the other.
+// Work stealing in parallel loops: every item is taken once, by any member, even if some members are late, and the
+// items of a chain are taken in order.
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -19,19 +19,19 @@ std::vector<int64_t> all_of(Shares& shares, int64_t member) {
   return taken;
 }
 
-TEST(members_take_their_own_part_first_and_in_order) {
+TEST(members_take_their_own_share_first_and_in_order) {
   Shares shares(6, 2);
   CHECK_EQUAL(shares.take(0), 0);
   CHECK_EQUAL(shares.take(1), 3);
   CHECK_EQUAL(shares.take(1), 4);
   CHECK_EQUAL(shares.take(0), 1);
   CHECK_EQUAL(shares.take(1), 5);
-  CHECK_EQUAL(shares.take(1), 2);  // what the other one has left
+  CHECK_EQUAL(shares.take(1), 2);  // left over by the other member
   CHECK_EQUAL(shares.take(0), -1);
   CHECK_EQUAL(shares.take(1), -1);
 }
 
-TEST(one_member_does_the_work_of_those_that_are_late) {
+TEST(one_member_takes_over_work_of_late_members) {
   Shares shares(7, 3);
   CHECK(all_of(shares, 1) == (std::vector<int64_t>{2, 3, 6, 5, 4, 1, 0}));
 }
@@ -44,9 +44,9 @@ TEST(fewer_items_than_members) {
   CHECK_EQUAL(none.take(2), -1);
 }
 
-TEST(each_item_is_taken_once_by_many_threads) {
+TEST(each_item_is_taken_once_by_concurrent_threads) {
   constexpr int64_t items = 20000;
-  for (const int64_t members : {2, 5, 100}) {  // more than there are parts, too
+  for (const int64_t members : {2, 5, 100}) {  // includes more members than shares
     std::vector<std::atomic<int>> times(items);
     Shares shares(items, members);
     std::vector<std::thread> threads;
@@ -59,7 +59,7 @@ TEST(each_item_is_taken_once_by_many_threads) {
   }
 }
 
-TEST(a_parallel_loop_covers_its_range_once) {
+TEST(parallel_for_covers_its_range_once) {
   for (const int64_t n : {int64_t{1}, int64_t{7}, int64_t{1000}, int64_t{100003}}) {
     std::vector<std::atomic<int>> times(n);
     mpsgraph::cpu::parallel_for(n, 64, [&](int64_t begin, int64_t end) {
@@ -69,7 +69,7 @@ TEST(a_parallel_loop_covers_its_range_once) {
   }
 }
 
-TEST(members_bring_their_own_chains_forward_together) {
+TEST(members_advance_their_own_chains_together) {
   Chains chains(4, 2, 2);
   const auto take = [&](int64_t member, bool done = true) {
     const Chains::Item item = chains.take(member);
@@ -82,20 +82,20 @@ TEST(members_bring_their_own_chains_forward_together) {
   CHECK(take(0) == Item(0, 1));
   CHECK(take(0) == Item(1, 1));
   CHECK(take(1, false) == Item(2, 0));
-  CHECK(take(0) == Item(3, 0));  // the other one's
+  CHECK(take(0) == Item(3, 0));  // from the other member
   CHECK(take(0) == Item(3, 1));
-  CHECK_EQUAL(take(0).first, -1);  // the last chain is being worked on
+  CHECK_EQUAL(take(0).first, -1);  // the last chain is in progress
   chains.done(2);
   CHECK(take(0) == Item(2, 1));
   CHECK_EQUAL(take(0).first, -1);
   CHECK_EQUAL(take(1).first, -1);
 }
 
-TEST(the_items_of_a_chain_are_taken_once_and_in_order_by_many_threads) {
+TEST(chain_items_are_taken_once_and_in_order_by_concurrent_threads) {
   constexpr int64_t count = 7, length = 3000;
   for (const int64_t members : {1, 2, 5}) {
     struct alignas(64) Chain {
-      int64_t next = 0;  // not atomic: nobody else works on this chain
+      int64_t next = 0;  // not atomic, because only one thread works on a chain at a time
     };
     std::vector<Chain> seen(count);
     std::atomic<int64_t> wrong = 0;
@@ -112,7 +112,7 @@ TEST(the_items_of_a_chain_are_taken_once_and_in_order_by_many_threads) {
   }
 }
 
-TEST(parallel_chains_go_through_all_places_in_order) {
+TEST(parallel_chains_visit_all_positions_in_order) {
   std::vector<std::vector<int64_t>> places(5);
   mpsgraph::cpu::parallel_chains(5, 4, [&](int64_t chain, int64_t place, int64_t) { places[chain].push_back(place); });
   for (const auto& of_chain : places) CHECK(of_chain == (std::vector<int64_t>{0, 1, 2, 3}));

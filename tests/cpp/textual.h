@@ -1,6 +1,6 @@
-// Graphs as short texts, for the tests of specialisation and of the passes.
+// Graphs in textual form, for the tests of specialization and of the passes.
 //
-// Targets are the operations named "out", "out_1", ...; all placeholders are fed with the types they state.
+// Targets are the operations named "out", "out_1", ...; all placeholders are fed with their declared types.
 #pragma once
 
 #include <sstream>
@@ -15,13 +15,13 @@ namespace textual {
 
 using namespace mpsgraph;
 using compiler::Program;
-using Run = void (*)(Program&);  // a pass
+using Run = void (*)(Program&);  // a compiler pass
 
 using Feeds = std::vector<std::pair<Tensor*, TensorType>>;
 
 inline TensorType f32(Dims dims) { return {DType::float32, Shape(std::move(dims))}; }
 
-// The text within "graph {" and "}", without indentation: short golden texts in tests.
+// Return the text within "graph {" and "}" without indentation, for short expected texts in tests.
 inline std::string body(const std::string& text) {
   std::istringstream in(text);
   std::string line, result;

@@ -15,8 +15,7 @@ VECTORS = "AVX" in mg.Device("cpu").description
 LANES = 16 if "AVX-512" in mg.Device("cpu").description else 8
 
 # Images, input size, channels, kernel (3-D kernels start with their depth), outputs, options of the convolution; then
-# the
-# expected tile sizes for the result and the gradients of input and weights, where 0 means one matmul per tap.
+# the expected tile sizes for the result and the gradients of input and weights, where 0 means one matmul per tap.
 SIZES = {
     "four_of_three_taps": (8, (16, 16), 32, 3, 32, {"padding": "TF_SAME"}, (4, 4, 4)),
     "three_of_three_taps": (32, (6, 6), 64, 3, 64, {"padding": "TF_SAME"}, (3, 3, 3)),

@@ -1,8 +1,7 @@
 """Cumulative sums, products, and extrema along the last axis, whose rows are transposed in tiles, compared with numpy.
 
 Row counts and lengths are around those of a tile (8 rows of 64 elements) and of the squares that are transposed at
-once.
-Rows of 1,024 elements are included because their distance is a power of two.
+once. Rows of 1,024 elements are included because their distance is a power of two.
 """
 
 import mpsgraph as mg

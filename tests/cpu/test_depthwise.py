@@ -32,8 +32,7 @@ def test_dilated_taps(dtype, channels, dilations, strides):
 
 
 # Image size, channels, taps, options. The sizes cover strips of six, three, and one pixels and remainders; whole,
-# paired,
-# partial, and single channel vectors; and kernels with 1, 3, 5, and 7 taps in a row.
+# paired, partial, and single channel vectors; and kernels with 1, 3, 5, and 7 taps in a row.
 STRIPS = {
     "three_of_a_row": ((7, 20), 96, (3, 3), {}),
     "five_of_a_row": ((9, 23), 40, (5, 5), {}),

@@ -1,8 +1,7 @@
 """int32 and int64 fused kernels as generated code, and casts between all dtypes, compared with numpy and the reference.
 
 Operations without generated code, such as int64 products with AVX2, are interpreted with the same results. The last
-test
-repeats this file with smaller instruction sets.
+test repeats this file with smaller instruction sets.
 """
 
 from functools import partial

@@ -1,6 +1,5 @@
 """Weight gradients of dense layers, fused block by block with the optimizer update that reads them, and updates of
-small
-variables, fused into one kernel.
+small variables, fused into one kernel.
 """
 
 import mpsgraph as mg
@@ -144,9 +143,7 @@ def kernels_of(executable):
 
 @pytest.mark.parametrize("layers", [1, 4, 20])
 def test_updates_of_small_variables_form_one_kernel(layers):
-    """The program text has one fused operation per variable, with Adam's twelve steps; the plan has one kernel for
-    all.
-    """
+    """The program text has one fused operation of Adam's twelve steps per variable; the plan has one kernel for all."""
     made, texts = [], {}
     for how in ({"observe": texts.__setitem__}, {"reference_kernels": True}):
         g, rng = mg.Graph(), np.random.default_rng(0)

@@ -1,6 +1,5 @@
 """float32 matmuls in tiles with packed operands, where oneDNN would read them in place, and large matmuls, split so
-that
-oneDNN packs the pieces.
+that oneDNN packs the pieces.
 """
 
 import mpsgraph as mg
@@ -137,8 +136,7 @@ for rows, columns, steps in SIZES:
     "threads, cuts",
     [
         # Pieces of 512 x 1024 and of 1001 x 500; 500 x 500 is too small to be packed, so its columns are split. With
-        # three threads
-        # 1000 x 1000 is too small as well.
+        # three threads 1000 x 1000 is too small as well.
         (2, [((1024, 1024, 300), 2), ((2001, 1999, 70), 8), ((500, 500, 500), 8)]),
         (3, [((1000, 1000, 300), 12), ((2001, 1999, 70), 12)]),
         (1, [((1024, 1024, 300), 1)]),

@@ -99,9 +99,7 @@ def test_callers_floating_point_mode_is_restored():
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="requires Linux to find libgomp in /proc/self/maps")
 def test_openmp_threads_started_by_others_flush_subnormals():
-    """OpenMP threads inherit the floating-point mode of the thread that creates them, which need not run an
-    executable.
-    """
+    """OpenMP threads inherit the floating-point mode of the thread that creates them, which may be the caller's."""
     done = run_program(
         """
         import ctypes, re

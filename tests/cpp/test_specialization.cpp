@@ -1,4 +1,4 @@
-// What specialisation takes of a graph, accepts of feeds and refuses.
+// Specialization: what it keeps of a graph, which feeds it accepts, and which errors it throws.
 #include "check.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
@@ -13,7 +13,7 @@ using namespace textual;
 
 namespace {
 
-TEST(specialisation_takes_what_targets_need_with_the_fed_types) {
+TEST(specialization_keeps_what_targets_need_with_fed_types) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 4})}}, "x");
@@ -42,7 +42,7 @@ TEST(specialisation_takes_what_targets_need_with_the_fed_types) {
   CHECK(program.graph->find("z") != nullptr);
 }
 
-TEST(specialisation_says_what_is_wrong_with_feeds) {
+TEST(specialization_reports_invalid_feeds) {
   Graph g, other;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 4})}}, "x");
@@ -58,7 +58,7 @@ TEST(specialisation_says_what_is_wrong_with_feeds) {
   CHECK_THROWS(GraphError, specialize(g, {{x, f32({8, 4})}}, {foreign}, {}), "another graph");
 }
 
-TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late) {
+TEST(specialization_reports_incompatible_and_unknown_shapes) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
@@ -78,7 +78,7 @@ TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late) {
   CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({2})}}, {branch}, {}), "[reshape]", "'late'", "within a block");
 }
 
-TEST(specialisation_cuts_where_values_decide) {
+TEST(specialization_splits_at_value_dependent_shapes) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
@@ -97,7 +97,7 @@ TEST(specialisation_cuts_where_values_decide) {
   verify(*rest.graph);
   CHECK_EQUAL(to_string(Dims(rest.early.begin(), rest.early.end())), "(1)");
   CHECK_EQUAL(to_string(Dims(rest.late.begin(), rest.late.end())), "(0,2)");
-  CHECK_EQUAL(program.target_operations.size(), 1u);  // the assign has run before
+  CHECK_EQUAL(program.target_operations.size(), 1u);  // the assign has already run
   CHECK_EQUAL(rest.deciding.size(), 1u);
   const std::vector<TensorType> types = target_types(program);
   CHECK_EQUAL(types[0], f32({-1, 2}));
@@ -115,7 +115,7 @@ TEST(specialisation_cuts_where_values_decide) {
   CHECK(next.source_variables[0] == w);
 }
 
-TEST(effects_run_when_something_needs_them) {
+TEST(side_effects_run_only_when_needed) {
   const std::string text = R"(
     %v = variable() {value=float32[2] splat 0x00000000} : float32[2]
     %x = placeholder() {type=float32[2]} : float32[2]
@@ -132,7 +132,7 @@ TEST(effects_run_when_something_needs_them) {
   CHECK_EQUAL(without.graph->root().operations.size(), 1u);
 }
 
-TEST(a_variable_that_is_a_target_is_read_at_the_end) {
+TEST(variable_target_is_read_last) {
   auto graph = parse(R"(graph {
     %v = variable() {value=float32[2] splat 0x00000000} : float32[2]
     %x = placeholder() {type=float32[2]} : float32[2]
@@ -146,7 +146,7 @@ TEST(a_variable_that_is_a_target_is_read_at_the_end) {
   CHECK_EQUAL(program.target_operations[0]->name, "a");
 }
 
-TEST(loops_get_the_types_of_what_they_start_with) {
+TEST(loop_variables_take_types_of_initial_values) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
@@ -169,7 +169,7 @@ TEST(loops_get_the_types_of_what_they_start_with) {
                "float32[10]");
 }
 
-TEST(a_branch_through_which_gradients_flow_is_specialised) {
+TEST(branch_with_gradients_is_specialized) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
