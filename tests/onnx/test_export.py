@@ -1,7 +1,7 @@
-"""Every layer of docs/layers.md as an ONNX file: the checker's consent, ONNX's own numbers, and back again.
+"""Export every layer of docs/layers.md to ONNX, run the checker, compare values, and import the file again.
 
-Numbers are held against the package onnx's reference evaluator, which knows nothing of ours. Sizes of the batch, and of
-the image or the sequence, stay open: each model runs at two of them.
+Values are compared with the reference evaluator of the onnx package, which is independent of mpsgraph. Batch, image,
+and sequence sizes are dynamic, and each model runs at two of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 
 @pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
-def test_layers(make, shapes, sizes, dtype):
+def test_exported_layers_match_reference_and_import(make, shapes, sizes, dtype):
     module, state = built(make, shapes, dtype)
     proto = mg.onnx.export(module, inputs={f"x{i}": (shape, dtype) for i, shape in enumerate(shapes)})
     stored = {t.name: onnx.numpy_helper.to_array(t) for t in proto.graph.initializer}
@@ -24,10 +24,10 @@ def test_layers(make, shapes, sizes, dtype):
         np.testing.assert_array_equal(stored[path], value, err_msg=path)
     back, plain = mg.onnx.load(proto), mg.onnx.load(without_description(proto))
     for read in (back, plain):
-        assert set(state) == set(read.parameters), "weights keep their names"
+        assert set(state) == set(read.parameters), "weights must keep their names"
         assert {t.name for t in read.graph.trainable_variables} == {name for name, _ in module.named_parameters()}
         assert [tuple(t.shape) for t in read.inputs.values()] == [tuple(s) for s in shapes], (
-            "unknown sizes stay unknown"
+            "dynamic dimensions must stay dynamic"
         )
     reference = ReferenceEvaluator(proto)
     both = getattr(module, "directions", 1) == 2
@@ -39,14 +39,14 @@ def test_layers(make, shapes, sizes, dtype):
         arrays = values_like(shapes, size, dtype, batch)
         wanted = graph.run(dict(zip(placeholders, arrays, strict=True)), result).numpy()
         feeds = {f"x{i}": array for i, array in enumerate(arrays)}
-        if not both:  # onnx's reference has layers of one direction only
+        if not both:  # The reference evaluator supports recurrent layers of one direction only.
             np.testing.assert_allclose(reference.run(None, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(plain(*arrays).numpy(), wanted, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(back(*arrays).numpy(), wanted)
     assert listed(back.graph.operations) == what_outputs_need({"output": result})
 
 
-def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
+def test_export_error_lists_all_unsupported_operations_and_writes_no_file(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2, 3), name="x")
     bits = g.bitwise_population_count(g.cast(x[:, :2], "int32"), name="second")
@@ -67,7 +67,7 @@ def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("opset", [18, 21, 23])
-def test_the_import_of_a_graph_with_channels_in_front_is_the_same_graph(opset, tmp_path):
+def test_channels_first_graph_round_trips_unchanged(opset, tmp_path):
     g = mg.Graph()
     x = g.placeholder((-1, 3, 8, 8), name="images")
     w = g.variable(np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32), name="weights")
@@ -86,7 +86,7 @@ def test_the_import_of_a_graph_with_channels_in_front_is_the_same_graph(opset, t
     assert [n.op_type for n in again.graph.node] == [n.op_type for n in onnx.load(tmp_path / "model.onnx").graph.node]
 
 
-def test_a_branch_sees_what_is_outside():
+def test_exported_branch_captures_outer_values():
     g = mg.Graph()
     flag, x = g.placeholder((), "bool", "flag"), g.placeholder((-1,), name="x")
     y = g.if_(flag, lambda: x * g.constant([2.0]), lambda: x - 1.0)[0]
@@ -96,7 +96,7 @@ def test_a_branch_sees_what_is_outside():
         assert result[0].tolist() == wanted
 
 
-def test_moving_averages_come_back_untrained():
+def test_moving_averages_are_not_trainable_after_import():
     model = mg.nn.Sequential(mg.nn.BatchNorm())
     back = mg.onnx.load(mg.onnx.export(model, inputs={"x": (-1, 5)}))
     assert len(back.parameters) == 4 and len(back.graph.trainable_variables) == 2

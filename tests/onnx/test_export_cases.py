@@ -1,4 +1,4 @@
-"""Every case of the operations' suite that ONNX can say, through a file and ONNX's own reference evaluator."""
+"""Export every case of the operation tests that ONNX can express, and run the files in ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ from harness.running import build, feeds
 from mpsgraph.onnx.export import written_kinds
 from onnx.reference import ReferenceEvaluator
 
-# Cases that the reference evaluator cannot run or answers otherwise: our own import runs these. docs/onnx.md has the
-# rules on NaN and infinities.
+# Cases that the reference evaluator cannot run or computes differently; mpsgraph's own importer runs these instead. For
+# the rules on NaN and infinities, see docs/onnx.md.
 REFERENCE_DIFFERS = {
-    # its ConvTranspose has no groups
+    # ConvTranspose ignores groups.
     "convolution2d_data_gradient-groups", "convolution2d_data_gradient-depthwise",
     "convolution2d_data_gradient-nchw_oihw", "convolution2d_data_gradient-grouped_16",
     "convolution3d_data_gradient-groups", "convolution_transpose2d-groups",
-    # it has no batches of nothing
+    # Empty batches are unsupported.
     "convolution2d-no_images", "convolution2d_data_gradient-no_images", "convolution3d-no_images",
     "convolution3d_data_gradient-no_images", "convolution_transpose2d-no_images", "col_to_im-no_images",
     "sample_grid-nothing", "sample_grid-no_places",
-    # NaN in extrema: each evaluator has a rule of its own
+    # The evaluators treat NaN in maxima and minima differently.
     "max_pooling2d-nan",
-    # its windows with ceil_mode are too many
+    # ceil_mode produces too many windows.
     "max_pooling2d-negative",
-    # numbers beyond int32 are undefined in the cast to int8
+    # Casting values beyond the int32 range to int8 is undefined.
     "quantize-far",
-    # it has RNN with tanh alone, and one direction forwards; of Scan a part, so that our own import runs all of those
+    # RNN supports only tanh and the forward direction, and Scan only in part, so mpsgraph's importer runs all of these.
     "single_gate_rnn-projected", "single_gate_rnn-plain", "single_gate_rnn-reverse", "single_gate_rnn-no_rows",
     "single_gate_rnn-wide", "single_gate_rnn-many_reverse", "lstm-reverse", "lstm-wide", "lstm-many_reverse",
     "gru-reverse", "gru-wide", "gru-many_reverse", "single_gate_rnn-relu", "single_gate_rnn-sigmoid",
     "single_gate_rnn-hard_sigmoid",
-    # it has no places of nothing, no nonzero of a number, and ScatterElements that multiplies once
+    # Empty index tensors and NonZero of a scalar are unsupported, and ScatterElements multiplies repeated indices once.
     "gather-no_indices", "gather_along_axis-nothing", "non_zero_indices-number", "non_zero_indices-zero",
     "scatter_along_axis-mul", "scatter_along_axis-div", "scatter_along_axis-mul_clipped",
     "scatter_along_axis-mul_neutral", "scatter_along_axis-div_neutral",
 }  # fmt: skip
 
-# Plain extrema pass over NaN here and not in ONNX; images that are empty cannot be resized by our import; vectors of no
-# indices are none in ONNX.
+# Maxima and minima ignore NaN here but not in ONNX; the importer cannot resize empty images; and index vectors of
+# length
+# 0 do not exist in ONNX.
 OTHERWISE = {
     "gather_nd-whole", "scatter_nd-whole_tensors",
     "reduction_maximum-nan", "reduction_minimum-nan", "resize_nearest-nothing", "resize_nearest-to_nothing",
     "resize_bilinear-nothing", "resize_bilinear-to_nothing",
 }  # fmt: skip
 
-# Cases of random numbers give their states, which stay in a runtime: test_export_sequences.py has others.
+# Random operations return their state, which is internal to a runtime; test_export_sequences.py covers them.
 KINDS = sorted(set(written_kinds()) & {case.operation for case in cases.ALL} - {"random"})
 
 
@@ -58,7 +59,7 @@ def dtype_for(case: Case) -> str:
 
 
 def check(case: Case) -> bool:
-    """Exports a case and compares; False when ONNX cannot say it."""
+    """Export a case and compare its results; return False if ONNX cannot express it."""
     dtype = dtype_for(case)
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     inputs = {f"x{i}": tensor for i, tensor in enumerate(built.placeholders)}
@@ -88,7 +89,7 @@ def check(case: Case) -> bool:
     return True
 
 
-WRITTEN: dict[str, int] = {}  # cases of each kind, by the tests that have run
+WRITTEN: dict[str, int] = {}  # Number of exported cases per kind, in the tests that have run.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,7 +99,7 @@ def test_values(kind: str):
     assert WRITTEN[kind], f"no case of {kind} can be exported"
 
 
-def test_no_more_cases_are_refused():
+def test_number_of_exported_cases_does_not_decrease():
     if WRITTEN.keys() != set(KINDS):
-        pytest.skip("counts what all tests of this file have written")
+        pytest.skip("needs the results of all other tests in this file")
     assert sum(WRITTEN.values()) >= 926  # 2026-11-26

@@ -1,4 +1,4 @@
-"""The models of examples/ as ONNX files, and back: the same operations and the same numbers."""
+"""Export the models of examples/ to ONNX and import them again: operations and values must be equal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpsgraph import nngraph as ng
 
 
 @pytest.mark.parametrize("make", EXAMPLES)
-def test_examples(make):
+def test_examples_round_trip_through_onnx(make):
     example = make()
     proto = example.export()
     back, plain = mg.onnx.load(proto), mg.onnx.load(without_description(proto))
@@ -32,7 +32,7 @@ def test_examples(make):
                 np.testing.assert_allclose(found[name].numpy(), wanted, rtol=1e-5, atol=scale, err_msg=name)
 
 
-def test_networks_of_nodes_whose_weights_are_loaded_when_their_turn_comes(tmp_path):
+def test_node_graph_with_stored_weights_is_exported(tmp_path):
     weights = np.random.default_rng(0).normal(size=(4, 3, 3, 2)).astype(np.float32)
     safetensors.numpy.save_file({"w": weights}, tmp_path / "w.safetensors")
     descriptor = ng.ConvolutionDescriptor(3, 3, 2, 4)
@@ -47,7 +47,7 @@ def test_networks_of_nodes_whose_weights_are_loaded_when_their_turn_comes(tmp_pa
     np.testing.assert_allclose(back(bytes_of).numpy(), graph(bytes_of).numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_networks_of_nodes_that_are_no_model():
+def test_exporting_unsupported_node_graphs_raises():
     source = ng.TrainableConvolution(ng.ConvolutionDescriptor(3, 3, 2, 4), optimizer=ng.Adam(0.1))
     node = ng.ConvolutionNode(ng.ImageNode("x"), source)
     inference = ng.NNGraph(None, node.result_image)

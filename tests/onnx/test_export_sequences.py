@@ -1,7 +1,7 @@
-"""Layers with masks, lengths, caches and states, and loops: the same graph from the file, and the same numbers.
+"""Test layers with masks, lengths, caches, and states, and loops: importing the exported file restores the same graph.
 
-From the file as it is comes the graph that was written, operation by operation. Without what the file says of it, as
-from another program's file, come the same numbers. tests/onnx_runtime runs the same models in ONNX Runtime.
+With mpsgraph's description in the file, the import equals the original operation by operation. Without it, as in a file
+of another program, the values are equal. tests/onnx_runtime runs the same models in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from harness.exports import MODELS, SIZES, listed, what_outputs_need, without_de
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_import_is_the_graph_that_was_exported(name):
+def test_import_restores_the_exported_graph(name):
     model = MODELS[name]
     graph, inputs, outputs = model.build()
     proto = mg.onnx.export(graph, inputs=inputs, outputs=outputs)
     back, plain = mg.onnx.load(proto), mg.onnx.load(without_description(proto))
     assert listed(back.graph.operations) == what_outputs_need(outputs)
     assert list(back.inputs) == list(plain.inputs) == list(inputs)
-    assert [t.shape for t in back.inputs.values()] == [t.shape for t in inputs.values()], "open sizes stay open"
+    assert [t.shape for t in back.inputs.values()] == [t.shape for t in inputs.values()], (
+        "dynamic dimensions must stay dynamic"
+    )
     kept = {v.name for v in graph.variables if v.name != "random_state"}
     assert set(back.parameters) == kept
     assert {v.name for v in back.graph.trainable_variables} == {v.name for v in graph.trainable_variables}
@@ -33,7 +35,7 @@ def test_the_import_is_the_graph_that_was_exported(name):
             np.testing.assert_allclose(close[key].numpy(), wanted[tensor].numpy(), rtol=1e-5, atol=1e-5, err_msg=key)
 
 
-def test_a_cache_is_an_input_and_an_output_and_lives_on_in_the_import():
+def test_cache_is_exported_as_input_and_output_and_imported_as_state():
     graph, inputs, outputs = MODELS["cache-grouped"].build()
     proto = mg.onnx.export(graph, inputs=inputs, outputs=outputs)
     caches = [v.name for v in graph.variables if "cache" in v.name]
@@ -51,7 +53,7 @@ def test_a_cache_is_an_input_and_an_output_and_lives_on_in_the_import():
     assert [n.op_type for n in again.graph.node] == [n.op_type for n in proto.graph.node]
 
 
-def test_updates_go_into_the_file():
+def test_updates_are_exported():
     g = mg.Graph()
     x, total = g.placeholder((2,), name="x"), g.variable(np.float32([1, 2]), name="total", trainable=False)
     y = total * 2.0
@@ -60,19 +62,19 @@ def test_updates_go_into_the_file():
         assert model(np.float32([1, 1])).tolist() == [2, 4] and model(np.float32([1, 1])).tolist() == [4, 6]
 
 
-def test_a_changed_file_is_read_as_it_is():
+def test_edited_file_is_imported_as_edited():
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     proto = mg.onnx.export(
         g, inputs={"x": x}, outputs={"y": g.relu(x @ g.variable(np.eye(2, dtype=np.float32), name="w"))}
     )
     proto.graph.initializer[0].raw_data = np.float32([[2, 0], [0, 2]]).tobytes()
-    assert mg.onnx.load(proto)(np.float32([[1, -1]])).tolist() == [[2, 0]], "weights may be others"
+    assert mg.onnx.load(proto)(np.float32([[1, -1]])).tolist() == [[2, 0]], "edited weights must take effect"
     proto.graph.node[-1].op_type = "Neg"
     assert mg.onnx.load(proto)(np.float32([[1, -1]])).tolist() == [[-2, 2]]
 
 
-def test_a_description_that_lies_is_an_error():
+def test_inconsistent_graph_description_raises():
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     proto = mg.onnx.export(g, inputs={"x": x}, outputs={"y": g.relu(x)})
@@ -91,7 +93,7 @@ def test_a_description_that_lies_is_an_error():
     assert mg.onnx.load(proto)(np.float32([[1, -1]])).tolist() == [[1, 0]]
 
 
-def test_a_module_takes_lengths_a_cache_and_states_by_their_names():
+def test_module_with_lengths_cache_and_states_is_exported_by_name():
     layer = mg.nn.LSTM(3)
     inputs = {"x": (-1, -1, 4), "state": ((1, -1, 3), (1, -1, 3)), "lengths": ((-1,), "int32")}
     back = mg.onnx.load(mg.onnx.export(layer, inputs=inputs, method="with_state"))
@@ -105,7 +107,7 @@ def test_a_module_takes_lengths_a_cache_and_states_by_their_names():
         mg.onnx.export(layer, inputs=inputs, method="nothing")
 
 
-def test_what_is_called_is_written_where_it_is_called():
+def test_called_graphs_are_inlined_on_export():
     inner, outer = mg.Graph(), mg.Graph()
     a, x = inner.placeholder((2,), name="a"), outer.placeholder((2,), name="x")
     model = mg.Model(inner, {"a": a}, {"b": a * inner.variable(np.float32([3, 4]), name="weights")})
@@ -118,7 +120,7 @@ def test_what_is_called_is_written_where_it_is_called():
     assert mg.onnx.load(proto)(np.float32([1, 1])).tolist() == [9, 16]
 
 
-def test_a_variable_that_a_branch_assigns_is_refused():
+def test_variable_assigned_in_a_branch_cannot_be_exported():
     g = mg.Graph()
     flag, v = g.placeholder((), mg.bool_, "flag"), g.variable(np.float32([1]), name="v")
     y = g.if_(flag, lambda: g.control_dependency([g.assign(v, v + 1)], lambda: g.read(v)), lambda: g.read(v))[0]
@@ -126,7 +128,7 @@ def test_a_variable_that_a_branch_assigns_is_refused():
         mg.onnx.export(g, inputs={"flag": flag}, outputs={"y": y})
 
 
-def test_random_numbers_are_the_runtime_s_and_come_back():
+def test_random_operations_round_trip():
     g = mg.Graph(seed=5)
     x = g.placeholder((-1, 3), name="x")
     y = x + g.random_normal(g.shape_of(x), 1.0, 0.5) + g.random_uniform((3,), 2.0, 3.0)

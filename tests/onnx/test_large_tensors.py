@@ -1,4 +1,4 @@
-"""Model files with large tensors: these stay in the file while it is read, wherever they stand, and nothing differs."""
+"""Test files with large tensors, which stay in the file while it is parsed, wherever they occur."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.onnx_model import BOOL, FLOAT, INT64, model, node, value
 from mpsgraph.onnx._elements import LARGE, _pieces, split
 from onnx import helper, numpy_helper
 
-COUNT = LARGE  # elements, so that each tensor has several times the bytes from which on one counts as large
+COUNT = LARGE  # Number of elements: each tensor is several times larger than the threshold in bytes.
 
 
 def numbers(seed: int) -> np.ndarray:
@@ -18,7 +18,7 @@ def numbers(seed: int) -> np.ndarray:
 
 
 def saved(made: onnx.ModelProto, path) -> str:
-    made.graph.doc_string = "padding " * 4096  # no file is too small to be split
+    made.graph.doc_string = "padding " * 4096  # Makes every file large enough to be split.
     onnx.save(made, path)
     return str(path)
 
@@ -27,8 +27,8 @@ def listed(array: np.ndarray, name: str) -> onnx.TensorProto:
     return helper.make_tensor(name, FLOAT, array.shape, array.tolist())
 
 
-def test_they_are_found_wherever_they_stand(tmp_path):
-    """As raw bytes and as a list, in initialisers, in Constant nodes, and in a branch."""
+def test_large_tensors_are_found_wherever_they_occur(tmp_path):
+    """Large tensors as raw bytes and as lists: in initializers, in Constant nodes, and in a branch."""
     branch = [node("Add", ["x", "v"], ["t"])], "then", [], [value("t", FLOAT, None)], [listed(numbers(3), "v")]
     other = [node("Identity", ["x"], ["e"])], "else", [], [value("e", FLOAT, None)]
     nodes = [
@@ -43,14 +43,14 @@ def test_they_are_found_wherever_they_stand(tmp_path):
     made.graph.initializer.append(listed(numbers(1), "l"))
     path = saved(made, tmp_path / "net.onnx")
     contents, _ = split(tmp_path / "net.onnx")
-    assert len(contents) < COUNT * 4  # what one of the four has
+    assert len(contents) < COUNT * 4  # The size of one of the four tensors.
     loaded, x = mg.onnx.load(path), numbers(9)
     first = (x + numbers(2)) * numbers(0) + numbers(1)
     np.testing.assert_allclose(loaded(x, np.array(True)), first + (x + numbers(3)), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(loaded(x, np.array(False)), first + x, rtol=1e-5, atol=1e-5)
 
 
-def test_elements_that_stand_one_by_one_or_in_other_types_are_read_as_ever(tmp_path):
+def test_large_tensors_in_lists_or_other_dtypes_are_read(tmp_path):
     halves = numpy_helper.from_array(numbers(0).astype(np.float16), "h")
     whole = helper.make_tensor("i", INT64, (COUNT,), range(COUNT))
     nodes = [
@@ -66,15 +66,15 @@ def test_elements_that_stand_one_by_one_or_in_other_types_are_read_as_ever(tmp_p
     np.testing.assert_array_equal(loaded(np.ones(1, np.float32)), expected)
 
 
-def test_long_lists_are_not_walked_through():
-    """Those of trees stand number by number; a file of a million is split as fast as one of a few."""
+def test_long_lists_of_numbers_are_not_scanned():
+    """Tree models store numbers as separate fields; splitting must skip them instead of visiting each one."""
     body = b"\x0a\x01a" + b"\x3d\0\0\0\0" * 200_000
     node_of = b"\x2a" + _length(body) + body
     graph = b"\x0a" + _length(node_of) + node_of
     seen = 0
 
     class Counted:
-        """Bytes that count how often one of them is looked at."""
+        """Bytes that count accesses to single elements."""
 
         def __init__(self, contents: bytes) -> None:
             self.contents = contents
@@ -102,7 +102,7 @@ def product(rows: str | int = "n") -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6, 0.999])
-def test_a_file_that_ends_early_is_an_error(tmp_path, share):
+def test_truncated_file_with_large_tensor_raises(tmp_path, share):
     path = tmp_path / "net.onnx"
     saved(product(), path)
     whole = path.read_bytes()
@@ -111,17 +111,17 @@ def test_a_file_that_ends_early_is_an_error(tmp_path, share):
         mg.onnx.load(path)
 
 
-def test_a_tensor_of_another_size_than_its_shape_says_is_an_error(tmp_path):
+def test_tensor_with_size_differing_from_its_shape_raises(tmp_path):
     made = product()
     made.graph.initializer[0].dims[0] += 1
     with pytest.raises(mg.GraphError, match="must have 66560 bytes, got 65536"):
         mg.onnx.load(saved(made, tmp_path / "net.onnx"))
 
 
-def test_messages_within_messages_without_end_are_an_error(tmp_path):
-    """Deeper than calls can go."""
+def test_endlessly_nested_messages_raise(tmp_path):
+    """Deeper than the recursion limit."""
     heads, size = [], 100_000
-    for tag in [0x32, 0x2A, 0x0A] * 3000 + [0x3A]:  # a graph in an attribute in a node in a graph, of a model
+    for tag in [0x32, 0x2A, 0x0A] * 3000 + [0x3A]:  # Repeats the nesting of graph, node, and attribute, within a model.
         head = bytes([tag]) + b"".join(bytes([size >> 7 * i & 127 | 128]) for i in range(3)) + bytes([size >> 21])
         heads.append(head)
         size += len(head)
@@ -131,7 +131,7 @@ def test_messages_within_messages_without_end_are_an_error(tmp_path):
         mg.onnx.load(path)
 
 
-def test_a_model_that_is_built_when_it_runs_needs_its_file_no_more(tmp_path):
+def test_deferred_model_does_not_need_its_file(tmp_path):
     inputs = [value("x", FLOAT, ("n",)), value("shape", INT64, (None,))]
     nodes = [node("Add", ["x", "w"], ["s"]), node("Reshape", ["s", "shape"], ["y"])]
     path = tmp_path / "net.onnx"

@@ -1,6 +1,6 @@
-"""Operators that become MPSGraph's own layers: they give what the same nodes give when they are built otherwise.
+"""Compare operators that map to MPSGraph's own layers with the same nodes built step by step.
 
-A clip that no gate reaches makes an importer build a recurrent layer step by step; unknown dimensions must stay.
+A clip value that no gate reaches makes the importer unroll a recurrent layer. Dynamic dimensions must stay dynamic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 2, 4
 
 
 def recurrent(op: str, known: bool, given: str, **attributes) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A model with the operands whose letters are given (B, L for lengths, S for states), and what it is fed with."""
+    """Return a model of one recurrent node and its feeds; `given` lists optional operands (B, L for lengths, S for
+    states).
+    """
     count, gates = 2 if attributes.get("direction") == "bidirectional" else 1, GATES[op]
     rng = np.random.default_rng(7)
 
@@ -68,7 +70,7 @@ def results_and_gradients(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -
         ("LSTM", {"layout": 1}),
     ],
 )
-def test_recurrent_layers_are_what_their_steps_are(op, attributes, direction, given):
+def test_recurrent_layers_equal_their_unrolled_steps(op, attributes, direction, given):
     by_steps, feeds = recurrent(op, True, given, direction=direction, clip=1e9, **attributes)
     expected = results_and_gradients(by_steps, feeds)
     for known in (True, False):
@@ -82,7 +84,7 @@ def test_recurrent_layers_are_what_their_steps_are(op, attributes, direction, gi
             np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_a_layer_takes_sequences_of_any_length():
+def test_recurrent_layer_accepts_sequences_of_any_length():
     made, feeds = recurrent("LSTM", False, "B")
     loaded = mg.onnx.load(made)
     assert loaded.inputs["x"].shape == (-1, -1, INPUTS)
@@ -91,7 +93,7 @@ def test_a_layer_takes_sequences_of_any_length():
 
 
 # --- images ---------------------------------------------------------------------------------------------------------
-def test_images_of_any_size_are_resized():
+def test_resize_of_images_of_any_size_matches_reference():
     nodes = [node("Resize", ["x", "", "scales"], ["y"], mode="linear")]
     inputs = [value("x", FLOAT, ("n", 2, "h", "w"))]
     loaded = mg.onnx.load(
@@ -107,8 +109,8 @@ def test_images_of_any_size_are_resized():
         np.testing.assert_allclose(loaded(x), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_batch_of_resized_images_stays_unknown():
-    """Sizes as exporters write them: those of the operand, and numbers behind."""
+def test_batch_of_resized_images_stays_dynamic():
+    """Exporters write the target sizes as the operand's batch and channels followed by constants."""
     nodes = [
         node("Shape", ["x"], ["n_c"], start=0, end=2),
         node("Concat", ["n_c", "h_w"], ["sizes"], axis=0),
@@ -124,17 +126,17 @@ def test_the_batch_of_resized_images_stays_unknown():
         np.testing.assert_array_equal(loaded(x), x[:, :, [0, 0, 1]][..., [0, 0, 1, 1]])
 
 
-def test_sizes_may_be_fed():
+def test_resize_sizes_can_be_fed():
     nodes = [node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")]
     inputs = [value("x", FLOAT, (1, 1, 2, 2)), value("sizes", INT64, (4,))]
     loaded = mg.onnx.load(model(nodes, inputs, [value("y", FLOAT, None)]))
     x = np.float32([[[[0, 4], [8, 12]]]])
     np.testing.assert_array_equal(loaded(x, np.int64([1, 1, 2, 4])).numpy()[0, 0, 0], [0, 1, 3, 4])
-    np.testing.assert_array_equal(loaded(x, np.int64([2, 1, 2, 2])), np.concatenate([x, x]))  # along any axis
+    np.testing.assert_array_equal(loaded(x, np.int64([2, 1, 2, 2])), np.concatenate([x, x]))  # Any axis can be resized.
 
 
-# --- how many is known only at the end ------------------------------------------------------------------------------
-def test_places_of_what_is_not_zero_stay_unknown():
+# --- results of data-dependent size ---------------------------------------------------------------------------------
+def test_non_zero_indices_have_dynamic_size():
     nodes = [node("NonZero", ["x"], ["places"]), node("Transpose", ["places"], ["rows"], perm=[1, 0])]
     nodes.append(node("GatherND", ["x", "rows"], ["y"]))
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("a", "b"))], [value("y", FLOAT, None)]))
@@ -147,7 +149,7 @@ def test_places_of_what_is_not_zero_stay_unknown():
 
 @pytest.mark.parametrize("sort", [0, 1])
 @pytest.mark.parametrize("x", [[], [3], [2, 2, 2], [3, 1, 3, 2, 1]])
-def test_unique_elements_of_any_number(x, sort):
+def test_unique_of_a_dynamic_number_of_elements(x, sort):
     names = ["y", "indices", "inverse", "counts"]
     loaded = mg.onnx.load(
         model(
@@ -166,7 +168,7 @@ def test_unique_elements_of_any_number(x, sort):
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 10])
-def test_boxes_are_limited_for_each_class(most):
+def test_non_max_suppression_limits_boxes_per_class(most):
     rng = np.random.default_rng(3)
     corner = rng.uniform(0, 1, (2, 8, 2))
     boxes = np.float32(np.concatenate([corner, corner + rng.uniform(0.1, 0.6, (2, 8, 2))], -1))
@@ -182,9 +184,9 @@ def test_boxes_are_limited_for_each_class(most):
     np.testing.assert_array_equal(fixed.run(feeds)["y"].numpy(), expected.reshape(-1, 3))
 
 
-# --- indices that reach over a part ---------------------------------------------------------------------------------
+# --- indices smaller than the data ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("shape", [(3, 4), ("a", "b")])
-def test_indices_over_a_part_of_the_data(shape):
+def test_element_indices_smaller_than_the_data(shape):
     x, index = np.float32(np.arange(12)).reshape(3, 4), np.int64([[0, -1, 2]])
     inputs = [value("x", FLOAT, shape), value("i", INT64, index.shape if shape == (3, 4) else ("c", "d"))]
     gathered = mg.onnx.load(model([node("GatherElements", ["x", "i"], ["y"])], inputs, [value("y", FLOAT, None)]))
@@ -198,7 +200,7 @@ def test_indices_over_a_part_of_the_data(shape):
 
 
 # --- sequences ------------------------------------------------------------------------------------------------------
-def test_sequences_are_lists_while_the_graph_is_built():
+def test_tensor_sequences_are_resolved_while_importing():
     nodes = [
         node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0),
         helper.make_node("SequenceInsert", ["parts", "x0", "zero"], ["more"]),
@@ -231,7 +233,7 @@ def test_sequences_are_lists_while_the_graph_is_built():
         ("ConcatFromSequence", ["none"], "got an empty one"),
     ],
 )
-def test_sequences_that_make_no_sense(op, inputs, message):
+def test_invalid_sequence_operations_raise(op, inputs, message):
     attributes = {"axis": 0} if op == "ConcatFromSequence" else {}
     nodes = [node("SplitToSequence", ["x"], ["parts"]), node("SequenceEmpty", [], ["none"])]
     nodes.append(node(op, inputs, ["y"], **attributes))
@@ -239,14 +241,14 @@ def test_sequences_that_make_no_sense(op, inputs, message):
         mg.onnx.load(model(nodes, [value("x", FLOAT, (3,))], [value("y", FLOAT, None)], {"far": np.int64(9)}))
 
 
-def test_a_sequence_is_no_result():
+def test_sequence_as_model_output_raises():
     nodes = [node("SplitToSequence", ["x"], ["parts"])]
     with pytest.raises(mg.UnsupportedError, match="'parts' is a sequence"):
         mg.onnx.load(model(nodes, [value("x", FLOAT, (3,))], [value("parts", FLOAT, None)]))
 
 
-# --- torch's ways ---------------------------------------------------------------------------------------------------
-def test_numbers_have_an_axis_of_one():
+# --- forms written by PyTorch ---------------------------------------------------------------------------------------
+def test_scalars_have_an_axis_of_size_one():
     nodes = [
         node("TopK", ["x", "one"], ["best", "at"], axis=0),
         node("GatherElements", ["x", "zero"], ["gathered"]),
@@ -260,7 +262,7 @@ def test_numbers_have_an_axis_of_one():
     assert [r.shape for r in results] == [()] * 4 and [r.item() for r in results] == [3, 3, 6, 3]
 
 
-def test_what_is_cut_away_does_not_come_round_again():
+def test_wrap_padding_excludes_elements_cropped_by_negative_pads():
     nodes = [node("Pad", ["x", "pads"], ["y"], mode="wrap")]
     made = model(nodes, [value("x", FLOAT, (4,))], [value("y", FLOAT, None)], {"pads": np.int64([-2, 1])})
     assert mg.onnx.load(made)(np.float32([1, 2, 3, 4])).tolist() == [3, 4, 3]

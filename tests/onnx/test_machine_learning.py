@@ -1,7 +1,7 @@
-"""ai.onnx.ml: scalers, linear models, trees, encoders; what stands for strings and dictionaries.
+"""Test ai.onnx.ml: scalers, linear models, trees, encoders, and replacements for strings and dictionaries.
 
-Forests are compared with a walk in Python, everything else with formulas in numpy. Scores of two classes, for which
-the standard has no rule, are ONNX Runtime 1.32's, written down.
+Tree ensembles are compared with a traversal in Python, everything else with formulas in numpy. Scores of two classes,
+which the standard does not define, are hard-coded results of ONNX Runtime 1.32.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def model(nodes, inputs, outputs, version: int = 3) -> onnx.ModelProto:
 
 
 def load(op: str, outputs: int = 1, version: int = 3, dtype: int = FLOAT, shape=("n", None), inputs=1, **attributes):
-    """One node: its operands are x0, x1, ...; its results y0, y1, ..."""
+    """Load a model of one node with operands x0, x1, ... and results y0, y1, ..."""
     names, results = [f"x{i}" for i in range(inputs)], [f"y{i}" for i in range(outputs)]
     made = helper.make_node(op, names, results, domain=ML, name="the_node", **attributes)
     return mg.onnx.load(model([made], [value(n, dtype, shape) for n in names], [value(y) for y in results], version))
 
 
 # --- features -------------------------------------------------------------------------------------------------------
-def test_scaled():
+def test_scaler():
     x = np.float32([[1, 2], [3, 5]])
     np.testing.assert_allclose(load("Scaler", offset=[1.0, 0.5], scale=[2.0, 3.0])(x), (x - [1, 0.5]) * [2, 3])
     np.testing.assert_allclose(load("Scaler", dtype=INT64, offset=[1.0], scale=[0.5])(np.int64([[1, 4]])), [[0, 1.5]])
@@ -39,19 +39,19 @@ def test_scaled():
 @pytest.mark.parametrize(
     ("norm", "expected"),
     [
-        ("MAX", [[0, 0, 0], [1, 2, 3], [1, -4 / 3, 0]]),  # by the largest, not the largest magnitude
+        ("MAX", [[0, 0, 0], [1, 2, 3], [1, -4 / 3, 0]]),  # Divided by the largest value, not by the largest magnitude.
         ("L1", [[0, 0, 0], [-1 / 6, -2 / 6, -3 / 6], [3 / 7, -4 / 7, 0]]),
         ("L2", [[0, 0, 0], np.float64([-1, -2, -3]) / 14**0.5, [0.6, -0.8, 0]]),
     ],
 )
-def test_normalized(norm, expected):
+def test_normalizer(norm, expected):
     rows = np.float32([[0, 0, 0], [-1, -2, -3], [3, -4, 0]])
     np.testing.assert_allclose(load("Normalizer", norm=norm)(rows), expected, rtol=1e-6)
     if norm == "L2":
         np.testing.assert_allclose(load("Normalizer", norm=norm)(rows * np.float32(1e30)), expected, rtol=1e-6)
 
 
-def test_features_are_picked_joined_filled_and_cut():
+def test_features_are_binarized_selected_joined_and_imputed():
     assert load("Binarizer", threshold=1.0)(np.float32([[1, 2, -0.5]])).tolist() == [[0, 1, 0]]
     picked = mg.onnx.load(
         model([helper.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)],
@@ -68,10 +68,10 @@ def test_features_are_picked_joined_filled_and_cut():
     assert hot(np.int64([2, 4, 9])).tolist() == [[0, 1], [1, 0], [0, 0]]
 
 
-def test_encoded():
+def test_encoders():
     encoded = load("LabelEncoder", dtype=INT64, keys_int64s=[1, 5], values_floats=[1.5, 2.5], default_float=9.0)
     assert encoded(np.int64([[1, 5], [5, 7]])).tolist() == [[1.5, 2.5], [2.5, 9]]
-    large = 2**53 + 1  # which no float64 holds
+    large = 2**53 + 1  # Not representable in float64.
     encoded = load("LabelEncoder", dtype=INT64, keys_int64s=[large - 1, large], values_int64s=[large + 2, 3])
     assert encoded(np.int64([[large - 1, large, 0]])).tolist() == [[large + 2, 3, -1]]
     tensors = {"keys_tensor": np.float32([2, NAN]), "values_tensor": np.int64([5, 6]), "default_tensor": np.int64([8])}
@@ -109,7 +109,7 @@ def test_linear_models():
         ("LOGISTIC", [[0.5622, 0.4378], [0.4675, 0.5325], [0.3894, 0.6106]]),
     ],
 )
-def test_one_score_for_two_classes(transform, expected):
+def test_linear_classifier_with_one_score_for_two_classes(transform, expected):
     given = {"coefficients": [0.2, 0.1], "intercepts": [0.05], "classlabels_ints": [3, 5]}
     loaded = load("LinearClassifier", 2, 1, post_transform=transform, **given)
     labels, scores = loaded(np.float32([[-2, 1], [0.3, 0.2], [1, 2]]))
@@ -117,7 +117,7 @@ def test_one_score_for_two_classes(transform, expected):
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
-def test_scores_that_are_zero_stay():
+def test_softmax_zero_keeps_scores_of_zero():
     loaded = load("LinearRegressor", version=1, coefficients=np.eye(3).ravel().tolist(), targets=3,
                   post_transform="SOFTMAX_ZERO")  # fmt: skip
     powers = np.exp([0.3, 0.5])
@@ -137,7 +137,7 @@ COMPARE = {
 
 
 class Forest:
-    """Random trees, as attributes and as a walk in Python."""
+    """Random trees, as node attributes and for traversal in Python."""
 
     def __init__(self, seed: int, trees: int, depth: int, targets: int, modes: list[str]) -> None:
         self.rng, self.modes, self.targets = np.random.default_rng(seed), modes, targets
@@ -171,7 +171,7 @@ class Forest:
         }
 
     def leaves(self, row: np.ndarray) -> np.ndarray:
-        """What each tree gives to a row, (trees, targets)."""
+        """Return the leaf values that each tree assigns to a row, as (trees, targets)."""
         result = []
         for entry in self.roots:
             while "gives" not in entry:
@@ -183,14 +183,15 @@ class Forest:
 
 
 def rows(seed: int) -> np.ndarray:
-    x = np.float32(np.round(np.random.default_rng(seed).normal(size=(30, 4)), 1))  # some equal to a split
+    # Rounded so that some values equal a split.
+    x = np.float32(np.round(np.random.default_rng(seed).normal(size=(30, 4)), 1))
     x[3, 2], x[5] = np.nan, np.nan
     return x
 
 
 @pytest.mark.parametrize("modes", [["BRANCH_LEQ"], ["BRANCH_LT"], sorted(COMPARE)], ids=["leq", "lt", "all"])
 @pytest.mark.parametrize(("trees", "depth", "targets"), [(1, 1, 1), (3, 4, 2), (8, 6, 3)])
-def test_forests(trees, depth, targets, modes):
+def test_tree_ensembles_match_traversal(trees, depth, targets, modes):
     forest, x = Forest(trees, trees, depth, targets, modes), rows(1)
     given = np.stack([forest.leaves(row) for row in x])
     reductions = {"SUM": np.sum, "AVERAGE": np.mean, "MIN": np.min, "MAX": np.max}
@@ -223,8 +224,8 @@ def test_forests(trees, depth, targets, modes):
         ([1], [0.1, 0.2, 0.9], [0.1, 0.4], "SOFTMAX", [0, 0, 0], [[0.4013, 0.5987]] * 3),
     ],
 )  # fmt: skip
-def test_two_classes_of_trees(given, weights, base, transform, labels, scores):
-    """One tree with leaves 1, 3 and 4, which give to the first class, to the second, or to both (0.3 to the second)."""
+def test_tree_classifier_with_two_classes(given, weights, base, transform, labels, scores):
+    """One tree with leaves 1, 3, and 4, whose weights go to either class, or to both (0.3 to the second)."""
     entries = [
         (leaf, c, w if c == given[0] else 0.3) for leaf, w in zip((1, 3, 4), weights, strict=True) for c in given
     ]
@@ -249,8 +250,8 @@ def test_two_classes_of_trees(given, weights, base, transform, labels, scores):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_trees_with_leaves_apart(dtype):
-    """Version 5: two trees; the second one's root looks whether its feature is in a set."""
+def test_tree_ensemble_with_separate_leaves(dtype):
+    """Version 5 with two trees; the root of the second one tests set membership."""
 
     def tensor(values, kind: str = dtype):
         return numpy_helper.from_array(np.array(values, kind))
@@ -282,7 +283,7 @@ def test_trees_with_leaves_apart(dtype):
         ({"aggregate_function": "MODE"}, "must be one of .*'MODE'"),
     ],
 )
-def test_trees_that_make_no_sense(change, message):
+def test_invalid_trees_raise(change, message):
     attributes = {
         "nodes_treeids": [0] * 3,
         "nodes_nodeids": [0, 1, 2],
@@ -307,7 +308,7 @@ PLACES = np.float32([[0.2, 0.1], [1.5, 1.5], [0.9, 0.2], [0, 2]])
 
 
 def kernel(kind: str, x: np.ndarray) -> np.ndarray:
-    """Of rows with the support vectors, gamma 0.5, constant 0.1, degree 2."""
+    """Return the kernel values of rows with the support vectors, for gamma 0.5, constant 0.1, and degree 2."""
     product = x.astype(np.float64) @ np.transpose(VECTORS)
     distances = ((x.astype(np.float64)[:, None] - VECTORS) ** 2).sum(2)
     affine = product / 2 + 0.1
@@ -319,10 +320,10 @@ def support(**more) -> dict:
 
 
 @pytest.mark.parametrize("kind", ["LINEAR", "RBF", "POLY", "SIGMOID"])
-def test_regression_by_support_vectors(kind):
+def test_svm_regressor_matches_numpy(kind):
     weights = [0.5, -0.7, 0.3, 0.2, -0.4, 0.1]
     given = support(n_supports=6, coefficients=weights, rho=[0.25], kernel_type=kind)
-    for shift in (0, 1000) if kind == "RBF" else (0,):  # distances do not suffer from where the rows lie
+    for shift in (0, 1000) if kind == "RBF" else (0,):  # Distances must stay accurate far away from the origin.
         given["support_vectors"] = [float(v + shift) for row in VECTORS for v in row]
         result = load("SVMRegressor", version=1, shape=("n", 2), **given)(PLACES + np.float32(shift))
         np.testing.assert_allclose(
@@ -343,8 +344,8 @@ def test_regression_by_support_vectors(kind):
     ],
     ids=["scores", "probabilities"],
 )
-def test_classification_by_support_vectors(of_pairs, expected):
-    """ONNX Runtime's numbers. Votes choose classes: that of the last row is the second by votes, not by chance."""
+def test_svm_classifier_matches_onnx_runtime(of_pairs, expected):
+    """Classes are chosen by votes, not by probability; the two differ in the last row."""
     weights = [0.5, 0.7, -0.6, -0.4, -0.8, -0.3, 0.2, 0.4, 0.6, 0.3, -0.5, -0.7]
     given = support(vectors_per_class=[2, 2, 2], coefficients=weights, rho=[0.1, -0.2, 0.05], kernel_type="RBF")
     given |= {"kernel_params": [0.5, 0.0, 3.0], "classlabels_ints": [4, 5, 6]}
@@ -353,9 +354,9 @@ def test_classification_by_support_vectors(of_pairs, expected):
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
-# --- labels that are strings, scores that are dictionaries ----------------------------------------------------------
+# --- string labels and dictionaries of scores -----------------------------------------------------------------------
 def classifier() -> onnx.ModelProto:
-    """As converters write it: labels, and behind ZipMap dictionaries from label to probability."""
+    """Return a classifier as converters write it: labels, and a ZipMap from label to probability."""
     given = {
         "coefficients": [1.0, 0.0, 0.0, 1.0, -1.0, -1.0],
         "intercepts": [0.0, 0.0, 0.5],
@@ -373,7 +374,7 @@ def classifier() -> onnx.ModelProto:
     return model(nodes, [value("x", FLOAT, ("n", 2))], [value("output_label", TensorProto.STRING, ("n",)), tables], 1)
 
 
-def test_labels_are_places_among_classes():
+def test_string_labels_become_indices_into_classes():
     loaded = mg.onnx.load(classifier())
     x = np.float32([[2, 0], [0, 2], [-1, -1]])
     label, probabilities = loaded(x)
@@ -384,7 +385,7 @@ def test_labels_are_places_among_classes():
     np.testing.assert_allclose(probabilities, scores / scores.sum(1, keepdims=True), rtol=1e-5)
 
 
-def test_strings_are_refused_with_a_way_out():
+def test_unsupported_strings_raise_with_advice():
     strings = {"keys_strings": ["a"], "values_int64s": [1]}
     with pytest.raises(mg.UnsupportedError, match="keys_strings is not supported: encode labels as integers"):
         load("LabelEncoder", dtype=INT64, **strings)

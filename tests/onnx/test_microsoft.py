@@ -1,6 +1,6 @@
-"""com.microsoft: the fused and quantized operators that ONNX Runtime's optimisers and quantiser write.
+"""Test com.microsoft: the fused and quantized operators that ONNX Runtime's optimizers and quantizer write.
 
-Most are compared with the same computation in numpy; numbers that are written down are ONNX Runtime 1.32's.
+Most are compared with the same computation in numpy; hard-coded results are from ONNX Runtime 1.32.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def bytes_of(dtype: str, *shape: int) -> np.ndarray:
 
 
 def made(op: str, names: list[str], feeds: dict, constants: dict, outputs=("y",), domain=MICROSOFT, **attributes):
-    """A model of one node; its inputs have no known sizes but the last."""
+    """Return a model of one node; only the last size of each input is static."""
     node = helper.make_node(op, names, list(outputs), domain=domain, name="the_node", **attributes)
     inputs = [
         value(k, TYPES[str(a.dtype)], [*(f"{k}{i}" for i in range(a.ndim - 1)), a.shape[-1]] if a.ndim else ())
@@ -79,8 +79,8 @@ def test_activations():
     close(run("BiasSplitGelu", {"x": x}, {"b": bias}), wide[..., :4] * gelu(wide[..., 4:]))
 
 
-# --- products and convolutions --------------------------------------------------------------------------------------
-def test_products():
+# --- matmuls and convolutions ---------------------------------------------------------------------------------------
+def test_fused_matmuls():
     a, b = numbers(2, 3, 4), numbers(2, 5, 4)
     close(run("FusedMatMul", {"a": a, "b": b}, transB=1, alpha=0.5), a @ b.transpose(0, 2, 1) / 2)
     a, b = numbers(3, 2, 4), numbers(2, 4, 5)
@@ -105,7 +105,7 @@ def test_products():
         ("HardSigmoid", [0.2, 0.5], lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
     ],
 )
-def test_convolutions_with_what_stands_behind_them(activation, given, function):
+def test_convolutions_with_fused_sum_and_activation(activation, given, function):
     x, w, b, z = numbers(1, 2, 4, 5), numbers(3, 2, 3, 3), numbers(3), numbers(1, 3, 4, 5)
     plain = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1] * 4)
     inputs = [value(k, FLOAT, a.shape) for k, a in (("x", x), ("w", w), ("b", b))]
@@ -120,18 +120,18 @@ def test_convolutions_with_what_stands_behind_them(activation, given, function):
     )
 
 
-def test_an_activation_that_is_not_known():
+def test_unknown_fused_activation_raises():
     with pytest.raises(mg.UnsupportedError, match="FusedConv 'the_node'.*activation must be one of Relu.*got 'Cube'"):
         run("FusedConv", {"x": numbers(1, 2, 4, 4)}, {"w": numbers(1, 2, 1, 1)}, activation="Cube")
 
 
-# --- normalisations -------------------------------------------------------------------------------------------------
+# --- normalizations -------------------------------------------------------------------------------------------------
 def normalized(x, gamma, beta=0.0, epsilon=1e-12):
     centred = np.float64(x) - np.mean(x, -1, keepdims=True, dtype=np.float64)
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * gamma + beta
 
 
-def test_normalizations_of_sums():
+def test_normalizations_of_residual_sums():
     x, skip, gamma, beta, bias = numbers(2, 3, 8), numbers(2, 3, 8), numbers(8), numbers(8), numbers(8)
     given = {"g": gamma, "b": beta, "bias": bias}
     y, total = run("SkipLayerNormalization", {"x": x, "s": skip}, given, outputs=("y", "", "", "t"), epsilon=1e-5)
@@ -144,7 +144,7 @@ def test_normalizations_of_sums():
     close(y, x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gamma)
 
 
-def test_embeddings():
+def test_embedding_layer_normalization():
     words, places, kinds, gamma, beta = numbers(6, 8), numbers(4, 8), numbers(2, 8), numbers(8), numbers(8)
     ids, segments, mask = (
         np.int32([[1, 2, 0], [3, 4, 5]]),
@@ -161,7 +161,7 @@ def test_embeddings():
 
 # --- attention ------------------------------------------------------------------------------------------------------
 def attended(q, k, v, added=0.0, scale=None):
-    """(batch, heads, steps, size) each."""
+    """Compute attention for operands of shape (batch, heads, steps, size)."""
     scores = np.float64(q) @ np.swapaxes(k, 2, 3) * (scale or 1 / math.sqrt(q.shape[3])) + added
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     y = powers / powers.sum(-1, keepdims=True) @ v
@@ -200,7 +200,7 @@ def test_attention(mask, causal):
     close(mg.onnx.load(proto).run(feeds)["y"].numpy(), attended(q, k, v, added), 1e-4)
 
 
-def test_attention_with_a_past():
+def test_attention_with_past_keys_and_values():
     x, w, b, past = numbers(2, 1, 8), numbers(8, 24), numbers(24), numbers(2, 2, 2, 3, 4)
     names, outputs = ["x", "w", "b", "", "past"], ("y", "present")
     given = {"w": w, "b": b}
@@ -211,7 +211,7 @@ def test_attention_with_a_past():
     close(y, attended(q, k, v), 1e-4)
 
 
-def test_attention_of_heads_that_stand_apart():
+def test_multi_head_attention_with_separate_operands():
     q, k, v, b = numbers(2, 3, 8), numbers(2, 5, 8), numbers(2, 5, 8), numbers(24)
     sums = [heads(t + part) for t, part in zip((q, k, v), np.split(b, 3), strict=True)]
     close(run("MultiHeadAttention", {"q": q, "k": k, "v": v}, {"b": b}, num_heads=2), attended(*sums), 1e-4)
@@ -225,12 +225,12 @@ def test_attention_of_heads_that_stand_apart():
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
-def test_rotated_positions(interleaved):
+def test_rotary_embedding_is_a_complex_rotation(interleaved):
     x, angles = numbers(2, 3, 8), np.float32(np.random.default_rng(1).uniform(0, 6, (9, 2)))
     positions = np.int64([[0, 1, 2], [4, 2, 3]])
     tables = {"c": np.cos(angles), "s": np.sin(angles)}
     y = run("RotaryEmbedding", {"x": x, "p": positions}, tables, interleaved=interleaved)
-    h = heads(x).astype(np.float64)  # two heads of four channels
+    h = heads(x).astype(np.float64)  # Two heads of four channels each.
     first, second = (slice(0, 4, 2), slice(1, 4, 2)) if interleaved else (slice(0, 2), slice(2, 4))
     turned = (h[..., first] + 1j * h[..., second]) * np.exp(1j * angles[positions])[:, None]
     expected = np.empty_like(h)
@@ -249,13 +249,13 @@ def quantized(x, scale, zero, dtype):
 
 
 def within_one(got, expected, dtype) -> None:
-    """Halves may be rounded either way: float32 is not float64."""
+    """Require integers within one step, as values halfway between may round either way in float32."""
     assert str(got.dtype) == dtype
     assert np.abs(got.astype(np.int32) - expected).max() <= 1 and (got == expected).mean() > 0.9
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_quantized_arithmetic(dtype):
+def test_quantized_add_and_multiply(dtype):
     a, b = bytes_of(dtype, 2, 3, 4), bytes_of(dtype, 3, 4)
     numbers_of = {"sa": np.float32(0.1), "za": 3, "sb": np.float32(0.2), "zb": 5, "sc": np.float32(0.3), "zc": 7}
     constants = {k: v if k[0] == "s" else np.array(v, dtype) for k, v in numbers_of.items()}
@@ -275,9 +275,9 @@ def test_quantized_arithmetic(dtype):
     assert got.shape == (1, 1, 1, 2)
 
 
-def test_quantized_pools():
+def test_quantized_average_pooling():
     a = bytes_of("uint8", 1, 2, 5, 5)
-    # A mean of nine over this scale is no half but by chance.
+    # At this scale, a mean of nine values is halfway between two integers only by coincidence.
     given = {"sa": np.float32(0.03), "za": np.uint8(3), "sc": np.float32(0.0217), "zc": np.uint8(7)}
     windows = np.lib.stride_tricks.sliding_window_view(real(a, 0.03, 3), (3, 3), (2, 3)).mean((4, 5))
     got = run("QLinearAveragePool", {"a": a}, given, kernel_shape=[3, 3])
@@ -288,7 +288,7 @@ def test_quantized_pools():
     within_one(mean, quantized(real(a, 0.03, 3).mean((2, 3), keepdims=True), 0.0217, 7, "uint8"), "uint8")
 
 
-def test_quantized_products():
+def test_quantized_matmuls():
     a, b = np.uint8([[0, 10, 200], [255, 3, 128]]), np.int8([[1, -2], [3, 4], [-128, 127]])
     given = {"sa": np.float32(0.1), "za": np.uint8(3), "b": b, "sb": np.float32(0.2), "zb": np.int8(2)}
     given |= {"c": np.int32([100, -200]), "sy": np.float32(9), "zy": np.uint8(128)}
@@ -306,7 +306,7 @@ def test_quantized_products():
 
 
 def as_bytes(x):
-    """What DynamicQuantizeLinear makes of x, less its zero point, and the step."""
+    """Return the result of DynamicQuantizeLinear for x minus its zero point, and the scale."""
     low, high = min(x.min(), 0), max(x.max(), 0)
     step = np.float32(np.float32(high - low) / np.float32(255))
     zero = np.rint(np.float32(-low) / step) if step > 0 else 0
@@ -314,7 +314,7 @@ def as_bytes(x):
 
 
 def lstm_of_bytes(x, w, r, bias, state, cell, backward):
-    """One direction, ONNX's order of gates; w and r are pairs of integers less their zero points, and scales."""
+    """Run one direction of an LSTM in ONNX's gate order; w and r are (integers minus zero points, scales)."""
     sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
     q, step = as_bytes(x)
     source = q @ w[0] * step * w[1] + bias[: len(bias) // 2] + bias[len(bias) // 2 :]
@@ -331,8 +331,8 @@ def lstm_of_bytes(x, w, r, bias, state, cell, backward):
 @pytest.mark.parametrize("zero", [0, 2])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_a_recurrent_layer_with_weights_of_8_bits(direction, dtype, zero, per_column):
-    """Inputs and states become bytes, the ones of all steps at once, the others in each step."""
+def test_lstm_with_8_bit_weights_matches_numpy(direction, dtype, zero, per_column):
+    """Inputs are quantized once for all steps, states in each step."""
     count, inputs, hidden = 1 + (direction == "bidirectional"), 3, 5
     x, bias = numbers(4, 2, inputs), numbers(count, 8 * hidden)
     w, r = bytes_of(dtype, count, inputs, 4 * hidden), bytes_of(dtype, count, hidden, 4 * hidden)
@@ -353,8 +353,8 @@ def test_a_recurrent_layer_with_weights_of_8_bits(direction, dtype, zero, per_co
         close(got[k], np.stack([part[k] for part in parts]))
 
 
-def test_a_recurrent_layer_of_8_bits_with_lengths():
-    """Each entry of the batch has its own steps; all of them together make the range."""
+def test_8_bit_lstm_with_sequence_lengths():
+    """Each row has its own number of steps, but the quantization range covers all rows."""
     inputs, hidden = 3, 5
     x, bias = numbers(4, 2, inputs), numbers(2, 8 * hidden)
     w, r = bytes_of("int8", 2, inputs, 4 * hidden), bytes_of("int8", 2, hidden, 4 * hidden)
@@ -366,14 +366,14 @@ def test_a_recurrent_layer_of_8_bits_with_lengths():
     names[4] = ""
     whole = run("DynamicQuantizeLSTM", {"x": x}, given, names, ("y", "last", "cell"), **how)
     assert not y[2:, :, 1].any() and y.shape == whole[0].shape
-    close(y[:2, 0], whole[0][:2, 0])  # forward nobody has ended yet
+    close(y[:2, 0], whole[0][:2, 0])  # In the first two steps, both rows are still running.
     close(last[0, 1], y[1, 0, 1])
     close(last[1], y[0, 1])
     assert cell.shape == last.shape
 
 
-def test_a_recurrent_layer_of_8_bits_with_clipped_gates():
-    """No layer of the graph clips: it is the LSTM with the weights as real numbers."""
+def test_8_bit_lstm_with_clipped_gates_equals_dequantized_lstm():
+    """No layer of the graph clips, so the expected result is a clipped LSTM with dequantized weights."""
     inputs, hidden = 3, 5
     x, bias = numbers(4, 2, inputs), numbers(1, 8 * hidden)
     w, r = bytes_of("int8", 1, inputs, 4 * hidden), bytes_of("int8", 1, hidden, 4 * hidden)

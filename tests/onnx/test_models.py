@@ -1,6 +1,6 @@
-"""Models from ONNX files: names, unknown dimensions, parameters that train, functions, subgraphs, what is refused.
+"""Test models from ONNX files: names, dynamic dimensions, trainable parameters, functions, subgraphs, and errors.
 
-Operators have their cases in conformance/; here stands what a model is.
+Operators have their cases in conformance/; this file covers everything else about a model.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 
-# --- what a model is ------------------------------------------------------------------------------------------------
-def test_names_and_unknown_dimensions_stay(tmp_path):
+# --- properties of a model ------------------------------------------------------------------------------------------
+def test_names_and_dynamic_dimensions_are_kept(tmp_path):
     path = tmp_path / "linear.onnx"
     onnx.save(linear(), path)
     loaded = mg.onnx.load(path)
@@ -32,17 +32,17 @@ def test_names_and_unknown_dimensions_stay(tmp_path):
     np.testing.assert_array_equal(loaded(x=np.eye(3, dtype=np.float32)).numpy()[0], [1.5, 1.5])
 
 
-def test_unknown_names_are_refused():
+def test_unknown_input_and_output_names_raise():
     loaded = mg.onnx.load(linear())
     with pytest.raises(mg.GraphError, match="no input 'z': its inputs are 'x'"):
         loaded.run({"z": np.zeros((1, 3), np.float32)})
     with pytest.raises(mg.GraphError, match="no output 'z': its outputs are 'y'"):
         loaded.run({"x": np.zeros((1, 3), np.float32)}, ["z"])
-    with pytest.raises(mg.GraphError, match="1 inputs, got 2 arrays"):
+    with pytest.raises(mg.GraphError, match="at most 1 arrays, one for each input, got 2"):
         loaded(1, 2)
 
 
-def test_initialisers_train():
+def test_imported_initializers_are_trained():
     loaded = mg.onnx.load(linear())
     g, (x, y) = loaded.graph, (loaded.inputs["x"], loaded.outputs["y"])
     assert set(loaded.parameters) == {"w", "b"} and set(g.trainable_variables) == set(loaded.parameters.values())
@@ -60,21 +60,21 @@ def test_initialisers_train():
     ("trainable", "names"),
     [(True, {"w", "b"}), (False, set()), (["w"], {"w"}), (lambda name: name == "b", {"b"})],
 )
-def test_the_user_says_what_trains(trainable, names):
+def test_trainable_selects_the_parameters(trainable, names):
     loaded = mg.onnx.load(linear(), trainable=trainable)
     assert set(loaded.parameters) == names
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(loaded(x), mg.onnx.load(linear())(x))
 
 
-def test_operations_name_their_node():
+def test_imported_operations_are_located_at_their_node():
     loaded = mg.onnx.load(linear())
     assert loaded.outputs["y"].operation.location == "Add 'the_add'"
     after = loaded.outputs["y"] * 2
     assert after.operation.location.startswith("test_models.py:")
 
 
-def test_running_statistics_are_kept_and_not_trained():
+def test_running_statistics_are_parameters_but_not_trainable():
     names = ("scale", "bias", "mean", "variance")
     numbers = {name: np.float32([1, 2]) for name in names}
     nodes = [node("BatchNormalization", ["x", *names], ["y"])]
@@ -83,13 +83,13 @@ def test_running_statistics_are_kept_and_not_trained():
     assert {v.name for v in loaded.graph.trainable_variables} == {"scale", "bias"}
 
 
-# --- inputs that decide shapes --------------------------------------------------------------------------------------
+# --- inputs that define shapes --------------------------------------------------------------------------------------
 def unsqueeze() -> onnx.ModelProto:
     inputs = [value("x", FLOAT, ("n",)), value("axes", INT64, ("some",))]
     return model([node("Unsqueeze", ["x", "axes"], ["y"])], inputs, [value("y", FLOAT, None)])
 
 
-def test_shapes_may_be_fed():
+def test_target_shapes_can_be_fed():
     loaded = mg.onnx.load(reshape())
     x = np.arange(6, dtype=np.float32)
     for shape in ((2, 3), (3, 2), (-1, 6)):
@@ -98,7 +98,7 @@ def test_shapes_may_be_fed():
     assert loaded.outputs["y"].shape == (-1, -1)
 
 
-def test_inputs_that_decide_ranks_are_asked_for_when_it_runs():
+def test_inputs_that_define_ranks_defer_the_import():
     loaded = mg.onnx.load(unsqueeze())
     x = np.arange(6, dtype=np.float32)
     for axes in ([0], [1], [0, -1]):
@@ -116,15 +116,15 @@ def test_inputs_that_decide_ranks_are_asked_for_when_it_runs():
     assert repr(loaded) == "<Model (x, axes) -> (y), built on first run>"
 
 
-def test_or_given_when_it_is_loaded():
+def test_values_given_to_load_replace_inputs():
     loaded = mg.onnx.load(reshape(), values={"shape": np.int64([2, -1])})
     assert list(loaded.inputs) == ["x"] and loaded.outputs["y"].shape == (2, -1)
     assert mg.onnx.load(unsqueeze(), values={"axes": [0]}).outputs["y"].shape == (1, -1)
     assert mg.onnx.load(reshape(), values={"shape": [2, 3]}, shapes={"x": (6,)}).inputs["x"].shape == (6,)
 
 
-def test_shapes_computed_from_unknown_dimensions():
-    """The batch flattened away and back: Shape, Gather, Concat, Reshape, as exporters write it."""
+def test_shapes_are_computed_from_dynamic_dimensions():
+    """Flatten away the batch and restore it with Shape, Gather, Concat, and Reshape, as exporters write it."""
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Gather", ["shape", "zero"], ["batch"], axis=0),
@@ -152,7 +152,7 @@ def scaled_function(body=None):
     )
 
 
-def test_functions_of_the_model_are_expanded():
+def test_model_functions_are_expanded():
     calls = [
         helper.make_node("Scaled", ["x"], ["y"], domain="own", factor=3.0),
         helper.make_node("Scaled", ["y"], ["z"], domain="own", factor=0.5),
@@ -163,7 +163,7 @@ def test_functions_of_the_model_are_expanded():
     assert loaded(np.float32([1, 2])).tolist() == [1.5, 3.0]
 
 
-def test_functions_that_call_themselves_are_refused():
+def test_recursive_model_functions_raise():
     body = [helper.make_node("Scaled", ["a"], ["b"], domain="own")]
     calls = [helper.make_node("Scaled", ["x"], ["y"], domain="own")]
     endless = model(calls, [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))], functions=[scaled_function(body)])
@@ -176,7 +176,7 @@ def branch(op: str):
     return helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [value(op, FLOAT, (2,))])
 
 
-def test_if_runs_one_branch_and_is_differentiated():
+def test_if_runs_one_branch_and_is_differentiable():
     nodes = [node("If", ["p"], ["y"], then_branch=branch("Exp"), else_branch=branch("Neg"))]
     loaded = mg.onnx.load(model(nodes, [value("p", BOOL), value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))]))
     x = np.float32([0, 1])
@@ -194,14 +194,14 @@ def doubling(more_nodes=(), more_outputs=()):
     return helper.make_graph(nodes, "body", inputs, [value("go", BOOL), value("w"), *more_outputs])
 
 
-def test_loop_until_a_condition_fails():
+def test_loop_ends_when_its_condition_fails():
     nodes = [node("Loop", ["", "", "start"], ["y"], body=doubling())]
     loaded = mg.onnx.load(model(nodes, [value("start"), value("limit")], [value("y")]))
     assert loaded(np.float32(1), np.float32(20)).item() == 32
     assert loaded(np.float32(3), np.float32(1)).item() == 6
 
 
-def test_loop_that_keeps_what_each_iteration_gives():
+def test_loop_stacks_the_values_of_each_iteration():
     body = doubling([helper.make_node("Identity", ["w"], ["kept"])], [value("kept")])
     nodes = [node("Loop", ["count", "", "start"], ["y", "all"], body=body)]
     loaded = mg.onnx.load(
@@ -213,7 +213,7 @@ def test_loop_that_keeps_what_each_iteration_gives():
     assert y.item() == 32 and all_of_them.tolist() == [2, 4, 8, 16, 32]
 
 
-def test_loop_of_a_known_count_is_differentiated():
+def test_loop_of_constant_count_is_differentiable():
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Mul", ["v", "x"], ["w"])],
         "body",
@@ -228,8 +228,8 @@ def test_loop_of_a_known_count_is_differentiated():
     assert loaded.graph.run({x: np.float32(3)}, [y, gradient])[gradient].item() == 4 * 27
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
-def test_everything_that_is_missing_is_named_at_once():
+# --- errors ---------------------------------------------------------------------------------------------------------
+def test_error_lists_all_unsupported_operators():
     inner = helper.make_graph(
         [helper.make_node("StringNormalizer", ["x"], ["a"], "deep")], "b", [], [value("a", FLOAT, (2,))]
     )
@@ -254,7 +254,7 @@ def test_everything_that_is_missing_is_named_at_once():
         assert part in str(error.value)
 
 
-def test_operators_of_a_newer_set_are_missing():
+def test_operators_of_a_newer_opset_are_unsupported():
     with pytest.raises(mg.UnsupportedError, match="opset 99"):
         mg.onnx.load(model([node("Abs", ["x"], ["y"])], [value("x")], [value("y")], opset=99))
 
@@ -274,14 +274,14 @@ def test_operators_of_a_newer_set_are_missing():
         ([node("If", ["x"], ["y"])], r"then_branch is missing"),
     ],
 )
-def test_nodes_that_make_no_sense(nodes, message):
+def test_invalid_nodes_raise(nodes, message):
     with pytest.raises(mg.Error, match=message):
         mg.onnx.load(model(nodes, [value("x", FLOAT, (2, 3))], [value("y", FLOAT, None)])).run(
             {"x": np.zeros((2, 3), np.float32)}
         )
 
 
-def test_a_loop_without_end_is_refused():
+def test_loop_with_excessive_iteration_count_raises():
     body = doubling([helper.make_node("Identity", ["w"], ["kept"])], [value("kept")])
     numbers = {"count": np.int64(2**62), "start": np.float32(0), "limit": np.float32(1)}
     nodes = [node("Loop", ["count", "", "start"], ["y", "all"], body=body)]
@@ -309,7 +309,7 @@ def tensor(dims, raw: bytes, dtype: int = FLOAT) -> TensorProto:
         TensorProto(name="w", data_type=77, dims=[1]),
     ],
 )
-def test_tensors_that_make_no_sense(wrong):
+def test_invalid_initializers_raise(wrong):
     damaged = linear()
     damaged.graph.initializer[0].CopyFrom(wrong)
     with pytest.raises(mg.Error, match="'w'"):
@@ -318,7 +318,7 @@ def test_tensors_that_make_no_sense(wrong):
 
 # --- files ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("size", [0, 1, 10, 100, -1])
-def test_truncated_files(tmp_path, size):
+def test_truncated_files_raise(tmp_path, size):
     data = linear().SerializeToString()
     path = tmp_path / "cut.onnx"
     path.write_bytes(data[:size])
@@ -326,14 +326,14 @@ def test_truncated_files(tmp_path, size):
         mg.onnx.load(path)
 
 
-def test_names_that_are_no_text(tmp_path):
+def test_names_that_are_not_utf8_raise(tmp_path):
     path = tmp_path / "names.onnx"
     path.write_bytes(linear().SerializeToString().replace(b"\x01x", b"\x01\xff"))
     with pytest.raises(mg.GraphError, match="not a valid UTF-8 string"):
         mg.onnx.load(path)
 
 
-def test_files_that_are_no_files(tmp_path):
+def test_missing_and_irregular_files_raise(tmp_path):
     with pytest.raises(mg.GraphError, match="cannot read"):
         mg.onnx.load(tmp_path / "absent.onnx")
     with pytest.raises(mg.GraphError, match="not a regular file"):
@@ -343,7 +343,7 @@ def test_files_that_are_no_files(tmp_path):
         mg.onnx.load(tmp_path / "pipe.onnx")
 
 
-def test_files_that_are_too_large(tmp_path):
+def test_file_beyond_protobuf_size_limit_raises(tmp_path):
     path = tmp_path / "large.onnx"
     with open(path, "wb") as file:
         file.truncate(2**31)
@@ -355,7 +355,7 @@ DATA = linear().SerializeToString()
 
 
 @given(st.lists(st.tuples(st.integers(0, len(DATA) - 1), st.integers(0, 255)), min_size=1, max_size=4))
-def test_altered_files_end_in_an_error_or_a_model(changes):
+def test_corrupted_file_raises_or_loads(changes):
     data = bytearray(DATA)
     for place, byte in changes:
         data[place] = byte
@@ -365,7 +365,7 @@ def test_altered_files_end_in_an_error_or_a_model(changes):
         try:
             model = mg.onnx.load(path)
         except mg.Error as error:
-            assert str(error)  # anything else, protobuf's own refusal among it, fails the test
+            assert str(error)  # Any other exception, including those of protobuf, fails the test.
         else:
             assert model.outputs
 
@@ -404,7 +404,7 @@ def test_external_data_is_read(tmp_path):
         ({"offset": str(2**63)}, "weights.bin"),
     ],
 )
-def test_external_data_that_is_not_there(tmp_path, entries, message):
+def test_invalid_external_data_raises(tmp_path, entries, message):
     directory = tmp_path / "inside"
     directory.mkdir()
     (tmp_path / "weights.bin").write_bytes(b"\0" * 64)
@@ -412,7 +412,7 @@ def test_external_data_that_is_not_there(tmp_path, entries, message):
         mg.onnx.load(with_external_data(directory, **entries))
 
 
-def test_external_data_behind_a_link_out_of_the_directory(tmp_path):
+def test_external_data_outside_the_model_directory_raises(tmp_path):
     directory = tmp_path / "inside"
     directory.mkdir()
     path = with_external_data(directory, location="link.bin")
@@ -424,7 +424,7 @@ def test_external_data_behind_a_link_out_of_the_directory(tmp_path):
 
 # --- versions of operators ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("opset", "whole"), [(11, True), (13, False)])
-def test_softmax_before_version_13_is_over_all_axes_from_one_on(opset, whole):
+def test_softmax_before_opset_13_normalizes_over_all_trailing_axes(opset, whole):
     shape = (2, 3, 4)
     nodes = [node("Softmax", ["x"], ["y"], axis=1)]
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, shape)], [value("y", FLOAT, shape)], opset=opset))
@@ -434,7 +434,7 @@ def test_softmax_before_version_13_is_over_all_axes_from_one_on(opset, whole):
     np.testing.assert_allclose(loaded(x), expected, rtol=1e-5)
 
 
-def test_addition_before_version_7_says_where_it_broadcasts():
+def test_add_before_opset_7_broadcasts_along_its_axis_attribute():
     nodes = [node("Add", ["x", "b"], ["y"], axis=1, broadcast=1)]
     b = np.float32([1, 2, 3])
     loaded = mg.onnx.load(
@@ -449,9 +449,9 @@ def test_known_operators_are_listed():
     assert {"Conv", "MatMul", "Loop", "LSTM"} <= known and len(known) > 150
 
 
-# --- models that would take all memory or time ------------------------------------------------------------------------
+# --- models that would exhaust memory or time -----------------------------------------------------------------------
 def doubled_functions(depth: int) -> onnx.ModelProto:
-    """Each function calls the next one twice."""
+    """Return a model in which each function calls the next one twice."""
     functions = []
     for i in range(depth):
         name, domain = (f"F{i + 1}", "own") if i + 1 < depth else ("Neg", "")
@@ -462,7 +462,7 @@ def doubled_functions(depth: int) -> onnx.ModelProto:
     return model(calls, [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))], functions=functions)
 
 
-def test_functions_that_multiply_are_refused(monkeypatch):
+def test_functions_expanding_exponentially_raise(monkeypatch):
     monkeypatch.setattr("mpsgraph.onnx.importer.MOST_NODES", 1000)
     with pytest.raises(mg.GraphError, match="expands to more than 1000 nodes"):
         mg.onnx.load(doubled_functions(40))
@@ -490,8 +490,8 @@ EDGES = {"low": np.float32(0), "high": np.float32(4)}
         ("MaxPool", (1, 1, 2, 2), {}, {"kernel_shape": [2**40, 2**40]}),
     ],
 )
-def test_small_files_that_ask_for_much(op, shape, constants, attributes):
-    """They end in an error before the memory is taken."""
+def test_small_files_requesting_huge_results_raise(op, shape, constants, attributes):
+    """The error is raised before the memory is allocated."""
     inputs = [] if shape is None else ["x"]
     nodes = [node(op, [*inputs, *(name.strip() for name in constants)], ["y"], **attributes)]
     constants = {name: array for name, array in constants.items() if array is not None}

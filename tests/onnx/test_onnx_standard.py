@@ -1,6 +1,6 @@
-"""What the standard says of operators, held against our own table: versions, attributes, and what is refused.
+"""Compare the importer's table of operators with the ONNX standard: versions, attributes, and errors.
 
-Nothing here asks the installed onnx package what an operator is; one test holds our table against it.
+The importer must not query the installed onnx package; a single test compares the table with it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ KNOWN = [entry for entry in mg.onnx.known_operators() if standard_operator(*entr
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("domain", "name", "upto"), KNOWN, ids=lambda v: str(v))
-def test_every_operator_refuses_an_attribute_that_it_does_not_have(domain, name, upto):
-    """In all versions, and the message says which it has."""
+def test_unknown_attribute_of_every_operator_raises(domain, name, upto):
+    """For each operator version, the message lists its attributes."""
     operator = standard_operator(domain, name)
     for version in [v for v in operator.versions if v <= upto]:
         node = helper.make_node(name, ["x"], ["y"], "here", domain=domain, nonsense=3)
@@ -36,8 +36,8 @@ def test_every_operator_refuses_an_attribute_that_it_does_not_have(domain, name,
             assert attribute in str(error.value)
 
 
-def test_no_attribute_is_ignored():
-    """One that the function of an operator does not look at is refused, unless it has its default."""
+def test_ignored_attributes_raise_unless_default():
+    """An attribute that the function of an operator does not read raises unless it has its default value."""
     from mpsgraph.onnx._registry import Node, lowered
 
     def forgets(node: Node) -> list:
@@ -62,7 +62,7 @@ def test_no_attribute_is_ignored():
         run(None, read=1, left=2)
 
 
-def test_attributes_of_the_model_s_own_functions():
+def test_model_functions_take_attributes():
     body = helper.make_node("LeakyRelu", ["a"], ["b"])
     body.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
@@ -81,15 +81,15 @@ def test_attributes_of_the_model_s_own_functions():
         mg.onnx.load(model(slop=0.5))
 
 
-def test_windows_of_attention_are_of_its_newest_version():
+def test_attention_window_attributes_require_the_newest_version():
     q = np.ones((1, 1, 3, 4), np.float32)
     with pytest.raises(mg.GraphError, match=r"'left_window_size'; Attention-24 has the attributes is_causal"):
         computed("Attention", q, q, q, opset=24, left_window_size=1)
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
-def test_the_table_agrees_with_the_installed_package():
-    """For the operator sets that the package knows; the table may know more."""
+def test_operator_table_agrees_with_the_installed_onnx_package():
+    """Only for the operator sets that the package knows; the table may contain newer ones."""
     schemas = [s for s in defs.get_all_schemas_with_history() if (s.domain, s.name) in set(standard_operators())]
     assert len(schemas) > 500
     for schema in schemas:
@@ -99,21 +99,22 @@ def test_the_table_agrees_with_the_installed_package():
             assert (default is REQUIRED) == (not schema.attributes[name].default_value.name), (schema.name, name)
 
 
-def test_functions_of_the_standard_are_compositions_of_ours():
-    """Whatever body the installed package has for them."""
+def test_functions_of_the_standard_are_built_from_graph_operations():
+    """Function bodies in the installed package are not used."""
     known = {(domain, name): upto for domain, name, upto in KNOWN}
     schemas = defs.get_all_schemas()
     functions = [s for s in schemas if s.has_function or s.has_context_dependent_function]
     assert len(functions) > 40
     assert not [s.name for s in functions if known.get((s.domain, s.name), 0) < s.since_version]
-    newer = {"LinearAttention": 27, "CausalConvWithState": 27, "SwiGLU": 28, "Attention": 25}  # than some packages
+    # Newer than some onnx packages.
+    newer = {"LinearAttention": 27, "CausalConvWithState": 27, "SwiGLU": 28, "Attention": 25}
     assert all(known["", name] >= version for name, version in newer.items())
     assert known["ai.onnx.preview", "FlexAttention"] == 1
 
 
-def test_the_installed_package_is_not_asked(monkeypatch):
+def test_importer_does_not_query_the_installed_onnx_package(monkeypatch):
     def asked(*_):
-        raise AssertionError("the installed onnx package was asked")
+        raise AssertionError("the importer queried the installed onnx package")
 
     for name in ("get_schema", "onnx_opset_version", "has"):
         monkeypatch.setattr(defs, name, asked)
@@ -123,7 +124,7 @@ def test_the_installed_package_is_not_asked(monkeypatch):
         computed("Abs", x, opset=29)
 
 
-def test_a_version_that_is_not_understood_is_named(monkeypatch):
+def test_unsupported_operator_version_is_named(monkeypatch):
     from mpsgraph.onnx import _registry
 
     _, function = _registry._FUNCTIONS["", "SpaceToDepth"]
@@ -135,14 +136,14 @@ def test_a_version_that_is_not_understood_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("name", [name for domain, name, _ in KNOWN if domain == ""])
-def test_all_operators_are_known_in_their_newest_version(name):
+def test_newest_version_of_every_operator_is_supported(name):
     assert {n: upto for d, n, upto in KNOWN if d == ""}[name] >= standard_operator("", name).versions[-1]
 
 
-# --- what changed in the newest versions ------------------------------------------------------------------------------
-def test_blocks_in_two_orders():
+# --- changes in the newest versions -----------------------------------------------------------------------------------
+def test_space_to_depth_in_both_channel_orders():
     x = np.arange(16, dtype=np.float32).reshape(1, 2, 2, 4)
-    blocks = x.reshape(1, 2, 1, 2, 2, 2)  # batch, channel, row, row within, column, column within
+    blocks = x.reshape(1, 2, 1, 2, 2, 2)  # Batch, channel, row, row in block, column, column in block.
     for mode, order in (("DCR", (0, 3, 5, 1, 2, 4)), ("CRD", (0, 1, 3, 5, 2, 4))):
         expected = blocks.transpose(order).reshape(1, 8, 1, 2)
         np.testing.assert_array_equal(computed("SpaceToDepth", x, blocksize=2, mode=mode), expected)
@@ -152,7 +153,7 @@ def test_blocks_in_two_orders():
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8])
-def test_shifts_by_any_count(dtype):
+def test_bit_shifts_by_any_count(dtype):
     bits = 8 * np.dtype(dtype).itemsize
     x = np.array([1, 5, 100, 127] if dtype == np.uint8 else [1, -5, 100, -128], dtype)
     counts = [0, 1, bits - 1, bits, bits + 1] if dtype == np.uint8 else [-1, 0, 1, bits - 1, bits, bits + 1]
@@ -166,7 +167,7 @@ def test_shifts_by_any_count(dtype):
         np.testing.assert_array_equal(computed("BitShift", x, y, direction="RIGHT"), np.array(right).astype(dtype))
 
 
-def test_floor_modulo_of_real_numbers():
+def test_floating_point_modulo_takes_the_sign_of_the_divisor():
     a, b = np.float32([5, -5, 5, -5, 0, -0.0]), np.float32([3, 3, -3, -3, -2, 2])
     result = computed("Mod", a, b)
     np.testing.assert_array_equal(result, [2, 1, -1, -2, 0, 0])
@@ -175,15 +176,15 @@ def test_floor_modulo_of_real_numbers():
         computed("Mod", a, b, opset=27)
 
 
-def test_ranges_of_half_types():
+def test_float16_range_counts_in_higher_precision():
     start, limit, delta = np.float16(2000), np.float16(2100), np.float16(1)
-    for known in ([0, 1, 2], []) if "float64" not in MISSING else ([0, 1, 2],):  # fed ones are counted in float64
+    for known in ([0, 1, 2], []) if "float64" not in MISSING else ([0, 1, 2],):  # A fed range is computed in float64.
         result = computed("Range", start, limit, delta, known=known)
         assert result.dtype == np.float16
         np.testing.assert_array_equal(result, np.arange(2000, 2100).astype(np.float16))
 
 
-def test_bits_seen_as_another_type():
+def test_bit_cast_reinterprets_bits():
     x = np.float32([1, -2])
     np.testing.assert_array_equal(computed("BitCast", x, to=TensorProto.INT32), x.view(np.int32))
     assert computed("BitCast", np.float32(1), to=TensorProto.UINT32) == 0x3F800000
@@ -193,7 +194,7 @@ def test_bits_seen_as_another_type():
 
 # --- attention --------------------------------------------------------------------------------------------------------
 def attended(q, k, v, seen, bias=0.0, cap=0.0):
-    """By numpy in float64; rows of queries that see nothing are zeros."""
+    """Compute attention in float64 numpy; queries that see no key give zeros."""
     scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) / np.sqrt(q.shape[-1])
     scores = cap * np.tanh(scores / cap) if cap else scores
     scores = np.where(seen, scores + bias, -np.inf)
@@ -208,8 +209,8 @@ def operands(rng, heads=2, shared=2, queries=3, keys=5):
 
 
 @pytest.mark.parametrize("opset", [23, 24, 28])
-def test_attention_of_rows_without_keys(opset):
-    """Zeros, and a gradient without NaN."""
+def test_attention_of_queries_without_keys_is_zero(opset):
+    """Outputs are zero and gradients contain no NaN."""
     q, k, v = operands(np.random.default_rng(0))
     seen = np.random.default_rng(1).random((3, 5)) < 0.5
     seen[1] = False
@@ -223,26 +224,26 @@ def test_attention_of_rows_without_keys(opset):
         assert np.isfinite(gradient.numpy()).all()
 
 
-def test_attention_caps_before_the_mask():
+def test_attention_applies_softcap_before_the_mask():
     q, k, v = operands(np.random.default_rng(2))
     bias = np.float32(np.random.default_rng(3).normal(size=(3, 5)))
     result = computed("Attention", 10 * q, k, v, bias, softcap=1.5)
     np.testing.assert_allclose(result, attended(10 * q, k, v, True, bias, 1.5), atol=1e-5)
 
 
-def test_attention_of_a_cache_that_is_written_outside():
-    """Queries stand at the end of the keys that are valid."""
+def test_attention_with_external_cache_and_valid_lengths():
+    """The queries are aligned with the last of the valid keys."""
     q, k, v = operands(np.random.default_rng(4), heads=4)
     lengths = np.int64([5, 2])
     i, j = np.arange(3)[:, None], np.arange(5)
     seen = np.stack([(j < n) & (j <= i + n - 3) for n in lengths])[:, None]
-    wide = [np.repeat(x, 2, 1) for x in (k, v)]  # each head of keys serves two of queries
+    wide = [np.repeat(x, 2, 1) for x in (k, v)]  # Each key head serves two query heads.
     result = computed("Attention", q, k, v, None, None, None, lengths, is_causal=1)
     np.testing.assert_allclose(result, attended(q, *wide, seen), atol=1e-6)
 
 
 @pytest.mark.parametrize(("left", "right", "causal"), [(1, -1, 0), (-1, 1, 0), (1, 1, 0), (2, 3, 1), (0, 0, 1)])
-def test_attention_through_a_window(left, right, causal):
+def test_attention_within_a_window(left, right, causal):
     q, k, v = operands(np.random.default_rng(5))
     i, j = np.arange(3)[:, None], np.arange(5)
     seen = (left < 0 or j >= i - left) & (right < 0 or j <= i + right) & (not causal or j <= i)

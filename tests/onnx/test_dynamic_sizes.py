@@ -1,6 +1,6 @@
-"""Operators whose sizes only a run knows: one graph, which gives for all sizes what a model of that size gives.
+"""Test operators on inputs of dynamic size: one graph gives the results of a model with static sizes, for all sizes.
 
-What each operator gives for known sizes has its cases in conformance/.
+Operators on static sizes have their cases in conformance/.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ IMAGE = ("n", 2, "h", "w")
 
 
 def open_and_known(nodes, shapes, fed, initialisers=None, opset=22):
-    """Results of a model that is loaded with open shapes, and of one that has those of what is fed. The first must need
-    no size."""
+    """Return the results of a model with dynamic shapes, which must not be deferred, and of one with the fed shapes."""
     results = []
     for known in (False, True):
         inputs = []
@@ -59,18 +58,18 @@ def same(nodes, shapes, fed, initialisers=None, opset=22):
         ("MaxPool", {"dilations": [1, 2], "pads": [0, 2, 1, 2]}),
     ],
 )
-def test_pools_that_round_up(op, more, size):
+def test_pooling_with_ceil_mode(op, more, size):
     nodes = [node(op, ["x"], ["y"], **{"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, **more})]
     same(nodes, {"x": IMAGE}, {"x": image(*size)})
 
 
-def test_a_window_that_would_begin_in_the_padding_waits_for_sizes():
+def test_pooling_window_starting_in_padding_defers_the_import():
     nodes = [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[3, 3], pads=[0, 0, 1, 1], ceil_mode=1)]
     made = model(nodes, [value("x", FLOAT, IMAGE)], [value("y", FLOAT, None)])
     assert isinstance(mg.onnx.load(made), mg.onnx.DeferredModel)
 
 
-def test_places_of_the_largest():
+def test_max_pooling_indices():
     nodes = [
         node("MaxPool", ["x"], ["values", "places"], kernel_shape=[2, 2], strides=[2, 2]),
         node("Cast", ["places"], ["y"], to=FLOAT),
@@ -88,7 +87,7 @@ def test_fed_pads(mode, pads):
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
 @pytest.mark.parametrize("size", [(5, 7), (8, 4), (3, 3)])
-def test_pads_to_a_multiple(mode, size):
+def test_pads_to_a_multiple_computed_from_shape(mode, size):
     constants = {"four": np.int64([4, 4]), "none": np.int64([0] * 6)}
     nodes = [
         node("Shape", ["x"], ["size"], start=2),
@@ -107,20 +106,20 @@ def test_pads_to_a_multiple(mode, size):
 
 @pytest.mark.parametrize("ratio", [0, 2])
 @pytest.mark.parametrize("mode", ["avg", "max"])
-def test_regions_of_images(mode, ratio):
+def test_roi_align_on_dynamic_image_size(mode, ratio):
     regions = {"r": np.float32([[0, 0, 4, 5], [1, 2, 6.5, 9], [-3, -1, 2, 30]]), "b": np.int64([0, 1, 1])}
     nodes = [node("RoiAlign", ["x", "r", "b"], ["y"], output_height=2, output_width=3, mode=mode, sampling_ratio=ratio)]
     same(nodes, {"x": IMAGE}, {"x": image(2, 2, 7, 9)}, regions)
 
 
-def test_taps_that_move():
+def test_deformable_convolution_on_dynamic_image_size():
     w = {"w": image(3, 2, 3, 3)}
     offsets = 2 * image(1, 18, 4, 5)
     shapes = {"x": IMAGE, "o": ("n", 18, "a", "b")}
     same([node("DeformConv", ["x", "w", "o"], ["y"])], shapes, {"x": image(1, 2, 6, 7), "o": offsets}, w)
 
 
-def test_entries_turned_round():
+def test_reverse_sequence_of_dynamic_length():
     nodes = [node("ReverseSequence", ["x", "lengths"], ["y"], time_axis=1, batch_axis=0)]
     fed = {"x": image(2, 4, 3)}
     same(nodes, {"x": ("n", "t", 3)}, fed, {"lengths": np.int64([3, 2])})
@@ -128,7 +127,7 @@ def test_entries_turned_round():
 
 # --- loops --------------------------------------------------------------------------------------------------------
 def body(condition: str = "Identity", grows: bool = False) -> onnx.GraphProto:
-    """a becomes 2 a + its number, of which each iteration keeps the square."""
+    """Return a loop body that computes a = 2 a + i in iteration i and stacks the squares."""
     ends = [helper.make_node("Constant", [], ["on"], value=numpy_helper.from_array(np.array(False)))]
     nodes = [
         *(ends if condition == "ends" else [helper.make_node("Identity", ["going"], ["on"])]),
@@ -162,21 +161,21 @@ def iterations(times: int):
 
 
 @pytest.mark.parametrize("times", [3, 1, 0, 6])
-def test_a_loop_as_long_as_an_input(times):
+def test_loop_as_long_as_an_input(times):
     loaded = looped()
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
     for got, expected in zip(loaded(np.zeros(times, np.float32)), iterations(times), strict=True):
         np.testing.assert_array_equal(got.numpy(), expected)
 
 
-def test_a_condition_that_ends_a_loop_ends_it():
+def test_loop_ends_when_the_body_sets_its_condition():
     last, kept = looped(condition="ends")(np.zeros(5, np.float32))
     assert last.tolist() == [2, 4] and kept.tolist() == [[4, 16]]
 
 
-def test_values_that_grow_need_the_count():
+def test_loop_with_growing_values_is_unrolled_at_run_time():
     nodes = [node("Loop", ["times", "yes", "a"], ["y", "kept"], body=body(grows=True))]
-    nodes[0].attribute[0].g.output.pop()  # keeps nothing, so that shapes of iterations may differ
+    nodes[0].attribute[0].g.output.pop()  # Without stacked values, shapes may differ between iterations.
     nodes[0].output.pop()
     nodes.insert(0, node("Squeeze", ["size"], ["times"]))
     nodes.insert(0, node("Shape", ["x"], ["size"], start=0, end=1))
@@ -187,7 +186,7 @@ def test_values_that_grow_need_the_count():
 
 
 @pytest.mark.parametrize("steps", [4, 1])
-def test_a_scan_of_any_length(steps):
+def test_scan_of_dynamic_length(steps):
     inner = helper.make_graph(
         [helper.make_node("Add", ["a", "e"], ["b"]), helper.make_node("Mul", ["b", "e"], ["k"])],
         "sum", [value("a", FLOAT, (2,)), value("e", FLOAT, (2,))], [value("b", FLOAT, (2,)), value("k", FLOAT, (2,))],
@@ -200,20 +199,20 @@ def test_a_scan_of_any_length(steps):
 
 
 # --- signals ------------------------------------------------------------------------------------------------------
-# Transforms are in float64, which device metal does not have.
-WHOLE = pytest.mark.skipif("float64" in MISSING, reason="transforms of signals are in float64")
+# Transforms use float64, which device metal does not support.
+WHOLE = pytest.mark.skipif("float64" in MISSING, reason="signal transforms use float64")
 
 
 @WHOLE
 @pytest.mark.parametrize("samples", [16, 19])
 @pytest.mark.parametrize("onesided", [0, 1])
-def test_short_times(onesided, samples):
+def test_short_time_fourier_transform(onesided, samples):
     constants = {"step": np.int64(4), "window": np.float32(np.hanning(8))}
     nodes = [node("STFT", ["x", "step", "window"], ["y"], onesided=onesided)]
     same(nodes, {"x": ("n", "t", 1)}, {"x": image(2, samples, 1)}, constants)
 
 
 @WHOLE
-def test_a_whole_signal():
+def test_fourier_transform_of_whole_signal():
     nodes = [node("DFT", ["x", "", "axis"], ["y"], onesided=1)]
     same(nodes, {"x": ("n", "t", 1)}, {"x": image(2, 9, 1)}, {"axis": np.int64(1)})

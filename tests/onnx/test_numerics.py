@@ -1,6 +1,6 @@
-"""Numbers of ONNX operators where they are easily lost: integers of all sizes, half types, NaN, empty axes, starts.
+"""Test ONNX operators where precision is easily lost: integers, half precision, NaN, empty axes, and slice bounds.
 
-Expected values are numpy's: of integers in integers that wrap as two's complement does, of real numbers in float64.
+Expected values are from numpy: integers with two's complement wraparound, real numbers in float64.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ HALVES = [np.float16, ml_dtypes.bfloat16]
 
 
 def any_of(rng: np.random.Generator, dtype, *shape: int) -> np.ndarray:
-    """Numbers from the whole range of an integer type."""
+    """Return random numbers from the entire range of an integer dtype."""
     limits = np.iinfo(dtype)
     return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
 
 
 def needs_float64() -> None:
     if "float64" in MISSING:
-        pytest.skip("the device has no float64")
+        pytest.skip("the device does not support float64")
 
 
 # --- integers ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4), (30, 70, 40), (9, 600, 8)])
-def test_products_of_integers_wrap(dtype, shape, rng):
+def test_integer_matmuls_wrap_around(dtype, shape, rng):
     m, k, n = shape
     a, b, c = any_of(rng, dtype, m, k), any_of(rng, dtype, k, n), any_of(rng, dtype, n)
     np.testing.assert_array_equal(computed("MatMul", a, b), a @ b)
@@ -41,7 +41,7 @@ def test_products_of_integers_wrap(dtype, shape, rng):
     np.testing.assert_array_equal(scaled, a @ b * dtype(2) + c * dtype(3))
 
 
-def test_products_of_integers_that_are_written_down():
+def test_integer_matmuls_are_exact():
     assert computed("MatMul", np.int64([[2**53 + 1]]), np.int64([[1]])).tolist() == [[2**53 + 1]]
     assert computed("MatMul", np.int32([[2]]), np.int32([[2**30]])).tolist() == [[-(2**31)]]
     assert computed("Einsum", np.int8([100, 100]), np.int8([1, 1]), equation="i,i->").tolist() == -56
@@ -49,19 +49,19 @@ def test_products_of_integers_that_are_written_down():
         computed("Gemm", np.int32([[2]]), np.int32([[3]]), alpha=0.5)
 
 
-def test_diagonals_of_integers():
+def test_integer_einsum_over_diagonals():
     a = np.arange(12, dtype=np.int32).reshape(2, 2, 3)
     b = np.arange(6, dtype=np.int32).reshape(2, 3)
     np.testing.assert_array_equal(computed("Einsum", a, b, equation="iij,ij->i"), np.einsum("iij,ij->i", a, b))
 
 
-def test_batches_and_vectors_of_integers(rng):
+def test_batched_and_vector_integer_matmuls(rng):
     a, b = any_of(rng, np.int64, 2, 3, 30, 40), any_of(rng, np.int64, 3, 40, 20)
     np.testing.assert_array_equal(computed("MatMul", a, b), a @ b)
     np.testing.assert_array_equal(computed("MatMul", a, b[0, :, 0]), a @ b[0, :, 0])
 
 
-def test_products_of_integers_of_an_unknown_number():
+def test_integer_matmul_of_dynamic_size():
     a, b = any_of(np.random.default_rng(1), np.int64, 5, 40), any_of(np.random.default_rng(2), np.int64, 40, 6)
     model, feeds = one_node("MatMul", [a, b])
     for info in model.graph.input:
@@ -71,8 +71,8 @@ def test_products_of_integers_of_an_unknown_number():
 
 
 @pytest.mark.parametrize("terms", [3, 257, 258, 259, 2000])
-def test_products_of_bytes(terms, rng):
-    """At the edges of what float32 sums exactly, and with the largest differences from their zero points."""
+def test_8_bit_matmuls_are_exact(terms, rng):
+    """Use as many terms as float32 can just sum exactly, with the largest differences from the zero points."""
     a, b = any_of(rng, np.uint8, 5, terms), any_of(rng, np.int8, terms, 6)
     a[0], b[:, 0] = 255, 127
     expected = a.astype(np.int32) @ (b.astype(np.int32) + 128)
@@ -86,9 +86,9 @@ def test_products_of_bytes(terms, rng):
 
 
 @pytest.mark.parametrize(("channels", "groups"), [(3, 1), (28, 1), (29, 1), (64, 1), (64, 2)])
-def test_convolutions_of_bytes(channels, groups, rng):
+def test_8_bit_convolutions_are_exact(channels, groups, rng):
     if groups > 1:
-        needs_float64()  # blocks of channels within groups
+        needs_float64()  # Groups are split into blocks of channels, which takes float64.
     x, w = any_of(rng, np.uint8, 1, channels, 5, 5), any_of(rng, np.uint8, 4, channels // groups, 3, 3)
     x[0, :, 0], w[0] = 255, 255
     a, b = np.pad(x.astype(np.int64) - 3, [(0, 0), (0, 0), (1, 1), (1, 1)]), w.astype(np.int64) - 200
@@ -105,7 +105,7 @@ def test_convolutions_of_bytes(channels, groups, rng):
 
 
 @pytest.mark.parametrize("dtype", WIDE)
-def test_reductions_and_arithmetic_of_integers(dtype, rng):
+def test_integer_reductions_and_arithmetic_wrap_around(dtype, rng):
     x, limits = any_of(rng, dtype, 7, 9), np.iinfo(dtype)
     with np.errstate(all="ignore"):
         reductions = {
@@ -132,26 +132,26 @@ def test_reductions_and_arithmetic_of_integers(dtype, rng):
     np.testing.assert_array_equal(computed("Div", x, d).ravel().tolist(), quotients)
 
 
-def test_means_of_integers():
+def test_integer_means_are_exact():
     for dtype in WIDE:
         assert computed("ReduceMean", np.array([2**24 + 1] * 2, dtype), opset=18).tolist() == [2**24 + 1]
     assert computed("ReduceMean", np.int32([2**31 - 1] * 3), opset=18).tolist() == [2**31 - 1]
     assert computed("ReduceMean", np.int64([2**61 + 1] * 2), opset=18).tolist() == [2**61 + 1]
-    assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # towards zero
+    assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # Rounds toward zero.
 
 
-def test_padding_with_a_number_of_64_bits():
+def test_pad_value_of_64_bits_is_exact():
     x, far = np.int64([[1, 2]]), np.int64(2**53 + 1)
     expected = [[far, far, far], [1, 2, far]]
     assert computed("Pad", x, np.int64([1, 0, 0, 1]), far, known=[1, 2]).tolist() == expected
 
 
-def test_unique_rows_with_zeros_of_both_signs():
+def test_unique_rows_treat_zeros_of_both_signs_as_equal():
     rows = np.float32([[-0.0, 1], [0.0, 2], [0.0, 1], [-0.0, 2]])
     assert computed("Unique", rows, axis=0).tolist() == [[0, 1], [0, 2]]
 
 
-def test_ranges_and_classes_far_away():
+def test_range_and_one_hot_with_large_integers():
     first = 2**62
     numbers = [np.int64(first), np.int64(first + 3), np.int64(1)]
     for known in ([], [0, 1, 2]):
@@ -162,11 +162,11 @@ def test_ranges_and_classes_far_away():
     assert hot.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
-# --- no axes, and starts before the front -----------------------------------------------------------------------------
+# --- empty axes and slice bounds --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
 @pytest.mark.parametrize("given", [True, False])
-def test_reductions_over_no_axes(dtype, given):
-    """Nothing is summed, and what would be summed is still computed; by ONNX Runtime 1.32."""
+def test_reductions_over_no_axes_apply_only_the_element_function(dtype, given):
+    """Nothing is summed, but the function of each element still applies, as in ONNX Runtime 1.32."""
     x, positive = np.array([-2, 3], dtype), np.array([1, 20], dtype)
     axes = [np.int64([])] if given else []
     for op, expected in {
@@ -187,7 +187,7 @@ def test_reductions_over_no_axes(dtype, given):
         np.testing.assert_allclose(result, np.asarray(expected).astype(dtype), rtol=1e-3)
 
 
-SLICES = {  # start, end, step: what remains of 0..4, by ONNX Runtime 1.32
+SLICES = {  # (start, end, step): what remains of 0..4, from ONNX Runtime 1.32.
     (-10, 5, 1): [0, 1, 2, 3, 4],
     (-10, -20, -1): [0],
     (-6, -(2**63), -1): [0],
@@ -202,7 +202,7 @@ SLICES = {  # start, end, step: what remains of 0..4, by ONNX Runtime 1.32
 @pytest.mark.parametrize("known", [(1, 2, 3, 4), (3,), (2, 3, 4), (1, 2, 3)])
 @pytest.mark.parametrize("stated", [True, False])
 @pytest.mark.parametrize("limits", SLICES)
-def test_slices_from_before_the_front(limits, stated, known):
+def test_slices_with_bounds_outside_the_axis(limits, stated, known):
     start, end, step = limits
     operands = [np.arange(5, dtype=np.float32), *(np.int64([v]) for v in (start, end, 0, step))]
     model, feeds = one_node("Slice", operands, known=known)
@@ -227,23 +227,23 @@ STAYS = {
 
 @pytest.mark.parametrize("op", STAYS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_nan_stays(op, dtype):
-    """Alone and among others."""
+def test_nan_propagates(op, dtype):
+    """NaN among other values, and as the only value."""
     more = [np.int64(1)] if op == "CumSum" else []
     row = np.array([[np.nan, 1, -1, 2, 0.5, -0.5, 3, 4, 5]], dtype)
     for x in (row, row[:, :1]):
         assert np.isnan(computed(op, x, *more, known=[1] * len(more), **STAYS[op]).ravel()[0]), op
 
 
-def test_nan_that_lies_on_no_side():
-    """Zero, by the standard's own form of the operators and by ONNX Runtime."""
+def test_threshold_operators_map_nan_to_zero():
+    """Follows the standard's definition of the operators, and ONNX Runtime."""
     x = np.float32([np.nan, 2])
     assert computed("Shrink", x).tolist() == [0, 2]
     assert computed("ThresholdedRelu", x).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("bounds", [(0, 1), (None, 1), (0, None)])
-def test_nan_and_limits(bounds):
+def test_clip_and_extrema_propagate_nan(bounds):
     x = np.float32([np.nan, -2, 2])
     low, high = (None if b is None else np.float32(b) for b in bounds)
     expected = np.clip(x, low, high)
@@ -254,15 +254,15 @@ def test_nan_and_limits(bounds):
         np.testing.assert_array_equal(computed(op, x, other), of(x, other))
 
 
-def test_norms_of_zeros():
+def test_lp_normalization_of_zeros_is_zero():
     x = np.float32([[0, 0], [3, 4], [np.nan, 1]])
     np.testing.assert_allclose(computed("LpNormalization", x, axis=1), [[0, 0], [0.6, 0.8], [np.nan, np.nan]])
     np.testing.assert_allclose(computed("LpNormalization", x[:2], axis=1, p=1), [[0, 0], [3 / 7, 4 / 7]], rtol=1e-6)
 
 
-# --- half types -------------------------------------------------------------------------------------------------------
+# --- half precision ---------------------------------------------------------------------------------------------------
 def close(result: np.ndarray, expected: np.ndarray, dtype) -> None:
-    """Within two units of the last place of the type."""
+    """Compare with a tolerance of two units in the last place of dtype."""
     assert result.dtype == dtype
     unit = 2.0**-10 if dtype == np.float16 else 2.0**-7
     wide = result.astype(np.float64)
@@ -277,7 +277,7 @@ def standardized(x: np.ndarray, axes: tuple[int, ...], epsilon: float = 1e-5) ->
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("data", ["large", "many", "mixed"])
-def test_reductions_of_half_types(dtype, data, rng):
+def test_half_precision_reductions_accumulate_in_float32(dtype, data, rng):
     made = {"large": np.full(4, 60000.0), "many": np.full(70000, 0.5), "mixed": np.abs(rng.normal(size=5000)) + 1}
     x = made[data].astype(dtype)
     wide = x.astype(np.float64)
@@ -295,8 +295,8 @@ def test_reductions_of_half_types(dtype, data, rng):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_normalizations_of_half_types(dtype, rng):
-    """Squares of ±300 are beyond float16, and differences from 60 below bfloat16's resolution."""
+def test_half_precision_normalizations_accumulate_in_float32(dtype, rng):
+    """Squares of ±300 overflow float16, and bfloat16 cannot resolve the differences from 60."""
     one, zero = np.ones(4, dtype), np.zeros(4, dtype)
     x = np.array([[300, -300, 300, -300], [128, -128, 128, -128]], dtype)
     wide = x.astype(np.float64)
@@ -318,7 +318,7 @@ def test_normalizations_of_half_types(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_pools_and_losses_of_half_types(dtype, rng):
+def test_half_precision_pooling_and_losses_accumulate_in_float32(dtype, rng):
     images = np.full((1, 2, 60, 60), 30000, dtype)
     close(computed("AveragePool", images, kernel_shape=[30, 30], strides=[30, 30]), np.full((1, 2, 2, 2), 3e4), dtype)
     images = np.full((1, 2, 60, 60), 300, dtype)
@@ -335,7 +335,7 @@ def test_pools_and_losses_of_half_types(dtype, rng):
 
 # --- indices ----------------------------------------------------------------------------------------------------------
 DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
-PICKED = {  # operator: operands with an index that is -3 or 2 at the ends of an axis of three, attributes
+PICKED = {  # Operator: (operands with an index of -3 or 2, the ends of an axis of size 3; attributes).
     "Gather": (lambda i: [DATA, np.int64([0, i])], {"axis": 1}),
     "GatherElements": (lambda i: [DATA, np.int64([[0, i], [1, 0]])], {"axis": 1}),
     "GatherND": (lambda i: [DATA, np.int64([[0, 0], [1, i]])], {}),
@@ -347,8 +347,8 @@ PICKED = {  # operator: operands with an index that is -3 or 2 at the ends of an
 @pytest.mark.parametrize("op", PICKED)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("stated", [True, False])
-def test_indices_outside_are_errors(op, known, stated):
-    """Also one that 32 bits would fold back inside; those at both ends are none."""
+def test_indices_out_of_range_raise(op, known, stated):
+    """Also indices that would wrap into the valid range in 32 bits; indices at both ends are valid."""
     operands, attributes = PICKED[op]
 
     def result(index: int) -> np.ndarray:
@@ -365,19 +365,19 @@ def test_indices_outside_are_errors(op, known, stated):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_one_index_takes_one_slice(known):
+def test_scalar_gather_index_removes_the_axis(known):
     for index in (1, -2):
         result = computed("Gather", DATA, np.int64(index), known=[1] * known, axis=1)
         np.testing.assert_array_equal(result, DATA[:, 1])
 
 
-def test_a_known_index_is_named_when_the_model_is_loaded():
+def test_constant_index_out_of_range_raises_on_import():
     model, _ = one_node("Gather", [DATA, np.int64([[0, 1], [-4, 0]])], known=[1], axis=1)
     with pytest.raises(mg.OutOfRangeError, match=r"Gather 'the_gather': index -4 at \(1, 0\) must be between -3 and 2"):
         mg.onnx.load(model)
 
 
-def test_labels_outside_are_errors():
+def test_labels_out_of_range_raise():
     scores, labels = np.zeros((4, 5), np.float32), np.int64([0, 4, -1, 2])
     for op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
         with pytest.raises(mg.OutOfRangeError):

@@ -1,6 +1,6 @@
-"""ONNX files as they lie in the world: what exporters and converters write, loads and is right.
+"""Test ONNX files in the forms that exporters and converters write.
 
-Numbers that are written down here are ONNX Runtime 1.32's, and PyTorch 2.13's where it has the operation.
+Hard-coded results are from ONNX Runtime 1.32, or from PyTorch 2.13 where it has the operation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.onnx_model import BOOL, FLOAT, INT64, model, node, value
 from mpsgraph.tool import main as tool
 from onnx import helper, numpy_helper
 
-LARGEST = 2**63 - 1  # how exporters say "all"
+LARGEST = 2**63 - 1  # Exporters write this for "to the end".
 
 
 def constant(name: str, array) -> onnx.NodeProto:
@@ -29,7 +29,7 @@ def ones(*shape: int) -> np.ndarray:
 
 # --- branches -------------------------------------------------------------------------------------------------------
 def padding_branch(name: str, columns: int) -> onnx.GraphProto:
-    """Pads the rows of x on both sides; the pads are computed as torch's exporter writes it."""
+    """Return a branch that pads the rows of x on both sides, with the pads computed as PyTorch's exporter does."""
     constants = {
         "pairs": np.int64([columns, columns, 0, 0]),
         "two": np.int64([-1, 2]),
@@ -54,7 +54,7 @@ def padding_branch(name: str, columns: int) -> onnx.GraphProto:
     return helper.make_graph(nodes, name, [], [value(n["y"], FLOAT, None)])
 
 
-def test_constants_of_a_branch_are_followed():
+def test_constants_within_branches_are_folded():
     nodes = [node("If", ["c"], ["y"], then_branch=padding_branch("t", 1), else_branch=padding_branch("e", 2))]
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", 6)), value("c", BOOL)], [value("y", FLOAT, None)]))
     assert type(loaded) is mg.Model
@@ -63,8 +63,8 @@ def test_constants_of_a_branch_are_followed():
         np.testing.assert_array_equal(loaded(x, np.array(c)), x[:, :5])
 
 
-def test_a_branch_that_makes_no_sense_is_not_taken():
-    """torch's squeeze: axis 0 goes when it is 1; the other branch needs the rank that is left."""
+def test_branch_with_invalid_shapes_raises_only_when_taken():
+    """PyTorch's squeeze drops axis 0 if its size is 1; the other branch requires the original rank."""
     fits = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["t"])], "then", [], [value("t", FLOAT, None)])
     other = helper.make_graph([helper.make_node("MatMul", ["x", "v"], ["e"])], "else", [], [value("e", FLOAT, None)])
     nodes = [node("If", ["c"], ["y"], then_branch=fits, else_branch=other)]
@@ -77,7 +77,7 @@ def test_a_branch_that_makes_no_sense_is_not_taken():
 
 
 def squeezed(axis: int, *behind: onnx.NodeProto, opset: int = 21, shape=("n", 3, "m")) -> onnx.ModelProto:
-    """torch's squeeze of an axis of x, to s: it goes when it has one element; and nodes that come after."""
+    """Return a model that squeezes an axis of x into s if its size is 1, as PyTorch does, and then runs `behind`."""
     axes = {"axes": [axis]} if opset < 13 else {}
     operands = ["x"] if axes else ["x", "t_axis"]
     taken = [constant("t_axis", np.int64([axis])), helper.make_node("Squeeze", operands, ["t"], name="goes", **axes)]
@@ -102,7 +102,7 @@ def squeezed(axis: int, *behind: onnx.NodeProto, opset: int = 21, shape=("n", 3,
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("opset", [11, 21])
-def test_what_is_squeezed_if_it_can_be_is_where_nothing_else_makes_sense(opset):
+def test_conditional_squeeze_is_assumed_when_only_it_fits(opset):
     loaded = mg.onnx.load(squeezed(-1, node("Gemm", ["s", "w"], ["y"]), opset=opset))
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
     np.testing.assert_array_equal(loaded(ones(4, 3, 1)), np.full((4, 2), 3))
@@ -111,22 +111,22 @@ def test_what_is_squeezed_if_it_can_be_is_where_nothing_else_makes_sense(opset):
 
 
 @pytest.mark.both_devices
-def test_where_either_rank_makes_sense_the_model_waits():
+def test_conditional_squeeze_is_deferred_when_both_ranks_fit():
     loaded = mg.onnx.load(squeezed(-1, node("Relu", ["s"], ["y"])))
     assert isinstance(loaded, mg.onnx.DeferredModel)
     assert loaded(ones(4, 3, 1)).shape == (4, 3) and loaded(ones(4, 3, 5)).shape == (4, 3, 5)
 
 
-def test_another_condition_is_no_squeeze():
-    """The axis goes where another one has one element: then it has one by chance."""
+def test_squeeze_conditional_on_another_axis_is_not_assumed():
+    """If the condition tests another axis, the squeezed axis has size 1 only by coincidence."""
     made = squeezed(-1, node("Gemm", ["s", "w"], ["y"]), shape=("n", 3, "m"))
     made.graph.node[0].attribute[0].CopyFrom(constant("", np.int64([0])).attribute[0])
     assert isinstance(mg.onnx.load(made), mg.onnx.DeferredModel)
 
 
 @pytest.mark.both_devices
-def test_a_branch_that_does_not_fit_what_came_is_left_out_of_the_run():
-    """Each branch is for signals of one length, as for two sampling rates."""
+def test_branches_for_other_input_sizes_are_ignored_at_run_time():
+    """Each branch expects signals of one length, as in models for two sampling rates."""
 
     def of_length(name: str, length: int) -> onnx.GraphProto:
         nodes = [
@@ -153,7 +153,7 @@ def test_a_branch_that_does_not_fit_what_came_is_left_out_of_the_run():
 # --- limits ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize("most", [LARGEST, 2**32, 2**31, 1])
-def test_all_boxes(most, fed):
+def test_non_max_suppression_with_huge_output_limit(most, fed):
     boxes = np.float32([[[0, 0, 1, 1], [0, 0, 1, 1.1], [2, 2, 3, 3], [5, 5, 6, 6]]])
     scores = np.float32([[[0.5, 0.9, 0.8, 0.1]]])
     names = ["boxes", "scores", "most", "iou", "score"]
@@ -178,12 +178,13 @@ def test_all_boxes(most, fed):
         (LARGEST, LARGEST, 1, []),
         (2**31, 2**33, 1, []),
         (-9, 2, 1, [0, 1]),
-        (-9, -LARGEST, -1, [0]),  # backwards from before the front: the front, where Python takes nothing
+        # Backward from before the start: the first element, where Python would return nothing.
+        (-9, -LARGEST, -1, [0]),
         (-5, -9, -2, [0]),
         (1, -LARGEST, -LARGEST, [1]),
     ],
 )
-def test_slices_to_the_ends(start, end, step, expected, how):
+def test_slices_with_extreme_bounds(start, end, step, expected, how):
     numbers = {"start": np.int64([start]), "end": np.int64([end]), "axis": np.int64([0]), "step": np.int64([step])}
     fed = {k: numbers.pop(k) for k in ("start", "end", "step")} if how == "fed" else {}
     inputs = [value("x", FLOAT, (5,) if how == "known" else ("n",)), *(value(name, INT64, (1,)) for name in fed)]
@@ -192,7 +193,7 @@ def test_slices_to_the_ends(start, end, step, expected, how):
     assert loaded.run({"x": np.float32(np.arange(5)), **fed})["y"].tolist() == expected
 
 
-# --- sizes that no scale gives in whole numbers ---------------------------------------------------------------------
+# --- sizes that are not integer multiples of the scale --------------------------------------------------------------
 @pytest.mark.parametrize(
     ("mode", "placed", "scale", "expected"),
     [
@@ -201,11 +202,11 @@ def test_slices_to_the_ends(start, end, step, expected, how):
         ("nearest", "align_corners", 2.5, [1, 1, 2, 2, 2, 4, 4]),
         ("linear", "align_corners", 0.75, [1, 4]),
         ("linear", "half_pixel", 2.5, [1, 1.1, 1.5, 1.9, 2.6, 3.4, 4]),
-        ("linear", "half_pixel", 1.3, [1, 2, 4]),  # no size changes
+        ("linear", "half_pixel", 1.3, [1, 2, 4]),  # The size does not change.
         ("cubic", "pytorch_half_pixel", 0.4, [1]),
     ],
 )
-def test_resized_by_a_fraction(mode, placed, scale, expected):
+def test_resize_by_a_fractional_scale(mode, placed, scale, expected):
     nodes = [node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=placed)]
     made = model(nodes, [value("x", FLOAT, (1, 1, 1, 3))], [value("y", FLOAT, None)],
                  {"scales": np.float32([1, 1, 1, scale])})  # fmt: skip
@@ -213,8 +214,8 @@ def test_resized_by_a_fraction(mode, placed, scale, expected):
     np.testing.assert_allclose(result.ravel(), expected, atol=2e-5)
 
 
-def test_the_nearest_of_two_is_that_of_float32():
-    """Element 6 lies at 6.5 / 1.3 - 0.5: just above 4.5 exactly, and 4.5 in float32, where the one before is taken."""
+def test_nearest_resize_rounds_positions_in_float32():
+    """Element 6 is at 6.5 / 1.3 - 0.5, slightly above 4.5 in exact arithmetic but 4.5 in float32, which rounds down."""
     nodes = [node("Resize", ["x", "", "scales"], ["y"], mode="nearest")]
     made = model(nodes, [value("x", FLOAT, (1, 1, 1, 7))], [value("y", FLOAT, None)],
                  {"scales": np.float32([1, 1, 1, 1.3])})  # fmt: skip
@@ -232,7 +233,7 @@ def test_the_nearest_of_two_is_that_of_float32():
         ({"output_shape": [11], "output_padding": [1]}, [10, 100, 2, 20, 200, 3, 30, 300, 4, 40, 400]),
     ],
 )
-def test_odd_paddings_of_transposed_convolutions(attributes, expected):
+def test_asymmetric_paddings_of_transposed_convolutions(attributes, expected):
     nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[3], **attributes)]
     weights = {"w": np.float32([[[1, 10, 100]]])}
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, (1, 1, 4))], [value("y", FLOAT, None)], weights))
@@ -251,20 +252,20 @@ def test_odd_paddings_of_transposed_convolutions(attributes, expected):
         (16, "max", 2, [7.875, 10.5, 6.6016, 8.2031, 9.625, 11.5]),
     ],
 )
-def test_regions_of_interest(opset, mode, ratio, expected):
+def test_roi_align_matches_onnx_runtime(opset, mode, ratio, expected):
     nodes = [node("RoiAlign", ["x", "regions", "images"], ["y"], mode=mode, sampling_ratio=ratio, output_width=2)]
     inputs = [value("x", FLOAT, ("n", 1, 4, 6)), value("regions", FLOAT, ("r", 4)), value("images", INT64, ("r",))]
     loaded = mg.onnx.load(model(nodes, inputs, [value("y", FLOAT, None)], opset=opset))
     x = np.float32(np.arange(24)).reshape(1, 1, 4, 6)
-    regions = np.float32([[0, 0, 5, 3], [1, 1, 3.5, 2.5], [2, 1, 9, 9]])  # the last reaches over the image
+    regions = np.float32([[0, 0, 5, 3], [1, 1, 3.5, 2.5], [2, 1, 9, 9]])  # The last region extends beyond the image.
     y = loaded(np.concatenate([x + 100, x]), regions, np.int64([1, 1, 1])).numpy()
     assert y.shape == (3, 1, 1, 2)
     np.testing.assert_allclose(y.ravel(), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_convolutions_whose_taps_move(masked):
-    """Moved by whole elements and by halves; what is outside is zero."""
+def test_deformable_convolution_matches_numpy(masked):
+    """Offsets are multiples of one half, and pixels outside the image are zero."""
     rng = np.random.default_rng(2)
     x, w = np.float32(rng.normal(size=(2, 2, 4, 5))), np.float32(rng.normal(size=(3, 2, 2, 2)))
     offsets = np.float32(rng.integers(-4, 5, (2, 8, 3, 4))) / 2
@@ -275,7 +276,8 @@ def test_convolutions_whose_taps_move(masked):
         names, feeds["mask"] = [*names, "", "mask"], mask
         inputs.append(value("mask", FLOAT, ("n", 4, "h", "w")))
     loaded = mg.onnx.load(model([node("DeformConv", names, ["y"])], inputs, [value("y", FLOAT, None)], {"w": w}))
-    padded = np.pad(np.float64(x), ((0, 0), (0, 0), (9, 9), (9, 9)))  # zeros as far as any tap reaches
+    # Padded with zeros as far as any filter tap reaches.
+    padded = np.pad(np.float64(x), ((0, 0), (0, 0), (9, 9), (9, 9)))
     expected = np.zeros((2, 3, 3, 4))
     for n, tap, i, j in np.ndindex(2, 4, 3, 4):
         row, column = i + tap // 2 + offsets[n, 2 * tap, i, j] + 9, j + tap % 2 + offsets[n, 2 * tap + 1, i, j] + 9
@@ -286,8 +288,8 @@ def test_convolutions_whose_taps_move(masked):
     np.testing.assert_allclose(loaded.run(feeds)["y"], expected, rtol=1e-4, atol=1e-5)
 
 
-# --- what needs no size while the model is loaded -------------------------------------------------------------------
-def test_transposed_convolutions_of_images_of_any_size():
+# --- operators that need no static sizes ----------------------------------------------------------------------------
+def test_transposed_convolution_of_images_of_dynamic_size():
     weights = {"w": np.float32(np.random.default_rng(0).normal(size=(2, 3, 4, 4)))}
     for attributes in (
         {"pads": [1, 1, 1, 1]},
@@ -307,8 +309,10 @@ def test_transposed_convolutions_of_images_of_any_size():
 @pytest.mark.parametrize("placed", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("how", ["scales", "sizes", "fed"])
-def test_images_of_any_size_are_resized_in_every_way(how, mode, placed):
-    """As images of a known size are: by scales, to sizes behind those of batch and channels, and to fed ones."""
+def test_resize_of_images_of_dynamic_size(how, mode, placed):
+    """Compare with images of static size: resized by scales, to constant sizes after batch and channels, and to fed
+    sizes.
+    """
     for width, scale in ((5, 2.5), (7, 0.6), (3, 2.0)):
         x = np.float32(np.random.default_rng(width).normal(size=(2, 3, 4, width)))
         sizes, scales = np.int64([2, 3, 8, int(width * scale)]), np.float32([1, 1, 2, scale])
@@ -331,7 +335,7 @@ def test_images_of_any_size_are_resized_in_every_way(how, mode, placed):
         np.testing.assert_allclose(loaded.run(feeds)["y"], mg.onnx.load(whole)(x), rtol=1e-4, atol=1e-5)
 
 
-def test_an_axis_of_any_size_is_split():
+def test_split_of_an_axis_of_dynamic_size():
     nodes = [node("Split", ["x"], ["a", "b", "c"], num_outputs=3)]
     outputs = [value(name, FLOAT, None) for name in "abc"]
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n",))], outputs))
@@ -340,7 +344,7 @@ def test_an_axis_of_any_size_is_split():
 
 
 @pytest.mark.both_devices
-def test_squeezing_all_that_can_be_waits_for_no_size():
+def test_squeeze_without_axes_accepts_dynamic_sizes():
     nodes = [node("Squeeze", ["x"], ["s"]), node("Sigmoid", ["s"], ["y"])]
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", 1, 2))], [value("y", FLOAT, None)]))
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape is None
@@ -349,8 +353,8 @@ def test_squeezing_all_that_can_be_waits_for_no_size():
 
 
 @pytest.mark.both_devices
-def test_pads_that_follow_from_known_sizes_are_known():
-    """torch's pads: pairs from the last axis on, turned round; the batch is open, the padded sizes are not."""
+def test_pads_computed_from_static_sizes_are_static():
+    """PyTorch's pads: reversed pairs starting at the last axis. The batch is dynamic, but the padded axes are not."""
     constants = {
         "two": np.int64(2),
         "axis": np.int64([0]),
@@ -379,7 +383,7 @@ def test_pads_that_follow_from_known_sizes_are_known():
     np.testing.assert_array_equal(loaded(x), expected)
 
 
-def test_the_tool_names_its_own_options(tmp_path, capsys):
+def test_command_line_tool_errors_name_its_own_options(tmp_path, capsys):
     inputs = [value("x", FLOAT, ("n",)), value("axes", INT64, ("some",))]
     path = tmp_path / "m.onnx"
     onnx.save(model([node("Unsqueeze", ["x", "axes"], ["y"])], inputs, [value("y", FLOAT, None)]), path)
@@ -391,7 +395,7 @@ def test_the_tool_names_its_own_options(tmp_path, capsys):
 
 
 @pytest.mark.both_devices
-def test_the_tool_writes_apples_package_where_metal_is(tmp_path, capsys):
+def test_command_line_tool_writes_apple_package_on_metal(tmp_path, capsys):
     path = tmp_path / "m.onnx"
     onnx.save(model([node("Relu", ["x"], ["y"])], [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))]), path)
     arguments = ["convert", "--onnx", str(path), "--output", str(tmp_path), "--minimum-os", "14.0"]
@@ -406,7 +410,7 @@ def test_the_tool_writes_apples_package_where_metal_is(tmp_path, capsys):
 
 
 def blocks(count: int) -> onnx.ModelProto:
-    """Reshapes, each to a shape computed from that of its operand, as torch writes `x.view(x.size(0), -1)`."""
+    """Return a chain of reshapes to shapes computed from their operands, as PyTorch writes `x.view(x.size(0), -1)`."""
     nodes, x = [], "x"
     for i in range(count):
         nodes += [
@@ -421,8 +425,10 @@ def blocks(count: int) -> onnx.ModelProto:
     return model(nodes, [value("x", FLOAT, ("n", 4))], [value(x, FLOAT, None)], constants)
 
 
-def test_loading_asks_of_each_node_once():
-    """Eight times as many nodes take eight times as many calls; that each asked all before it was 60 times as many."""
+def test_import_time_is_linear_in_the_number_of_nodes():
+    """Eight times as many nodes must take about eight times as many calls, not 60 times as when nodes search all
+    others.
+    """
 
     def calls(count: int) -> int:
         made, seen = blocks(count), 0
@@ -439,7 +445,7 @@ def test_loading_asks_of_each_node_once():
         assert type(loaded) is mg.Model
         return seen
 
-    calls(10)  # caches of what is read once
+    calls(10)  # Fills the caches.
     assert calls(800) < 9 * calls(100)
 
 
@@ -465,17 +471,17 @@ def in_constants() -> onnx.ModelProto:
     return model(nodes, [value("x", FLOAT, ("n", 3))], [value("y", FLOAT, None), value("z", FLOAT, None)])
 
 
-def test_weights_in_constant_nodes_train():
+def test_weights_in_constant_nodes_are_trainable():
     loaded = mg.onnx.load(in_constants())
-    assert set(loaded.parameters) == {"w", "b", "turned"}  # not numbers, and not what sizes are multiplied by
+    assert set(loaded.parameters) == {"w", "b", "turned"}  # Neither scalars nor factors of sizes are weights.
     assert set(loaded.graph.trainable_variables) == set(loaded.parameters.values())
     assert [a.tolist() for a in loaded(ones(2, 3))] == [[[9, 11]] * 2, [4, 9]]
     assert set(mg.onnx.load(in_constants(), trainable=["w"]).parameters) == {"w"}
     assert not mg.onnx.load(in_constants(), trainable=False).parameters
 
 
-def test_what_is_made_of_a_weight_is_one_constant(tmp_path):
-    """A weight that many nodes transpose: once in the model that is made ready for inference, and in its package."""
+def test_transposed_shared_weight_is_folded_once(tmp_path):
+    """A weight that many nodes transpose is one constant in the model optimized for inference, and in its package."""
     nodes, x = [], "x"
     for i in range(6):
         nodes += [
@@ -493,7 +499,7 @@ def test_what_is_made_of_a_weight_is_one_constant(tmp_path):
     np.testing.assert_allclose(ready(x), x @ np.linalg.matrix_power(w.T, 6), rtol=1e-3, atol=1e-4)
 
 
-def test_no_shape_of_an_operand_makes_a_parameter():
+def test_constants_that_define_shapes_are_not_parameters():
     nodes = [node("Resize", ["x", "", "scales"], ["y"])]
     made = model(nodes, [value("x", FLOAT, (1, 1, 2, 2))], [value("y", FLOAT, None)],
                  {"scales": np.float32([1, 1, 2, 2])})  # fmt: skip
@@ -502,8 +508,8 @@ def test_no_shape_of_an_operand_makes_a_parameter():
     assert loaded(np.float32([[[[1, 2], [3, 4]]]])).numpy()[0, 0, 0].tolist() == [1, 1, 2, 2]
 
 
-def test_one_size_of_a_shape():
-    """`x.size(0)` as exporters write it: a known index without axes, whose result has none either."""
+def test_gather_of_a_single_size():
+    """Exporters write `x.size(0)` as a gather with a scalar index, whose result is a scalar, too."""
     nodes = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "last"], ["size"])]
     nodes.append(node("Unsqueeze", ["size", "axis"], ["y"]))
     constants = {"last": np.int64(-1), "axis": np.int64([0])}
@@ -511,7 +517,7 @@ def test_one_size_of_a_shape():
     assert loaded.outputs["y"].shape == (1,) and loaded(ones(2, 3)).tolist() == [3]
 
 
-def test_loading_leaves_the_search_for_garbage_as_it_was():
+def test_import_restores_garbage_collection_setting():
     made = model([node("Relu", ["x"], ["y"])], [value("x", FLOAT, (1,))], [value("y", FLOAT, (1,))])
     before = gc.isenabled()
     try:
