@@ -1,4 +1,4 @@
-"""Suppression of boxes and crops, as MIL and as layers of networks have them, beside plain loops; and out again."""
+"""Test box suppression and crops, from MIL and from network layers, against loops in Python; also their export."""
 
 import numpy as np
 import pytest
@@ -10,11 +10,11 @@ from coremltools.models import datatypes  # noqa: E402
 from coremltools.models.neural_network import NeuralNetworkBuilder  # noqa: E402
 from harness.mil_programs import results_here  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns of others
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns about untested versions of other packages.
 RNG = np.random.default_rng(9)
 BOXES = np.concatenate([RNG.uniform(0, 4, (3, 14, 2)), RNG.uniform(1, 3, (3, 14, 2))], -1).astype(np.float32)
-SCORES = RNG.permutation(3 * 14 * 2).reshape(3, 14, 2).astype(np.float32) / 84  # no two alike
-SCORES[2] *= 0.1  # nothing in the third image is high enough
+SCORES = RNG.permutation(3 * 14 * 2).reshape(3, 14, 2).astype(np.float32) / 84  # All scores are distinct.
+SCORES[2] *= 0.1  # No score of the third image reaches the threshold.
 
 
 def overlap(a, b):
@@ -24,7 +24,7 @@ def overlap(a, b):
 
 
 def suppressed(boxes, scores, iou, lowest, most, per_class):
-    """As NeuralNetwork.proto of coremltools says it."""
+    """Suppress boxes as specified in coremltools' NeuralNetwork.proto."""
     results = []
     for of_image, of_scores in zip(boxes, scores, strict=True):
         best, kinds, kept = of_scores.max(1), of_scores.argmax(1), []
@@ -41,7 +41,7 @@ def suppressed(boxes, scores, iou, lowest, most, per_class):
 
 @pytest.mark.parametrize("per_class", [False, True], ids=["all", "per_class"])
 @pytest.mark.parametrize(("most", "target"), [(5, "iOS15"), (20, "iOS15"), (5, "iOS17"), (20, "iOS18")])
-def test_suppression(most, target, per_class, tmp_path):
+def test_mil_non_maximum_suppression_matches_loops(most, target, per_class, tmp_path):
     newer = target != "iOS15"
     options = {"iou_threshold": np.float32(0.3), "max_boxes": most, "per_class_suppression": per_class}
     if not newer:
@@ -57,7 +57,7 @@ def test_suppression(most, target, per_class, tmp_path):
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["parameters", "inputs"])
-def test_suppression_in_networks(told, tmp_path):
+def test_network_non_maximum_suppression_matches_loops(told, tmp_path):
     names, shapes = ["boxes", "scores"], [(3, 14, 4), (3, 14, 2)]
     outputs = [("y", None), ("s", None), ("i", None), ("n", None)]
     builder = NeuralNetworkBuilder(
@@ -82,12 +82,15 @@ def test_suppression_in_networks(told, tmp_path):
 
 # --- crops ------------------------------------------------------------------------------------------------------------
 X = RNG.standard_normal((2, 3, 6, 7)).astype(np.float32)
-CORNERS = np.float32([[0.5, 1, 4, 5.5], [1, 2, 3, 6], [4, 4, 7.5, 6], [2, 1, 2.5, 1.25]])  # y, x, y, x; one sticks out
+# (y, x, y, x); one box extends beyond the image.
+CORNERS = np.float32([[0.5, 1, 4, 5.5], [1, 2, 3, 6], [4, 4, 7.5, 6], [2, 1, 2.5, 1.25]])
 IMAGES = np.int32([1, 0, 1, 0])
 
 
 def points(start, end, n, mode):
-    """Where an interval is looked at: NeuralNetwork.proto of coremltools, with X - 1 for its length."""
+    """Return the sampling positions in an interval, as specified in coremltools' NeuralNetwork.proto (length is its X -
+    1).
+    """
     length = end - start
     if mode == "STRICT_ALIGN_CORNERS" or (mode == "ALIGN_CORNERS" and n > 1):
         return start + np.linspace(0, length, n)
@@ -133,8 +136,8 @@ HOW = ("CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST", "CENTER_SIZE_HEIGHT_FIRST"
 
 
 @pytest.mark.parametrize(("mode", "how"), [*zip(MODES, (*HOW, HOW[0]), strict=True)])
-def test_crops(mode, how, tmp_path):
-    """All ways of saying boxes and points; sizes of one, too; what lies outside; boxes scaled."""
+def test_mil_crop_resize_in_each_coordinate_and_sampling_mode(mode, how, tmp_path):
+    """Crops include ones of size 1 and one extending beyond the image."""
     cases = {"of_many": (4, 3), "of_one": (1, 1)}
     for height, width in cases.values():
         options = {"target_height": height, "target_width": width, "box_coordinate_mode": how, "sampling_mode": mode}
@@ -151,7 +154,7 @@ def test_crops(mode, how, tmp_path):
         assert height == 1 or (wanted == 9).any()
 
 
-def test_crops_of_all_images_or_of_one(tmp_path):
+def test_mil_crop_resize_of_all_images_or_one(tmp_path):
     inside = CORNERS[:2]
     options = {"target_height": 2, "target_width": 3, "spatial_scale": np.float32(0.5)}
     (found,) = results_here(
@@ -169,7 +172,7 @@ def test_crops_of_all_images_or_of_one(tmp_path):
     np.testing.assert_allclose(found[:, 0], crops(X, inside, [0, 0], 2, 3, "DEFAULT"), rtol=1e-4, atol=1e-5)
 
 
-def test_crops_in_networks(tmp_path):
+def test_network_crop_resize(tmp_path):
     shapes = {"x": (1, 2, 3, 6, 7), "roi": (4, 1, 5, 1, 1)}
     builder = NeuralNetworkBuilder(
         [(name, datatypes.Array(*shape)) for name, shape in shapes.items()], [("y", None)],
@@ -185,7 +188,7 @@ def test_crops_in_networks(tmp_path):
     np.testing.assert_allclose(found[:, 0], crops(X, CORNERS, IMAGES, 3, 2, "OFFSET_CORNERS"), rtol=1e-4, atol=1e-5)
 
 
-def test_an_image_that_is_not_there(tmp_path):
+def test_crop_from_missing_image_raises(tmp_path):
     with pytest.raises(mg.OutOfRangeError):
         results_here(
             tmp_path, lambda x, boxes, images: mb.crop_resize(x=x, boxes=boxes, box_indices=images),
@@ -193,12 +196,12 @@ def test_an_image_that_is_not_there(tmp_path):
         )  # fmt: skip
 
 
-# --- out --------------------------------------------------------------------------------------------------------------
+# --- export -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("target", ["iOS15", "iOS18"])
 @pytest.mark.parametrize("mode", ["corners_height_first", "corners_width_first", "centers_height_first"])
 @pytest.mark.parametrize(("classes", "per_class"), [(1, False), (2, False), (2, True)])
-def test_export(classes, per_class, mode, target, tmp_path):
-    """Rows of image, class and box: their number and their order."""
+def test_exported_suppression_returns_equal_rows(classes, per_class, mode, target, tmp_path):
+    """The rows (image, class, box) must be equal in number and order."""
     centers = {"corners_height_first": HOW[0], "corners_width_first": HOW[1], "centers_height_first": HOW[2]}[mode]
     low, high = BOXES[..., :2] - BOXES[..., 2:] / 2, BOXES[..., :2] + BOXES[..., 2:] / 2
     corners = np.concatenate([low[..., ::-1], high[..., ::-1]], -1)
@@ -212,11 +215,11 @@ def test_export(classes, per_class, mode, target, tmp_path):
     for n in (3, 2):
         feeds = {"boxes": given[:n], "scores": SCORES[:n, :, :classes]}
         wanted = g.run({boxes: feeds["boxes"], scores: feeds["scores"]}, kept).numpy()
-        assert len(wanted) > 3 and set(wanted[:, 0]) == {0, 1}, "the third image has none"
+        assert len(wanted) > 3 and set(wanted[:, 0]) == {0, 1}, "only the first two images have boxes"
         np.testing.assert_array_equal(back.run(feeds)["kept"].numpy(), wanted)
 
 
-def test_classes_by_their_indices_are_refused(tmp_path):
+def test_export_of_suppression_with_class_indices_raises(tmp_path):
     g = mg.Graph()
     boxes, scores = g.placeholder((1, 9, 4), name="boxes"), g.placeholder((1, 9, 1), name="scores")
     classes = g.placeholder((1, 9), "int32", "classes")

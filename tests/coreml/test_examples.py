@@ -1,4 +1,6 @@
-"""The models of examples/ as ML Programs, and back again: the same numbers; those that cannot go say why."""
+"""Export the models of examples/ to ML Programs and import them again: values must be equal, or the export must explain
+what is unsupported.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -6,23 +8,23 @@ import pytest
 from harness.exported_examples import EXAMPLES
 
 ct = pytest.importorskip("coremltools", reason="coremltools is not installed: make test-coreml")
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns of others
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns about untested versions of other packages.
 
-# What MIL has no word for, by the example's name, with what the error must say.
+# Examples that MIL cannot express, with the expected error.
 UNSAID = {
-    "gan_detective": "random '.*MIL has no such operation",  # its dropout stays on
+    "gan_detective": "random '.*MIL has no such operation",  # Its dropout is active in inference, too.
     "gpt_steps": "4 operations.*'cache'.*must be float16, got float32",
     "text_generation": "returns the cells of all steps",
     "text_generation_writer": "'inverse_temperature'.*inputs must have rank 1 to 5",
 }
 
 
-def test_the_list_has_no_others():
+def test_every_exception_names_an_example():
     assert set(UNSAID) <= {make.__name__ for make in EXAMPLES}
 
 
 @pytest.mark.parametrize("make", EXAMPLES)
-def test_examples(make, tmp_path):
+def test_examples_round_trip_through_coreml(make, tmp_path):
     example, path = make(), tmp_path / "net.mlpackage"
     if make.__name__ in UNSAID:
         with pytest.raises(mg.UnsupportedError, match="(?s)" + UNSAID[make.__name__]):

@@ -1,7 +1,8 @@
-"""Every layer of docs/layers.md as an ML Program: MIL's own inference consents, coremltools reads it, and back again.
+"""Export every layer of docs/layers.md to an ML Program, type-check it with MIL, read it with coremltools, and import
+it.
 
-Core ML computes on Apple's systems alone; so numbers are those of our own import, which the other files of this room
-hold against PyTorch.
+Core ML runs only on Apple's systems, so values come from mpsgraph's own importer, which other files of this folder
+compare with PyTorch.
 """
 
 import mpsgraph as mg
@@ -12,9 +13,9 @@ from harness.pages import ROOT, blocks, run
 from mpsgraph import nn
 
 ct = pytest.importorskip("coremltools", reason="coremltools is not installed: make test-coreml")
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns of others
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns about untested versions of other packages.
 
-# What MIL has no word for, by the test's name, with what the error must say.
+# Layers that MIL cannot express, by test id, with the expected error.
 UNSAID = {
     "ConvTranspose1d": "the spatial sizes of the input and output must be known",
     "ConvTranspose2d": "the spatial sizes of the input and output must be known",
@@ -24,7 +25,7 @@ UNSAID = {
 
 
 @pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
-def test_layers(make, shapes, sizes, dtype, tmp_path, request):
+def test_layers_round_trip_through_coreml(make, shapes, sizes, dtype, tmp_path, request):
     module, state = built(make, shapes, dtype)
     path = tmp_path / "net.mlpackage"
     inputs = {f"x{i}": (shape, dtype) for i, shape in enumerate(shapes)}
@@ -37,7 +38,9 @@ def test_layers(make, shapes, sizes, dtype, tmp_path, request):
     mg.coreml.export(module, path, inputs=inputs, target="iOS18")
     ct.models.MLModel(str(path), skip_model_load=True)
     back = mg.coreml.load(path)
-    assert [tuple(t.shape) for t in back.inputs.values()] == [tuple(s) for s in shapes], "open sizes stay open"
+    assert [tuple(t.shape) for t in back.inputs.values()] == [tuple(s) for s in shapes], (
+        "dynamic dimensions must stay dynamic"
+    )
     graph, twin = mg.Graph(), make().eval()
     placeholders = [graph.placeholder(shape, dtype) for shape in shapes]
     twin.load_state_dict(state)
@@ -48,7 +51,7 @@ def test_layers(make, shapes, sizes, dtype, tmp_path, request):
         np.testing.assert_allclose(back(*arrays).numpy(), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
+def test_export_error_lists_all_unsupported_operations_and_writes_nothing(tmp_path):
     g = mg.Graph()
     x = g.placeholder((4,), "float32", "x")
     whole = g.cast(x, "int32")
@@ -58,11 +61,13 @@ def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
     own = mg.python_operation("own.softshrink", lambda x: x)(x, name="shrunk")
     with pytest.raises(mg.UnsupportedError, match="custom own.softshrink 'shrunk'"):
         mg.coreml.export(g, tmp_path / "net.mlpackage", outputs={"a": own})
-    assert "divides integers rounding toward zero" in str(error.value) and "bitwise_population_count" in str(error.value)
+    assert "divides integers rounding toward zero" in str(error.value) and "bitwise_population_count" in str(
+        error.value
+    )
     assert not list(tmp_path.iterdir())
 
 
-def test_names_and_targets(tmp_path):
+def test_invalid_export_names_targets_and_paths_raise(tmp_path):
     g = mg.Graph()
     x = g.placeholder((4,), "float32", "x")
     path = tmp_path / "net.mlpackage"
@@ -78,8 +83,8 @@ def test_names_and_targets(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["net.mlpackage"] and not list(path.iterdir())
 
 
-def test_a_package_is_replaced_and_models_keep_their_weights(tmp_path):
-    """A trained module goes out, comes back, trains on, and goes out again over the first file."""
+def test_imported_model_overwrites_its_package_with_current_weights(tmp_path):
+    """Export a module, import it, change its weights, and export it again over the first package."""
     path, x = tmp_path / "net.mlpackage", np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     module = nn.Sequential(nn.Linear(5), nn.Tanh(), nn.Linear(2))
     module(mg.Graph().placeholder((-1, 4)))
@@ -96,7 +101,7 @@ def test_a_package_is_replaced_and_models_keep_their_weights(tmp_path):
     assert np.abs(after - before).max() > 0.01
 
 
-def test_the_page(tmp_path, monkeypatch):
+def test_coreml_page_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run([block for block in blocks(ROOT / "docs" / "coreml.md") if block.language == "python"])
     assert (tmp_path / "net.mlpackage" / "Manifest.json").is_file()

@@ -1,11 +1,13 @@
-"""Operations that no layer has, as ML Programs and back: loops, branches, scatters, attention of open lengths."""
+"""Export operations that no layer uses and import them again: loops, branches, scatters, and attention of dynamic
+length.
+"""
 
 import mpsgraph as mg
 import numpy as np
 import pytest
 
 ct = pytest.importorskip("coremltools", reason="coremltools is not installed: make test-coreml")
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns of others
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns about untested versions of other packages.
 RNG = np.random.default_rng(1)
 
 
@@ -14,7 +16,7 @@ def numbers(*shape):
 
 
 def check(path, inputs, outputs, feeds, **options):
-    """Here, and after it went out and came back: equal numbers for each of the feeds."""
+    """Compare the results of the graph with those of its exported and imported model, for each of the feeds."""
     g = next(iter(inputs.values())).graph
     mg.coreml.export(g, path / "net.mlpackage", inputs=inputs, outputs=outputs, **options)
     back = mg.coreml.load(path / "net.mlpackage")
@@ -25,8 +27,8 @@ def check(path, inputs, outputs, feeds, **options):
             np.testing.assert_allclose(found[name].numpy(), wanted[tensor].numpy(), rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-def test_branches(tmp_path):
-    """With what stands outside in them, one in the other, and results that a branch only hands on."""
+def test_exported_branches(tmp_path):
+    """Branches capture outer values, are nested, and return values of the outer scope unchanged."""
     g = mg.Graph()
     x, y = g.placeholder((3,), name="x"), g.placeholder((3,), name="y")
     total = g.reduction_sum(x, 0)
@@ -40,7 +42,7 @@ def test_branches(tmp_path):
 
 
 @pytest.mark.parametrize(("lower", "upper", "step"), [(0, 4, 1), (7, 1, -2), (3, 3, 1)])
-def test_counted_loops(lower, upper, step, tmp_path):
+def test_exported_counted_loops(lower, upper, step, tmp_path):
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     last, sums = g.for_(lower, upper, step, initial=[x, x * 0.0], body=lambda i, a, b: [
@@ -49,8 +51,8 @@ def test_counted_loops(lower, upper, step, tmp_path):
     check(tmp_path, {"x": x}, {"last": last, "sums": sums}, [{"x": numbers(n, 2)} for n in (1, 3)])
 
 
-def test_loops_of_a_condition(tmp_path):
-    """As often as the numbers say, and not at all; the results are what stood before the condition."""
+def test_exported_while_loops(tmp_path):
+    """The loop runs several times or not at all; its results are the values before the failing condition."""
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     count, value = g.while_(
@@ -62,7 +64,7 @@ def test_loops_of_a_condition(tmp_path):
     check(tmp_path, {"x": x}, {"count": count, "value": value}, feeds)
 
 
-def test_what_cannot_be_said_in_a_block_is_named(tmp_path):
+def test_unsupported_operation_within_a_block_is_named(tmp_path):
     g = mg.Graph()
     x = g.placeholder((3,), name="x")
     made = g.for_(3, initial=[x], body=lambda i, a: [g.cast(g.cast(a, "int32") // 2, "float32")])[0]
@@ -73,8 +75,8 @@ def test_what_cannot_be_said_in_a_block_is_named(tmp_path):
 
 @pytest.mark.parametrize("mode", ["add", "sub", "mul", "div", "min", "max", "set"])
 @pytest.mark.parametrize("rule", ["drop", "clip", "error"])
-def test_scatters(rule, mode, tmp_path):
-    """Updates inside and outside, in each mode."""
+def test_exported_scatters(rule, mode, tmp_path):
+    """Updates have indices in and out of range, in each mode."""
     g = mg.Graph()
     data, rows = g.placeholder((4, 3), name="data"), g.placeholder((5, 3), name="rows")
     at = g.placeholder((5,), "int32", "at")
@@ -94,7 +96,7 @@ def test_scatters(rule, mode, tmp_path):
     check(tmp_path, {"data": data, "rows": rows, "at": at, "cells": cells}, outputs, feeds, target="iOS17")
 
 
-def test_causal_attention_of_open_lengths(tmp_path):
+def test_exported_causal_attention_of_dynamic_length(tmp_path):
     g = mg.Graph()
     q, k, v = (g.placeholder((2, -1, 4), name=name) for name in "qkv")
     y = g.scaled_dot_product_attention(q, k, v, causal=True)
@@ -102,7 +104,7 @@ def test_causal_attention_of_open_lengths(tmp_path):
     check(tmp_path, {"q": q, "k": k, "v": v}, {"y": y}, feeds)
 
 
-def test_places_of_what_is_not_zero(tmp_path):
+def test_exported_non_zero_indices(tmp_path):
     g = mg.Graph()
     x = g.placeholder((3, 4), name="x")
     places = g.non_zero_indices(x > 0.5)

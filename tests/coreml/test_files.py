@@ -1,6 +1,6 @@
-"""Core ML files without coremltools: stored models beside what PyTorch made of them, damaged files, the command.
+"""Test Core ML files without coremltools: stored models against PyTorch's results, damaged files, and the command line.
 
-tests/data/make_coreml.py has written the files.
+The files were written by tests/data/make_coreml.py.
 """
 
 import json
@@ -24,8 +24,8 @@ def of(name):
 
 
 @pytest.mark.parametrize("name", ["image", "steps"])
-def test_programs(name):
-    """Open sizes, an LSTM in both directions, 4-bit weights in palettes and in blocks."""
+def test_stored_programs_match_pytorch(name):
+    """The models use dynamic sizes, a bidirectional LSTM, and 4-bit weights in palettes and in blocks."""
     model = mg.coreml.load(FOLDER / FILES[name])
     x, y = of(name)
     assert list(model.inputs) == ["x"] and list(model.outputs) == ["y"]
@@ -33,7 +33,7 @@ def test_programs(name):
     np.testing.assert_allclose(model(x).numpy(), y, rtol=1e-4, atol=1e-5)
 
 
-def test_a_network_that_classifies_images():
+def test_stored_image_classifier_matches_pytorch():
     model = mg.coreml.load(FOLDER / FILES["older"])
     x, y = of("older")
     results = model.run({"image": x})
@@ -42,7 +42,7 @@ def test_a_network_that_classifies_images():
     assert model.classes["scores"] == list("abcde")
 
 
-def test_weights_are_parameters_where_they_are_wanted():
+def test_trainable_selects_the_parameters():
     x, y = of("steps")
     model = mg.coreml.load(FOLDER / FILES["steps"])
     assert model.parameters and set(model.graph.trainable_variables) == set(model.parameters.values())
@@ -53,7 +53,7 @@ def test_weights_are_parameters_where_they_are_wanted():
     np.testing.assert_allclose(fixed(x).numpy(), y, rtol=1e-4, atol=1e-5)
 
 
-def test_shapes_and_values_of_inputs(tmp_path):
+def test_input_shapes_and_values_can_be_fixed(tmp_path):
     x, y = of("steps")
     model = mg.coreml.load(FOLDER / FILES["steps"], shapes={"x": x.shape})
     assert model.inputs["x"].shape == x.shape
@@ -64,7 +64,7 @@ def test_shapes_and_values_of_inputs(tmp_path):
     np.testing.assert_allclose(mg.load(tmp_path / "steps.mpsgraph")(x).numpy(), y, rtol=1e-4, atol=1e-5)
 
 
-def test_the_command(tmp_path, capsys):
+def test_command_line_converts_inspects_and_runs(tmp_path, capsys):
     x, y = of("image")
     source = str(FOLDER / FILES["image"])
     assert tool.main(["convert", "--coreml", source, "--output", str(tmp_path), "--name", "net"]) == 0
@@ -76,12 +76,12 @@ def test_the_command(tmp_path, capsys):
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), y, rtol=1e-4, atol=1e-5)
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- invalid files ----------------------------------------------------------------------------------------------------
 def copied(tmp_path, name="image"):
     return Path(shutil.copytree(FOLDER / FILES[name], tmp_path / FILES[name]))
 
 
-def test_files_that_are_missing_or_none(tmp_path):
+def test_missing_and_invalid_files_raise(tmp_path):
     with pytest.raises(mg.GraphError, match="cannot read"):
         mg.coreml.load(tmp_path / "no.mlmodel")
     with pytest.raises(mg.GraphError, match="not a Core ML package"):
@@ -96,7 +96,7 @@ def test_files_that_are_missing_or_none(tmp_path):
         mg.coreml.load(tmp_path / "net.mlmodelc")
 
 
-def test_a_manifest_leads_nowhere_else(tmp_path):
+def test_manifest_with_paths_outside_the_package_raises(tmp_path):
     package = copied(tmp_path)
     manifest = json.loads((package / "Manifest.json").read_text())
     for entry in manifest["itemInfoEntries"].values():
@@ -109,7 +109,7 @@ def test_a_manifest_leads_nowhere_else(tmp_path):
         mg.coreml.load(package)
 
 
-def test_blobs_are_checked(tmp_path):
+def test_damaged_weight_blobs_raise(tmp_path):
     package = copied(tmp_path)
     file = package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
     whole = file.read_bytes()
@@ -125,8 +125,8 @@ def test_blobs_are_checked(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_bytes_end_in_an_error_or_a_model(name, tmp_path):
-    """Never in another exception: bytes are changed and files cut, one place each time."""
+def test_corrupted_model_raises_or_loads(name, tmp_path):
+    """A changed byte or a truncation must never raise any other exception."""
     rng = np.random.default_rng(0)
     source = FOLDER / FILES[name]
     inner = source if source.is_file() else source / "Data" / "com.apple.CoreML" / "model.mlmodel"
@@ -151,7 +151,7 @@ def test_damaged_bytes_end_in_an_error_or_a_model(name, tmp_path):
 
 
 def message(*fields):
-    """A message of (number, bytes, a message or an int)."""
+    """Encode a message from (number, value) fields; a value is bytes, another message, or an int."""
 
     def varint(n):
         return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
@@ -165,14 +165,16 @@ def message(*fields):
     return made
 
 
-def test_all_missing_operations_are_named_and_other_models_refused(tmp_path):
+def test_error_lists_all_unsupported_operations_and_model_types(tmp_path):
     operations = [message((1, kind), (3, message((1, result)))) for kind, result in ((b"warp", b"a"), (b"fold", b"b"))]
     block = message((2, b"b"), *((3, operation) for operation in operations))
     function = message((2, b"CoreML7"), (3, message((1, b"CoreML7"), (2, block))))
     program = message((1, 1), (2, message((1, b"main"), (2, function))))
     file = tmp_path / "net.mlmodel"
     file.write_bytes(message((1, 8), (2, b""), (502, program)))
-    with pytest.raises(mg.UnsupportedError, match="2 operations of the model not supported by mpsgraph: warp 'a', fold 'b'"):
+    with pytest.raises(
+        mg.UnsupportedError, match="2 operations of the model not supported by mpsgraph: warp 'a', fold 'b'"
+    ):
         mg.coreml.load(file)
     file.write_bytes(message((1, 1), (2, b""), (300, b"")))
     with pytest.raises(mg.UnsupportedError, match="got glmRegressor"):
@@ -182,7 +184,7 @@ def test_all_missing_operations_are_named_and_other_models_refused(tmp_path):
         mg.coreml.load(file)
 
 
-def test_messages_are_read_as_they_are_written():
+def test_protobuf_messages_are_decoded():
     whole = message((1, b"x"), (3, message((5, message((1, 2), (1, 300), (2, 65568))))))
     feature = Message("FeatureDescription", memoryview(whole))
     assert feature.name == "x" and feature.type.which("Type") == "multiArrayType"
@@ -191,14 +193,14 @@ def test_messages_are_read_as_they_are_written():
     assert {"Model", "MIL.Operation", "NeuralNetworkLayer"} <= set(messages())
 
 
-def test_what_can_be_read_is_listed():
+def test_supported_operations_and_layers_are_listed():
     assert {"conv", "lstm", "constexpr_lut_to_dense"} <= set(mg.coreml.known_operations())
     assert {"convolution", "uniDirectionalLSTM"} <= set(mg.coreml.known_layers())
     assert "scaled_dot_product_attention" in mg.coreml.exported_operations()
 
 
 @pytest.mark.parametrize("mark", ["operations", "layers"])
-def test_the_page_lists_what_can_be_read(mark, repository):
+def test_coreml_page_lists_supported_operations_and_layers(mark, repository):
     page = (repository / "docs" / "coreml.md").read_text()
     listed = page.partition(f"<!-- {mark} -->\n")[2].partition("\n<!-- end -->")[0]
     assert listed.replace("`", "").split(", ") == getattr(mg.coreml, f"known_{mark}")()

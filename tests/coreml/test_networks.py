@@ -1,7 +1,7 @@
-"""Layers of the older neural networks, as coremltools' builder writes them, beside PyTorch and numpy.
+"""Compare layers of the older neural network format, written by coremltools' builder, with PyTorch and numpy.
 
-Core ML itself runs on Apple's systems alone. Each case builds a network of a layer or a few, with exact shapes or with
-the older five axes, loads the file, and compares.
+Core ML itself runs only on Apple's systems. Each case builds a network of one or a few layers, with exact shapes or
+with the older five axes, loads the file, and compares results.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from coremltools.models import datatypes  # noqa: E402
 from coremltools.models.neural_network import NeuralNetworkBuilder, quantization_utils  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn about each other's versions.
 RNG = np.random.default_rng(4)
 
 
@@ -29,7 +29,14 @@ def loaded(builder, path, **how):
 
 
 def built(inputs, outputs, add, exact=True):
-    """A network. Args: inputs, shapes by name; outputs, shapes or None by name; add, calls the builder's methods."""
+    """Build a network.
+
+    Args:
+        inputs: Input shapes by name.
+        outputs: Output shapes, or None, by name.
+        add: Function that calls methods of the builder it receives.
+        exact: Whether to use exact shapes instead of the older five axes.
+    """
     ins = [(name, datatypes.Array(*shape)) for name, shape in inputs.items()]
     outs = [(name, datatypes.Array(*shape) if shape else None) for name, shape in outputs.items()]
     builder = NeuralNetworkBuilder(ins, outs, disable_rank5_shape_mapping=exact)
@@ -38,7 +45,7 @@ def built(inputs, outputs, add, exact=True):
 
 
 def check(path, inputs, expected, add, exact=True, **how):
-    """The network's results beside what is expected: arrays by name, or one array for `y`."""
+    """Compare the network's results with the expected ones: arrays by name, or a single array for `y`."""
     expected = expected if isinstance(expected, dict) else {"y": expected}
     shapes = {name: np.shape(value) for name, value in expected.items()}
     model = loaded(built({k: v.shape for k, v in inputs.items()}, shapes, add, exact), path, **how)
@@ -51,7 +58,7 @@ def t(x):
     return torch.from_numpy(np.ascontiguousarray(x))
 
 
-# --- images, channels in front ----------------------------------------------------------------------------------------
+# --- images, channels first -------------------------------------------------------------------------------------------
 X = numbers(2, 4, 9, 8)
 W, B = numbers(6, 2, 3, 2), numbers(6)
 G, S, M = numbers(4), numbers(4), numbers(4)
@@ -194,12 +201,12 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_layers_over_images(name, tmp_path):
+def test_image_layers_match_pytorch(name, tmp_path):
     add, expected = IMAGES[name]
     check(tmp_path, {"x": X}, expected, add)
 
 
-def test_transposed_convolutions(tmp_path):
+def test_transposed_convolution_matches_pytorch(tmp_path):
     weight, bias = numbers(4, 3, 3, 2), numbers(6)
 
     def add(b):
@@ -212,7 +219,7 @@ def test_transposed_convolutions(tmp_path):
     check(tmp_path, {"x": X}, expected, add)
 
 
-def test_layers_over_space(tmp_path):
+def test_three_dimensional_layers_match_pytorch(tmp_path):
     x, w, b = numbers(1, 2, 6, 7, 8), numbers(4, 2, 2, 3, 3), numbers(4)
 
     def add(builder):
@@ -339,8 +346,8 @@ def test_layers_of_two_operands(method, tmp_path):
     )
 
 
-def test_lookups_and_scatters(tmp_path):
-    embedded = numbers(5, 3)  # width, words
+def test_lookup_and_scatter_layers(tmp_path):
+    embedded = numbers(5, 3)  # Width, words.
 
     def add(b):
         b.add_gather("g", ["a", "i"], "g", axis=1)
@@ -380,7 +387,7 @@ def gates(rows, columns, count=4):
 
 
 def in_torch(module, order, inner, outer, bias):
-    """PyTorch's layer with the same weights. order: where each of PyTorch's gates stands among the builder's."""
+    """Return PyTorch's layer with the same weights; order[i] is the index of PyTorch's gate i among the builder's."""
     with torch.no_grad():
         module.weight_ih_l0.copy_(T(np.concatenate([inner[i] for i in order])))
         module.weight_hh_l0.copy_(T(np.concatenate([outer[i] for i in order])))
@@ -392,7 +399,7 @@ def in_torch(module, order, inner, outer, bias):
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("backwards", [True, False])
 def test_lstm(whole, backwards, tmp_path):
-    inner, outer, bias = gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]  # input, forget, output, cell
+    inner, outer, bias = gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]  # Input, forget, output, cell.
 
     def add(b):
         b.add_unilstm("l", outer, inner, bias, 4, 3, ["x"], ["y"], output_all=whole, reverse_input=backwards)
@@ -405,7 +412,7 @@ def test_lstm(whole, backwards, tmp_path):
     np.testing.assert_allclose(model(x).numpy()[..., 0, 0], y, rtol=1e-4, atol=1e-5)
 
 
-def test_lstm_in_both_directions(tmp_path):
+def test_bidirectional_lstm_matches_pytorch(tmp_path):
     forth, back = ((gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]) for _ in range(2))
 
     def add(b):
@@ -420,8 +427,8 @@ def test_lstm_in_both_directions(tmp_path):
     np.testing.assert_allclose(model(x).numpy()[..., 0, 0], y, rtol=1e-4, atol=1e-5)
 
 
-def test_gru_and_simple_recurrence(tmp_path):
-    inner, outer, bias = gates(4, 3, 3), gates(4, 4, 3), [numbers(4) for _ in range(3)]  # update, reset, output
+def test_gru_and_simple_recurrent_layers(tmp_path):
+    inner, outer, bias = gates(4, 3, 3), gates(4, 4, 3), [numbers(4) for _ in range(3)]  # Update, reset, output.
     w, r, c = numbers(2, 4), numbers(2, 2), numbers(2)
 
     def add(b):
@@ -430,7 +437,7 @@ def test_gru_and_simple_recurrence(tmp_path):
 
     x = numbers(5, 1, 3)
     h, s, ys = np.zeros((1, 4), np.float32), np.zeros((1, 2), np.float32), []
-    for step in x:  # the reset gate comes before the product, which is not PyTorch's way
+    for step in x:  # Unlike in PyTorch, the reset gate is applied before the matmul.
         z, u = (1 / (1 + np.exp(-(step @ inner[i].T + h @ outer[i].T + bias[i]))) for i in (0, 1))
         o = np.tanh(step @ inner[2].T + (h * u) @ outer[2].T + bias[2])
         h = (1 - z) * o + z * h
@@ -440,8 +447,8 @@ def test_gru_and_simple_recurrence(tmp_path):
     np.testing.assert_allclose(model(x).numpy()[..., 0, 0], np.stack(ys), rtol=1e-4, atol=1e-5)
 
 
-def test_a_classifier_of_images(tmp_path):
-    """Scaled and moved by colour, five axes inside, weights in 8 bits, and labels."""
+def test_image_classifier_network(tmp_path):
+    """Uses scale and bias per color channel, five axes, 8-bit weights, and labels."""
     w, v = numbers(4, 3, 3, 3), numbers(5, 4 * 6 * 6)
     builder = NeuralNetworkBuilder([("image", datatypes.Array(3, 8, 8))], [("scores", None)], mode="classifier")
     builder.add_convolution(
@@ -479,7 +486,7 @@ def test_a_classifier_of_images(tmp_path):
 @pytest.mark.parametrize(
     "bits, mode", [(8, "linear"), (8, "linear_lut"), (4, "linear"), (3, "linear_lut"), (16, "linear")]
 )
-def test_small_weights(bits, mode, tmp_path):
+def test_quantized_network_weights(bits, mode, tmp_path):
     w = numbers(6, 5)
     inputs, outputs = [("x", datatypes.Array(5))], [("y", datatypes.Array(6))]
     builder = NeuralNetworkBuilder(inputs, outputs, disable_rank5_shape_mapping=True)
@@ -493,7 +500,7 @@ def test_small_weights(bits, mode, tmp_path):
     assert np.abs(y - w @ x).max() < step * np.abs(x).sum()
 
 
-def test_all_missing_layers_are_named(tmp_path):
+def test_error_lists_all_unsupported_layers(tmp_path):
     def add(b):
         b.add_categorical_distribution("d1", "x", "d", 3)
         b.add_random_bernoulli_static("d2", "y", (1, 3))

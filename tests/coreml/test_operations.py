@@ -1,7 +1,7 @@
-"""MIL's operations one by one, beside the values that coremltools itself infers for them, or PyTorch's and numpy's.
+"""Compare MIL's operations with the values that coremltools infers for them, or with PyTorch and numpy.
 
-Each operation is built twice by MIL's builder: of constants, whose result coremltools computes while it builds, and of
-inputs, as a program that is loaded here.
+Each operation is built twice: on constants, whose result coremltools computes while building, and on inputs, as a
+program that mpsgraph loads.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from coremltools.converters.mil.mil import Function, types  # noqa: E402
 from harness.mil_programs import results_here, results_of  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn about each other's versions.
 RNG = np.random.default_rng(6)
 
 
@@ -30,9 +30,10 @@ TURNED = F.affine_grid(torch.tensor([[[0.8, 0.1, 0.2], [-0.1, 0.9, 0.0]]]), (1, 
 
 
 def inferred(make, inputs, target):
-    """What coremltools computes for constants."""
+    """Return the values that coremltools computes for constants."""
     with Function({"unused": mb.placeholder((1,), types.fp32)}, opset_version=getattr(ct.target, target)):
-        made = make(**{name: mb.const(val=value.copy()) for name, value in inputs.items()})  # some write into it
+        # Some operations write into the array.
+        made = make(**{name: mb.const(val=value.copy()) for name, value in inputs.items()})
     made = list(made) if isinstance(made, (list, tuple)) else [made]
     return [None if v.val is None else np.asarray(v.val) for v in made]
 
@@ -42,7 +43,7 @@ def case(make, expected=None, target="iOS16", **inputs):
 
 
 CASES = {
-    # --- element by element
+    # --- element-wise
     **{name: case(lambda x, op=name: getattr(mb, op)(x=x)) for name in
        ("abs", "atan", "ceil", "cos", "cosh", "erf", "exp", "exp2", "floor", "round", "sigmoid", "sign", "sin", "sinh",
         "square", "tan", "tanh", "relu", "softsign", "softplus", "relu6")},
@@ -72,7 +73,7 @@ CASES = {
                                               y=mb.less(x=x, y=np.float32(1))), x=A, y=B),
     "cast": case(lambda x: mb.cast(x=mb.cast(x=x, dtype="int32"), dtype="fp32"), x=A * 3),
     "softmax": case(lambda x: mb.softmax(x=x, axis=1)),
-    # --- reductions and order
+    # --- reductions and sorting
     **{name: case(lambda x, op=name: getattr(mb, op)(x=x, axes=[0, -1], keep_dims=False), x=P) for name in
        ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_sum_square", "reduce_l1_norm",
         "reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp")},
@@ -120,7 +121,7 @@ CASES = {
         crops=[[0, 0], [1, 0]]), [X], x=X),
     "sliding_windows": case(lambda x: mb.sliding_windows(x=x, axis=2, size=2, stride=2), [
         np.stack([A[..., 0:2], A[..., 2:4]], 2)]),
-    # --- parts
+    # --- slices
     "slice_by_index": case(lambda x: mb.slice_by_index(x=x, begin=[0, -1, 3], end=[2, 0, 0], stride=[1, -1, -2],
                                                        end_mask=[False, True, True]), [A[:, ::-1, 3::-2]]),
     "slice and squeeze": case(lambda x: mb.slice_by_index(x=x, begin=[-1, 0, 1], end=[0, 2, 3],
@@ -149,7 +150,7 @@ CASES = {
                                                           off_value=-1.0)), [
         A[0, :2] + np.where(np.arange(4) == [[3], [0]], 2, -1)], x=A[0, :2], i=np.int32([3, 0])),
     "non_zero": case(lambda x: mb.non_zero(x=x), [np.argwhere(A[0] > 0)], x=np.maximum(A[0], 0)),
-    # --- products and planes
+    # --- matmuls and images
     "matmul": case(lambda x, y: mb.matmul(x=x, y=y, transpose_y=True), [A @ A.transpose(0, 2, 1)], x=A, y=A),
     "matmul of vectors": case(lambda x, y: mb.matmul(x=x, y=y), [A[0, 0] @ A[0].T], x=A[0, 0], y=A[0].T),
     "einsum": case(lambda x, y: mb.einsum(values=(x, y), equation="nchw,nwhu->nchu"), [
@@ -185,7 +186,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The results of all cases by name: one program for each system that they need."""
+    """Return the results of all cases by name, from one program per deployment target."""
     results = {}
     for target in sorted({target for _, _, target, _ in CASES.values()}):
         chosen = {f"c{i}": name for i, name in enumerate(CASES) if CASES[name][2] == target}
@@ -196,10 +197,10 @@ def found(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_operations(name, found):
+def test_mil_operations_match_coremltools(name, found):
     make, expected, target, inputs = CASES[name]
     expected = inferred(make, inputs, target) if expected is None else expected
-    assert all(value is not None for value in expected), "coremltools infers no value: say what is expected"
+    assert all(value is not None for value in expected), "coremltools infers no value: add the expected one to the case"
     assert len(found[name]) == len(expected)
     for a, b in zip(found[name], expected, strict=True):
         assert a.shape == np.shape(b)
@@ -207,7 +208,7 @@ def test_operations(name, found):
 
 
 # --- branches and loops -----------------------------------------------------------------------------------------------
-def test_branches_and_loops(tmp_path):
+def test_mil_branches_and_loops(tmp_path):
     def make(x, n):
         def body(i, total):
             return mb.add(x=i, y=np.int32(1)), mb.add(x=total, y=mb.mul(x=x, y=mb.cast(x=i, dtype="fp32")))
@@ -225,7 +226,7 @@ def test_branches_and_loops(tmp_path):
         np.testing.assert_allclose(found, -total if n % 2 else np.abs(total), rtol=1e-5)
 
 
-def test_lists(tmp_path):
+def test_mil_lists(tmp_path):
     def make(x):
         held = mb.make_list(init_length=3, elem_shape=(4,), dynamic_length=False)
         held = mb.list_write(ls=held, index=1, value=mb.reduce_sum(x=x, axes=[0], keep_dims=False))
@@ -241,7 +242,9 @@ def test_lists(tmp_path):
 
 @pytest.mark.parametrize("after", [False, True])
 def test_gru(after, tmp_path):
-    """Reset, output, update; the reset in front of the product, or as in PyTorch behind it, with two biases."""
+    """Gates are ordered reset, output, update; reset applies before the matmul or, as in PyTorch, after it, with two
+    biases.
+    """
     steps, width, hidden = 5, 3, 4
     x, h = numbers(steps, 1, width), numbers(1, hidden)
     w, r, b, c = numbers(3 * hidden, width), numbers(3 * hidden, hidden), numbers(3 * hidden), numbers(3 * hidden)
@@ -265,7 +268,7 @@ def test_gru(after, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
-def test_indices_outside_end_the_run(shape, tmp_path):
+def test_gather_index_out_of_range_raises(shape, tmp_path):
     x = numbers(*shape)
     with pytest.raises(mg.OutOfRangeError):
         results_here(
@@ -273,7 +276,7 @@ def test_indices_outside_end_the_run(shape, tmp_path):
         )
 
 
-def test_what_is_refused_says_what_and_where(tmp_path):
+def test_unsupported_argument_is_named_with_its_operation(tmp_path):
     peephole = numbers(12)
 
     def make(x, h, c):
@@ -285,8 +288,8 @@ def test_what_is_refused_says_what_and_where(tmp_path):
         results_here(tmp_path, make, {"x": numbers(2, 1, 3), "h": numbers(1, 4), "c": numbers(1, 4)}, "iOS16")
 
 
-def test_random_numbers(tmp_path):
-    """Of their distributions, whatever the numbers are."""
+def test_random_numbers_follow_their_distributions(tmp_path):
+    """Checks ranges and moments, as the numbers themselves are unspecified."""
 
     def make(x):
         uniform = mb.random_uniform(shape=[4000], low=2.0, high=4.0)

@@ -1,7 +1,7 @@
-"""ML Programs that coremltools converts from PyTorch, beside PyTorch itself.
+"""Compare ML Programs that coremltools converts from PyTorch with PyTorch itself.
 
-Traced and exported modules, open sizes, halves, weights that are stored small: of those PyTorch computes with what
-coremltools' own decompression makes of them.
+Covers traced and exported modules, dynamic sizes, float16, and compressed weights. For the latter, PyTorch runs with
+the weights that coremltools decompresses.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ import mpsgraph as mg  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn about each other's versions.
 
 
 def seeded(module, seed=0):
-    """In inference mode, with statistics that are not their first values."""
+    """Put the module into inference mode, with random batch normalization statistics."""
     generator = torch.Generator().manual_seed(seed)
     for part in module.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -28,7 +28,7 @@ def seeded(module, seed=0):
 
 
 def converted(module, arrays, types=None, precision="FLOAT32", target="iOS17", by_export=False):
-    """A traced, or an exported, module as coremltools converts it; inputs x0, x1, …"""
+    """Convert a traced or exported module with coremltools; the inputs are named x0, x1, ..."""
     tensors = tuple(torch.from_numpy(a) for a in arrays)
     with torch.no_grad():
         if by_export:
@@ -70,7 +70,7 @@ def cnn():
 
 
 class InvertedResidual(nn.Module):
-    """MobileNetV2's block: wide, depthwise, narrow. Sandler et al., arXiv:1801.04381."""
+    """MobileNetV2's block: expansion, depthwise convolution, projection (Sandler et al., arXiv:1801.04381)."""
 
     def __init__(self, given, out, stride, factor):
         super().__init__()
@@ -108,7 +108,9 @@ class Sequence(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT's: embeddings of words and places, blocks of attention and of a perceptron, a pooled first place."""
+    """A BERT encoder: embeddings of words and positions, blocks of attention and a perceptron, and a pooled first
+    token.
+    """
 
     def __init__(self, words=50, width=32, heads=4, layers=2, places=32):
         super().__init__()
@@ -165,14 +167,14 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_traced_models(name, tmp_path):
+def test_traced_models_match_pytorch(name, tmp_path):
     make, arrays = MODELS[name]
     torch.manual_seed(0)
     module = seeded(make())
     compare(loaded(converted(module, arrays), tmp_path), module, arrays)
 
 
-def test_an_exported_model(tmp_path):
+def test_torch_export_model_matches_pytorch(tmp_path):
     torch.manual_seed(0)
     module = seeded(
         nn.Sequential(
@@ -185,7 +187,7 @@ def test_an_exported_model(tmp_path):
     compare(loaded(converted(module, arrays, by_export=True), tmp_path), module, arrays)
 
 
-def test_attention_as_one_operation(tmp_path):
+def test_fused_attention_operation_matches_pytorch(tmp_path):
     class Attention(nn.Module):
         def forward(self, q, k, v):
             return F.scaled_dot_product_attention(q, k, v)
@@ -194,12 +196,13 @@ def test_attention_as_one_operation(tmp_path):
     compare(loaded(converted(Attention(), arrays, target="iOS18"), tmp_path), Attention(), arrays)
 
 
-def test_models_stay_open_to_training(tmp_path):
+def test_converted_models_are_trainable(tmp_path):
     torch.manual_seed(0)
     module = seeded(cnn())
     model = loaded(converted(module, [numbers(2, 3, 32, 32)]), tmp_path)
     counts = sorted(int(np.prod(v.shape)) for v in model.parameters.values())
-    assert counts[-1] == 16 * 8 * 9 and len(counts) == 6  # two convolutions, one of them with its normalization in it
+    # Two convolutions, one of which includes the folded normalization, and a linear layer.
+    assert counts[-1] == 16 * 8 * 9 and len(counts) == 6
     graph = model.graph
     loss = graph.mean(graph.square(next(iter(model.outputs.values()))))
     gradients = graph.gradients(loss, list(model.parameters.values()))
@@ -207,8 +210,8 @@ def test_models_stay_open_to_training(tmp_path):
     assert all(np.abs(g.numpy()).max() > 0 for g in graph.run(feed, list(gradients.values())).values())
 
 
-# --- open sizes -------------------------------------------------------------------------------------------------------
-def test_ranges_of_sizes(tmp_path):
+# --- dynamic sizes ----------------------------------------------------------------------------------------------------
+def test_range_of_image_sizes(tmp_path):
     torch.manual_seed(0)
     module, side = seeded(cnn()), ct.RangeDim(8, 64, default=32)
     types = [ct.TensorType("x0", (ct.RangeDim(1, 8), 3, side, side))]
@@ -218,7 +221,7 @@ def test_ranges_of_sizes(tmp_path):
         compare(model, module, [numbers(*shape)])
 
 
-def test_ranges_of_steps(tmp_path):
+def test_range_of_sequence_lengths(tmp_path):
     torch.manual_seed(0)
     steps = ct.RangeDim(1, 32, default=9)
     model = seeded(Encoder())
@@ -243,9 +246,9 @@ def test_enumerated_shapes(tmp_path):
         compare(model, module, [numbers(*shape)])
 
 
-# --- halves -----------------------------------------------------------------------------------------------------------
-def test_halves(tmp_path):
-    """Weights and steps in float16: as far from float32 as such numbers are."""
+# --- half precision ---------------------------------------------------------------------------------------------------
+def test_float16_model_matches_within_its_precision(tmp_path):
+    """Weights and intermediate values are float16."""
     torch.manual_seed(0)
     module = seeded(cnn())
     model = loaded(converted(module, [numbers(1, 3, 32, 32)], precision="FLOAT16"), tmp_path)
@@ -253,7 +256,7 @@ def test_halves(tmp_path):
     compare(model, module, [numbers(1, 3, 32, 32)], 2e-3)
 
 
-# --- weights that are stored small ------------------------------------------------------------------------------------
+# --- compressed weights -----------------------------------------------------------------------------------------------
 def config(kind, **how):
     return cto.OptimizationConfig(global_config=kind(weight_threshold=0, **how))
 
@@ -312,7 +315,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_small_weights(name, tmp_path):
+def test_compressed_weights_match_decompressed_weights(name, tmp_path):
     torch.manual_seed(0)
     module = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2),
@@ -332,9 +335,9 @@ def test_small_weights(name, tmp_path):
     compare(loaded(small, tmp_path), module, arrays)
 
 
-# --- the interface ----------------------------------------------------------------------------------------------------
-def test_a_classifier_of_images(tmp_path):
-    """Scale and bias of the image are in the program; labels come as places among the classes."""
+# --- interface --------------------------------------------------------------------------------------------------------
+def test_image_classifier_program(tmp_path):
+    """The program contains the scale and bias of the image; labels are returned as indices into the classes."""
     torch.manual_seed(0)
     module = seeded(nn.Sequential(cnn(), nn.Softmax(-1)))
     image = ct.ImageType("image", (1, 3, 32, 32), scale=1 / 127.5, bias=[-1, -1, -1], color_layout=ct.colorlayout.RGB)
@@ -355,7 +358,7 @@ def test_a_classifier_of_images(tmp_path):
     assert found.classes[scores] == labels
 
 
-def test_several_functions(tmp_path):
+def test_model_with_several_functions(tmp_path):
     torch.manual_seed(0)
     modules = [nn.Linear(4, 3).eval() for _ in range(2)]
     descriptor = ct.utils.MultiFunctionDescriptor()

@@ -1,4 +1,4 @@
-"""States of iOS18, both ways: what a model keeps from run to run is a variable here."""
+"""Import and export states of iOS 18, which become variables that keep their values between runs."""
 
 import mpsgraph as mg
 import numpy as np
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test
 from coremltools.converters.mil import Builder as mb  # noqa: E402
 from coremltools.converters.mil.mil import Function, Program, types  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch warn about each other's versions.
 
 
 class Memory(torch.nn.Module):
@@ -29,7 +29,7 @@ class Memory(torch.nn.Module):
 
 
 STATES = {"total": (3,), "window": (3, 3)}
-INPUTS = np.random.default_rng(0).integers(-4, 5, (5, 3)).astype(np.float16)  # of which sums are exact
+INPUTS = np.random.default_rng(0).integers(-4, 5, (5, 3)).astype(np.float16)  # Small integers, so sums are exact.
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def memory(tmp_path_factory):
 
 
 def steps(run):
-    """Two results in each of five runs."""
+    """Return the two results of each of five runs."""
     return [[np.asarray(result) for result in run(x)] for x in INPUTS]
 
 
@@ -57,21 +57,21 @@ def wanted():
         return steps(lambda x: [y.numpy() for y in module(torch.from_numpy(x))])
 
 
-def test_a_model_of_pytorchs_remembers(memory, tmp_path):
+def test_converted_model_keeps_states_between_runs(memory, tmp_path):
     model = mg.coreml.load(memory)
     assert list(model.inputs) == ["x"]
     assert {name: tuple(v.shape) for name, v in model.parameters.items() if name in STATES} == STATES
     assert not any(v.name in STATES for v in model.graph.trainable_variables)
     np.testing.assert_array_equal(steps(model), wanted())
     assert model.graph.variable_value(model.parameters["window"]).tolist() == INPUTS[2:].tolist()
-    for variable in model.parameters.values():  # it forgets
+    for variable in model.parameters.values():  # Resets the states.
         model.graph.set_variable(variable, np.zeros(variable.shape, np.float16))
     np.testing.assert_array_equal(steps(model), wanted())
-    mg.save(tmp_path / "memory.mpsgraph", mg.coreml.load(memory))  # and remembers in a package, too
+    mg.save(tmp_path / "memory.mpsgraph", mg.coreml.load(memory))  # A saved package keeps states, too.
     np.testing.assert_array_equal(steps(mg.load(tmp_path / "memory.mpsgraph")), wanted())
 
 
-def test_one_output_alone_writes_all(memory):
+def test_running_one_output_updates_all_states(memory):
     model = mg.coreml.load(memory)
     first = next(iter(model.outputs))
     for x in INPUTS:
@@ -80,8 +80,8 @@ def test_one_output_alone_writes_all(memory):
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["imported", "exported"])
-def test_there_and_back(again, tmp_path):
-    """A graph of ours with a float16 cache; and once more, of what has come back."""
+def test_graph_with_state_round_trips(again, tmp_path):
+    """Round-trip a graph with a float16 cache, and then the imported model once more."""
     g = mg.Graph()
     x = g.placeholder((3,), "float16", "x")
     cache = g.variable(np.zeros((4, 3), np.float16), name="old.rows", trainable=False)
@@ -111,7 +111,7 @@ def test_there_and_back(again, tmp_path):
         ("float16", 1, "iOS18", "'kept'.*starts as zeros, but it has other values"),
     ],
 )
-def test_what_cannot_be_kept(dtype, value, target, words, tmp_path):
+def test_unsupported_state_dtypes_values_and_targets_raise(dtype, value, target, words, tmp_path):
     g = mg.Graph()
     x = g.placeholder((3,), dtype, "x")
     kept = g.variable(np.full(3, value, dtype), name="kept", trainable=False)
@@ -121,7 +121,7 @@ def test_what_cannot_be_kept(dtype, value, target, words, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_state_in_a_branch_is_refused(tmp_path):
+def test_state_updated_in_a_branch_raises(tmp_path):
     placeholders = {"x": mb.placeholder((3,), types.fp16), "kept": mb.state_tensor_placeholder((3,), types.fp16)}
     with Function(placeholders, opset_version=ct.target.iOS18) as function:
         x, kept = function.inputs["x"], function.inputs["kept"]

@@ -1,4 +1,4 @@
-"""The models of examples/ in ONNX Runtime: the same numbers, states handed from run to run."""
+"""Run the exported models of examples/ in ONNX Runtime, passing states from run to run; values must be equal."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ onnxruntime.set_default_logger_severity(3)
 
 @pytest.mark.parametrize("opset", (18, 20, 21))
 @pytest.mark.parametrize("make", EXAMPLES)
-def test_examples(make, opset):
+def test_exported_examples_match_in_onnx_runtime(make, opset):
     example = make()
     proto = example.export(opset)
     running = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])

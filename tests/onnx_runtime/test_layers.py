@@ -1,6 +1,6 @@
-"""Layers, with masks, lengths, caches and states, in ONNX Runtime: the same numbers, in every opset that is written.
+"""Run exported layers with masks, lengths, caches, and states in ONNX Runtime, in every supported opset.
 
-What stays open in the file is another size in each run than the one that was exported.
+Dynamic dimensions of a file take another size in each run than at export.
 """
 
 import harness.exports as exports
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from harness.exported_layers import LAYERS, built, values_like
 
-# ONNX Runtime is no requirement of these tests: `make test-onnxruntime` has an environment with it.
+# ONNX Runtime is optional: `make test-onnxruntime` creates an environment with it.
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: make test-onnxruntime")
 onnxruntime.set_default_logger_severity(3)
-RANDOM_IN_LATER_OPSETS = ("sampled",)  # ONNX Runtime 1.32 has RandomUniformLike up to opset 21
+RANDOM_IN_LATER_OPSETS = ("sampled",)  # ONNX Runtime 1.32 supports RandomUniformLike up to opset 21.
 
 
 def session(proto):
@@ -26,9 +26,9 @@ def results_of(running, arrays):
 
 @pytest.mark.parametrize("opset", range(18, 24))
 @pytest.mark.parametrize("name", exports.MODELS)
-def test_layers_with_what_they_are_told(name, opset):
+def test_exported_layers_with_masks_and_states_match_in_onnx_runtime(name, opset):
     if name in RANDOM_IN_LATER_OPSETS and opset > 21:
-        pytest.skip("ONNX Runtime has no RandomUniformLike of this opset")
+        pytest.skip("ONNX Runtime does not support RandomUniformLike of this opset")
     model = exports.MODELS[name]
     graph, inputs, outputs = model.build()
     running = session(mg.onnx.export(graph, opset=opset, inputs=inputs, outputs=outputs))
@@ -42,7 +42,7 @@ def test_layers_with_what_they_are_told(name, opset):
 
 @pytest.mark.parametrize("opset", (18, 20, 23))
 @pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
-def test_layers_alone(make, shapes, sizes, dtype, opset):
+def test_exported_layers_match_in_onnx_runtime(make, shapes, sizes, dtype, opset):
     module, state = built(make, shapes, dtype)
     inputs = {f"x{i}": (shape, dtype) for i, shape in enumerate(shapes)}
     running = session(mg.onnx.export(module, opset=opset, inputs=inputs))
@@ -57,7 +57,7 @@ def test_layers_alone(make, shapes, sizes, dtype, opset):
         np.testing.assert_allclose(found["output"], wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_a_cache_goes_from_run_to_run_as_it_does_here():
+def test_exported_cache_carries_state_between_runs():
     graph, inputs, outputs = exports.MODELS["cache-encoder"].build()
     running = session(mg.onnx.export(graph, inputs=inputs, outputs=outputs))
     caches = [overridden.name for overridden in running.get_overridable_initializers()]
