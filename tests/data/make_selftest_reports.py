@@ -58,7 +58,7 @@ def begun(chip: str, macos: str) -> Report:
 def probe(report: Report, name: str, answer: str, how: str = "") -> None:
     """Its answer; `how` when its process ended."""
     if how:
-        report.add(Outcome("probes", name, NOTED, f"the process was ended by SIGABRT\n{answer}", how=how))
+        report.add(Outcome("probes", name, NOTED, f"the process was terminated by SIGABRT\n{answer}", how=how))
         return
     numbers = {"question": "A question?", "method": "a method", "answer": answer, "meaning": "What it would change."}
     report.add(Outcome("probes", name, NOTED, f"A question?\nAnswer: {answer}", numbers))
@@ -102,17 +102,21 @@ def with_failures() -> Report:
         numbers |= {"found": found, "expected": "6.0"}
         name = f"cumulative_sum-reverse-{dtype}"
         report.add(Outcome("operations", name, FAILED, "result 0\nnot equal", numbers, 0.03, WRONG, "cumulative"))
-    died = "the process was ended by SIGABRT\nMPSMatrixDecompositionLU.mm:1131: failed assertion `rows <= 1024'"
+    died = "the process was terminated by SIGABRT\nMPSMatrixDecompositionLU.mm:1131: failed assertion `rows <= 1024'"
     report.add(Outcome("gradients", "matrix_inverse-float32", FAILED, died, how=CRASHED, family="matrix_inverse"))
     report.add(Outcome("operations", "top_k-int8", FAILED, "no kernel of int8", how=REFUSED, family="top_k"))
     apart = "Not equal to tolerance: convolution-3x3"
     report.add(Outcome("nodes", "gradient of convolution-3x3", FAILED, apart, how=WRONG, family="convolution"))
-    hung = "the process hung: nothing came for 600 seconds"
+    hung = "the process hung: no output for 600 seconds"
     report.add(Outcome("runtime", "a_handler_may_run_graphs", FAILED, hung, how=HUNG))
     report.add(Outcome("runtime", "graphs_are_released", KNOWN, "known: grows on M4\nby 40 MB", how="raised"))
     listed = {"listed": "hung on Apple M1, macOS 14.1"}
-    report.add(Outcome("runtime", "many_threads_run_one_executable", PASSED, "passes, but is listed", listed))
-    report.add(Outcome("digits", "the end of the process", FAILED, "the process ended with status 5", how=CRASHED))
+    report.add(
+        Outcome(
+            "runtime", "many_threads_run_one_executable", PASSED, "passes, but is listed as a known failure", listed
+        )
+    )
+    report.add(Outcome("digits", "the end of the process", FAILED, "the process exited with status 5", how=CRASHED))
     probe(report, "gathered_integers", f"of {FIVE}: {FIVE}")
     probe(report, "long_products", "2x40000 by 40000x2 of ones: [0, 0, 0, 0]")
     probe(report, "indices_of_64_bits", "of [10, 20, 30] at 2, 0, 1: [0, 0, 0]")
@@ -120,7 +124,9 @@ def with_failures() -> Report:
     probe(report, "bounds_with_a_dimension", "failed assertion", CRASHED)
     probe(report, "a_probe_without_a_rule", "an answer | with a bar")
     report.add(
-        Outcome("oracle", "tanh", DIFFERS, "Apple differs", {"input 0": "Apple gives none"}, family="activation")
+        Outcome(
+            "oracle", "tanh", DIFFERS, "Apple differs", {"input 0": "Apple provides no gradient"}, family="activation"
+        )
     )
     report.leave_out("operations", 8120)
     return ended(report)

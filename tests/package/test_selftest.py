@@ -362,11 +362,14 @@ def test_the_summary_says_what_is_wrong_in_plain_words():
     report.add(Outcome("probes", "rank_0", NOTED, "ended", how=CRASHED))
     said = report.summary()
     assert said["verdict"] == "3 of 6 checks failed on Apple M9, macOS 30.0."
-    assert said["works"] == "Values of operations of 1 family (1 of 3)."
+    assert said["works"] == "Operation values in 1 family (1 of 3)."
     assert said["wrong"] == "wrong numbers: 2 (sine 2); ended the process: 1 (convolution)."
-    assert said["known"].startswith("1 check fails as on a Mac before") and said["speed"] == "Was not measured."
+    assert (
+        said["known"].startswith("1 check fails in the same way as on an earlier Mac")
+        and said["speed"] == "Not measured."
+    )
     assert said["questions"].startswith("1 question about MPSGraph answered")
-    assert report.summary(interrupted=True)["verdict"].endswith("so that this is a part.")
+    assert report.summary(interrupted=True)["verdict"].endswith("so this covers only a part.")
 
 
 @pytest.mark.parametrize(

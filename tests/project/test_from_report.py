@@ -63,7 +63,7 @@ def test_failures_become_entries():
     assert found.failures["runtime: a_handler_may_run_graphs"].startswith("hung on Apple M4")
     assert "nodes: gradient of convolution-3x3" in found.failures and len(found.failures) == 5
     assert found.refused == {"REASONS": {"top_k-int8": "no kernel of int8"}}
-    assert found.broken == ["digits, the end of the process: the process ended with status 5"]
+    assert found.broken == ["digits, the end of the process: the process exited with status 5"]
     assert found.cured == ["runtime: many_threads_run_one_executable"]
 
 

@@ -1,7 +1,7 @@
-"""The self-test: what a person with a Mac runs, so that a report says how the package does there.
+"""Self-test: runs the package's checks on a user's machine and writes a report.
 
-`mpsgraph selftest` runs the parts below on a device, each in processes of its own (worker.py), so that one that dies
-or hangs in a framework costs one check and not the report. docs/selftest.md says what stands in the report.
+`mpsgraph selftest` runs the parts below on one device. Each part runs in worker processes (worker.py), so a check that
+crashes or hangs does not affect the others. docs/selftest.md describes the report.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from .report import Report
 from .supervisor import run_part
 
 PARTS = {
-    "operations": "values of every operation in every element type",
-    "gradients": "gradients in float32 against float64 on the CPU",
-    "nodes": "the older path: a network of nodes, filters and their gradients",
+    "operations": "values of every operation in every dtype",
+    "gradients": "float32 gradients compared with float64 on the CPU",
+    "nodes": "the legacy MPSNNGraph API: a network of nodes, filters, and their gradients",
     "runtime": "memory, queues, events, handlers, errors, caches",
     "digits": "training the digit classifier",
-    "speed": "training steps beside PyTorch's and MLX's",
+    "speed": "training steps compared with PyTorch and MLX",
     "probes": "questions that only a Mac can answer",
-    "oracle": "Apple's own gradients beside ours",
+    "oracle": "Apple's own gradients compared with ours",
 }
 
-# Ten minutes in all. What shows most comes first in each part; who has time takes --all.
+# Time limits in seconds, ten minutes in total. The most informative checks of each part come first; --all removes the
+# limits.
 SECONDS = {
     "operations": 150.0,
     "gradients": 110.0,
@@ -41,21 +42,32 @@ SECONDS = {
 
 
 def main(device: str | None, json: Path | None, quick: bool, only: list[str] | None, everything: bool = False) -> int:
-    """Runs the parts and prints the report. Result: 0 when nothing failed, 1 otherwise, 130 when interrupted."""
+    """Run the parts and print the report.
+
+    Args:
+        device: Name of the device; None means the default device.
+        json: Path of the report file, or None to write none.
+        quick: Whether to run only one case per operation.
+        only: Parts to run; None means all.
+        everything: Whether to run all checks without time limits.
+
+    Returns:
+        0 if nothing failed, 1 if something failed, 130 if the test was interrupted.
+    """
     options = Options(device, quick)
     report = Report(options)
     interrupted = False
     try:
         run_part("versions", options, report)
         wanted = [part for part in PARTS if not only or part in only]
-        if not report.failed:  # without a device there is nothing to test
+        if not report.failed:  # Without the device there is nothing to test.
             print(_announced(wanted, quick, everything), file=sys.stderr)
             for part in wanted:
                 limited = options if quick or everything else replace(options, seconds=SECONDS[part])
                 run_part(part, limited, report, title=PARTS[part])
     except KeyboardInterrupt:
         interrupted = True
-        print("interrupted: the report holds what ran until now", file=sys.stderr)
+        print("interrupted: the report contains what has run so far", file=sys.stderr)
     report.print(interrupted)
     drawn = None
     if json is not None:
@@ -66,24 +78,18 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
 
 
 def _announced(wanted: list[str], quick: bool, everything: bool) -> str:
-    """What to expect."""
+    """Return a line that says how long the test takes."""
     minutes = sum(SECONDS[part] for part in wanted) / 60
-    time = (
-        "a minute or two"
-        if quick
-        else "as long as it takes"
-        if everything
-        else f"about {max(1, round(minutes))} minutes"
-    )
-    return f"Parts: {len(wanted)}, {time}. Ctrl-C ends it with a report of what ran."
+    time = "a minute or two" if quick else "no limit" if everything else f"about {max(1, round(minutes))} minutes"
+    return f"Parts to run: {len(wanted)}; expected time: {time}. Press Ctrl-C to stop with a report of what has run."
 
 
 def draw(report: Path) -> int:
-    """Draws the picture of a report's file beside it. Result: 0, or 1 when that cannot be."""
+    """Draw the picture of a report next to its file; return 0, or 1 on failure."""
     try:
         _json.loads(report.read_text())["summary"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"{report} is no report of the self-test: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{report} is not a self-test report: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     drawn = _drawn(report)
     if drawn:
@@ -92,13 +98,13 @@ def draw(report: Path) -> int:
 
 
 def _drawn(report: Path) -> Path | None:
-    """The picture beside a report's file; None where matplotlib is missing, which is told with what to do."""
+    """Draw the picture of a report; return its path, or None with printed instructions if matplotlib is missing."""
     path = report.with_suffix(".png")
     try:
         picture.draw(_json.loads(report.read_text()), path)
     except ImportError:
         print(
-            "\nNo picture, as matplotlib is not installed. To draw it without running again:\n"
+            "\nNo picture was drawn, because matplotlib is not installed. To draw it without running the test again:\n"
             f"  pip install matplotlib\n  mpsgraph selftest --draw {report}"
         )
         return None

@@ -1,4 +1,4 @@
-"""What a part of the self-test is made of: checks with a name, a result each, and how errors become results."""
+"""Checks and results: the elements of the self-test's parts, and the conversion of errors to results."""
 
 from __future__ import annotations
 
@@ -14,54 +14,57 @@ from .. import UnsupportedError
 PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING = (
     "passed",
     "failed",
-    "known",  # it fails as it did on a Mac before: tests/harness/mac_failures.py
-    "unsupported",  # the device cannot do it, which is known
-    "differs",  # from Apple's own gradients: nobody's failure yet
-    "noted",  # an answer or a time: nothing that could fail
+    "known",  # Fails as on an earlier Mac; listed in tests/harness/mac_failures.py.
+    "unsupported",  # Known not to be supported by the device.
+    "differs",  # Differs from Apple's own gradients, which is not a failure.
+    "noted",  # An answer or a time, which cannot fail.
     "not installed",
 )
 STATUSES = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING)
 MOST_TEXT = 4000
 
-# How a check failed.
+# Ways in which a check can fail.
 WRONG, REFUSED, RAISED, CRASHED, HUNG = "wrong numbers", "refused", "raised", "ended the process", "hung"
 HOWS = (WRONG, CRASHED, HUNG, REFUSED, RAISED)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for."""
+    """Options of a run."""
 
     device: str | None = None
     quick: bool = False
-    seconds: float | None = None  # that a part may take: then it leaves its last checks out
+    seconds: float | None = None  # Time limit of a part, after which its remaining checks are skipped.
 
 
 @dataclass
 class Result:
-    """What a check found."""
+    """Result of a check."""
 
     status: str = PASSED
     message: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
-    how: str = ""  # of a failure, one of HOWS
+    how: str = ""  # For a failure, one of HOWS.
 
 
 @dataclass(frozen=True)
 class Check:
-    """One step of a part. It passes when it returns None, and says otherwise by its result or by raising."""
+    """One check of a part.
+
+    It passes if `run` returns None; other outcomes are reported by the returned Result or an exception.
+    """
 
     name: str
     run: Callable[[], Result | None]
-    limit: float = 120.0  # seconds, far more than it takes
-    reason: str = ""  # why the device is known not to be able to
-    died: str = FAILED  # what it is when the process dies in it
-    group: str = ""  # when processes have died in several checks of a group, its others are left out
-    family: str = ""  # of operations or nodes, for the report's table and picture
+    limit: float = 120.0  # Seconds until the check counts as hung.
+    reason: str = ""  # Reason why the device is known not to support this.
+    died: str = FAILED  # Status if the process dies during the check.
+    group: str = ""  # After crashes in several checks of a group, its other checks are skipped.
+    family: str = ""  # Family of operations or nodes, for the report's table and picture.
 
 
 class Mismatch(AssertionError):
-    """Numbers that should agree and do not, with the numbers."""
+    """Failure of a comparison, with the numbers that differ."""
 
     def __init__(self, message: str, numbers: dict[str, Any]) -> None:
         super().__init__(message)
@@ -69,11 +72,11 @@ class Mismatch(AssertionError):
 
 
 def perform(check: Check) -> Result:
-    """The result of a check; no error leaves it."""
+    """Run a check and return its result; exceptions become results."""
     try:
         return check.run() or Result()
     except UnsupportedError as error:
-        # Beside what is listed: what this system is too old for. The error says which one is new enough.
+        # Besides the listed cases, this covers features that need a newer macOS; the error names the version.
         known = check.reason or "macOS" in str(error)
         message = f"{check.reason}: {error}" if check.reason else str(error)
         return Result(UNSUPPORTED if known else FAILED, message[:MOST_TEXT], how=REFUSED)
@@ -85,7 +88,7 @@ def perform(check: Check) -> Result:
 
 
 def difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:
-    """How far two arrays are apart, and where most."""
+    """Return how far two arrays differ, and where the difference is largest."""
     if found.shape != wanted.shape:
         return {"shape": list(found.shape), "expected shape": list(wanted.shape)}
     if not found.size:

@@ -1,4 +1,4 @@
-"""What one check came to, as the report holds it."""
+"""Outcome of a check, as stored in the report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a check in a part."""
+    """Outcome of a check of one part."""
 
     part: str
     name: str
@@ -16,11 +16,11 @@ class Outcome:
     message: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    how: str = ""  # of a failure: checks.HOWS
-    family: str = ""  # of operations or nodes
+    how: str = ""  # For a failure, one of checks.HOWS.
+    family: str = ""  # Family of operations or nodes.
 
     @classmethod
     def of(cls, part: str, answer: dict[str, Any]) -> Outcome:
-        """From a worker's answer."""
+        """Create an outcome from a worker's message."""
         fields = ("name", "status", "message", "numbers", "seconds", "how", "family")
         return cls(part, **{key: answer[key] for key in fields})

@@ -1,4 +1,4 @@
-"""The two networks of parts/speed.py in PyTorch (on MPS) and MLX, which are imported when they are measured."""
+"""The two networks of parts/speed.py in PyTorch (on MPS) and MLX, which are imported only to be measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TORCH_DEVICE = "mps"
 def _torch_step(model: Any, optimizer: Callable[[Any], Any], inputs: Any, labels: Any) -> Step:
     torch = importlib.import_module("torch")
     if TORCH_DEVICE == "mps" and not torch.backends.mps.is_available():
-        raise RuntimeError("this PyTorch has no device mps here")
+        raise RuntimeError("PyTorch's mps device is not available on this machine")
     model = model.to(TORCH_DEVICE)
     x, y = torch.from_numpy(inputs).to(TORCH_DEVICE), torch.from_numpy(labels).long().to(TORCH_DEVICE)
     rule = optimizer(model.parameters())
@@ -32,7 +32,7 @@ def _torch_step(model: Any, optimizer: Callable[[Any], Any], inputs: Any, labels
 
 
 def torch_digits() -> Step:
-    """The digit network, NCHW as is usual there."""
+    """Create a step of the digit network in NCHW layout, as usual in PyTorch."""
     torch = importlib.import_module("torch")
     nn = torch.nn
     model = nn.Sequential(
@@ -54,7 +54,7 @@ def torch_digits() -> Step:
 
 
 def torch_perceptron() -> Step:
-    """The perceptron."""
+    """Create a step of the perceptron."""
     torch = importlib.import_module("torch")
     nn = torch.nn
     model = nn.Sequential(
@@ -91,7 +91,7 @@ def _mlx_step(model: Any, optimizer: Any, inputs: Any, labels: Any) -> Step:
 
 
 def mlx_digits() -> Step:
-    """The digit network, NHWC as is usual there, the whole step compiled."""
+    """Create a compiled step of the digit network in NHWC layout, as usual in MLX."""
     nn, optimizers = importlib.import_module("mlx.nn"), importlib.import_module("mlx.optimizers")
     model = nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2),
@@ -111,7 +111,7 @@ def mlx_digits() -> Step:
 
 
 def mlx_perceptron() -> Step:
-    """The perceptron, the whole step compiled."""
+    """Create a compiled step of the perceptron."""
     nn, optimizers = importlib.import_module("mlx.nn"), importlib.import_module("mlx.optimizers")
     model = nn.Sequential(
         nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, workloads.CLASSES)

@@ -1,6 +1,7 @@
-"""A picture of a report: what passed, failed and cannot be, by family; speed beside PyTorch and MLX.
+"""Picture of a report: passed, failed, and unsupported checks by family, and speed compared with PyTorch and MLX.
 
-It is made of the report's file alone, so that it can be drawn later and elsewhere. matplotlib is imported when it is.
+It is drawn from the report file alone, so it can be drawn later and on another machine. matplotlib is imported when
+needed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .._optional import require
 from .checks import DIFFERS, FAILED, KNOWN, NOTED, PASSED, UNSUPPORTED
 from .summary import faster
 
-COLOURS = {  # told apart by lightness, too
+COLOURS = {  # Distinguishable by lightness, too.
     PASSED: "#8fc79a",
     UNSUPPORTED: "#d9d9d9",
     DIFFERS: "#e9c46a",
@@ -23,20 +24,25 @@ COLOURS = {  # told apart by lightness, too
 }
 TITLES = {
     PASSED: "passed",
-    UNSUPPORTED: "the device cannot",
+    UNSUPPORTED: "unsupported",
     DIFFERS: "Apple's gradient differs",
     NOTED: "answered",
-    KNOWN: "failed before, too",
+    KNOWN: "known failure",
     FAILED: "failed",
 }
-BY_FAMILY = {"operations": "values and gradients of operations", "nodes": "nodes of the older path"}
+BY_FAMILY = {"operations": "values and gradients of operations", "nodes": "nodes of the legacy MPSNNGraph API"}
 OURS, GREY, INK = "#35618f", "#777777", "#222222"
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """Writes a PNG.
+    """Draw the picture of a report.
 
-    Args: report, a report's file as json.load gives it; path, of the picture. Errors: ImportError without matplotlib.
+    Args:
+        report: Contents of a report file, as returned by json.load.
+        path: Path of the PNG file to write.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
     """
     figure_class = require("matplotlib.figure", "train", "the picture").Figure
     groups = counted(report)
@@ -60,7 +66,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 
 def counted(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, dict[str, int]]]]]:
-    """Groups of rows, each a name with numbers by status: families of operations and of nodes, then the other parts."""
+    """Return groups of rows with counts by status: families of operations and of nodes, then the other parts."""
     parts = report["parts"]
     groups = []
     for part, title in BY_FAMILY.items():
@@ -74,16 +80,16 @@ def counted(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, dict[str,
             groups.append((title, sorted(merged.items())))
     others = [(name, part["counts"]) for name, part in parts.items() if name not in (*BY_FAMILY, "gradients")]
     others = [(name, counts) for name, counts in others if counts and name != "speed"]
-    return groups + ([("the rest", others)] if others else [])
+    return groups + ([("other parts", others)] if others else [])
 
 
 def split(groups: list[Any]) -> list[list[Any]]:
-    """Into two columns: the first group, and the others."""
+    """Divide groups into two columns: the first group, and all others."""
     return [groups[:1], groups[1:]] if len(groups) > 1 else [groups] if groups else []
 
 
 def speeds(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, float, float | None]]]]:
-    """For each network the sides: name, median in ms, and ratio of our time to it."""
+    """Return, for each network, the libraries with their median time in ms and the ratio of our time to it."""
     found = []
     for outcome in report["outcomes"]:
         if outcome["part"] == "speed" and outcome["status"] == NOTED:
@@ -107,7 +113,7 @@ def _write_head(figure: Any, report: dict[str, Any], lines: list[str], height: f
 
 
 def _draw_families(axes: Any, groups: list[Any], rows: float) -> None:
-    """A bar a family: the shares of what came out, with the number of checks, and of failures in red."""
+    """Draw one bar per family with the fraction of each status, and the number of checks, or of failures in red."""
     axes.set(xlim=(0, 1), ylim=(rows, -1))
     axes.axis("off")
     at = 0.0
@@ -121,7 +127,7 @@ def _draw_families(axes: Any, groups: list[Any], rows: float) -> None:
             for status in COLOURS:
                 share = counts.get(status, 0) / total
                 if status in (FAILED, KNOWN) and share:
-                    share = max(share, 0.015)  # one of thousands is seen, too
+                    share = max(share, 0.015)  # Wide enough to be visible.
                 if share:
                     axes.barh(at, min(share, 1 - left), left=left, height=0.72, color=COLOURS[status])
                 left += share
@@ -144,7 +150,7 @@ def _write_legend(figure: Any, groups: list[Any], y: float) -> None:
 
 def _draw_speed(axes: Any, times: list[tuple[str, list[tuple[str, float, float | None]]]]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
-    title = "Time of a training step, ours = 1 (less is better)"
+    title = "Time of a training step relative to mpsgraph (less is better)"
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axes.tick_params(axis="y", length=0)
     if not times:

@@ -1,4 +1,4 @@
-"""How far the self-test is, for whoever waits: a line that is written over on a terminal, else a line now and then."""
+"""Progress display: a line that is updated in place on a terminal, otherwise an occasional line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 import time
 from typing import TextIO
 
-EVERY, EVERY_IN_A_LOG = 0.2, 30.0  # seconds
+EVERY, EVERY_IN_A_LOG = 0.2, 30.0  # In seconds.
 WIDTH = 79
 
 
 class Progress:
-    """Of one part. Nothing is shown without a title."""
+    """Progress of one part; shows nothing if the title is empty."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self.total = 0
@@ -21,17 +21,17 @@ class Progress:
         self._started = self._shown = time.monotonic()
 
     def begin(self, name: str) -> None:
-        """A check begins; it may take long, so that its name is shown."""
+        """Note that a check begins; its name is shown, because it may take long."""
         self._show(name)
 
     def end(self, failed: bool) -> None:
-        """It has ended."""
+        """Note that a check has ended."""
         self._done += 1
         self._failed += failed
         self._show("")
 
     def close(self) -> None:
-        """Leaves a clear line behind."""
+        """Clear the line."""
         if self._over:
             print("\r" + " " * WIDTH + "\r", end="", file=self._stream, flush=True)
 

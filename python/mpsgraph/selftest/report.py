@@ -1,4 +1,4 @@
-"""The report of the self-test: lines and a table for people, and a file with everything to attach to an issue."""
+"""Report of the self-test: text and a table for the terminal, and a file with everything to attach to an issue."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .outcome import Outcome
 from .summary import summary
 
 COLUMNS = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED)
-SHOWN = 12  # failures on the terminal; the file has all
+SHOWN = 12  # Maximum number of failures on the terminal; the file contains all of them.
 WIDTH = 100
-ISSUES = 'the project\'s issues, template "Report from a Mac"'
+ISSUES = 'a new issue of the project, template "Report from a Mac"'
 
 
 class Report:
-    """Outcomes by part."""
+    """Outcomes of all parts."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -30,25 +30,25 @@ class Report:
         self._left_out: dict[str, int] = {}
 
     def add(self, outcome: Outcome) -> None:
-        """Keeps an outcome."""
+        """Add an outcome."""
         self._outcomes.append(outcome)
 
     def leave_out(self, part: str, number: int) -> None:
-        """So many checks of a part are not done, because it has taken its time."""
+        """Note that a part skipped this many checks because of its time limit."""
         self._left_out[part] = number
 
     def finish(self, part: str, title: str, seconds: float) -> None:
-        """A part has ended: a line for whoever watches."""
+        """Note that a part has ended, and print a line about it."""
         self._seconds[part] = seconds
         if title:
             counts = ", ".join(f"{n} {status}" for status, n in self._counts(part).items())
             if part in self._left_out:
-                counts += f", {self._left_out[part]} left out"
+                counts += f", {self._left_out[part]} skipped"
             print(f"{part:10} {title}: {counts or 'nothing to do'} ({seconds:.1f} s)", file=sys.stderr, flush=True)
 
     @property
     def failed(self) -> bool:
-        """Has anything?"""
+        """Whether any check failed."""
         return any(outcome.status == FAILED for outcome in self._outcomes)
 
     def _of(self, part: str) -> list[Outcome]:
@@ -65,11 +65,11 @@ class Report:
         return {family: dict(found[family]) for family in sorted(found)}
 
     def summary(self, interrupted: bool = False) -> dict[str, str]:
-        """In plain words."""
+        """Return the summary, by heading."""
         return summary(self._outcomes, self._versions(), self._left_out, interrupted)
 
     def print(self, interrupted: bool = False) -> None:
-        """In plain words, then the table, what was noted but answers of probes, and what failed."""
+        """Print the summary, the table, results that are not probes' answers, and failures."""
         print()
         for heading, text in self.summary(interrupted).items():
             print(textwrap.fill(text, WIDTH, initial_indent=f"{heading:10} ", subsequent_indent=" " * 11))
@@ -81,20 +81,21 @@ class Report:
             if part != "versions":
                 print(f"{part:10}" + "".join(f"{counts[s] or '-':>12}" for s in COLUMNS) + f"{seconds:>10.1f}")
         for outcome in self._outcomes:
-            if outcome.part not in ("versions", "probes") and outcome.status in (NOTED, MISSING):  # the file has probes
+            # Probes are only in the file.
+            if outcome.part not in ("versions", "probes") and outcome.status in (NOTED, MISSING):
                 print(f"\n{outcome.part}: {outcome.name}\n  " + outcome.message.replace("\n", "\n  "))
         for status, title in ((FAILED, "failed"), (KNOWN, "known"), (DIFFERS, "Apple differs")):
             found = [o for o in self._outcomes if o.status == status]
             for outcome in found[:SHOWN]:
                 print(f"\n{title}: {outcome.part}: {outcome.name}\n  " + outcome.message.replace("\n", "\n  "))
             if len(found) > SHOWN:
-                print(f"\n... and {len(found) - SHOWN} more {title}; the file of --json has them all")
+                print(f"\n... and {len(found) - SHOWN} more {title}; the --json file lists all of them")
 
     def _versions(self) -> dict[str, Any]:
         return {k: v for outcome in self._of("versions") for k, v in outcome.numbers.items()}
 
     def content(self, interrupted: bool) -> dict[str, Any]:
-        """Everything but the single passes, which are counted; what stands in the file."""
+        """Return the contents of the file: everything except single passed checks, which are only counted."""
         parts = {
             part: {
                 "counts": dict(self._counts(part)),
@@ -124,14 +125,14 @@ class Report:
         }
 
     def write(self, path: Path, interrupted: bool) -> None:
-        """The file."""
+        """Write the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.content(interrupted), indent=1, ensure_ascii=False) + "\n")
 
     def advice(self, path: Path | None, picture: Path | None = None) -> str:
-        """The last line."""
+        """Return the last line, which asks for the report."""
         verdict = "something failed" if self.failed else "nothing failed"
         if path is None:
-            return f"\n{verdict}; run again with --json report.json and attach that file to an issue ({ISSUES})"
+            return f"\n{verdict}; run again with --json report.json and attach that file to {ISSUES}"
         files = f"{path} and {picture}" if picture else str(path)
-        return f"\n{verdict}; please attach {files} to an issue ({ISSUES}), whether something failed or not"
+        return f"\n{verdict}; please attach {files} to {ISSUES}, whether or not anything failed"

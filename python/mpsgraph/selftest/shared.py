@@ -1,6 +1,6 @@
-"""The cases of the package's own tests, which are shipped beside this file, so that there is one list of them.
+"""Access to the cases of the package's own tests, which are installed next to this file.
 
-They are modules of top-level names (`cases`, `harness`), found through sys.path of the self-test's processes only.
+They are top-level modules (`cases`, `harness`), found through sys.path in the processes of the self-test only.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ FOLDER = Path(__file__).parent / "tests"
 
 
 def module(name: str) -> Any:
-    """A module of the tests, such as "cases" or "harness.running"."""
+    """Import a module of the tests, such as "cases" or "harness.running"."""
     if "harness" not in sys.modules and str(FOLDER) not in sys.path:
         sys.path.insert(0, str(FOLDER))
     return importlib.import_module(name)
 
 
 def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> str:
-    """Why the device is known not to be able to do a case, or to differentiate it; nothing when it is not."""
+    """Return why the device is known not to support a case or its gradient, or "" if it should."""
     if device != "metal":
         return ""
     listed = module("harness.unsupported")
@@ -33,11 +33,13 @@ def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> 
 
 
 def of_node(case: Any, device: str, gradient: bool) -> tuple[str, str]:
-    """Why the device is known to refuse a case of nodes, and what Apple leaves open in it; nothing where neither is."""
+    """Return why the device is known to reject a case of nodes, and what Apple does not document about it; "" if
+    neither.
+    """
     if device != "metal":
         return "", ""
     listed = module("harness.unsupported")
-    name = f"test_{'gradient' if gradient else 'value'}[{case}]"  # as tests/nngraph/test_nodes.py calls it
+    name = f"test_{'gradient' if gradient else 'value'}[{case}]"  # Name in tests/nngraph/test_nodes.py.
     return _first(name, listed.NODES), _first(name, listed.OPEN)
 
 
@@ -46,7 +48,7 @@ def _first(name: str, patterns: dict[str, str]) -> str:
 
 
 def listed_failure(part: str, name: str) -> str:
-    """What is known of a check that fails on Macs; nothing elsewhere, and where nothing is known."""
+    """Return what is known about a check that fails on Macs; "" if nothing is, or on other systems."""
     if sys.platform != "darwin":
         return ""
     found: str = module("harness.mac_failures").FAILURES.get(f"{part}: {name}", "")
@@ -55,5 +57,5 @@ def listed_failure(part: str, name: str) -> str:
 
 @functools.cache
 def families() -> dict[str, str]:
-    """The family of each operation that has cases."""
+    """Return the family of each operation that has cases."""
     return {case.operation: family for family, cases in module("cases").BY_FAMILY.items() for case in cases}

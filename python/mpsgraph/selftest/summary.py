@@ -1,4 +1,4 @@
-"""What a report says, in plain words: what works, what is wrong, how fast it is. A few lines for whoever ran it."""
+"""Summary of a report in plain words: what works, what is wrong, and how fast it is."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, UNSUPPORTED
 from .outcome import Outcome
 
-WORDS = {  # of what passed in a part
-    "operations": "values of operations of {families}",
+WORDS = {  # What has passed, by part.
+    "operations": "operation values in {families}",
     "gradients": "gradients",
-    "nodes": "the older path's nodes and their gradients",
+    "nodes": "nodes of the legacy MPSNNGraph API and their gradients",
     "runtime": "memory, queues, events and errors",
     "digits": "training the digit classifier",
 }
@@ -21,7 +21,14 @@ MOST_NAMES = 4
 def summary(
     outcomes: list[Outcome], versions: dict[str, Any], left_out: dict[str, int], interrupted: bool
 ) -> dict[str, str]:
-    """Lines by their heading, in the order in which they are shown. `left_out` has a number by part."""
+    """Return lines by heading, in the order in which they are shown.
+
+    Args:
+        outcomes: Outcomes of all checks.
+        versions: Versions and hardware by name.
+        left_out: Number of skipped checks by part.
+        interrupted: Whether the test was interrupted.
+    """
     lines = {"verdict": _verdict(outcomes, versions, interrupted)}
     tested = [o for o in outcomes if o.part != "versions"]
     if tested:
@@ -29,22 +36,26 @@ def summary(
         lines["wrong"] = _wrong([o for o in tested if o.status == FAILED])
         if known := [o for o in tested if o.status == KNOWN]:
             number = _checks(len(known), "fails", "fail")
-            lines["known"] = f"{number} as on a Mac before, which is being worked on: {_names(known)}."
+            lines["known"] = (
+                f"{number} in the same way as on an earlier Mac, which is being worked on: {_names(known)}."
+            )
         if refused := [o for o in tested if o.status == UNSUPPORTED and o.part != "oracle"]:
-            number = _checks(len(refused), "asks for", "ask for")
-            lines["cannot"] = f"{number} what this device or its system is known not to have; that is no fault."
+            number = _checks(len(refused), "needs", "need")
+            lines["cannot"] = (
+                f"{number} something that this device or system is known not to support; this is not a fault."
+            )
         lines["speed"] = _speed(tested)
     if probes := [o for o in tested if o.part == "probes"]:
         ended = sum(bool(o.how) for o in probes)
-        also = f" {ended} of them by the end of a process, which costs nothing." if ended else ""
+        also = f" {ended} of them by a crash of the test process, which does no harm." if ended else ""
         asked = f"{len(probes)} question{'' if len(probes) == 1 else 's'}"
-        lines["questions"] = f"{asked} about MPSGraph answered, for those who work on this package.{also}"
+        lines["questions"] = f"{asked} about MPSGraph answered, for the developers of this package.{also}"
     if differing := sum(o.status == DIFFERS for o in tested):
         number = _checks(differing, "finds", "find")
-        lines["apple"] = f"{number} that Apple's own gradient is another than ours, which is worth a look."
+        lines["apple"] = f"{number} that Apple's own gradient differs from ours, which is worth a look."
     if left_out:
         parts = ", ".join(f"{number:,} of {part}" for part, number in left_out.items())
-        lines["left out"] = f"Checks for which there was no time: {parts}; with --all they are done, too."
+        lines["left out"] = f"Skipped for lack of time: {parts}; --all runs every check."
     return lines
 
 
@@ -55,7 +66,7 @@ def _verdict(outcomes: list[Outcome], versions: dict[str, Any], interrupted: boo
         return f"The device could not be opened: {broken[0].message.splitlines()[0]}"
     done = [o for o in outcomes if o.part != "versions"]
     failed = sum(o.status == FAILED for o in done)
-    so_far = " It was interrupted, so that this is a part." if interrupted else ""
+    so_far = " The test was interrupted, so this covers only a part." if interrupted else ""
     if failed:
         return f"{failed:,} of {_checks(len(done))} failed on {where}.{so_far}"
     return f"Nothing failed in {_checks(len(done))} on {where}.{so_far}"
@@ -81,9 +92,9 @@ def _works(outcomes: list[Outcome]) -> str:
             found.append(f"{words.format(families=families)} ({counts[part]:,}{of})")
     learned = [o for o in passed if o.part == "digits" and "accuracy" in o.numbers]
     if learned:
-        found[-1] += f", which learned {learned[0].numbers['accuracy']:.1%} of unseen digits"
+        found[-1] += f", which recognizes {learned[0].numbers['accuracy']:.1%} of unseen digits"
     text = ", ".join(found)
-    return f"{text[0].upper()}{text[1:]}." if found else "Nothing was checked that could pass."
+    return f"{text[0].upper()}{text[1:]}." if found else "No check passed."
 
 
 def _wrong(failed: list[Outcome]) -> str:
@@ -91,20 +102,20 @@ def _wrong(failed: list[Outcome]) -> str:
         return "Nothing."
     kinds = {how: [o for o in failed if o.how == how] for how in HOWS}
     kinds["failed"] = [o for o in failed if o.how not in HOWS]
-    titles = {"refused": "refused, though it should work", "raised": "raised an error"}
+    titles = {"refused": "refused unexpectedly", "raised": "raised an error"}
     texts = [f"{titles.get(how, how)}: {len(some)} ({_names(some)})" for how, some in kinds.items() if some]
     return "; ".join(texts) + "."
 
 
 def _names(outcomes: list[Outcome]) -> str:
-    """Of operations where there are such, the most frequent ones first."""
+    """Return the names of the operations or checks, the most frequent ones first."""
     counts = Counter(name_of(o) for o in outcomes)
     named = [name if number == 1 else f"{name} {number}" for name, number in counts.most_common(MOST_NAMES)]
     return ", ".join(named) + (f" and {len(counts) - MOST_NAMES} more" if len(counts) > MOST_NAMES else "")
 
 
 def name_of(outcome: Outcome) -> str:
-    """The operation or kind of node that a check is about; its own name elsewhere."""
+    """Return the operation or kind of node that a check tests; for other checks their name."""
     if outcome.part in ("operations", "gradients", "oracle") and outcome.family:
         return outcome.name.split("-")[0]
     if outcome.part == "nodes" and outcome.family and " of " in outcome.name:
@@ -115,7 +126,7 @@ def name_of(outcome: Outcome) -> str:
 def _speed(outcomes: list[Outcome]) -> str:
     timed = [o for o in outcomes if o.part == "speed" and o.status == NOTED]
     if not timed:
-        return "Was not measured."
+        return "Not measured."
     texts = []
     for outcome in timed:
         sides = {name: n for name, n in outcome.numbers.items() if isinstance(n, dict)}
@@ -126,12 +137,12 @@ def _speed(outcomes: list[Outcome]) -> str:
             text += f" ({', '.join(f'{faster(ratio)} {name}' for name, ratio in ratios)})"
         texts.append(text)
     missing = {name for o in timed for name, why in o.numbers.items() if why == "not installed"}
-    advice = f" Not installed, so not compared: {', '.join(sorted(missing))}." if missing else ""
+    advice = f" Not compared, because not installed: {', '.join(sorted(missing))}." if missing else ""
     return f"Training steps: {'; '.join(texts)}.{advice}"
 
 
 def faster(ratio: float) -> str:
-    """Of our time to another's, in words."""
+    """Return the ratio of our time to another's in words."""
     if 0.95 <= ratio <= 1.05:
         return "as fast as"
     return f"{1 / ratio:.1f} times as fast as" if ratio < 1 else f"{ratio:.1f} times slower than"

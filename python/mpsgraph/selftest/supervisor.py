@@ -1,4 +1,4 @@
-"""Runs a part in a worker process, and in another one from the next check on when that dies or hangs."""
+"""Runs a part in a worker process, and continues in a new process after a crash or hang."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .outcome import Outcome
 from .progress import Progress
 from .report import Report
 
-MOST_DEATHS = 40  # of one part, where they are failures
+MOST_DEATHS = 40  # Per part; counts crashes and hangs that are failures.
 MOST_OF_A_GROUP = 2
-START = 300.0  # seconds that imports, lists of cases and an orderly end may take
-LAST_LINES = 12  # of what a process wrote before it died
+START = 300.0  # Seconds allowed for imports, lists of cases, and an orderly exit.
+LAST_LINES = 12  # Of a crashed process's output.
 
 
 def run_part(part: str, options: Options, report: Report, title: str = "") -> None:
-    """Performs all checks of a part and adds their outcomes to the report."""
+    """Run all checks of a part and add their outcomes to the report."""
     next_check: int | None = 0
-    deaths: Counter[str] = Counter()  # by group, and of failures
+    deaths: Counter[str] = Counter()  # By group, and in total for failures.
     started = time.perf_counter()
     progress = Progress(part if title else "")
     try:
@@ -41,7 +41,7 @@ def run_part(part: str, options: Options, report: Report, title: str = "") -> No
             worker = _Worker(part, left, report, next_check, deaths, progress)
             next_check = worker.run()
             if deaths[FAILED] >= MOST_DEATHS:
-                message = f"given up after {deaths[FAILED]} processes that died or hung"
+                message = f"given up after {deaths[FAILED]} processes that crashed or hung"
                 report.add(Outcome(part, "the part", FAILED, message, how=CRASHED))
                 break
     finally:
@@ -50,7 +50,7 @@ def run_part(part: str, options: Options, report: Report, title: str = "") -> No
 
 
 class _Worker:
-    """One process, and what it has said."""
+    """One worker process and its messages."""
 
     def __init__(
         self, part: str, options: Options, report: Report, first: int, deaths: Counter[str], progress: Progress
@@ -69,11 +69,12 @@ class _Worker:
             [sys.executable, "-m", "mpsgraph.selftest.worker", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "PYTHONSAFEPATH": "1"},  # no module of the folder that the command was given in
+            # Keeps Python from importing modules from the current directory.
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
         )
 
     def run(self) -> int | None:
-        """Result: None when there is nothing more to do, else the check that another process goes on with."""
+        """Run the process; return None if the part is finished, otherwise the check with which to continue."""
         lines: queue.Queue[bytes | None] = queue.Queue()
         reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         reader.start()
@@ -83,7 +84,7 @@ class _Worker:
                 try:
                     line = lines.get(timeout=limit)
                 except queue.Empty:
-                    return self._ended(HUNG, f"hung: nothing came for {limit:.0f} seconds")
+                    return self._ended(HUNG, f"hung: no output for {limit:.0f} seconds")
                 if line is not None:
                     self._hear(json.loads(line))
                     continue
@@ -99,7 +100,7 @@ class _Worker:
             self._errors.close()
 
     def _read(self, lines: queue.Queue[bytes | None]) -> None:
-        """The lines as they come, then None."""
+        """Put the lines of the output into the queue, then None."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
@@ -122,7 +123,7 @@ class _Worker:
             self._progress.end(answer["status"] == FAILED)
 
     def _ended(self, how: str, words: str) -> int | None:
-        """Says in which check the process ended, with the last that it wrote."""
+        """Record in which check the process ended, with its last lines of output."""
         self._errors.seek(0)
         written = self._errors.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
         message = "\n".join([f"the process {words}", *written])
@@ -142,7 +143,7 @@ class _Worker:
 
 def _death(status: int) -> str:
     if status >= 0:
-        return f"ended with status {status}"
+        return f"exited with status {status}"
     with contextlib.suppress(ValueError):
-        return f"was ended by {signal.Signals(-status).name}"
-    return f"was ended by signal {-status}"
+        return f"was terminated by {signal.Signals(-status).name}"
+    return f"was terminated by signal {-status}"

@@ -1,9 +1,9 @@
-"""A process of the self-test: `python -m mpsgraph.selftest.worker PART OPTIONS FIRST GROUPS`, not for people.
+"""A worker process of the self-test: `python -m mpsgraph.selftest.worker PART OPTIONS FIRST GROUPS`, for internal use.
 
-It performs a part's checks from number FIRST on, but those of the GROUPS (with commas between them), and writes a line
-of JSON to standard output before and after each, so that whoever started it knows which check it died in, or hangs in.
-Nothing else comes there: what libraries print goes to standard error. OPTIONS is JSON; when the seconds in it are over,
-the rest is left out, and the last line says so.
+It runs a part's checks starting at number FIRST, except those of the comma-separated GROUPS. It writes a line of JSON
+to standard output before and after each check, so the supervisor knows in which check the worker crashed or hung.
+Output of libraries goes to standard error. OPTIONS is JSON; after the number of seconds in it, the remaining checks are
+skipped, and the last line reports how many.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .checks import CRASHED, FAILED, KNOWN, PASSED, Check, Options, Result, perf
 
 
 def checks_of(part: str, options: Options) -> list[Check]:
-    """The checks of a part, the same in every process."""
+    """Return the checks of a part, which are the same in every process."""
     made: list[Check] = importlib.import_module(f"mpsgraph.selftest.parts.{part}").checks(options)
     return made
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are none become text."""
+    """Convert a value to what JSON supports; NaN and infinity become text."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -41,17 +41,21 @@ def plain(value: Any) -> Any:
 
 
 def judged(part: str, check: Check, result: Result) -> Result:
-    """A failure that is listed is known; what is listed and passes says so."""
+    """Mark a listed failure as known; note if a listed check passes."""
     listed = shared.listed_failure(part, check.name)
     if listed and result.status == FAILED:
         return replace(result, status=KNOWN, message=f"known: {listed}\n{result.message}")
     if listed and result.status == PASSED:
-        return replace(result, message=f"passes, but is listed: {listed}", numbers={**result.numbers, "listed": listed})
+        return replace(
+            result,
+            message=f"passes, but is listed as a known failure: {listed}",
+            numbers={**result.numbers, "listed": listed},
+        )
     return result
 
 
 def main(part: str, given: str, first: str, groups: str) -> None:
-    """Performs the checks."""
+    """Run the checks."""
     options = Options(**json.loads(given))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -61,7 +65,7 @@ def main(part: str, given: str, first: str, groups: str) -> None:
     def say(**values: Any) -> None:
         print(json.dumps(plain(values)), file=answers, flush=True)
 
-    shared.module("harness.device")  # with the tests' environment variables it brings the device of the tests
+    shared.module("harness.device")  # Loads the tests' device, if their environment variables select one.
     checks = checks_of(part, options)
     say(total=len(checks))
     end = math.inf if options.seconds is None else time.perf_counter() + options.seconds
@@ -73,7 +77,7 @@ def main(part: str, given: str, first: str, groups: str) -> None:
         say(begin=number, name=check.name, limit=check.limit, died=died, group=check.group, family=check.family)
         started = time.perf_counter()
         if check.group and check.group in groups.split(","):
-            result = Result(died, f"not run: other checks of {check.group} ended their processes", how=CRASHED)
+            result = Result(died, f"not run: other checks of {check.group} crashed their processes", how=CRASHED)
         else:
             result = judged(part, check, perform(check))
         seconds = time.perf_counter() - started

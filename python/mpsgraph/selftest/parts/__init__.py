@@ -1,1 +1,1 @@
-"""The parts of the self-test: each module's checks(options) lists what is done."""
+"""Parts of the self-test; the function checks(options) of each module returns its checks."""

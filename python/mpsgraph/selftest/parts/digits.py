@@ -1,4 +1,4 @@
-"""The digit classifier of the demo, trained on the device; its gradients of one step beside the CPU's."""
+"""Part digits: trains the demo's digit classifier on the device and compares its first losses with the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = 5
 
 
 def checks(options: Options) -> list[Check]:
-    """The training, and its first steps beside the CPU's."""
+    """Return the checks: the training, and a comparison of its first steps with the CPU."""
     return [
         Check("training", lambda: training(options), limit=1200.0),
         Check("the same losses as on the CPU", lambda: same_losses(options), limit=600.0),
@@ -26,7 +26,7 @@ def checks(options: Options) -> list[Check]:
 
 
 def training(options: Options) -> Result:
-    """The demo's training; its accuracy must be the demo's."""
+    """Run the demo's training, which must reach the demo's accuracy."""
     from mpsgraph.demo import digits
 
     try:
@@ -45,7 +45,7 @@ def training(options: Options) -> Result:
 
 
 def same_losses(options: Options) -> Result:
-    """A few steps without dropout: the losses follow the CPU's."""
+    """Compare the losses of a few steps without dropout with those on the CPU."""
     rng = np.random.default_rng(0)
     images = rng.random((16, 28, 28, 1), np.float32)
     labels = rng.integers(0, 10, 16).astype(np.int32)

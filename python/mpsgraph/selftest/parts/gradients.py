@@ -1,4 +1,6 @@
-"""Gradients in float32 on the device against float64 on the CPU, of the cases that tests differentiate."""
+"""Part gradients: compares float32 gradients on the device with float64 gradients on the CPU, for all differentiable
+cases.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ TOLERANCE = 4e-5
 
 
 def comparable(options: Options) -> list[tuple[Any, str]]:
-    """Cases with the exact type in which they are differentiated, first one of each operation; quick: no others."""
+    """Return cases with the exact dtype in which to differentiate them, starting with one per operation.
+
+    With `quick`, only those first cases are returned.
+    """
     derivatives, running = shared.module("harness.derivatives"), shared.module("harness.running")
     found: list[tuple[Any, str]] = []
     later: list[tuple[Any, str]] = []
@@ -36,7 +41,7 @@ def comparable(options: Options) -> list[tuple[Any, str]]:
 
 
 def checks(options: Options) -> list[Check]:
-    """One a case and exact type."""
+    """Return one check for each case and exact dtype."""
     return [
         Check(
             f"{case.id}-{SINGLE[dtype]}",
@@ -74,7 +79,7 @@ def _check(case: Any, dtype: str, options: Options) -> Any:
 
 
 def compare(found: np.ndarray, wanted: np.ndarray, what: str, tolerance: float = TOLERANCE) -> None:
-    """Equal within the tolerance, relative to the largest. Errors: Mismatch."""
+    """Raise Mismatch unless the arrays are equal within the tolerance, relative to the largest value."""
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))
     try:
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)

@@ -1,7 +1,8 @@
-"""The older training path: a network of nodes that learns, and filters with their gradients beside formulas by hand.
+"""Part nodes: trains a network with the legacy MPSNNGraph API, and compares filters and gradients with explicit
+formulas.
 
-The network's losses are held against the same network as a graph on the CPU, which shares no code of nodes, and against
-its nodes on the CPU where another device is tested. The filters are the cases of tests/nngraph/test_nodes.py.
+The network's losses are compared with the same network as a graph on the CPU, which shares no code with the nodes, and,
+on other devices, with the same nodes on the CPU. The filters are the cases of tests/nngraph/test_nodes.py.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from .gradients import compare
 from .operations import device_name
 
 IMAGES, SIDE, CLASSES, STEPS, RATE = 16, 12, 4, 12, 0.2
-TOLERANCE = 2e-3  # of losses behind several steps
+TOLERANCE = 2e-3  # For losses after several steps.
 SHAPES = {"conv1": (8, 3, 3, 1), "conv2": (8, 3, 3, 8), "dense": (CLASSES, 3, 3, 8)}  # (out, height, width, in)
 
 
 def checks(options: Options) -> list[Check]:
-    """The network, then the filters: first one of each kind; quick: no others."""
+    """Return the checks: the network, then the filters, starting with one of each kind.
+
+    With `quick`, only those first filters are included.
+    """
     device = device_name(options)
     found = [
         Check("a network of nodes learns", lambda: learns(device), limit=300.0, family="network"),
@@ -38,7 +42,7 @@ def checks(options: Options) -> list[Check]:
 
 # --- the network ------------------------------------------------------------------------------------------------------
 def data() -> tuple[np.ndarray, np.ndarray]:
-    """Images of a bright quarter each, and which quarter it is."""
+    """Return images that each have one bright quadrant, and the index of that quadrant."""
     rng = np.random.default_rng(3)
     images = rng.normal(0, 0.3, (IMAGES, SIDE, SIDE, 1)).astype(np.float32)
     classes = rng.integers(0, CLASSES, IMAGES)
@@ -50,7 +54,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def weights() -> dict[str, np.ndarray]:
-    """What training begins with, as data sources have it."""
+    """Return the initial weights, in the layout of data sources."""
     rng = np.random.default_rng(4)
     return {
         name: rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape).astype(np.float32) for name, shape in SHAPES.items()
@@ -58,7 +62,7 @@ def weights() -> dict[str, np.ndarray]:
 
 
 class Network:
-    """Two convolutions with ReLU and max pooling, a dense layer; plain gradient descent within the graph's program."""
+    """Two convolutions with ReLU and max pooling, and a dense layer, trained by gradient descent inside the graph."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -78,7 +82,7 @@ class Network:
         self.queue = mg.CommandQueue(self.graph.device)
 
     def logits(self) -> Any:
-        """The nodes up to the loss; those of another graph share the sources."""
+        """Create the nodes up to the loss, over the same data sources each time."""
         x = ng.ImageNode("images")
         for name in ("conv1", "conv2"):
             x = ng.NeuronReLUNode(ng.ConvolutionNode(x, self.sources[name]).result_image).result_image
@@ -86,7 +90,7 @@ class Network:
         return ng.FullyConnectedNode(x, self.sources["dense"]).result_image
 
     def train(self) -> np.ndarray:
-        """Losses of all steps."""
+        """Train and return the losses of all steps."""
         images, classes = data()
         labels = np.eye(CLASSES, dtype=np.float32)[classes]
         losses = []
@@ -100,22 +104,24 @@ class Network:
 
 
 def learns(device: str) -> Result:
-    """Losses fall, and a second graph over the same sources knows what was learned."""
+    """Check that losses fall, and that a second graph over the same data sources uses the trained weights."""
     network = Network(device)
     losses = network.train()
     tested = ng.NNGraph(device, ng.SoftMaxNode(network.logits()).result_image)
     tested.reload_from_data_sources()
     images, classes = data()
     right = float((np.asarray(tested(images)).reshape(IMAGES, CLASSES).argmax(1) == classes).mean())
-    message = f"losses {losses[0]:.3f} to {losses[-1]:.3f} in {STEPS} steps, {right:.0%} of the images right"
+    message = (
+        f"losses {losses[0]:.3f} to {losses[-1]:.3f} in {STEPS} steps, {right:.0%} of the images classified correctly"
+    )
     numbers = {"losses": losses.tolist(), "accuracy": right}
     if not (np.isfinite(losses).all() and losses[-1] < 0.5 * losses[0] and right >= 0.75):
-        raise Mismatch(f"{message}; expected less than half of the first loss, and 75%", numbers)
+        raise Mismatch(f"{message}; expected a last loss below half of the first one, and at least 75%", numbers)
     return Result(message=message, numbers=numbers)
 
 
 def graph_losses() -> np.ndarray:
-    """The same network as operations of a graph, on the CPU."""
+    """Train the same network as operations of a graph on the CPU and return its losses."""
     images, classes = data()
     g = mg.Graph()
     x = g.placeholder((IMAGES, SIDE, SIDE, 1))
@@ -138,17 +144,17 @@ def graph_losses() -> np.ndarray:
 
 
 def as_a_graph(device: str) -> Result:
-    """The losses of nodes beside those of the graph."""
-    return _beside(Network(device).train(), graph_losses(), device, "as a graph on the CPU")
+    """Compare the losses of the nodes with those of the graph."""
+    return _beside(Network(device).train(), graph_losses(), device, "a graph on the CPU")
 
 
 def as_on_the_cpu(device: str) -> Result:
-    """The losses of nodes beside those of the same nodes on the CPU."""
+    """Compare the losses of the nodes with those of the same nodes on the CPU."""
     return _beside(Network(device).train(), Network("cpu").train(), device, "nodes on the CPU")
 
 
 def _beside(found: np.ndarray, wanted: np.ndarray, device: str, what: str) -> Result:
-    compare(found, wanted, f"losses of nodes on {device} beside {what}", TOLERANCE)
+    compare(found, wanted, f"losses of nodes on {device} compared with {what}", TOLERANCE)
     return Result(message=f"{device} {found.tolist()}, {what} {wanted.tolist()}", numbers={device: found.tolist()})
 
 
@@ -186,4 +192,4 @@ def _checked(function: Callable[..., None], case: Any, device: str) -> Callable[
 
 
 def _left_open(what: str) -> Callable[[], Result]:
-    return lambda: Result(UNSUPPORTED, f"not compared, Apple leaves open: {what}")
+    return lambda: Result(UNSUPPORTED, f"not compared, because Apple does not document {what}")

@@ -1,4 +1,4 @@
-"""Values of every operation against numpy, in every element type that the device has: the tests' own list of cases."""
+"""Part operations: compares every operation in every dtype of the device with numpy, using the test suite's cases."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from ..checks import Check, Mismatch, Options, difference
 
 
 def device_name(options: Options) -> str:
-    """Of the device that is tested."""
+    """Return the name of the device to test."""
     return options.device or mg.Device.default().name
 
 
 def checks(options: Options) -> list[Check]:
-    """One a case and element type, first those that show most: of each operation one in each type; quick: in one."""
+    """Return one check for each case and dtype, the most informative ones first.
+
+    The order is: one case per operation, then one per operation and dtype, then all others. With `quick`, only the
+    first group is returned.
+    """
     cases, case_module = shared.module("cases"), shared.module("harness.case")
     missing = shared.module("harness.device").lacks(device_name(options))
     families = shared.families()

@@ -1,7 +1,7 @@
-"""Apple's own gradients beside ours, for every case that Apple's differentiation takes.
+"""Part oracle: compares Apple's own gradients with ours, for every case that Apple can differentiate.
 
-Apple's gradientForPrimaryTensor:withTensors:name: is an oracle here and used nowhere else: where it differs from ours,
-or has none, that is reported with numbers and is no failure.
+Apple's gradientForPrimaryTensor:withTensors:name: is used only here. If its gradient differs from ours or does not
+exist, the report contains the numbers, but this is not a failure.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..checks import DIFFERS, UNSUPPORTED, Check, Options, Result, difference
 from .gradients import SINGLE, comparable
 from .operations import device_name
 
-TOLERANCE = 2e-3  # Apple's may use other formulas, and half the bits in places
+TOLERANCE = 2e-3  # Generous, because Apple may use other formulas or half precision.
 
 
 def checks(options: Options) -> list[Check]:
-    """One a real case, on a device with frameworks of Apple's below it."""
+    """Return one check for each case with real numbers, on a device that uses Apple's frameworks."""
     device = device_name(options)
     if device != "metal":
         return []
@@ -52,16 +52,16 @@ def _check(case: Any, device: str) -> Callable[[], Result | None]:
         try:
             ours = running.run(built.graph, built.placeholders, arrays, list(gradients.values()), device=device)
         except mg.Error as error:
-            return Result(UNSUPPORTED, f"there are none of ours: {error}")
+            return Result(UNSUPPORTED, f"no gradient of ours to compare: {error}")
         try:
             apples = _core.apple_gradients(device, built.placeholders, arrays, of)
         except mg.Error as error:
-            return Result(UNSUPPORTED, f"Apple gives none: {error}")
+            return Result(UNSUPPORTED, f"Apple provides no gradient: {error}")
         numbers: dict[str, Any] = {}
         for i, mine in zip(case.float_inputs(), ours, strict=True):
             apple = apples[i]
             if apple is None:
-                numbers[f"input {i}"] = "Apple gives none"
+                numbers[f"input {i}"] = "Apple provides no gradient"
                 continue
             a, b = apple.numpy(), mine.numpy()
             scale = max(1.0, float(np.abs(b).max(initial=0)))

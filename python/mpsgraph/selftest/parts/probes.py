@@ -1,6 +1,6 @@
-"""Questions about Apple's frameworks that only a run on a Mac answers, asked by the backend itself.
+"""Part probes: questions about Apple's frameworks that only a run on a Mac can answer, provided by the backend.
 
-Each answer is noted with what it would change in the code; none is a failure.
+Each answer is reported with its consequences for the code; none counts as a failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .operations import device_name
 
 
 def checks(options: Options) -> list[Check]:
-    """One a question that the device has."""
+    """Return one check for each of the device's questions."""
     found = _core.probes(mg.Device(device_name(options)))
     return [Check(probe.name, _asked(probe), died=NOTED) for probe in found]
 

@@ -1,6 +1,6 @@
-"""The runtime on the device: memory without copies, queues, events, handlers, errors, caches, growth of memory.
+"""Part runtime: zero-copy memory, queues, events, handlers, errors, caches, and memory growth on the device.
 
-What a queue does is made visible with events: work that waits for an event stays where it is until it is let go.
+Events make the state of a queue observable: work that waits for an event does not run until the event is signaled.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .. import shared
 from ..checks import NOTED, Check, Options, Result
 from .operations import device_name
 
-FLAT = 32 * 2**20  # bytes that the process may grow by
+FLAT = 32 * 2**20  # Bytes by which the process may grow.
 
 
 class On:
-    """The device, and the smallest graph with an effect on it: x -> 2 x, with a counter."""
+    """The device and a minimal graph with a side effect: it returns 2 * x and increments a counter."""
 
     def __init__(self, options: Options) -> None:
         harness = shared.module("harness.runtime")
@@ -37,15 +37,15 @@ class On:
         self.on = self.d.g.on(self.device)
 
     def queue(self) -> mg.CommandQueue:
-        """One of its own."""
+        """Create a new queue."""
         return mg.CommandQueue(mg.Device(self.device))
 
     def run(self, numbers: Any, **how: Any) -> Any:
-        """2 x."""
+        """Run the graph and return 2 * x."""
         return self.d.g.run({self.d.x: np.asarray(numbers, np.float32)}, self.d.y, device=self.device, **how)
 
     def start(self, *numbers: float, **how: Any) -> mg.Execution:
-        """2 x and a count, behind the caller."""
+        """Start a run that returns 2 * x and increments the counter."""
         execution: mg.Execution = self.d.g.run_async(
             self.d.feeds(*numbers), self.d.y, [self.d.step], device=self.device, **how
         )
@@ -53,7 +53,7 @@ class On:
 
 
 def checks(options: Options) -> list[Check]:
-    """One a function below."""
+    """Return one check for each function in CHECKS."""
 
     def bound(function: Callable[[On], Result | None]) -> Callable[[], Result | None]:
         return lambda: function(On(options))
@@ -62,24 +62,24 @@ def checks(options: Options) -> list[Check]:
 
 
 def address(array: Any) -> int:
-    """Of the first element."""
+    """Return the address of the first element."""
     return int(np.asarray(array).__array_interface__["data"][0])
 
 
 def in_pages(count: int) -> np.ndarray:
-    """float32 zeros that begin where a page does."""
+    """Return float32 zeros that start at a page boundary."""
     return np.frombuffer(mmap.mmap(-1, 4 * count), np.float32)
 
 
 @contextlib.contextmanager
 def raises(kind: type[BaseException], part: str = "") -> Iterator[None]:
-    """The block must raise this error, with the part in its message."""
+    """Require the block to raise this error with `part` in its message."""
     try:
         yield
     except kind as error:
-        assert part in str(error), f"{part!r} is not in the message {str(error)!r}"
+        assert part in str(error), f"the message {str(error)!r} does not contain {part!r}"
     else:
-        raise AssertionError(f"no {kind.__name__} was raised")
+        raise AssertionError(f"expected {kind.__name__}, but no error was raised")
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def results_given_by_the_caller_are_written_in_place(on: On) -> None:
         target = whole[32 : 32 + count]
         assert address(on.run(np.arange(count), results=target)) == address(target)
         assert np.array_equal(target, 2 * np.arange(count, dtype=np.float32)), f"{count} elements"
-        assert set(whole[:32]) == set(whole[32 + count :]) == {-1}, "what lies around it was written"
+        assert set(whole[:32]) == set(whole[32 + count :]) == {-1}, "memory outside the result was overwritten"
     with raises(mg.Error):
         frozen = np.zeros(3, np.float32)
         frozen.flags.writeable = False
@@ -123,14 +123,14 @@ def results_given_by_the_caller_are_written_in_place(on: On) -> None:
 
 
 def time_that_a_large_feed_costs(on: On) -> Result:
-    """A slice of 64 MB: where the device maps the array instead of copying it, that costs a small part of a copy."""
+    """Measure a feed of 64 MB of which a slice is used; mapping it takes a small fraction of the time of a copy."""
     count = 1 << (18 if on.quick else 24)
     g = mg.Graph()
     x = g.placeholder((-1,))
     y = g.slice(x, [0], [4], [1])
     memory = in_pages(count + 1)
     times = {"copy by numpy": _median(lambda: memory.copy())}
-    for name, source in (("fed from a page on", memory[:count]), ("fed from within a page", memory[1:])):
+    for name, source in (("page-aligned feed", memory[:count]), ("unaligned feed", memory[1:])):
         times[name] = _median(lambda source=source: g.run({x: source}, y, device=on.device))  # type: ignore[misc]
     text = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in times.items())
     return Result(NOTED, f"{count * 4 / 2**20:.0f} MB: {text}", times)
@@ -148,7 +148,7 @@ def _median(function: Callable[[], Any]) -> float:
 
 # --- queues, events, handlers -----------------------------------------------------------------------------------------
 def an_event_orders_two_queues(on: On) -> None:
-    """The second queue's work is committed first, and waits for the first's."""
+    """Commit work on one queue that waits for an event of another queue, before the other queue's work."""
     event = mg.SharedEvent()
     consumer, producer = on.queue().command_buffer(), on.queue().command_buffer()
     consumer.encode_wait_for_event(event, 5, on.seconds)
@@ -164,7 +164,7 @@ def an_event_orders_two_queues(on: On) -> None:
 
 
 def two_queues_take_turns_by_events(on: On) -> None:
-    """A count that two queues raise in turn, each waiting for the other's last step."""
+    """Increment a counter on two queues in turn, each waiting for the other's last step."""
     event, buffers = mg.SharedEvent(), []
     queues = [on.queue(), on.queue()]
     for step in range(20):
@@ -226,7 +226,7 @@ def run_async_returns_before_it_runs(on: On) -> None:
 
 
 def double_buffering_keeps_two_in_flight(on: On) -> None:
-    """A semaphore of two, released in the completed handler: the third waits for the first."""
+    """Limit the runs in flight to two with a semaphore that completion handlers release; the third has to wait."""
     semaphore, gate = mg.Semaphore(2), mg.SharedEvent()
     held = on.waiting_for(gate)
     held.completed_handler = lambda results, error: semaphore.signal()
@@ -317,7 +317,7 @@ def two_hundred_batch_sizes_are_not_two_hundred_executables(on: On) -> None:
 
 
 def variables_are_shared_by_executables(on: On) -> None:
-    """Sixty executables, one a batch size, each of which raises one variable and sees what the others did."""
+    """Run sixty executables, one per batch size, that all update one variable and see each other's updates."""
     g = mg.Graph()
     x, total = g.placeholder((-1,)), g.variable(np.zeros(3, np.float32))
     step = g.assign(total, total + g.reduction_sum(x))
@@ -345,12 +345,12 @@ def reads_and_assigns_keep_the_order_of_the_graph(on: On) -> None:
 
 # --- memory that stays flat -------------------------------------------------------------------------------------------
 def peak() -> int:
-    """The most bytes that this process ever had."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
-    """Does the work a hundred times, then `count` times; the process must not have grown by then."""
+    """Run `work` to warm up, then `count` times; fail if the process has grown meanwhile."""
     times = max(20, count // 20) if on.quick else count
     for _ in range(times // 10 + 10):
         work()
@@ -359,8 +359,8 @@ def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
         work()
     grown, seconds = peak() - before, time.perf_counter() - started
     numbers = {"times": times, "grown bytes": grown, "microseconds each": 1e6 * seconds / times}
-    assert grown < FLAT, f"{times} times: the process grew by {grown / 2**20:.1f} MB"
-    return Result(numbers=numbers, message=f"grown by {grown / 2**20:.1f} MB in {times} times")
+    assert grown < FLAT, f"the process grew by {grown / 2**20:.1f} MB in {times} runs"
+    return Result(numbers=numbers, message=f"grew by {grown / 2**20:.1f} MB in {times} runs")
 
 
 def asynchronous_runs_leave_no_memory(on: On) -> Result:
@@ -376,7 +376,7 @@ def asynchronous_runs_leave_no_memory(on: On) -> Result:
 
 
 def objects_of_the_frameworks_are_released_each_step(on: On) -> Result:
-    """Runs, reads and writes of a variable on this thread, where nothing drains an autorelease pool but the backend."""
+    """Run a graph and access a variable on this thread, where only the backend drains autorelease pools."""
     g = mg.Graph()
     x, v = g.placeholder((-1,)), g.variable(np.zeros(50_000, np.float32))
     step, value = g.assign(v, v + g.reduction_sum(x)), np.zeros(50_000, np.float32)

@@ -1,7 +1,7 @@
-"""Training steps of two small networks: ours on the device, beside PyTorch on MPS and MLX where they are installed.
+"""Part speed: training steps of two small networks on the device, compared with PyTorch on MPS and MLX if installed.
 
-The networks and batches are those of the project's benchmarks W1 (digit network, batch 64) and W6 (perceptron with
-Adam, batch 32). Peers take turns with ours, so that a machine that slows down slows down for all.
+The networks and batches are those of benchmarks W1 (digit network, batch 64) and W6 (perceptron with Adam, batch 32).
+All libraries are measured in turns, so that a change in the machine's speed affects them equally.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUNDS, STEPS, WARM_UP = 7, 20, 10
 
 
 def checks(options: Options) -> list[Check]:
-    """A network each."""
+    """Return one check for each network."""
     networks = {
         "digit network, training step at batch 64": (digit_network, peers.DIGITS),
         "perceptron 784-512-512-10 with Adam, training step at batch 32": (perceptron, peers.PERCEPTRONS),
@@ -36,7 +36,9 @@ def checks(options: Options) -> list[Check]:
 
 
 def digit_network(device: str) -> Step:
-    """Two convolutions 5x5, pooling, dense 1024 with dropout, dense 10; gradient descent."""
+    """Create a step of the digit network: two 5x5 convolutions with pooling, and dense layers of 1024 (with dropout)
+    and 10.
+    """
     nn = mg.nn
     model = nn.Sequential(
         nn.Conv2d(32, 5, padding="TF_SAME"),
@@ -57,7 +59,7 @@ def digit_network(device: str) -> Step:
 
 
 def perceptron(device: str) -> Step:
-    """784-512-512-10 with Adam."""
+    """Create a step of the perceptron 784-512-512-10 with Adam."""
     nn = mg.nn
     model = nn.Sequential(nn.Linear(512), nn.ReLU(), nn.Linear(512), nn.ReLU(), nn.Linear(CLASSES))
     trainer = mg.Trainer(model, optimizer=mg.optim.Adam(PERCEPTRON_RATE), metrics=(), device=device)
@@ -66,7 +68,7 @@ def perceptron(device: str) -> Step:
 
 
 def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]], options: Options) -> Result:
-    """Milliseconds of all who are here, and the ratio of ours to each."""
+    """Measure the available libraries; report milliseconds, and the ratio of our time to each other one."""
     device = device_name(options)
     sides: dict[str, Step] = {f"mpsgraph {device}": ours(device)}
     absent: dict[str, str] = {}
@@ -76,7 +78,7 @@ def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]],
             continue
         try:
             sides[name] = make()
-        except Exception as error:  # a peer's trouble is not a failure of ours
+        except Exception as error:  # An error in another library is not a failure of this package.
             absent[name] = f"{type(error).__name__}: {error}"
     times: dict[str, list[float]] = {name: [] for name in sides}
     rounds, steps = (2, 3) if options.quick else (ROUNDS, STEPS)
@@ -96,7 +98,7 @@ def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]],
         if found is not first:
             ratio = statistics.median(a / b for a, b in zip(first, found, strict=True))
             numbers[name]["ratio of ours to it"] = ratio
-            line += f", ours takes {ratio:.2f} of it"
+            line += f", time ratio mpsgraph / {name}: {ratio:.2f}"
         lines.append(line)
     lines += [f"{name:16} {why}" for name, why in absent.items()]
 

@@ -1,4 +1,4 @@
-"""What the report must say of the machine: system, processor, libraries, devices."""
+"""Part versions: what the report needs to know about the machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..checks import Check, Options, Result
 
 
 def checks(options: Options) -> list[Check]:
-    """One: everything."""
+    """Return the only check."""
     return [Check("versions", lambda: Result(numbers=versions(options)))]
 
 
 def versions(options: Options) -> dict[str, Any]:
-    """By name. Errors: DeviceError when there is no such device."""
+    """Return versions and hardware by name; raise DeviceError if the device does not exist."""
     device = mg.Device(options.device) if options.device else mg.Device.default()
     return {
         "mpsgraph": mg.__version__,
