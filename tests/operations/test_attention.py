@@ -1,8 +1,8 @@
-"""Attention beside float64 numpy: every size of tiles, masks, order, dropped weights, shared heads, extremes.
+"""Attention compared with float64 numpy: tile sizes, masks, causal order, dropout, shared key heads, and extreme
+values.
 
-Values and gradients by tiles beside those of the composition, and what of them is in memory.
-
-cpu/test_instruction_sets.py runs this file with each set of vectors.
+Results and gradients of the tiled kernels are also compared with the decomposed operations, and their memory use is
+checked. cpu/test_instruction_sets.py runs this file with every instruction set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXACT = device.has("float64")
 
 
 def attention(q, k, v, mask, scale, causal, factor=1.0):
-    """Values and a function that gives the gradients for query, key, value and mask, in float64."""
+    """Return the attention in float64, and a function for the gradients of query, key, value, and mask."""
     q, k, v, mask = (np.asarray(x, np.float64) for x in (q, k, v, 0.0 if mask is None else mask))
     given = q, k, v, mask
     scores = scale * q @ k.swapaxes(-1, -2)
@@ -76,7 +76,7 @@ def ours(given, incoming, mask=None, scale=0.3, causal=False, dtype="float32", o
 
 
 def in_tiles(executable):
-    """How many kernels of the CPU's plan compute attention in tiles."""
+    """Return the number of kernels in the CPU's plan that compute attention in tiles."""
     return executable.plan().count("in tiles of")
 
 
@@ -104,12 +104,12 @@ SIZES = [
 @pytest.mark.both_devices
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))
-def test_all_sizes(rng, sizes, causal):
+def test_attention_of_various_sizes(rng, sizes, causal):
     check(rng, *sizes, causal=causal)
 
 
 @pytest.mark.both_devices
-def test_scales_of_each_sign(rng):
+def test_negative_zero_and_positive_scales(rng):
     for scale in (-0.4, 0.0, 2.0):
         check(rng, 130, 140, scale=scale, tolerance=1e-5)
 
@@ -120,7 +120,7 @@ MASKS = [(130, 150), (150,), (130, 1), (1,), (), (2, 1, 1, 150), (2, 3, 130, 150
 @pytest.mark.both_devices
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("shape", MASKS, ids=str)
-def test_masks_of_every_shape(rng, shape, causal):
+def test_masks_of_every_broadcast_shape(rng, shape, causal):
     check(rng, 130, 150, mask=rng.normal(size=shape), causal=causal)
     if shape and shape[-1] == 150:
         mask = np.where(rng.random(shape) < 0.5, 0.0, -np.inf)
@@ -141,30 +141,30 @@ def test_groups_of_heads_share_keys(rng):
 
 
 @pytest.mark.both_devices
-def test_one_head_is_parted(rng):
+def test_single_head_is_split_between_threads(rng):
     check(rng, 700, 900, heads=(), causal=True)
     check(rng, 300, 1100, heads=(1,), features=20)
 
 
 @pytest.mark.both_devices
-def test_queries_that_see_no_key_find_zeros_and_have_no_slope(rng):
+def test_fully_masked_queries_give_zeros_and_zero_gradients(rng):
     mask = np.where(np.tri(140, 150, dtype=bool), 0.0, -np.inf)
     mask[[0, 5, 139]] = -np.inf
     given, incoming = operands(rng, 140, 150)
     found, _ = ours(given, incoming, mask)
     value, gradients = attention(*given, mask, 0.3, False)
     close(found, [value, *gradients(incoming.astype(np.float64))[:3]])
-    for x in found[:2]:  # and those of the queries
+    for x in found[:2]:  # including those of the queries
         assert (x[..., [0, 5, 139], :] == 0).all()
     for all_of_it in (np.full((140, 150), -np.inf), -np.inf):
         assert all((x == 0).all() for x in ours(given, incoming, all_of_it, causal=True)[0])
 
 
 @pytest.mark.both_devices
-def test_large_scores(rng):
+def test_large_scores_do_not_overflow(rng):
     given, incoming = operands(rng, 130, 140, features=4)
     for size in (1e4, -1e4):
-        integers = [np.round(given[0]) * 100, np.round(given[1]) * 100, given[2]]  # whose products are exact
+        integers = [np.round(given[0]) * 100, np.round(given[1]) * 100, given[2]]  # products are exact
         found, _ = ours(integers, incoming, scale=size / 1e4)
         value, gradients = attention(*integers, None, size / 1e4, False)
         assert np.abs(np.matmul(integers[0], integers[1].swapaxes(-1, -2))).max() > 1e4
@@ -174,7 +174,7 @@ def test_large_scores(rng):
 
 
 @pytest.mark.both_devices
-def test_numbers_that_are_none_reach_what_looks_at_them(rng):
+def test_non_finite_inputs_affect_only_dependent_results(rng):
     for place, bad in ((0, np.nan), (0, np.inf), (1, np.nan), (2, np.nan)):
         given, incoming = operands(rng, 130, 140)
         given[place][0, 0, 17, 3] = bad
@@ -187,7 +187,7 @@ def test_numbers_that_are_none_reach_what_looks_at_them(rng):
 
 
 @pytest.mark.both_devices
-def test_nothing_to_attend_to_or_from(rng):
+def test_empty_sequences_and_features(rng):
     for sizes in ((0, 200), (200, 0), (200, 200, 0), (200, 200, 16, 0)):
         given, incoming = operands(rng, *sizes)
         found, _ = ours(given, incoming)
@@ -197,7 +197,7 @@ def test_nothing_to_attend_to_or_from(rng):
 
 
 @pytest.mark.both_devices
-def test_the_gradient_of_a_mask(rng):
+def test_gradient_of_mask(rng):
     given, incoming = operands(rng, 130, 140)
     mask = rng.normal(size=(2, 1, 130, 140))
     found, _ = ours(given, incoming, mask, causal=True, learns_mask=True)
@@ -212,8 +212,8 @@ HALVES = [(150, 300, 64, 48), (131, 127, 16, 34), (97, 513, 130, 30), (301, 333,
 @pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
 @pytest.mark.parametrize("sizes", HALVES, ids=lambda sizes: "x".join(map(str, sizes)))
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_halves_are_rounded_and_sums_are_not(rng, dtype, sizes, masked):
-    """Results are, and weights and gradients of scores where they are multiplied as bfloat16."""
+def test_half_precision_results_are_rounded_once(rng, dtype, sizes, masked):
+    """Only results are rounded, and weights and score gradients that are multiplied in bfloat16."""
     queries, keys = sizes[:2]
     given, incoming = operands(rng, *sizes)
     rounded = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
@@ -226,14 +226,14 @@ def test_halves_are_rounded_and_sums_are_not(rng, dtype, sizes, masked):
     given, incoming = [half(x) for x in given], half(incoming)
     found, _ = ours(given, incoming, mask, dtype=dtype, causal=not masked)
     value, gradients = attention(*given, mask, 0.3, not masked)
-    # delta is made of a rounded result
+    # delta is computed from a rounded result
     for x, y, slack in zip(found, [value, *gradients(incoming.astype(np.float64))], (1, 8, 8, 2), strict=False):
         np.testing.assert_allclose(x, y, rtol=rounded, atol=slack * rounded * np.abs(y).max() / 4)
 
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("sizes", [(10, 12), (130, 139), (257, 300)], ids=str)
-def test_dropped_weights_are_those_that_random_numbers_say(rng, sizes):
+def test_dropout_uses_weights_of_random_state(rng, sizes):
     given, incoming = operands(rng, *sizes)
     rate = 0.3
     g = mg.Graph()
@@ -250,7 +250,7 @@ def test_dropped_weights_are_those_that_random_numbers_say(rng, sizes):
 
 
 @pytest.mark.both_devices
-def test_each_run_drops_other_weights(rng):
+def test_dropout_changes_between_runs(rng):
     given, _ = operands(rng, 130, 140, heads=())
     g = mg.Graph(seed=1)
     p = [g.placeholder(x.shape) for x in given]
@@ -259,13 +259,13 @@ def test_each_run_drops_other_weights(rng):
     feeds = dict(zip(p, given, strict=True))
     runs = [g.run(feeds, [y, slope]) for _ in range(2)]
     assert (runs[0][y].numpy() != runs[1][y].numpy()).any()
-    for run in runs:  # the weights of the gradient are those of the result: both sum what is left
+    for run in runs:  # Result and gradient must use the same dropout weights: both sum the remaining ones.
         left = run[y].numpy().sum(-1).astype(np.float64).sum()
         assert left == pytest.approx((run[slope].numpy()[:, 0].astype(np.float64) * given[2].sum(-1)).sum(), rel=1e-3)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_tiles_are_the_composition(rng, causal):
+def test_tiles_match_decomposed_attention(rng, causal):
     given, incoming = operands(rng, 200, 300, 40, 24)
     mask = rng.normal(size=(200, 300))
     found, _ = ours(given, incoming, mask, causal=causal)
@@ -274,9 +274,9 @@ def test_tiles_are_the_composition(rng, causal):
     close(found, composed)
 
 
-@pytest.mark.skipif(not EXACT, reason="float64 is what a second derivative by differences takes")
-def test_derivatives_of_the_gradient(rng):
-    """By the composition: float64, where central differences are sharp."""
+@pytest.mark.skipif(not EXACT, reason="finite differences of second derivatives require float64")
+def test_second_derivatives_match_finite_differences(rng):
+    """The second derivative uses the decomposed operations, in float64, where central differences are accurate."""
     q, k, v = rng.normal(size=(3, 4, 2))
     g = mg.Graph()
     p = [g.placeholder((4, 2), "float64") for _ in range(3)]
@@ -298,7 +298,7 @@ def test_derivatives_of_the_gradient(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_memory_grows_with_the_length_and_not_with_its_square(dtype):
+def test_memory_grows_linearly_with_sequence_length(dtype):
     sizes = []
     for length in (1024, 2048, 4096):
         g = mg.Graph()
@@ -309,13 +309,13 @@ def test_memory_grows_with_the_length_and_not_with_its_square(dtype):
     assert sizes[2] - sizes[1] == pytest.approx(2 * (sizes[1] - sizes[0]), rel=0.1)
 
 
-def test_few_queries_and_few_scores_are_composed(rng):
+def test_small_attention_is_decomposed(rng):
     check(rng, 8, 4000, tiles=False)
     check(rng, 12, 60, tiles=False)
 
 
 @pytest.mark.both_devices
-def test_what_does_not_fit_is_refused(rng):
+def test_invalid_attention_arguments_raise(rng):
     g = mg.Graph()
     x = g.constant(0.0, (3, 4))
     with pytest.raises(mg.GraphError, match=r"dropout must be in \[0, 1\)"):
@@ -325,8 +325,8 @@ def test_what_does_not_fit_is_refused(rng):
 
 
 @pytest.mark.both_devices
-def test_a_package_keeps_the_gradient(rng, tmp_path):
-    """What a gradient needs of the result is in the text."""
+def test_gradient_round_trips_through_package(rng, tmp_path):
+    """The text format must preserve the extra results that the gradient uses."""
     given, _ = operands(rng, 130, 140)
     g = mg.Graph()
     p = {name: g.placeholder(x.shape, name=name) for x, name in zip(given, "qkv", strict=True)}
@@ -339,7 +339,7 @@ def test_a_package_keeps_the_gradient(rng, tmp_path):
         np.testing.assert_array_equal(again[name], found[tensor])
 
 
-def test_the_plan_says_what_runs(rng):
+def test_plan_describes_attention_kernels(rng):
     given, incoming = operands(rng, 130, 140)
     plan = ours(given, incoming, rng.normal(size=(140,)), causal=True, dropout=0.1)[1].plan()
     assert plan.count("attention of 6 x 130 queries to 140 keys in tiles of") == 2

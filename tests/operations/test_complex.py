@@ -1,7 +1,7 @@
-"""Complex numbers beyond single operations: the convention of gradients, constants, text, memory, products.
+"""Complex numbers beyond individual operations: the gradient convention, constants, text, memory, and matmuls.
 
-That each operation computes and differentiates right in complex64 and complex128 is in test_values, test_gradients
-and test_second_order.
+Results and gradients of every operation in complex64 and complex128 are tested in test_values, test_gradients, and
+test_second_order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Z = np.array([1 + 2j, -0.5 + 0.25j, 3 - 1j])
 W = np.array([0.5 - 1j, 2 + 0.5j, -1 - 1j])
 INCOMING = np.array([1 - 2j, 0.5 + 1j, 2j])
 
-# Values, and gradients of Re(sum(INCOMING * values)), by PyTorch 2.13.
+# Values, and gradients of Re(sum(INCOMING * values)), computed with PyTorch 2.13.
 GOLDEN = {
     "power": (
         [4.382565059863358 - 1.1243974773611554j, 0.02829574353102299 - 0.07686836000260816j,
@@ -56,7 +56,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_values_and_gradients_are_pytorchs(name: str):
+def test_complex_values_and_gradients_match_pytorch(name: str):
     g = mg.Graph()
     z = g.placeholder(Z.shape, mg.complex128)
     y = g.power(z, g.constant(W)) if name == "power" else getattr(g, name)(z)
@@ -67,8 +67,8 @@ def test_values_and_gradients_are_pytorchs(name: str):
         np.testing.assert_allclose(found[tensor].numpy(), wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_descent_along_the_gradient_finds_the_minimum():
-    """|a z - b|² has one minimum, at b / a; a step against the gradient leads there, its conjugate would not."""
+def test_gradient_descent_reaches_complex_minimum():
+    """|a z - b|² has its only minimum at b / a. A step against the gradient approaches it; its conjugate would not."""
     a, b = 1.5 - 2j, -3 + 1j
     g = mg.Graph()
     z = g.variable(np.array(4 + 4j))
@@ -80,7 +80,7 @@ def test_descent_along_the_gradient_finds_the_minimum():
     assert z in g.trainable_variables
 
 
-def test_the_gradient_of_a_real_tensor_is_real():
+def test_gradient_of_real_tensor_is_real():
     g = mg.Graph()
     x = g.placeholder((2,), mg.float64)
     y = g.absolute(g.exponent(g.complex_tensor(x, g.square(x))))  # e^x
@@ -89,7 +89,7 @@ def test_the_gradient_of_a_real_tensor_is_real():
     np.testing.assert_allclose(g.run({x: np.array([0.5, -1.0])}, d).numpy(), np.exp([0.5, -1.0]))
 
 
-def test_the_absolute_value_has_gradient_zero_at_zero():
+def test_gradient_of_absolute_value_is_zero_at_zero():
     g = mg.Graph()
     z = g.placeholder((2,), mg.complex64)
     d = g.gradients(g.absolute(z), [z])[z]
@@ -97,7 +97,7 @@ def test_the_absolute_value_has_gradient_zero_at_zero():
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
-def test_constants_and_numbers():
+def test_complex_constants_and_scalars():
     g = mg.Graph()
     assert g.constant(1j).dtype == g.constant([1, 2j]).dtype == mg.complex64
     assert g.constant(np.array([1j])).dtype == mg.complex128
@@ -109,7 +109,7 @@ def test_constants_and_numbers():
     assert found == [4 + 4j, 2 + 1j, 4j, 1 + 1j, -2 - 2j]
 
 
-def test_arrays_become_complex_numbers():
+def test_complex_arrays_and_lists():
     result = mg.asarray(np.array(1 - 2j))
     assert complex(result) == result.item() == 1 - 2j
     with pytest.raises(TypeError):
@@ -118,7 +118,7 @@ def test_arrays_become_complex_numbers():
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_text_keeps_every_bit(dtype: str):
+def test_complex_text_round_trips_bitwise(dtype: str):
     g = mg.Graph()
     numbers = np.array([1 + 2j, -0.0 + 1e-30j, complex(np.inf, np.nan)], dtype)
     x = g.placeholder((3,), dtype, name="x")
@@ -134,8 +134,8 @@ def test_text_keeps_every_bit(dtype: str):
         mg.parse(text.replace("0x", "0x0", 1))
 
 
-def test_no_rule_for_real_numbers_is_used_for_complex_ones():
-    """Squares of absolute values, signs and units: what simplification may do to reals only."""
+def test_real_simplifications_do_not_apply_to_complex_numbers():
+    """Squared absolute values, signs, and units, which may be simplified for real numbers only."""
     g = mg.Graph()
     z = g.placeholder((3,), mg.complex64)
     results = {
@@ -154,7 +154,7 @@ def test_no_rule_for_real_numbers_is_used_for_complex_ones():
             np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5)
 
 
-def test_what_cannot_be_complex_says_what_to_do():
+def test_errors_of_real_only_operations_give_alternatives():
     g = mg.Graph()
     z = g.placeholder((2, 2), mg.complex64)
     for refused in (
@@ -173,8 +173,8 @@ def test_what_cannot_be_complex_says_what_to_do():
         g.planar_tensor(g.placeholder((), mg.complex64))
 
 
-def test_large_and_small_numbers_neither_overflow_nor_vanish():
-    """Quotients and absolute values of numbers whose squares are out of range."""
+def test_complex_division_and_absolute_value_do_not_overflow():
+    """The squares of these numbers are out of range, but their quotients and absolute values are not."""
     for dtype, big in (("complex64", 1e30), ("complex128", 1e250)):
         g = mg.Graph()
         z = g.placeholder((2,), dtype)

@@ -1,7 +1,7 @@
-"""Nothing is left out: every operation has cases, every differentiable operand a gradient check, every public method
-its documentation with the source of its definition.
+"""Completeness: every operation has cases, every differentiable operand a gradient check, and every public method
+documentation that names the source of its definition.
 
-A new operation fails here until tests/cases has it.
+A new operation fails here until tests/cases covers it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mpsgraph import _core
 
 DEFINITIONS = {d["name"]: d for d in _core.definitions()}
 PUBLIC = {name: d for name, d in DEFINITIONS.items() if not d["internal"]}
-# What cannot be run without more than feeds, or says more than its results, and where it is tested.
+# Operations that cannot run with feeds alone, or do more than return results, and the tests that cover them.
 OF_THEIR_OWN = {
     **{"call": "core/test_call.py", "check": "core/test_debugging.py", "print": "core/test_debugging.py"},
     "custom": "custom/test_custom_operation.py",
@@ -32,19 +32,19 @@ def cases_of(operation: str) -> list[Case]:
     return [c for c in cases.ALL if c.operation == operation]
 
 
-def test_definitions_are_there():
+def test_operation_definitions_are_listed():
     assert len(PUBLIC) > 130 and {"convolution2d", "if", "random", "adam"} <= set(PUBLIC)
 
 
 @pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(OF_THEIR_OWN)))
-def test_every_operation_has_cases_in_its_familys_file(name: str):
+def test_every_operation_has_cases_in_file_of_its_family(name: str):
     own = cases_of(name)
-    assert own, f"tests/cases/{PUBLIC[name]['family']}.py has no case of {name}"
+    assert own, f"add a case of {name} to tests/cases/{PUBLIC[name]['family']}.py"
     assert all(c in cases.BY_FAMILY[PUBLIC[name]["family"]] for c in own)
-    assert any(name in kinds_of(c) for c in own), "and one of them builds the operation"
+    assert any(name in kinds_of(c) for c in own), "at least one case must build the operation"
 
 
-def test_every_case_is_of_a_public_operation_and_has_a_name_of_its_own():
+def test_cases_are_unique_and_cover_public_operations():
     assert {c.operation for c in cases.ALL} == set(PUBLIC) - set(OF_THEIR_OWN)
     assert all((Path(__file__).parents[1] / file).exists() for file in OF_THEIR_OWN.values())
     ids = [c.id for c in cases.ALL]
@@ -52,7 +52,7 @@ def test_every_case_is_of_a_public_operation_and_has_a_name_of_its_own():
 
 
 def operations_of(case: Case, dtype: str) -> list[_core.Operation]:
-    """All operations that the case builds, in blocks too."""
+    """Return all operations that the case builds, including those in blocks."""
     found = []
 
     def visit(operations) -> None:
@@ -70,14 +70,14 @@ def kinds_of(case: Case) -> set[str]:
 
 
 def exact_operations_of(case: Case) -> list[_core.Operation]:
-    """What the case builds in the type in which derivatives are compared; nothing when there is none."""
+    """Return the operations that the case builds in its gradient-check dtype, or none without such a dtype."""
     if case.dtypes and not case.exact_dtypes:
         return []
     return operations_of(case, (*case.exact_dtypes, "float64")[0])
 
 
 def checked_operands(name: str, checked: list[Case]) -> tuple[set[int], set[int]]:
-    """Positions that are floating point in some case, and those whose derivative is compared with differences."""
+    """Return the operand indices that are floating point in some case, and those whose gradient is checked."""
     seen, compared = set(), set()
     for case in cases_of(name):
         for operation in exact_operations_of(case):
@@ -90,11 +90,11 @@ def checked_operands(name: str, checked: list[Case]) -> tuple[set[int], set[int]
     return seen, compared
 
 
-# Operations whose derivative does not run from an operand that is fed, and the tests that check it instead.
+# Operations whose gradient does not depend on a fed operand, and the tests that check it instead.
 ELSEWHERE = {
-    "read": "test_a_variable_counts_through_all_its_reads",
-    "if": "test_through_if",
-    "straight_through": "test_straight_through_gives_the_gradient_to_the_source",
+    "read": "test_variable_gradient_sums_over_reads",
+    "if": "test_gradient_through_if",
+    "straight_through": "test_straight_through_passes_gradient_to_source",
 }
 DIFFERENTIABLE = [
     name
@@ -107,20 +107,24 @@ DIFFERENTIABLE = [
 def test_every_differentiable_operand_has_a_gradient_check(name: str):
     made = [o for c in cases_of(name) for o in exact_operations_of(c) if o.kind == name]
     if not any(has_slope(r) for o in made for r in o.outputs):
-        return  # comparisons, logic, bits, arg reductions: no derivative can arrive
+        return  # comparisons, logic, bits, arg reductions: no gradient can reach the operands
     seen, compared = checked_operands(name, CHECKED)
-    assert seen == compared, f"operands {sorted(seen - compared)} are never compared with differences"
+    assert seen == compared, (
+        f"the gradients of operands {sorted(seen - compared)} are never compared with finite differences"
+    )
     occurring = {i for o in made for i in range(len(o.inputs))}
-    assert occurring >= set(range(PUBLIC[name]["max_inputs"])), "every operand occurs in a case, optional ones too"
+    assert occurring >= set(range(PUBLIC[name]["max_inputs"])), (
+        "every operand, including optional ones, must occur in a case"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(n for n in DIFFERENTIABLE if PUBLIC[n]["has_gradient"]))
-def test_every_rule_is_differentiated_again(name: str):
-    twice = any(c.operation == name for c in NOT_EMPTY)  # which test_second_order takes
+def test_every_gradient_rule_has_a_second_order_check(name: str):
+    twice = any(c.operation == name for c in NOT_EMPTY)  # test_second_order covers these
     assert twice or name in ELSEWHERE or not checked_operands(name, CHECKED)[1]
 
 
-def test_the_tests_named_here_exist():
+def test_listed_gradient_tests_exist():
     from operations import test_gradients
 
     for name, test in ELSEWHERE.items():
@@ -139,20 +143,20 @@ def public_methods() -> dict[str, object]:
 OF_FAMILIES = {n: m for n, m in public_methods().items() if ".ops." in m.__module__}
 
 
-def test_every_operation_has_a_method():
+def test_every_operation_has_a_graph_method():
     names = {method_name(name) for name in PUBLIC}
-    assert names - set(OF_FAMILIES) == {"custom"}, "which functions of its own make: mg.custom_operation"
+    assert names - set(OF_FAMILIES) == {"custom"}, "only custom operations have their own function, mg.custom_operation"
 
 
 @pytest.mark.parametrize("name", sorted(public_methods()))
-def test_every_method_is_documented(name: str):
+def test_every_graph_method_is_documented(name: str):
     text = inspect.getdoc(public_methods()[name])
     assert text, f"{name} has no docstring"
-    assert re.match(r".+[.?]$", text.split("\n\n")[0], re.DOTALL), "it opens with a sentence"
+    assert re.match(r".+[.?]$", text.split("\n\n")[0], re.DOTALL), "the docstring must begin with a sentence"
 
 
 @pytest.mark.parametrize("name", sorted(OF_FAMILIES))
-def test_every_operations_method_names_its_source_and_shows_an_example(name: str):
+def test_every_operation_method_has_source_and_example(name: str):
     text = inspect.getdoc(OF_FAMILIES[name])
-    assert re.search(r"Source:\s*\S", text), f"{name} does not say where its definition is from"
-    assert ">>>" in text, f"{name} shows no example"
+    assert re.search(r"Source:\s*\S", text), f"the docstring of {name} must name the source of its definition"
+    assert ">>>" in text, f"the docstring of {name} must contain an example"

@@ -1,7 +1,7 @@
-"""Integers stay exact where doubles, other signs or folding come between: right values, written down.
+"""Integers must stay exact where floating point, signedness, or constant folding could corrupt them.
 
-64-bit attributes, Python's numbers beside tensors, constants of uint64 that are folded, and divisions at the ends of a
-type. test_constant_folding holds folding against running for every operation; here stand the numbers themselves.
+Covers 64-bit attributes, Python scalars as operands, folded uint64 constants, and divisions at the limits of a dtype.
+test_constant_folding compares folding and execution for every operation; the expected values are given here.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import pytest
 
 pytestmark = pytest.mark.both_devices
 
-ODD = 2**53 + 1  # the first integer that no double holds
+ODD = 2**53 + 1  # the first integer that float64 cannot represent
 EXACT = [("int64", ODD), ("int64", -ODD), ("int64", 2**63 - 1), ("int64", -(2**63)), ("uint64", 2**64 - 1),
          ("uint64", 2**63), ("uint64", 2**63 + 1), ("int32", 2**31 - 1), ("int8", -128), ("uint8", 255)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("dtype", "value"), EXACT)
-def test_attributes_are_exact(dtype: str, value: int):
-    """Also through a graph's text."""
+def test_64_bit_attributes_are_exact(dtype: str, value: int):
+    """Attributes must also be exact after a round trip through text."""
     g = mg.Graph()
     x = g.placeholder((2,), dtype, name="x")
     padded = g.pad(x, [1], [0], value=value)
@@ -41,7 +41,7 @@ def test_attributes_are_exact(dtype: str, value: int):
     [("int8", 300), ("uint8", -1), ("uint64", -1), ("int64", 2**63), ("int32", ODD), ("uint64", 2**64), ("int32", 0.5),
      ("int64", float("nan"))],
 )  # fmt: skip
-def test_attributes_that_the_type_lacks_are_refused(dtype: str, value: float):
+def test_attributes_out_of_dtype_range_raise(dtype: str, value: float):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
     with pytest.raises(mg.DTypeError, match=r"\[pad\] value: .* (does not fit into|is not an integer) "):
@@ -50,7 +50,7 @@ def test_attributes_that_the_type_lacks_are_refused(dtype: str, value: float):
         g.one_hot(g.constant(np.int32([1])), 2, dtype=dtype, on_value=value)
 
 
-def test_numbers_beside_tensors_are_exact():
+def test_python_integer_operands_are_exact():
     g = mg.Graph()
     x = g.placeholder((1,), "int64")
     results = g.run({x: np.int64([-1])}, [x + ODD, g.clamp(x, ODD, 2**63 - 1), g.maximum(x, ODD), x * ODD])
@@ -68,8 +68,8 @@ UNSIGNED = [
 
 @pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize(("kind", "wanted"), UNSIGNED)
-def test_uint64_has_no_sign(kind: str, wanted: list, fed: bool):
-    """[2^64 - 1, 5] and 9, as constants and fed."""
+def test_uint64_operations_are_unsigned(kind: str, wanted: list, fed: bool):
+    """Combine [2^64 - 1, 5] with 9, as constants and as feeds."""
     g = mg.Graph()
     numbers = np.array([BIG, 5], np.uint64)
     x = g.placeholder((2,), "uint64") if fed else g.constant(numbers)
@@ -77,7 +77,7 @@ def test_uint64_has_no_sign(kind: str, wanted: list, fed: bool):
     assert g.run({x: numbers} if fed else {}, y).numpy().tolist() == wanted
 
 
-def test_one_operand_of_uint64_has_no_sign():
+def test_uint64_unary_operations_and_clamp_are_unsigned():
     g = mg.Graph()
     x = g.constant(np.array([BIG, 2**63, 5], np.uint64))
     bounds = g.constant(np.uint64(7)), g.constant(np.uint64(2**63 + 5))
@@ -88,8 +88,8 @@ def test_one_operand_of_uint64_has_no_sign():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
-def test_divisions_at_the_ends_of_a_type(dtype: str):
-    """The least number over -1 wraps; a remainder has the sign of what it is told to."""
+def test_divisions_at_dtype_limits(dtype: str):
+    """The minimum divided by -1 wraps around, and a remainder has the documented sign."""
     limits = np.iinfo(dtype)
     a = np.array([limits.min, -3, 3, limits.max, limits.min], dtype)
     b = np.array([-1, -limits.max, -limits.max, limits.min, limits.max], dtype)

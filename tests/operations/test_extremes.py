@@ -1,9 +1,9 @@
-"""NaN, infinities, zeros of both signs, subnormals and a type's largest numbers through every operation and fused form.
+"""NaN, infinities, signed zeros, subnormals, and the largest numbers of a dtype in every operation and fused kernel.
 
-Each float operand of each case gets such a number at its first, middle and last element, one at a time: bodies and
-tails of vectors. What the kernels with all passes make of it must have the NaN that the plain loops have without any
-optional pass, and that numpy has; element-wise operations are held against numpy in all of these numbers. Who drops a
-NaN stands below with the reason.
+Each float operand of each case gets such a number as its first, middle, and last element, one at a time, to cover
+vector loops and remainders. Optimized programs must have NaN exactly where the reference kernels without optional
+passes have it, and wherever numpy has it. Element-wise operations must match numpy for all these numbers. Operations
+that may drop a NaN are listed below with the reason.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ PLAIN = OPTIMISED if device.IS_METAL else mg.CompilationDescriptor(
 SPECIAL = {"float32": (np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-40, -0.0),
            "bfloat16": (np.nan, np.inf, -np.inf, 3.3e38, -3.3e38, 1e-40, -0.0),
            "float16": (np.nan, np.inf, -np.inf, 65504.0, -65504.0, 3e-7, -0.0)}  # fmt: skip
-LONG = 20_000  # elements of an operand: longer ones run the same loops
+LONG = 20_000  # elements of an operand; longer ones run the same loops
 
-# Against numpy: operations that pass over a NaN because that is what they are for, or that do not read the operand.
+# Operations that may drop a NaN that numpy propagates, because of their definition or because they do not read the
+# operand.
 DROPS = {
     "minimum": "Apple's minimum takes the other operand; minimum_with_nan_propagation does not",
     "maximum": "Apple's maximum takes the other operand; maximum_with_nan_propagation does not",
@@ -38,8 +39,8 @@ DROPS = {
     "select": "the side that is not taken is not looked at",
     "power": "x^0 and 1^x are 1, as in C",
 }
-# The same of operations along axes, by what their names begin with. numpy restates many as products with matrices that
-# hold zeros, and zero times NaN is NaN.
+# The same for operations along axes, by prefix of their names. The numpy versions of many are matmuls with zeros, and
+# zero times NaN is NaN.
 PASSES_OVER = {
     "convolution": "taps over padding, and zeros between dilated ones, are not computed",
     "depthwise_convolution": "likewise",
@@ -54,9 +55,9 @@ PASSES_OVER = {
     "single_gate_rnn_gradients": "likewise",
     "sample_grid": "numpy's restatement takes no NaN for a place",
 }
-# Where the standard library computes one element, subnormal numbers are what they are (decision 0017 promises neither).
+# The standard library computes such elements and keeps subnormal numbers. Decision 0017 promises neither behavior.
 TAKES_SUBNORMALS = {"power": "of elements that are not above 0 and finite"}
-# Against the plain loops: taps over padding are not computed by either, but some kernels multiply with the zeros there.
+# Compared with the reference kernels: neither computes taps over padding, but some kernels multiply by zeros there.
 MULTIPLIES_PADDING = ("convolution", "depthwise_convolution")
 
 
@@ -83,7 +84,7 @@ def runner(built: Built, arrays: list[np.ndarray], options: mg.CompilationDescri
 
 
 def swept(case: Case, dtype: str, values: tuple[float, ...]):
-    """(operand, value, feeds) for each operand, value and place."""
+    """Yield (operand, value, feeds) for each operand, value, and position."""
     for i in floats_of(case):
         for value, at in itertools.product(values, positions(case.inputs[i].size)):
             inputs = [placed(x, at, value) if j == i else x for j, x in enumerate(case.inputs)]
@@ -104,8 +105,8 @@ NAN = list(float_cases("float32", "bfloat16"))
 
 
 @pytest.mark.parametrize(("case", "dtype"), NAN, ids=[f"{c.id}-{d}" for c, d in NAN])
-def test_no_kernel_and_no_pass_loses_a_nan(case: Case, dtype: str):
-    """Nor makes one, where it does not multiply with zeros of padding."""
+def test_optimized_programs_neither_lose_nor_create_nan(case: Case, dtype: str):
+    """Kernels that multiply by the zeros of the padding may create a NaN."""
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     fast, plain = runner(built, arrays, OPTIMISED), runner(built, arrays, PLAIN)
     for i, _, fed in swept(case, dtype, (np.nan,)):
@@ -114,9 +115,9 @@ def test_no_kernel_and_no_pass_loses_a_nan(case: Case, dtype: str):
                 np.testing.assert_array_equal(got, wanted, err_msg=f"NaN in operand {i}")
                 continue
             lost, made = np.isnan(wanted) & ~np.isnan(got), np.isnan(got) & ~np.isnan(wanted)
-            assert not lost.any(), f"NaN in operand {i} is lost in {lost.sum()} elements"
+            assert not lost.any(), f"NaN in operand {i} is missing from {lost.sum()} result elements"
             if not case.operation.startswith(MULTIPLIES_PADDING):
-                assert not made.any(), f"NaN in operand {i} makes {made.sum()} more"
+                assert not made.any(), f"NaN in operand {i} makes {made.sum()} other result elements NaN"
 
 
 def passes_over(operation: str) -> bool:
@@ -127,17 +128,17 @@ ALONG_AXES = [(c, d) for c, d in float_cases("float32") if not c.elementwise and
 
 
 @pytest.mark.parametrize(("case", "dtype"), ALONG_AXES, ids=[c.id for c, _ in ALONG_AXES])
-def test_along_axes_no_nan_of_numpys_is_lost(case: Case, dtype: str):
+def test_axis_operations_propagate_nan_as_numpy_does(case: Case, dtype: str):
     built = build(case, dtype)
     run = runner(built, feeds(case.inputs, dtype), OPTIMISED)
     for i, _, fed in swept(case, dtype, (np.nan,)):
         for got, wanted in zip(run(fed), expected(case, fed, dtype), strict=True):
             if got.dtype.kind in "fc":
                 lost = np.isnan(np.asarray(wanted)) & ~np.isnan(got)
-                assert not lost.any(), f"NaN in operand {i} is lost in {lost.sum()} elements"
+                assert not lost.any(), f"NaN in operand {i} is missing from {lost.sum()} result elements"
 
 
-# Of infinities, where numpy has a number or an infinity and ours another.
+# Operations for which an infinite operand may give another result than numpy's.
 INFINITE_DIFFERS = {
     "gru": "numpy restates hard_sigmoid with minima, ours multiplies the infinity with a gate that is 0",
     "l2_norm_pooling4d_gradient": "infinity over an infinite norm is NaN",
@@ -152,8 +153,8 @@ INFINITE_DIFFERS = {
     [pair for pair in ALONG_AXES if pair[0].operation not in INFINITE_DIFFERS and "torch" not in pair[0].label],
     ids=lambda value: getattr(value, "id", value),
 )
-def test_along_axes_infinities_and_small_numbers_are_numpys(case: Case, dtype: str):
-    """Where numpy has no NaN; labels with torch have numbers written down for their own operands."""
+def test_axis_operations_with_inf_and_subnormals_match_numpy(case: Case, dtype: str):
+    """Compared wherever numpy has no NaN. Cases with torch labels have expected values for their own operands only."""
     built = build(case, dtype)
     run = runner(built, feeds(case.inputs, dtype), OPTIMISED)
     for i, value, fed in swept(case, dtype, (np.inf, -np.inf, 1e-40, -0.0)):
@@ -173,13 +174,13 @@ ELEMENTWISE = [(c, d) for c, d in float_cases("float32") if c.elementwise]
 
 
 @pytest.mark.parametrize(("case", "dtype"), ELEMENTWISE, ids=[c.id for c, _ in ELEMENTWISE])
-def test_elementwise_operations_are_numpys_at_the_extremes(case: Case, dtype: str):
-    """67 elements: four vectors of the widest registers and a tail."""
+def test_elementwise_operations_at_extremes_match_numpy(case: Case, dtype: str):
+    """67 elements are four vectors of the widest registers and a remainder."""
     case = Case(**{**vars(case), "inputs": [np.resize(x.ravel(), 67) for x in case.inputs]})
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     engines = [runner(built, arrays, options) for options in ((OPTIMISED,) if device.IS_METAL else (OPTIMISED, PLAIN))]
     for i, value, fed in swept(case, dtype, SPECIAL[dtype]):
-        if case.operation == "division_no_nan" and i == 1:  # by zero: the case's numpy says nothing
+        if case.operation == "division_no_nan" and i == 1:  # division by zero, for which the case has no numpy result
             continue
         if case.operation in TAKES_SUBNORMALS and value == 1e-40:
             continue
@@ -191,7 +192,7 @@ def test_elementwise_operations_are_numpys_at_the_extremes(case: Case, dtype: st
 
 def compare(case: Case, got: np.ndarray, wanted: np.ndarray, what: str) -> None:
     if got.dtype.kind != "f" or wanted.dtype.kind != "f":
-        if got.dtype.kind != "c":  # a complex number of numpy's arithmetic has NaN that its parts have not
+        if got.dtype.kind != "c":  # numpy's complex arithmetic produces NaN where the components have none
             np.testing.assert_array_equal(got, wanted, err_msg=what)
         return
     with np.errstate(all="ignore"):
@@ -202,7 +203,7 @@ def compare(case: Case, got: np.ndarray, wanted: np.ndarray, what: str) -> None:
     np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5, err_msg=what)
 
 
-# --- fused forms ------------------------------------------------------------------------------------------------------
+# --- fused kernels ----------------------------------------------------------------------------------------------------
 ACTIVATIONS = {
     "none": lambda g, y: y,
     "relu": lambda g, y: g.relu(y),
@@ -213,7 +214,7 @@ ACTIVATIONS = {
     "relu6": lambda g, y: g.clamp(y, 0, 6),
     "softmax": lambda g, y: g.softmax(y, -1),
 }
-# rows, inner, columns: of one row, of a few, of many, of columns that fill no vector, of a vector as the matrix.
+# Rows, inner size, columns: one row, a few, many, columns that do not fill a vector, and a matrix with one column.
 PRODUCTS = [(1, 3, 5), (4, 3, 5), (8, 256, 512), (48, 65, 33), (300, 40, 1), (130, 32, 32)]
 CONVOLUTIONS = [(1, 5, 5, 3, 4, 3), (2, 8, 8, 16, 32, 1), (2, 12, 12, 16, 16, 3), (1, 9, 9, 33, 7, 5)]
 
@@ -241,8 +242,8 @@ FUSED = [(product, s) for s in PRODUCTS] + [(convolution, s) for s in CONVOLUTIO
 @pytest.mark.parametrize("dtype", [d for d in ("float32", "bfloat16") if device.has(d)])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(("what", "sizes"), FUSED, ids=[f"{w.__name__}-{s[0]}x{s[1]}x{s[2]}" for w, s in FUSED])
-def test_fused_forms_have_the_nan_of_their_parts(what, sizes, activation: str, dtype: str):
-    """Behind products and convolutions of every kernel: NaN and infinities in source, weights, bias and residual."""
+def test_fused_kernels_propagate_nan_like_separate_operations(what, sizes, activation: str, dtype: str):
+    """Matmuls and convolutions of every kernel, with NaN and infinities in input, weights, bias, and residual."""
     rng = np.random.default_rng(sum(sizes))
     for form, combined in FORMS.items():
         g = mg.Graph()
@@ -264,10 +265,10 @@ def test_fused_forms_have_the_nan_of_their_parts(what, sizes, activation: str, d
 
 
 @pytest.mark.both_devices
-# --- right values, written down ---------------------------------------------------------------------------------------
+# --- expected values --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rows", [1, 4, 64])
 @pytest.mark.parametrize("options", [OPTIMISED, REFERENCE], ids=["optimised", "reference"])
-def test_relu_of_a_product_with_nan_is_nan(rows: int, options: mg.CompilationDescriptor):
+def test_relu_of_nan_matmul_is_nan(rows: int, options: mg.CompilationDescriptor):
     g = mg.Graph()
     x, w = g.placeholder((rows, 3)), g.placeholder((3, 5))
     executable = g.compile({x: (rows, 3), w: (3, 5)}, [g.relu(x @ w)], options=options)
@@ -279,8 +280,8 @@ def test_relu_of_a_product_with_nan_is_nan(rows: int, options: mg.CompilationDes
 @pytest.mark.both_devices
 @pytest.mark.parametrize("dtype", [d for d in ("float32", "float16", "bfloat16", "float64") if device.has(d)])
 @pytest.mark.parametrize("count", [2, 16, 67])
-def test_remainders_of_infinite_divisors(dtype: str, count: int):
-    """The dividend, or with the divisor's sign infinity; whatever stands beside it."""
+def test_remainder_by_infinity(dtype: str, count: int):
+    """The result is the dividend, or infinity with the sign of the divisor, regardless of neighboring elements."""
     g = mg.Graph()
     x, y = g.placeholder((count,), dtype), g.placeholder((count,), dtype)
     for infinite in positions(count):
@@ -302,8 +303,8 @@ def gradient_of(build_, *arrays: np.ndarray) -> list[np.ndarray]:
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("kind", ["maximum", "minimum"])
-def test_the_gradient_of_an_extremum_that_is_nan_is_nan(kind: str):
-    """As PyTorch's amax and amin; of two operands, of both. A NaN that was passed over gets 0."""
+def test_gradient_of_nan_extremum_is_nan(kind: str):
+    """As with PyTorch's amax and amin. For two operands, both gradients are NaN. A NaN that was ignored gets 0."""
     x = np.array([[1, np.nan, 2], [3, 3, 3]], np.float32)
     (d,) = gradient_of(lambda g, x: getattr(g, f"reduction_{kind}_propagate_nan")(x, axes=1), x)
     np.testing.assert_allclose(d, [[np.nan] * 3, [1 / 3] * 3], rtol=1e-6)
@@ -322,9 +323,9 @@ FAR = [np.nan, np.inf, -np.inf, 1e30, -1e30, 300.0, -300.0, -1.5, 1.5, 127.0, -1
 
 @pytest.mark.parametrize("to", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("count", [1, 16, 67])
-@pytest.mark.skipif(device.IS_METAL, reason="what Metal makes of numbers outside is Apple's")
-def test_casts_of_numbers_outside_saturate(to: str, count: int):
-    """NaN becomes 0; on vector and scalar paths alike, also in a fused element-wise kernel."""
+@pytest.mark.skipif(device.IS_METAL, reason="out-of-range casts are implementation-defined on Metal")
+def test_out_of_range_casts_saturate(to: str, count: int):
+    """NaN becomes 0. Vector code, scalar code, and fused element-wise kernels must agree."""
     x = np.resize(FAR, count).astype(np.float32)
     limits = np.iinfo(to)
     wanted = [0 if np.isnan(v) else int(min(max(float(v), float(limits.min)), float(limits.max))) if np.isfinite(v)

@@ -1,4 +1,4 @@
-"""Fourier transforms beside numpy's, there and back, of lengths of every kind; what is refused, and what it says."""
+"""Fourier transforms compared with numpy: lengths of every kind, round trips, and errors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def assert_close(found: np.ndarray, wanted: np.ndarray, tolerance: float = 1e-12
     np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max()))
 
 
-# Products of small primes, primes, twice primes, powers of two, and what only a convolution can do.
+# Products of small primes, primes, twice primes, powers of two, and lengths that need Bluestein's convolution.
 LENGTHS = [*range(1, 70), 97, 105, 121, 127, 128, 209, 243, 250, 251, 256, 257, 289, 343, 360, 385, 500, 502, 508,
            509, 512, 625, 640, 720, 961, 1000, 1009, 1018, 1024, 2048, 2187, 2310, 4096, 4099, 8192,
            10007, 16384]  # fmt: skip
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_every_length_is_numpys(n: int):
+def test_transforms_of_every_length_match_numpy(n: int):
     z, x = complex_numbers(3, n), RNG.standard_normal((3, n))
     half = np.fft.rfft(x)
     odd = {"round_to_odd_hermitean": n % 2 == 1}
@@ -41,7 +41,7 @@ def test_every_length_is_numpys(n: int):
     assert_close(run(z, lambda g, t: g.fast_fourier_transform(t, 1, inverse=True, scaling="size")), np.fft.ifft(z))
     assert_close(run(x, lambda g, t: g.real_to_hermitean_fft(t, 1)), half)
     assert_close(run(half, lambda g, t: g.hermitean_to_real_fft(t, 1, inverse=True, scaling="size", **odd)), x)
-    # The same along an axis that is not the last, and with fewer signals than lanes.
+    # The same along an axis that is not the last, and with fewer signals than vector lanes.
     turned = np.ascontiguousarray(z.T)
     assert_close(run(turned, lambda g, t: g.fast_fourier_transform(t, 0)), np.fft.fft(turned, axis=0))
     turned = np.ascontiguousarray(x.T)
@@ -51,7 +51,7 @@ def test_every_length_is_numpys(n: int):
 @pytest.mark.parametrize("shape", [(67, 24), (64, 128), (33, 250), (3, 70, 40), (2, 100, 33), (5, 6, 7, 8), (4, 3000),
                                    (3, 2401), (2, 2048)])  # fmt: skip
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_many_signals_are_numpys(shape: tuple[int, ...], dtype: str):
+def test_transforms_of_many_signals_match_numpy(shape: tuple[int, ...], dtype: str):
     z = complex_numbers(*shape).astype(dtype)
     x = np.ascontiguousarray(z.real)
     tolerance = 2e-6 if dtype == "complex64" else 1e-13
@@ -68,15 +68,15 @@ def test_many_signals_are_numpys(shape: tuple[int, ...], dtype: str):
     assert_close(back, x, tolerance * 4)
 
 
-def test_single_precision_loses_few_digits():
-    """A million points: the error grows with the logarithm of the length, not with the length."""
+def test_single_precision_error_is_small():
+    """For a million points: the error grows with the logarithm of the length."""
     z = complex_numbers(1 << 20).astype(np.complex64)
     found, wanted = run(z, lambda g, t: g.fast_fourier_transform(t, 0)), np.fft.fft(z.astype(np.complex128))
     error = np.sqrt(np.mean(np.abs(found - wanted) ** 2) / np.mean(np.abs(wanted) ** 2))
     assert error < 1e-6
 
 
-def test_there_and_back_over_four_axes():
+def test_round_trip_over_four_axes():
     z = complex_numbers(3, 4, 5, 6)
     axes = (0, 1, 2, 3)
 
@@ -88,7 +88,7 @@ def test_there_and_back_over_four_axes():
     assert_close(run(z, both, REFERENCE), z)
 
 
-def test_repeated_runs_give_the_same_bits():
+def test_results_are_bitwise_reproducible():
     z = complex_numbers(300, 60).astype(np.complex64)
     g = mg.Graph()
     t = g.placeholder(z.shape, z.dtype)
@@ -97,8 +97,10 @@ def test_repeated_runs_give_the_same_bits():
     assert all(g.run({t: z}, y).numpy().tobytes() == first for _ in range(5))
 
 
-def test_a_filter_is_learned_through_transforms():
-    """Descent on the spectrum of a filter, through real_to_hermitean and back, finds the filter that was used."""
+def test_filter_is_learned_in_frequency_domain():
+    """Gradient descent on the spectrum of a filter, through real_to_hermitean and back, must find the original
+    filter.
+    """
     n, wanted = 32, np.zeros(32, np.float32)
     wanted[:3] = [0.5, 0.25, -0.25]
     x = RNG.standard_normal((8, n)).astype(np.float32)
@@ -115,7 +117,7 @@ def test_a_filter_is_learned_through_transforms():
     np.testing.assert_allclose(np.fft.irfft(g.variable_value(spectrum), n), wanted, atol=1e-3)
 
 
-def test_what_is_refused():
+def test_invalid_transform_arguments_raise():
     g = mg.Graph()
     z, x = g.placeholder((2, 3, 4, 5, 6), mg.complex64), g.placeholder((2, 0))
     for axes in ((), (0, 1, 2, 3, 4), (0, 0), (1, -4), 5, -6):

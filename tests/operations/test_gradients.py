@@ -1,7 +1,7 @@
-"""Derivatives of every operation, by every input that has one, against central differences in float64.
+"""Gradients of every operation with respect to every differentiable input, compared with central differences in
+float64.
 
-Beside the values: shapes that are known only when it runs, broadcasting, float32 on the optimised engine, and what has
-no derivative.
+Also tests dynamic shapes, broadcasting, float32 in the optimized engine, and operations without a gradient.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.running import OPTIMISED, build, feeds, run
 
 
 @in_exact_types(CHECKED)
-def test_gradients(case: Case, dtype: str):
+def test_gradients_match_finite_differences(case: Case, dtype: str):
     built, loss, wanted, arrays = loss_of(case, dtype)
     gradients = built.graph.gradients(loss, wanted)
     for tensor, gradient in gradients.items():
@@ -39,8 +39,8 @@ def test_gradients_sum_over_broadcast_axes(case: Case):
 
 
 @pytest.mark.parametrize("case", [c for c in NOT_EMPTY if c.unranked and not c.late], ids=lambda case: case.id)
-def test_gradients_through_unknown_sizes(case: Case):
-    """The same bits, whether sizes are known when the derivative is made or only when it runs."""
+def test_gradients_with_dynamic_shapes_are_bitwise_equal(case: Case):
+    """Results must not depend on whether sizes are known when the gradient is built or only at run time."""
     built, loss, wanted, arrays = loss_of(case)
     known = run(built.graph, built.placeholders, arrays, list(built.graph.gradients(loss, wanted).values()))
     late = build(case, case.exact_dtypes[0], [(-1,) * x.ndim for x in case.inputs])
@@ -61,8 +61,8 @@ SINGLE = {"float64": "float32", "complex128": "complex64"}
 
 @pytest.mark.both_devices
 @in_exact_types([c for c in NOT_EMPTY if all(SINGLE[d] in c.dtypes for d in c.exact_dtypes)])
-def test_single_gradients_on_the_optimised_engine(case: Case, dtype: str):
-    """What is fused and fused there gives what float64 gives."""
+def test_optimized_gradients_match_float64(case: Case, dtype: str):
+    """Fused gradients in the given dtype are compared with float64."""
     built, loss, wanted, arrays = loss_of(case, dtype)
     exact = run(
         built.graph, built.placeholders, arrays, list(built.graph.gradients(loss, wanted).values()), device="cpu"
@@ -77,7 +77,7 @@ def test_single_gradients_on_the_optimised_engine(case: Case, dtype: str):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=4e-5, atol=tolerance)
 
 
-# --- ties, zeros, casts: where differences say nothing ----------------------------------------------------------------
+# --- ties, zeros, casts: cases in which finite differences do not apply -----------------------------------------------
 def gradient_of(function, *inputs: np.ndarray, start: np.ndarray | None = None) -> list[np.ndarray]:
     g = mg.Graph()
     tensors = [g.placeholder(x.shape, x.dtype) for x in inputs]
@@ -88,7 +88,7 @@ def gradient_of(function, *inputs: np.ndarray, start: np.ndarray | None = None) 
 
 
 @pytest.mark.parametrize("name", ["reduction_maximum", "reduction_minimum_propagate_nan"])
-def test_ties_of_extrema_share_the_gradient(name: str):
+def test_tied_extrema_share_the_gradient(name: str):
     x = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
     (d,) = gradient_of(lambda g, x: getattr(g, name)(x, axes=1), x, start=np.array([[4.0], [8.0]]))
     np.testing.assert_array_equal(d, [[1, 1, 1, 1], [2, 2, 2, 2]])
@@ -100,26 +100,26 @@ def test_equal_operands_of_maximum_share_the_gradient():
     np.testing.assert_array_equal(dy, [0.5, 0, 1])
 
 
-def test_straight_through_gives_the_gradient_to_the_source():
+def test_straight_through_passes_gradient_to_source():
     value, source = np.array([1.0, 5.0]), np.array([0.5, 4.5])
     dv, ds = gradient_of(lambda g, v, s: g.square(g.straight_through(v, s)), value, source)
     np.testing.assert_array_equal(dv, [0, 0])
     np.testing.assert_array_equal(ds, [2, 10])
 
 
-def test_products_with_zeros():
+def test_gradient_of_product_with_zeros():
     x = np.array([[2.0, 3.0, 4.0], [2.0, 0.0, 4.0], [0.0, 3.0, 0.0]])
     (d,) = gradient_of(lambda g, x: g.reduction_product(x, axes=1), x)
     np.testing.assert_allclose(d, [[12, 8, 6], [0, 8, 0], [0, 0, 0]])
 
 
-def test_powers_at_zero_have_no_nan():
+def test_gradient_of_power_at_zero_is_not_nan():
     dx, dy = gradient_of(lambda g, x, y: g.power(x, y), np.array([0.0, 0.0, 2.0, -2.0]), np.array([0.0, 2.0, 0.0, 3.0]))
     np.testing.assert_allclose(dx, [0, 0, 0, 12])
     np.testing.assert_allclose(dy[:3], [0, 0, np.log(2)])
 
 
-def test_clamp_passes_the_gradient_at_its_bounds():
+def test_clamp_passes_gradient_at_its_bounds():
     dx, low, high = gradient_of(
         lambda g, x, low, high: g.clamp(x, low, high),
         np.array([-1.0, 0.0, 0.5, 1.0, 2.0]),
@@ -130,37 +130,37 @@ def test_clamp_passes_the_gradient_at_its_bounds():
     assert (low, high) == (1, 1)
 
 
-def test_the_first_maximum_of_a_window_gets_the_gradient():
+def test_tied_pooling_window_passes_gradient_to_first_maximum():
     x = np.full((1, 2, 2, 1), 5.0)
     (d,) = gradient_of(lambda g, x: g.max_pooling2d(x, 2), x)
     np.testing.assert_array_equal(d.reshape(2, 2), [[1, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_casts_cast_the_gradient_back(dtype: str):
+def test_gradient_of_cast_is_cast_back(dtype: str):
     x = np.array([1.0, 2.0])
     (d,) = gradient_of(lambda g, x: g.cast(g.cast(x, dtype) * 3, "float64"), x)
     assert d.dtype == np.float64
     np.testing.assert_array_equal(d, [3, 3])
 
 
-def test_casts_to_integers_have_no_gradient():
+def test_gradient_of_cast_to_integer_is_zero():
     (d,) = gradient_of(lambda g, x: g.cast(g.cast(x, "int32"), "float64") * x, np.array([2.5, -1.5]))
-    np.testing.assert_array_equal(d, [2, -1], err_msg="only the other factor counts")
+    np.testing.assert_array_equal(d, [2, -1], err_msg="only the other factor has a gradient")
 
 
-# --- the walk ---------------------------------------------------------------------------------------------------------
-def test_a_tensor_used_often_gets_the_sum():
+# --- traversal --------------------------------------------------------------------------------------------------------
+def test_gradient_sums_over_all_uses_of_a_tensor():
     (d,) = gradient_of(lambda g, x: x * x + x - g.square(x) * x, np.array([1.0, 2.0]))
     np.testing.assert_allclose(d, [2 + 1 - 3, 4 + 1 - 12])
 
 
-def test_the_derivative_by_itself_is_one():
+def test_gradient_of_tensor_with_respect_to_itself_is_one():
     (d,) = gradient_of(lambda g, x: x, np.array([7.0, 8.0]))
     np.testing.assert_array_equal(d, [1, 1])
 
 
-def test_derivative_by_a_tensor_in_between():
+def test_gradient_with_respect_to_intermediate_tensor():
     g = mg.Graph()
     x = g.placeholder((2,), mg.float64)
     between = g.square(x)
@@ -171,7 +171,7 @@ def test_derivative_by_a_tensor_in_between():
     np.testing.assert_allclose(by_x.numpy(), np.exp([0.25, 1.0]) * [1, 2])
 
 
-def test_no_path_gives_zeros_or_an_error():
+def test_gradient_of_unconnected_tensor_is_zero_or_raises():
     g = mg.Graph()
     x, other = g.placeholder((2,), mg.float64), g.placeholder((-1, 3), mg.float64, name="other")
     y = g.square(x)
@@ -184,7 +184,7 @@ def test_no_path_gives_zeros_or_an_error():
         g.gradients(y, [x], unconnected="maybe")
 
 
-def test_integers_and_bools_stop_the_walk():
+def test_integers_and_bools_stop_gradient_flow():
     g = mg.Graph()
     x = g.placeholder((3,), mg.float64)
     y = g.select(x < 0, x * 2, x) * g.cast(g.reduction_arg_maximum(x, 0), mg.float64)
@@ -193,8 +193,8 @@ def test_integers_and_bools_stop_the_walk():
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_through_if(taken: bool):
-    """Captured tensors get the gradient of the branch that runs; the other's gets zeros."""
+def test_gradient_through_if(taken: bool):
+    """Tensors used in the taken branch get its gradient, and those of the other branch get zeros."""
     g = mg.Graph()
     p, x, y = g.placeholder((), mg.bool_), g.placeholder((2,), mg.float64), g.placeholder((2,), mg.float64)
     result = g.if_(p, lambda: g.square(x) * 3, lambda: g.sin(y))[0]
@@ -205,8 +205,8 @@ def test_through_if(taken: bool):
     np.testing.assert_allclose(found[d[y]].numpy(), [0, 0] if taken else np.cos([0.5, 0.0]))
 
 
-def test_through_if_random_numbers_are_drawn_once():
-    """The backward pass uses the numbers that the branch drew, not new ones."""
+def test_gradient_through_if_reuses_random_numbers():
+    """The backward pass must use the numbers that the branch drew, not new ones."""
     g = mg.Graph(seed=3)
     p, x = g.placeholder((), mg.bool_), g.placeholder((100,), mg.float32)
     y = g.if_(p, lambda: x * g.random_uniform((100,)), lambda: x)[0]
@@ -218,7 +218,7 @@ def test_through_if_random_numbers_are_drawn_once():
     assert len(np.unique(found[y].numpy())) > 50
 
 
-def test_through_a_control_dependency():
+def test_gradient_through_control_dependency():
     g = mg.Graph()
     x, counter = g.placeholder((2,), mg.float64), g.variable(np.zeros(()), mg.float64)
     y = g.control_dependency([g.assign(counter, counter + 1)], lambda: g.square(x))
@@ -226,7 +226,7 @@ def test_through_a_control_dependency():
     np.testing.assert_allclose(g.run({x: np.array([1.0, 3.0])}, d).numpy(), [2, 6])
 
 
-def test_a_variable_counts_through_all_its_reads():
+def test_variable_gradient_sums_over_reads():
     g = mg.Graph()
     v = g.variable(np.array([2.0, 3.0]), mg.float64)
     first = g.read(v)
@@ -236,8 +236,8 @@ def test_a_variable_counts_through_all_its_reads():
     np.testing.assert_allclose(g.run({}, d).numpy(), [8, 12])
 
 
-def test_reads_before_and_after_an_assign_are_of_one_variable():
-    """d/dv counts both reads: the value of the variable is what each of them gives, whenever it is read."""
+def test_variable_gradient_includes_reads_after_assign():
+    """The gradient with respect to v includes both reads, each with the value that was read."""
     g = mg.Graph()
     v = g.variable(np.array([2.0]), mg.float64)
     before = g.read(v)
@@ -247,13 +247,13 @@ def test_reads_before_and_after_an_assign_are_of_one_variable():
     np.testing.assert_allclose(g.run({}, d).numpy(), [12.0])  # after + before
 
 
-def test_start_is_the_gradient_that_arrives():
+def test_start_is_the_incoming_gradient():
     x = np.array([1.0, 2.0, 3.0])
     (d,) = gradient_of(lambda g, x: g.square(x), x, start=np.array([1.0, 10.0, 100.0]))
     np.testing.assert_allclose(d, [2, 40, 600])
 
 
-def test_what_cannot_be_differentiated_is_refused():
+def test_invalid_gradient_requests_raise():
     g = mg.Graph()
     x, n = g.placeholder((2,), mg.float32), g.placeholder((2,), mg.int32)
     with pytest.raises(mg.DTypeError, match="int32"):

@@ -1,9 +1,9 @@
-"""Halves: what sums them, or takes several steps, computes in float32 and rounds once, forward and back.
+"""float16 and bfloat16: operations with sums or several steps compute in float32 and round once, forward and backward.
 
-Each operation runs over sizes from 1 to 100,000 and over magnitudes from near the least number of the type to near its
-largest, and is held against float64 of the same operands: half a unit in the last place of the result for its rounding,
-and what float32 may lose on the way, relative to the terms that are added up. A type has no number above its largest:
-infinity is the right result there.
+Each operation runs for sizes from 1 to 100,000 and magnitudes from near the smallest to near the largest number of the
+dtype, and is compared with float64 on the same operands. The error may be half a unit in the last place for rounding
+the result, plus float32 rounding errors relative to the summed terms. Beyond the range of the dtype, infinity is
+correct.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ HALVES = ("float16", "bfloat16")
 DIGITS = {"float16": 10, "bfloat16": 7}
 LEAST_EXPONENT = {"float16": -14, "bfloat16": -126}
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
-NOISE = 2.0**-19  # of float32, whose numbers are exact to 2^-24, behind some ten steps and sums in blocks
+NOISE = 2.0**-19  # float32 rounding of 2^-24, amplified by about ten operations and block sums
 
 SIZES = (1, 7, 4096, 70_000) if device.IS_METAL else (1, 7, 4096, 70_000, 100_000)
-SMALL = {"float16": 2.0**-14, "bfloat16": 2.0**-50}  # float32 has the squares of both
+SMALL = {"float16": 2.0**-14, "bfloat16": 2.0**-50}  # their squares are representable in float32
 LARGE = {"float16": 30_000.0, "bfloat16": 2.0**40}
 
 
 def magnitudes(dtype: str, n: int) -> dict[str, Array]:
-    """Operands by what is hard about them."""
+    """Return operands of several magnitudes by description."""
     rng = np.random.default_rng(n)
     z = rng.normal(size=n)
     every = {
@@ -46,7 +46,7 @@ def magnitudes(dtype: str, n: int) -> dict[str, Array]:
 
 
 def unit(x: Array, dtype: str) -> Array:
-    """The distance of neighbours in the type at x."""
+    """Return the spacing of the dtype's numbers at x."""
     exponent = np.floor(np.log2(np.abs(np.where(np.isfinite(x), x, 1))))
     return np.exp2(np.maximum(exponent, LEAST_EXPONENT[dtype]) - DIGITS[dtype])
 
@@ -61,7 +61,8 @@ def assert_rounded_once(result: mg.NDArray, exact: Array, scale: Any, what: str)
         allowed = (0.51 * unit(held, dtype) + NOISE * np.broadcast_to(scale, held.shape)).ravel()
         worst = np.argmax(np.where(np.isnan(error), np.inf, error) / allowed)
     assert error[worst] <= allowed[worst], (
-        f"{what}: {got.flat[worst]:.6g} for {held.flat[worst]:.6g}, {error[worst] / allowed[worst]:.3g} of what may be"
+        f"{what}: got {got.flat[worst]:.6g}, expected {held.flat[worst]:.6g}, "
+        f"the error is {error[worst] / allowed[worst]:.3g} times the limit"
     )
 
 
@@ -70,7 +71,7 @@ def halves(numbers: Any, dtype: str) -> Array:
 
 
 def run(build: Callable, operands: list[Array], dtype: str, incoming: Array | None) -> list[mg.NDArray]:
-    """The results, and behind them the gradients of the first for all operands."""
+    """Return the results, followed by the gradients of the first result with respect to all operands."""
     g = mg.Graph()
     placeholders = [g.placeholder(x.shape, dtype) for x in operands]
     feeds: dict = dict(zip(placeholders, operands, strict=True))
@@ -84,7 +85,7 @@ def run(build: Callable, operands: list[Array], dtype: str, incoming: Array | No
     return [results[t] for t in targets]
 
 
-# --- along an axis: the exact result, the exact gradient for the incoming one, what their errors are relative to ------
+# --- along an axis: exact result, exact gradient for an incoming one, and the scale of their errors -------------------
 
 
 def softmax(x: Array) -> Array:
@@ -108,7 +109,7 @@ def normalized(g: mg.Graph, x: mg.Tensor) -> mg.Tensor:
 
 
 def spread(x: Array) -> Array:
-    """How far float32's rounding of the mean moves what has been divided by the deviation."""
+    """Return how much the float32 rounding of the mean affects values divided by the standard deviation."""
     return 1 + np.abs(mean(x)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
 
 
@@ -206,8 +207,8 @@ ALONG = {
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", ALONG)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, where the exact result has no gradient
-def test_along_an_axis(name: str, dtype: str):
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from numpy, where the exact result has no gradient
+def test_axis_operations_round_once(name: str, dtype: str):
     build, forward, backward, scales = ALONG[name]
     for n in SIZES:
         for what, numbers in magnitudes(dtype, n).items():
@@ -224,7 +225,7 @@ def test_along_an_axis(name: str, dtype: str):
                 assert_rounded_once(results[1], backward(x, u), backward_scale, told)
 
 
-# --- over images, classes, windows and several operands ---------------------------------------------------------------
+# --- images, classes, windows, and several operands -------------------------------------------------------------------
 
 
 def moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
@@ -232,7 +233,7 @@ def moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def by_axes(x: Array, axes: tuple[int, ...]) -> tuple[Array, Callable[[Array], Array], Array]:
-    """x normalized over axes, the gradient, and what float32 rounds relative to."""
+    """Return x normalized over axes, a function for its gradient, and the scale of float32 rounding errors."""
     m, v = moments(x, axes)
     deviation = np.sqrt(v + 1e-5)
     n = (x - m) / deviation
@@ -257,7 +258,7 @@ NORMALIZATIONS = {
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", NORMALIZATIONS)
-def test_normalizations_of_images(name: str, dtype: str):
+def test_image_normalizations_round_once(name: str, dtype: str):
     module, exactly = NORMALIZATIONS[name]
     shape = (2, 8, 5, 5)
     for what, numbers in magnitudes(dtype, 400).items():
@@ -275,7 +276,7 @@ def test_normalizations_of_images(name: str, dtype: str):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_moving_averages_advance_in_float32(dtype: str):
-    """0.99 and 0.01 rounded to bfloat16 do not add up to 1: after many batches the average would be 0.85 of each."""
+    """In bfloat16, 0.99 and 0.01 do not add up to 1, so the average would tend to 0.85 of the true value."""
     norm, g = mg.nn.BatchNorm(), mg.Graph()
     x = g.placeholder((6, 1), dtype)
     y = norm(x)
@@ -286,7 +287,7 @@ def test_moving_averages_advance_in_float32(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_normalization_by_given_moments(dtype: str):
+def test_normalization_with_given_moments_rounds_once(dtype: str):
     rng = np.random.default_rng(3)
     shapes = [(64, 9)] + [(9,)] * 4
     operands = [halves(rng.normal(size=s) * 40, dtype) for s in shapes]
@@ -305,7 +306,7 @@ def test_normalization_by_given_moments(dtype: str):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-def test_cross_entropy(reduction: str, dtype: str):
+def test_cross_entropy_rounds_once(reduction: str, dtype: str):
     for rows, factor in ((1, 1.0), (7, 300.0), (4096, 1.0), (70_000, 1.0)):
         rng = np.random.default_rng(rows)
         operand = halves(rng.normal(size=(rows, 3)) * factor, dtype)
@@ -331,7 +332,7 @@ def averages(g: mg.Graph, x: mg.Tensor) -> mg.Tensor:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_sums_in_windows_places_and_products(dtype: str):
+def test_window_scatter_and_matmul_sums_round_once(dtype: str):
     rng = np.random.default_rng(4)
     top = LARGE[dtype]
     image = halves(top + 0 * rng.normal(size=(1, 40, 80, 2)), dtype)
@@ -366,7 +367,7 @@ def test_sums_in_windows_places_and_products(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_optimizer_steps(dtype: str):
+def test_optimizer_steps_round_once(dtype: str):
     rng = np.random.default_rng(5)
     coefficients = [halves(x, dtype) for x in (0.01, 0.9, 0.999, 1e-3)]
     for magnitude in (SMALL[dtype], 1.0, 300.0, LARGE[dtype] / 2):
@@ -394,28 +395,28 @@ def test_optimizer_steps(dtype: str):
             assert_rounded_once(result, exact, scale, f"Adam of {dtype}, {magnitude}")
 
 
-# --- what was wrong ---------------------------------------------------------------------------------------------------
+# --- regressions ------------------------------------------------------------------------------------------------------
 
 
 def of(build: Callable, numbers: Any, dtype: str = "float16") -> Array:
     return dtypes.read(run(build, [halves(numbers, dtype)], dtype, None)[0])
 
 
-def test_means_neither_overflow_nor_vanish():
+def test_means_neither_overflow_nor_underflow():
     assert of(lambda g, x: g.mean(x), [60_000.0] * 4) == 60_000
     assert of(lambda g, x: g.mean(x), [0.5] * 70_000) == 0.5
     g = mg.Graph()
     x = g.placeholder((70_000,), "float16")
     slope = g.run({x: np.zeros(70_000, np.float16)}, g.gradients(g.mean(x), [x])[x]).numpy()
-    assert np.all(slope == np.float16(1 / 70_000)), "subnormal, and not 0"
+    assert np.all(slope == np.float16(1 / 70_000)), "the gradient must be subnormal, not 0"
     g = mg.Graph()
     x = g.placeholder((-1,), "float16")
     slope = g.run({x: np.zeros(70_000, np.float16)}, g.gradients(g.mean(x), [x])[x]).numpy()
-    assert np.all(slope == np.float16(1 / 70_000)), "nor where the count is known in the run alone"
+    assert np.all(slope == np.float16(1 / 70_000)), "also if the count is known only at run time"
 
 
 @pytest.mark.parametrize("size", [128.0, 300.0, 60_000.0])
-def test_norms_of_two_values(size: float):
+def test_normalization_of_two_values(size: float):
     row = np.array([[size, -size, size, -size]])
     for numbers, norm in [(row, mg.nn.LayerNorm), (row, mg.nn.RMSNorm), (row.T, mg.nn.BatchNorm)]:
         result = of(lambda g, x, norm=norm: norm()(x), numbers)
@@ -425,7 +426,7 @@ def test_norms_of_two_values(size: float):
     np.testing.assert_array_equal(of(lambda g, x: g.square_root(g.variance(x)), row), [[size]])
 
 
-def test_rms_norm_behind_linear_under_autocast():
+def test_rms_norm_after_linear_under_autocast():
     g, linear = mg.Graph(), mg.nn.Linear(4, bias=False)
     x = g.placeholder((1, 4))
     with mg.autocast("float16"):
@@ -435,8 +436,8 @@ def test_rms_norm_behind_linear_under_autocast():
     np.testing.assert_array_equal(result, [[1, -1, 1, -1]])
 
 
-def test_a_long_row_far_from_zero():
-    """The fault was 0.06 to 0.08: a mean of 60 that is rounded to bfloat16 is off by up to an eighth."""
+def test_layer_norm_of_long_row_far_from_zero():
+    """A mean of 60 rounded to bfloat16 is off by up to 1/8, which once caused errors of 0.06 to 0.08."""
     numbers = 60 + np.random.default_rng(6).normal(size=(2, 4096))
     x = dtypes.plain(halves(numbers, "bfloat16"), "bfloat16")
     exact = (x - mean(x)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
@@ -445,10 +446,10 @@ def test_a_long_row_far_from_zero():
     assert np.abs(result - exact)[inside].max() <= 0.008
 
 
-# --- how --------------------------------------------------------------------------------------------------------------
+# --- intermediate precision -------------------------------------------------------------------------------------------
 
 
-def test_statistics_stay_in_float32_until_somebody_looks():
+def test_statistics_stay_in_float32_unless_fetched():
     seen: dict[str, str] = {}
     g = mg.Graph()
     x = g.placeholder((3, 8), "bfloat16", name="x")
@@ -460,11 +461,15 @@ def test_statistics_stay_in_float32_until_somebody_looks():
     assert text.count("cast(") == 2 and "%n = cast(" in text, text
     seen.clear()
     g.compile({x: (3, 8)}, [n, m], options=options)
-    assert seen["widen"].count("cast(") == 3 and "%m = cast(" in seen["widen"], "which is rounded for its reader alone"
+    assert seen["widen"].count("cast(") == 3 and "%m = cast(" in seen["widen"], (
+        "only the fetched copy of the mean may be rounded"
+    )
 
 
-def test_casts_round_where_they_are_asked_for():
-    """Also within a region, where values stay in registers: float16, the middles between its numbers, and its ends."""
+def test_explicit_casts_round():
+    """Casts to float16 must round even if a fused kernel keeps values in registers: midpoints, neighbors, and
+    limits.
+    """
     bits = np.arange(0, 0x7C00, 3, dtype=np.uint16)
     exact = bits.view(np.float16).astype(np.float32)
     above = (bits + 1).view(np.float16).astype(np.float32)
@@ -488,8 +493,10 @@ def test_casts_round_where_they_are_asked_for():
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_normalizations_in_loops(dtype: str):
-    """What a loop keeps of an iteration are halves; the moments are made again from the source, not read from these."""
+def test_normalization_inside_loop_rounds_once(dtype: str):
+    """Loop variables are saved in half precision, but moments must be recomputed from the input, not from
+    saved values.
+    """
     rng = np.random.default_rng(7)
     operand, incoming = halves(60 + rng.normal(size=(2, 64)), dtype), halves(rng.normal(size=(2, 64)), dtype)
 

@@ -1,6 +1,6 @@
-"""Indices, labels and lengths outside of what they count: errors that name them, on either device, and what they leave.
+"""Out-of-range indices, labels, and lengths: the errors name them on either device, and a failed run changes nothing.
 
-The values of "zeros", "drop" and "clip" are cases of the operations (tests/cases/gather.py, scatter_nd.py).
+The results of modes "zeros", "drop", and "clip" are covered by tests/cases/gather.py and scatter_nd.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def of_gradient(g, table, i):
 
 
 GOOD = np.array([[0, 2, 1], [4, 0, 2]])
-# What is built, good indices, bad ones, and what the error says of these.
+# Function that builds the operation, valid indices, invalid indices, and the error for these.
 REFUSED = [
     (gathered, [0, 4], [1, 5], r"\[gather\] index 5 at \(1\) of 'ids' is out of range for axis 0 of length 5"),
     (gathered, [0, 4], [-1, 5], r"\[gather\] index -1 at \(0\) of 'ids' is out of range for axis 0"),
@@ -81,7 +81,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint16"])
 @pytest.mark.parametrize(("build", "good", "bad", "message"), REFUSED)
-def test_fed_indices_outside_are_named(build, good, bad, message, dtype):
+def test_invalid_fed_indices_raise_and_are_named(build, good, bad, message, dtype):
     if dtype == "uint16" and np.min(bad) < 0:
         bad, message = np.where(np.asarray(bad) < 0, 2**16 - 1, bad), message.split(" of 'ids'")[0].split(" index ")[0]
     g = mg.Graph()
@@ -91,12 +91,12 @@ def test_fed_indices_outside_are_named(build, good, bad, message, dtype):
     with pytest.raises(mg.OutOfRangeError, match=message) as caught:
         g.run({table: TABLE, ids: np.array(bad, dtype)}, result)
     assert isinstance(caught.value, IndexError) and "test_out_of_range.py" in str(caught.value)
-    assert np.all(np.isfinite(g.run({table: TABLE, ids: np.array(good, dtype)}, result))), "the next run is well"
+    assert np.all(np.isfinite(g.run({table: TABLE, ids: np.array(good, dtype)}, result))), "the next run must succeed"
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
 @pytest.mark.parametrize(("build", "good", "bad", "message"), REFUSED)
-def test_computed_indices_outside_are_named(build, good, bad, message, dtype):
+def test_invalid_computed_indices_raise_and_are_named(build, good, bad, message, dtype):
     g = mg.Graph()
     table, fed = g.placeholder((5, 3), name="table"), g.placeholder(np.shape(good), dtype)
     ids = g.addition(fed, g.placeholder((), dtype, "moved"), name="ids")
@@ -110,17 +110,17 @@ def test_computed_indices_outside_are_named(build, good, bad, message, dtype):
 
 
 @pytest.mark.parametrize(("build", "good", "bad", "message"), REFUSED)
-def test_known_indices_outside_are_refused_at_once(build, good, bad, message):
+def test_invalid_constant_indices_raise_at_build_time(build, good, bad, message):
     g = mg.Graph()
     table = g.placeholder((5, 3), name="table")
     build(g, table, g.constant(np.array(good, np.int32)))
     count = len(g.operations)
     with pytest.raises(mg.OutOfRangeError, match=message.replace("'ids'", "'bad'")):
         build(g, table, g.constant(np.array(bad, np.int32), name="bad"))
-    assert len(g.operations) <= count + 5, "operands maybe, but no operation that cannot run"
+    assert len(g.operations) <= count + 5, "operands may have been added, but not the operation"
 
 
-def test_an_axis_whose_length_a_feed_tells():
+def test_axis_length_known_only_from_a_feed():
     g = mg.Graph()
     table, ids = g.placeholder((-1, 3), name="table"), g.constant(np.array([0, 4], np.int32), name="ids")
     rows = g.gather(table, ids, out_of_range="error")
@@ -130,14 +130,14 @@ def test_an_axis_whose_length_a_feed_tells():
 
 
 def program_of(g, *targets):
-    """The program behind the pass that makes checks."""
+    """Return the program after pass indices, which inserts checks."""
     seen = {}
     options = mg.CompilationDescriptor(observe=lambda name, text: seen.update({name: text}))
     g.compile({t: (t.shape, t.dtype) for t in g.placeholders}, list(targets), options=options)
     return seen["indices"]
 
 
-def test_what_cannot_be_outside_is_not_checked():
+def test_indices_that_cannot_be_invalid_are_not_checked():
     g = mg.Graph()
     table, ids = g.placeholder((256, 2)), g.placeholder((3,), mg.uint8)
     rows = g.gather(table, ids, out_of_range="error")
@@ -149,7 +149,7 @@ def test_what_cannot_be_outside_is_not_checked():
     )
 
 
-def test_modes_have_names():
+def test_unknown_out_of_range_mode_raises():
     g = mg.Graph()
     x, ids = g.placeholder((5, 3)), g.placeholder((2,), mg.int32)
     for build, allowed in (
@@ -165,10 +165,10 @@ def test_modes_have_names():
         g.gather(g.placeholder((0, 3)), ids, out_of_range="clip")
 
 
-# --- what a failed run leaves -----------------------------------------------------------------------------------------
+# --- after a failed run -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("computed", [False, True])
-def test_variables_stay_as_they_were(computed):
-    """Checks come before all effects, also of assigns that were built before them."""
+def test_failed_check_leaves_variables_unchanged(computed):
+    """Checks run before all side effects, including those of assigns created earlier."""
     g = mg.Graph()
     before, behind = (g.variable(np.zeros(3, np.float32), name=name) for name in ("before", "behind"))
     fed, zero = g.placeholder((2,), mg.int32, name="fed"), g.placeholder((), mg.int32)
@@ -190,7 +190,7 @@ def test_variables_stay_as_they_were(computed):
     np.testing.assert_array_equal(g.run({}, behind), TABLE[0] + TABLE[1])
 
 
-def test_the_error_comes_with_the_handle():
+def test_asynchronous_run_reports_error_on_its_handle():
     g = mg.Graph()
     fed, moved = g.placeholder((2,), mg.int32), g.placeholder((), mg.int32)
     rows = g.gather(g.constant(TABLE), fed + moved, out_of_range="error")
@@ -201,7 +201,7 @@ def test_the_error_comes_with_the_handle():
     np.testing.assert_array_equal(well.results, TABLE[[0, 4]])
 
 
-def test_gradients_do_as_the_operation_does():
+def test_gradient_uses_out_of_range_mode_of_operation():
     g = mg.Graph()
     w, ids = g.variable(TABLE), g.placeholder((3,), mg.int32, name="ids")
     fed = np.array([-3, 1, 7], np.int32)
@@ -217,7 +217,7 @@ def test_gradients_do_as_the_operation_does():
 
 
 # --- control flow, calls, text ----------------------------------------------------------------------------------------
-def test_a_branch_that_is_not_taken_checks_nothing():
+def test_branch_not_taken_is_not_checked():
     g = mg.Graph()
     flag, fed, zero = g.placeholder((1,), mg.int32), g.placeholder((2,), mg.int32), g.placeholder((), mg.int32)
     table = g.constant(TABLE)
@@ -233,7 +233,7 @@ def test_a_branch_that_is_not_taken_checks_nothing():
         g.run({**feeds, flag: np.array([1], np.int32)}, rows)
 
 
-def test_loops_check_each_iteration():
+def test_loops_check_every_iteration():
     g = mg.Graph()
     steps, table = g.placeholder((), mg.int32), g.constant(TABLE)
     total = g.variable(np.zeros(3, np.float32))
@@ -249,7 +249,7 @@ def test_loops_check_each_iteration():
     np.testing.assert_array_equal(g.run({}, total), TABLE.sum(0)), "the assign is behind the loop"
 
 
-def test_text_and_packages_carry_the_mode(tmp_path):
+def test_out_of_range_mode_round_trips_through_text_and_packages(tmp_path):
     g = mg.Graph()
     ids = g.placeholder((2,), mg.int32, name="ids")
     rows = g.gather(g.constant(TABLE), ids, out_of_range="error", name="rows")
@@ -268,7 +268,7 @@ X = np.random.default_rng(5).normal(size=(8, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize("bad", [2, 5, 8, -1, 255])
-def test_training_refuses_labels_outside_of_the_classes(bad):
+def test_training_with_invalid_labels_raises(bad):
     labels = np.array([0, 1, 0, 1, bad, 1, 0, bad])
     trainer = mg.Trainer(nn.Sequential(nn.Linear(4), nn.BatchNorm(), nn.Linear(2)))
     float(trainer.train_step(X, labels % 2))
@@ -283,11 +283,11 @@ def test_training_refuses_labels_outside_of_the_classes(bad):
         trainer.evaluate((X, labels))
     with pytest.raises(mg.OutOfRangeError, match=f"class index {bad} "):
         trainer.fit((X, labels), progress=False)
-    for _ in range(4):  # what was said of an earlier step is not said again
+    for _ in range(4):  # an error of an earlier step must not be reported again
         assert np.isfinite(float(trainer.train_step(X, labels % 2)))
 
 
-def test_labels_of_a_byte():
+def test_invalid_uint8_labels_raise():
     trainer = mg.Trainer(nn.Linear(2))
     with pytest.raises(mg.OutOfRangeError, match=r"class index 255 at \(1\)"):
         float(trainer.train_step(X, np.array([0, 255] * 4, np.uint8)))
@@ -295,7 +295,7 @@ def test_labels_of_a_byte():
 
 @pytest.mark.parametrize("loss", [nn.losses.cross_entropy, nn.losses.nll])
 @pytest.mark.parametrize("axis", [-1, 1])
-def test_losses_of_class_numbers(loss, axis):
+def test_class_index_losses_reject_invalid_labels(loss, axis):
     g = mg.Graph()
     logits = g.placeholder((2, 4, 3) if axis == -1 else (2, 3, 4))
     labels = g.placeholder((2, 4), mg.int64, name="labels")
@@ -313,30 +313,30 @@ def test_losses_of_class_numbers(loss, axis):
 
 
 @pytest.mark.parametrize("loss", ["binary_cross_entropy_with_logits", "binary_cross_entropy", "log_loss"])
-def test_losses_of_two_classes(loss):
+def test_binary_losses_reject_invalid_labels(loss):
     g = mg.Graph()
     outputs, labels = g.constant([[0.25], [0.5], [0.75]]), g.placeholder((3, 1), mg.int32, name="labels")
     result = getattr(nn.losses, loss)(outputs, labels)
     floats = getattr(nn.losses, loss)(outputs, g.constant([[1.0], [0.0], [1.0]]))
     found = g.run({labels: np.array([[1], [0], [1]], np.int32)}, result)
-    np.testing.assert_allclose(found, g.run({}, floats), rtol=3e-7)  # which is folded, in another order
+    np.testing.assert_allclose(found, g.run({}, floats), rtol=3e-7)  # folded, with another summation order
     for bad in (2, -1):
         with pytest.raises(mg.OutOfRangeError, match=rf"index {bad} at \(2,0\) of 'labels'.*of length 2"):
             g.run({labels: np.array([[1], [0], [bad]], np.int32)}, result)
 
 
-def test_accuracy_counts_no_label_that_is_no_class():
+def test_accuracy_rejects_invalid_labels():
     g = mg.Graph()
     outputs, labels = g.constant([[0.0, 1.0], [1.0, 0.0]]), g.placeholder((2,), mg.int64, name="labels")
     for ignored, good, expected in ((None, [1, 1], 0.5), (-1, [1, -1], 1.0)):
         accuracy = nn.metrics.accuracy(outputs, labels, ignore_index=ignored)
         assert float(g.run({labels: np.array(good)}, accuracy)) == expected
-        for bad in (2, 2**32 + 1):  # the latter is 1 in 32 bits
+        for bad in (2, 2**32 + 1):  # the second one is 1 in 32 bits
             with pytest.raises(mg.OutOfRangeError, match=rf"index {bad} at \(1\) of 'labels'"):
                 g.run({labels: np.array([1, bad])}, accuracy)
 
 
-def test_an_embedding_says_which_index():
+def test_embedding_error_names_invalid_index():
     g = mg.Graph()
     tokens = g.placeholder((2, -1), mg.int32, name="tokens")
     outside = np.array([[0, 4], [10, 1]], np.int32)

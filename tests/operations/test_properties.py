@@ -1,8 +1,8 @@
-"""Random graphs against numpy: Hypothesis composes element-wise, reducing, reshaping and multiplying operations.
+"""Random graphs compared with numpy: Hypothesis combines element-wise, reducing, reshaping, and matmul operations.
 
-Each graph is evaluated as it is built, by numpy in float64; the engine's float32 results must agree, with the whole
-pipeline, with each pass left out, and on the reference kernels; its text must make the same graph again, and its
-gradient must agree with that of a plain evaluation in float64.
+Each graph is evaluated by numpy in float64 as it is built. The engine's float32 results must agree with all passes,
+with each pass disabled, and with the reference kernels. The text of a graph must parse to the same graph, and gradients
+must agree with those of an unoptimized float64 run.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 pytestmark = pytest.mark.begins_early
 
-LIMIT = 20.0  # values are squashed beyond, so that rounding errors stay small beside the tolerance
+LIMIT = 20.0  # larger values are squashed, so that rounding errors stay below the tolerance
 
 
 @dataclass
 class Value:
-    """A tensor of the graph and what numpy says of it."""
+    """A tensor of the graph and its value computed by numpy."""
 
     tensor: mg.Tensor
     number: np.ndarray
@@ -56,10 +56,10 @@ REDUCTIONS = {"reduction_sum": np.sum, "reduction_maximum": np.max, "reduction_m
 
 
 class Builder:
-    """Draws operations and applies each to the graph and to numpy."""
+    """Draws operations and applies each to the graph and in numpy."""
 
     def choose(self, options):
-        """One of them, each as likely: Hypothesis' own choice leans to the first."""
+        """Choose an option with equal probability; Hypothesis itself prefers the first ones."""
         return self.random.choice(list(options))
 
     def __init__(self, draw, dtype: str = "float32", unknown_batch: bool = False) -> None:
@@ -126,7 +126,7 @@ class Builder:
         self.keep(getattr(self.graph, name)(x.tensor, y.tensor), BINARY[name](x.number, y.number))
 
     def scalar(self) -> None:
-        """A Python number on either side: what algebraic rewrites look for."""
+        """Add an operation with a Python scalar on either side, as algebraic rewrites expect."""
         x, value = self.pick(), self.choose([0.0, 1.0, -1.0, 2.0, 0.25])
         name = self.choose(["addition", "subtraction", "multiplication"])
         if self.draw(st.booleans()):
@@ -190,7 +190,7 @@ class Builder:
         self.keep(x.tensor @ y.tensor, x.number @ y.number)
 
     def columns(self) -> None:
-        """A product by constant weights, and a scale and a shift for each column: what `absorb` looks for."""
+        """Add a matmul with constant weights and a scale and shift per column, as pass `absorb` expects."""
         x = self.pick(lambda v: len(v.shape) >= 2)
         if x is None:
             return
@@ -200,7 +200,7 @@ class Builder:
         self.keep(x.tensor @ w * s + b, x.number @ weights * scale + shift)
 
     def integers(self) -> None:
-        """A product of bytes that stand for numbers: what `quantize` looks for."""
+        """Add a matmul of dequantized int8 tensors, as pass `quantize` expects."""
         rows, count, fours = (self.draw(st.integers(1, most)) for most in (4, 4, 2))
         random = np.random.default_rng(self.draw(st.integers(0, 2**16)))
         shapes = (rows, 4 * fours), (4 * fours, count)
@@ -216,14 +216,16 @@ class Builder:
         x = self.pick()
         y = self.pick(lambda v: broadcasts(v.shape, x.shape))
         if x is not y and np.any(np.abs(x.number - y.number) < 1e-2 * np.maximum(1, np.abs(x.number))):
-            return  # rounding may decide, also where numbers are equal: (x - 1) + 1 may be more than x
+            return  # rounding may decide even for equal numbers: (x - 1) + 1 may be more than x
         condition = self.graph.greater_than(x.tensor, y.tensor)
         chosen = np.where(x.number > y.number, x.number, y.number * 0.5)
         self.keep(self.graph.select(condition, x.tensor, y.tensor * 0.5), chosen)
 
 
 def slices(size: int) -> st.SearchStrategy[slice]:
-    """Hypothesis likes strides of 64 bits and more; those are refused, which test_graph_errors looks at."""
+    """Draw slices without strides beyond 64 bits, which Hypothesis likes; test_graph_errors tests that they
+    are rejected.
+    """
     return st.slices(size).filter(lambda s: s.step is None or abs(s.step) < 2**40)
 
 
@@ -246,7 +248,7 @@ def graphs(draw, **how) -> Builder:
 
 
 def targets_of(built: Builder) -> list[Value]:
-    """The last values: everything else is what they need."""
+    """Return the last values, which depend on everything else."""
     return list({id(v.tensor): v for v in built.values[-3:]}.values())
 
 
@@ -262,34 +264,34 @@ def assert_agrees(built: Builder, found: list[np.ndarray], tolerance: float = 2e
     for value, array in zip(targets_of(built), found, strict=True):
         assert array.shape == value.shape
         bounds = {"rtol": tolerance, "atol": tolerance * LIMIT / 10}
-        if not np.allclose(array, value.number, **bounds, equal_nan=True):  # the graph's text only for who reads it
+        if not np.allclose(array, value.number, **bounds, equal_nan=True):  # print the graph only on failure
             np.testing.assert_allclose(array, value.number, **bounds, err_msg=f"{what}\n{built.graph}")
 
 
 @settings(max_examples=4000)
 @given(graphs())
-def test_graphs_agree_with_numpy(built: Builder):
+def test_random_graphs_match_numpy(built: Builder):
     for value in targets_of(built):
-        assert value.tensor.shape == value.shape, "the shape is known when the graph is built"
+        assert value.tensor.shape == value.shape, "the shape must be known when the graph is built"
     assert_agrees(built, evaluate(built))
     assert_agrees(built, evaluate(built, reference_kernels=True), what="reference kernels")
 
 
 @settings(max_examples=1000)
 @given(graphs(), st.sampled_from([*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES]))
-def test_graphs_agree_without_a_pass(built: Builder, disabled: tuple[str, ...]):
+def test_random_graphs_match_numpy_without_a_pass(built: Builder, disabled: tuple[str, ...]):
     assert_agrees(built, evaluate(built, disabled_passes=disabled), what=f"without {disabled}")
 
 
 @settings(max_examples=1000)
 @given(graphs(dtype="float64"))
-def test_graphs_agree_in_float64(built: Builder):
+def test_random_graphs_match_numpy_in_float64(built: Builder):
     assert_agrees(built, evaluate(built), tolerance=1e-9)
 
 
 @settings(max_examples=800)
 @given(graphs(unknown_batch=True))
-def test_graphs_agree_when_sizes_are_known_late(built: Builder):
+def test_random_graphs_with_dynamic_shapes_match_numpy(built: Builder):
     for value in targets_of(built):
         shape = value.tensor.shape
         assert shape is None or all(m in (-1, n) for m, n in zip(shape, value.shape, strict=True))
@@ -298,7 +300,7 @@ def test_graphs_agree_when_sizes_are_known_late(built: Builder):
 
 @settings(max_examples=1000)
 @given(graphs())
-def test_texts_make_the_same_graph(built: Builder):
+def test_random_graphs_round_trip_through_text(built: Builder):
     text = str(built.graph)
     again = mg.parse(text)
     assert str(again) == text
@@ -312,7 +314,7 @@ def test_texts_make_the_same_graph(built: Builder):
 @settings(max_examples=800)
 @given(graphs(dtype="float64"))
 def test_gradients_do_not_depend_on_passes_or_kernels(built: Builder):
-    """Rewrites of the gradient graph keep its value; the derivatives themselves are checked case by case."""
+    """Rewrites must not change gradients. Their values are checked case by case in test_gradients.py."""
     g, of = built.graph, targets_of(built)[-1].tensor
     loss = g.reduction_sum(of)
     gradients = list(g.gradients(loss, list(built.feeds)).values())
@@ -325,7 +327,7 @@ def test_gradients_do_not_depend_on_passes_or_kernels(built: Builder):
 
 @settings(max_examples=400)
 @given(st.data())
-def test_indexing_is_numpys(data: st.DataObject):
+def test_random_indexing_matches_numpy(data: st.DataObject):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
     keys = [data.draw(st.one_of(slices(n), st.integers(-n, n - 1))) for n in shape]

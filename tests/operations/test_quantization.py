@@ -1,4 +1,4 @@
-"""Quantization beside PyTorch's numbers, gradients that pass straight through, and what is refused."""
+"""Quantization: results compared with PyTorch, straight-through gradients, integer kernels, calibration, and errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def gradient_of(function, *arrays: np.ndarray) -> list[np.ndarray]:
     return [found[gradients[t]].numpy() for t in tensors]
 
 
-# x, and what torch 2.13 makes of it: fake_quantize_per_tensor_affine(x, 0.1, 10, -128, 127) and its gradient.
+# x, and the results of fake_quantize_per_tensor_affine(x, 0.1, 10, -128, 127) and its gradient in torch 2.13.
 X = np.array([-30.0, -13.84, -0.15, -0.05, 0.0, 0.04, 0.26, 11.74, 20.0], np.float32)
 FAKE = [-13.8, -13.8, -0.2, 0.0, 0.0, 0.0, 0.3, 11.7, 11.7]
 PASSES = [0, 1, 1, 1, 1, 1, 1, 1, 0]
 
 
-def test_fake_quantization_is_pytorchs():
+def test_fake_quantize_matches_pytorch():
     g = mg.Graph()
     x = g.placeholder(X.shape)
     y = g.fake_quantize(x, 0.1, 10.0)
@@ -31,7 +31,7 @@ def test_fake_quantization_is_pytorchs():
     np.testing.assert_array_equal(found[d].numpy(), PASSES)
 
 
-def test_fake_quantization_is_quantize_and_dequantize():
+def test_fake_quantize_equals_quantize_and_dequantize():
     g = mg.Graph()
     x = np.random.default_rng(0).normal(0, 5, (7, 3)).astype(np.float32)
     t, scale = g.placeholder(x.shape), np.array([0.05, 0.1, 0.2], np.float32)
@@ -42,16 +42,16 @@ def test_fake_quantization_is_quantize_and_dequantize():
     np.testing.assert_array_equal(found[fake].numpy(), found[real].numpy())
 
 
-def test_scales_and_zero_points_can_be_learned():
-    """LSQ: the gradient for the scale is the rounding error where nothing is clamped, else the end of the range."""
+def test_gradients_of_scale_and_zero_point():
+    """LSQ: the gradient of the scale is the rounding error, or the range limit for clamped elements."""
     x, scale, zero = np.array([0.26, -0.9, 100.0, -100.0]), np.array(0.5), np.array(0.0)
     dx, ds, dz = gradient_of(lambda g, x, s, z: g.fake_quantize(x, s, z), x, scale, zero)
     np.testing.assert_array_equal(dx, [1, 1, 0, 0])
     np.testing.assert_allclose(ds, (1 - 0.52) + (-2 + 1.8) + 127 - 128)
-    np.testing.assert_allclose(dz, -0.5 * 2)  # of the clamped ones
+    np.testing.assert_allclose(dz, -0.5 * 2)  # from the clamped elements
 
 
-def test_training_through_a_quantized_weight():
+def test_training_through_fake_quantized_weight():
     g = mg.Graph()
     x = g.placeholder((-1, 4))
     w = g.variable(np.full((4, 1), 0.9, np.float32))
@@ -60,10 +60,10 @@ def test_training_through_a_quantized_weight():
     numbers = np.random.default_rng(1).normal(size=(64, 4)).astype(np.float32)
     for _ in range(50):
         g.run({x: numbers}, [], [step])
-    assert g.run({x: numbers}, loss).item() < 1e-6, "the weights are multiples of the scale"
+    assert g.run({x: numbers}, loss).item() < 1e-6, "the target weights are multiples of the scale"
 
 
-def test_what_is_refused():
+def test_invalid_quantization_arguments_raise():
     g = mg.Graph()
     x, n = g.placeholder((4, 6)), g.placeholder((4, 6), mg.int8)
     with pytest.raises(mg.ShapeError, match="one element for each of the 4 indices"):
@@ -92,14 +92,14 @@ def test_what_is_refused():
         g.straight_through(x, g.placeholder((4, 5)))
 
 
-# --- integer kernels: what the pass `quantize` makes
+# --- integer kernels created by pass `quantize` -----------------------------------------------------------------------
 def bytes_like(shape: tuple[int, ...], dtype: mg.DType, seed: int) -> np.ndarray:
     low, high = (0, 256) if dtype == mg.uint8 else (-128, 128)
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype.numpy)
 
 
 def both_ways(g: mg.Graph, feeds: dict[mg.Tensor, np.ndarray], y: mg.Tensor) -> tuple[np.ndarray, np.ndarray, str]:
-    """As integers, by the formulas in float32, and the integer one's plan."""
+    """Return the results with integer kernels and with float32, and the plan of the former."""
     types = {tensor: array.shape for tensor, array in feeds.items()}
     whole = g.compile(types, [y])
     floats = g.compile(types, [y], options=mg.CompilationDescriptor(disabled_passes=["quantize"]))
@@ -109,31 +109,34 @@ def both_ways(g: mg.Graph, feeds: dict[mg.Tensor, np.ndarray], y: mg.Tensor) -> 
 
 
 def require_equal_up_to_ties(got: np.ndarray, expected: np.ndarray) -> None:
-    """Sums are scaled in one step instead of several: where that ends close to half a step, the next may be taken."""
+    """Assert equality up to one step in rare cases.
+
+    Integer kernels scale sums in one operation instead of several, which may round another way close to half a step.
+    """
     assert got.dtype == expected.dtype
     if got.dtype.kind == "f":
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
         return
-    assert len(np.unique(expected)) > 50, "results spread over the range"
+    assert len(np.unique(expected)) > 50, "the test needs results that spread over the range"
     differences = np.abs(got.astype(int) - expected.astype(int))
     assert differences.max() <= 1 and (differences > 0).mean() < 0.002
 
 
-PLACES = [  # image, channels, outputs, kernel, stride
+PLACES = [  # image size, channels, outputs, kernel, stride
     (7, 8, 32, 3, 1),
     (5, 4, 10, 1, 1),  # fewer columns than a tile
-    (2, 64, 48, 3, 1),  # taps that some pixels do not see
-    (1, 32, 70, 3, 1),  # that none sees
+    (2, 64, 48, 3, 1),  # some pixels do not see all taps
+    (1, 32, 70, 3, 1),  # no pixel sees some of the taps
     (9, 12, 33, 5, 2),
-    (8, 128, 64, 1, 1),  # rows that lie one like the other
-    (4, 36, 40, 1, 1),  # the same, of steps that fill no line
+    (8, 128, 64, 1, 1),  # contiguous rows
+    (4, 36, 40, 1, 1),  # contiguous rows that do not fill a cache line
 ]
 
 
 @pytest.mark.parametrize("source", [mg.uint8, mg.int8], ids=str)
 @pytest.mark.parametrize("result", [mg.uint8, mg.int8, mg.float32], ids=str)
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_convolution_of_integers(place: tuple[int, ...], source: mg.DType, result: mg.DType):
+def test_integer_convolution_matches_float32(place: tuple[int, ...], source: mg.DType, result: mg.DType):
     size, channels, outputs, kernel, stride = place
     g = mg.Graph()
     x = g.placeholder((3, size, size, channels), source, name="x")
@@ -148,12 +151,12 @@ def test_convolution_of_integers(place: tuple[int, ...], source: mg.DType, resul
     got, expected, plan = both_ways(g, {x: bytes_like((3, size, size, channels), source, 3)}, y)
     require_equal_up_to_ties(got, expected)
     if "integers" not in plan:
-        pytest.skip("this processor multiplies no bytes")
+        pytest.skip("this processor has no int8 dot product")
 
 
 @pytest.mark.parametrize("kinds", [(mg.uint8, mg.uint8), (mg.int8, mg.int8), (mg.uint8, mg.int8)], ids=str)
 @pytest.mark.parametrize("relu", [False, True])
-def test_a_residual_is_added_to_integers(kinds: tuple[mg.DType, mg.DType], relu: bool):
+def test_residual_is_fused_into_integer_convolution(kinds: tuple[mg.DType, mg.DType], relu: bool):
     source, other = kinds
     g = mg.Graph()
     x, r = g.placeholder((2, 4, 4, 16), source, name="x"), g.placeholder((2, 4, 4, 24), other, name="r")
@@ -164,11 +167,11 @@ def test_a_residual_is_added_to_integers(kinds: tuple[mg.DType, mg.DType], relu:
     feeds = {x: bytes_like((2, 4, 4, 16), source, 4), r: bytes_like((2, 4, 4, 24), other, 5)}
     got, expected, plan = both_ways(g, feeds, y)
     require_equal_up_to_ties(got, expected)
-    assert "integers" not in plan or plan.startswith("1 kernels"), "one kernel does it all"
+    assert "integers" not in plan or plan.startswith("1 kernels"), "everything must be fused into one kernel"
 
 
 @pytest.mark.parametrize("shape", [(5, 64), (2, 3, 64), (1, 64)])
-def test_matrix_products_of_integers(shape: tuple[int, ...]):
+def test_integer_matmul_matches_float32(shape: tuple[int, ...]):
     g = mg.Graph()
     x = g.placeholder(shape, mg.int8, name="x")
     w = g.dequantize(g.constant(bytes_like((64, 130), mg.int8, 1)), g.constant(np.full(130, 0.002, np.float32)), axis=1)
@@ -178,18 +181,18 @@ def test_matrix_products_of_integers(shape: tuple[int, ...]):
     assert got.shape == (*shape[:-1], 130)
 
 
-def test_the_largest_sums_of_integers_are_exact():
+def test_largest_integer_sums_are_exact():
     g = mg.Graph()
     x = g.placeholder((1, 4096), mg.int8, name="x")
     w = g.dequantize(g.constant(np.full((4096, 4), -127, np.int8)), 1.0)
     got, expected, plan = both_ways(g, {x: np.full((1, 4096), -128, np.int8)}, g.dequantize(x, 1.0, 127) @ w)
     if "integers" not in plan:
-        pytest.skip("this processor does not multiply integers, and so computes in floats")
+        pytest.skip("without int8 dot products, this processor computes in float32")
     np.testing.assert_array_equal(got, np.full((1, 4), 255 * 127 * 4096, np.float32))
-    np.testing.assert_allclose(expected, got, rtol=1e-4, err_msg="floats add up to about that")
+    np.testing.assert_allclose(expected, got, rtol=1e-4, err_msg="the float32 result must be close to the exact sum")
 
 
-def test_what_integer_kernels_cannot_do_runs_in_floats():
+def test_patterns_without_integer_kernel_run_in_float32():
     g = mg.Graph()
     x = g.placeholder((1, 4, 4, 8), mg.uint8, name="x")
     bytes_of = lambda *shape: g.constant(bytes_like(shape, mg.int8, 1))  # noqa: E731
@@ -211,7 +214,9 @@ def test_what_integer_kernels_cannot_do_runs_in_floats():
 
 # --- models
 def small_network() -> tuple[mg.Trainer, np.ndarray, np.ndarray, np.ndarray]:
-    """Trained to tell where in an image the brightest stripe is; images and labels of the test, and for calibration."""
+    """Train a network that finds the brightest stripe of an image; return the trainer, test images and labels,
+    and calibration images.
+    """
     rng = np.random.default_rng(0)
 
     def images(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -232,7 +237,7 @@ def small_network() -> tuple[mg.Trainer, np.ndarray, np.ndarray, np.ndarray]:
     return trainer, x, labels, images(128)[0]
 
 
-def test_a_quantized_network_is_as_good():
+def test_quantized_network_keeps_accuracy():
     trainer, x, labels, calibration = small_network()
     expected = trainer.predict(x)
     accuracy = (expected.argmax(1) == labels).mean()
@@ -248,9 +253,9 @@ def test_a_quantized_network_is_as_good():
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[mg.Trainer, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """A convolution network trained on handwritten digits, images to calibrate with, and held-out images and labels.
+    """Return a trained digit classifier, calibration images, and held-out images and labels.
 
-    Its activations are negative too, so that the schemes make different integers of them.
+    Some activations are negative, so that the two schemes give different integers.
     """
     train, test = mg.data.digits(14)
     convolution = lambda channels: (  # noqa: E731
@@ -265,8 +270,8 @@ def digits() -> tuple[mg.Trainer, np.ndarray, tuple[np.ndarray, np.ndarray]]:
 
 
 @pytest.mark.parametrize("scheme", ["symmetric", "asymmetric"])
-def test_digits_are_told_as_well_in_integers(digits, scheme: str):
-    """Half a point of the 359 held-out digits is one more wrong than right; one scale for each output channel."""
+def test_quantized_digit_classifier_keeps_accuracy(digits, scheme: str):
+    """The allowed loss of half a percentage point on 359 held-out digits is one more error."""
     trainer, calibration, (x, labels) = digits
     expected = trainer.predict(x)
     before = (expected.argmax(1) == labels).mean()
@@ -275,22 +280,24 @@ def test_digits_are_told_as_well_in_integers(digits, scheme: str):
     got = model(x).numpy()
     after = (got.argmax(1) == labels).mean()
     assert before - after < 0.005, (before, after)
-    assert np.abs(got - expected).max() < 0.04 * np.abs(expected).max(), "accuracy alone would forgive four bits"
+    assert np.abs(got - expected).max() < 0.04 * np.abs(expected).max(), (
+        "accuracy alone would not reveal 4-bit precision"
+    )
     made = model.graph.operations
     wanted = mg.int8 if scheme == "symmetric" else mg.uint8
     assert [o.outputs[0].dtype for o in made if o.kind == "quantize"] == [wanted] * 3
     weights = [o for o in made if o.kind == "dequantize" and o.inputs[0].operation.kind == "constant"]
-    assert [o.inputs[1].shape for o in weights] == [(32,), (64,), (10,)], "a scale for each output channel"
+    assert [o.inputs[1].shape for o in weights] == [(32,), (64,), (10,)], "each output channel must have its own scale"
     passes = []
     options = mg.CompilationDescriptor(observe=lambda name, _: passes.append(name))
     types = {model.inputs["inputs"]: x.shape}
     plan = model.graph.compile(types, [model.outputs["outputs"]], options=options).plan()
     if "quantize" not in passes:
-        pytest.skip("this processor multiplies no bytes")
+        pytest.skip("this processor has no int8 dot product")
     assert plan.count(": 8-bit integers, one matmul per tap") == 3, "the second convolution and both dense layers"
 
 
-def test_a_residual_network_runs_in_integers():
+def test_residual_network_uses_integer_kernels():
     g = mg.Graph()
     x = g.placeholder((-1, 6, 6, 8), name="x")
     rng = np.random.default_rng(0)
@@ -306,13 +313,13 @@ def test_a_residual_network_runs_in_integers():
     assert np.abs(quantized(images).numpy() - expected).max() < 0.05 * np.abs(expected).max()
     plan = quantized.graph.compile({quantized.inputs["x"]: images.shape}, [quantized.outputs["y"]]).plan()
     if "integers" not in plan:
-        pytest.skip("this processor multiplies no bytes")
+        pytest.skip("this processor has no int8 dot product")
     kernels = [line for line in plan.splitlines() if line.startswith("  ") and "slot" not in line]
     assert sum("integers" in line for line in kernels) == 6
-    assert len(kernels) == 10, plan  # the input's bytes, the last sum in floats, and the mean's two
+    assert len(kernels) == 10, plan  # quantizing the input, the last float sum, and two for the mean
 
 
-def test_a_quantized_model_is_an_ordinary_one(tmp_path):
+def test_quantized_model_saves_loads_and_exports(tmp_path):
     trainer, x, _, calibration = small_network()
     model = trainer.quantize(calibration)
     model.save(tmp_path / "small.mpsgraph")
@@ -321,7 +328,7 @@ def test_a_quantized_model_is_an_ordinary_one(tmp_path):
     assert "int8[3,3,16,16]" in str(loaded.graph)
 
 
-def test_what_calibration_refuses():
+def test_invalid_calibration_arguments_raise():
     g = mg.Graph()
     x = g.placeholder((-1, 8), name="x")
     model = mg.Model(g, {"x": x}, {"y": x @ g.variable(np.ones((8, 3), np.float32))})
@@ -343,8 +350,8 @@ def test_what_calibration_refuses():
         mg.Model(g, {"x": x}, {"y": g.relu(x)}).quantize(data)
 
 
-def test_a_model_of_mixed_precision_is_quantized_by_its_weights():
-    """Its products are in bfloat16, which nothing makes integers of; the error says the way, and the way works."""
+def test_mixed_precision_model_supports_weight_quantization():
+    """bfloat16 matmuls have no integer kernels. The error suggests quantizing only the weights, which must work."""
     data = np.random.default_rng(0).standard_normal((64, 8), np.float32)
     trainer = mg.Trainer(mg.nn.Linear(4), precision="bfloat16")
     trainer.predict(data)

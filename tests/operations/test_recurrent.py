@@ -1,8 +1,7 @@
-"""Recurrent layers beside their cases: PyTorch's numbers with the same weights, gradients by the operations and by
-derivation, what a program keeps, what is refused.
+"""Recurrent layers beyond their cases: PyTorch's results with the same weights, gradients, saved values, and errors.
 
-The golden numbers were made with PyTorch 2.13 in float64: weights and inputs are waves of sines, the loss is the sum of
-the results times 1, 2, 3, ...
+The expected values come from PyTorch 2.13 in float64, with sine waves as weights and inputs, and the sum of the results
+times 1, 2, 3, ... as loss.
 """
 
 from __future__ import annotations
@@ -88,8 +87,10 @@ def wave(*shape: int, start: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("kind", "directions"), GOLDEN)
-def test_pytorchs_numbers_with_pytorchs_weights(kind: str, directions: int):
-    """Its weights as they stand; its two biases added, but for the one that a GRU adds before the reset."""
+def test_results_match_pytorch_with_its_weights(kind: str, directions: int):
+    """PyTorch's weights are used as they are. Its two biases are added, except the one that GRU adds before
+    the reset gate.
+    """
     rows = GATES[kind] * H
     weights = [
         [wave(rows, X, start=k), wave(rows, H, start=k + 1), wave(rows, start=k + 2), wave(rows, start=k + 3)]
@@ -129,7 +130,7 @@ def test_pytorchs_numbers_with_pytorchs_weights(kind: str, directions: int):
     found = g.run(dict(zip(tensors.values(), arrays.values(), strict=True)), list(targets.values()))
     for name, target in targets.items():
         got = found[target].numpy()
-        if name == "d_initial":  # PyTorch has the directions first
+        if name == "d_initial":  # in PyTorch, directions come first
             got = got.reshape(N, directions, H).transpose(1, 0, 2)
         np.testing.assert_allclose(got.ravel(), wanted[name], rtol=PRECISION, atol=0.1 * PRECISION, err_msg=name)
     if kind == "GRU" and directions == 1:
@@ -140,7 +141,7 @@ def test_pytorchs_numbers_with_pytorchs_weights(kind: str, directions: int):
 
 
 def lstm(g: mg.Graph, steps: int = -1, **how):
-    """A layer, its operands by name."""
+    """Return the results of an LSTM, and its operands by name."""
     shapes = {"source": (steps, -1, 3), "recurrent_weight": (8, 2), "input_weight": (8, 3), "bias": (8,)}
     tensors = {name: g.placeholder(shape, name=name) for name, shape in shapes.items()}
     return g.lstm(**tensors, **how), tensors
@@ -151,7 +152,7 @@ def feeds_of(tensors: dict[str, mg.Tensor], steps: int, batch: int) -> dict:
     return {tensors[k]: wave(*s, start=i).astype(np.float32) for i, (k, s) in enumerate(sizes.items())}
 
 
-def test_the_derivative_is_the_gradient_operation():
+def test_gradient_is_the_gradient_operation():
     g = mg.Graph()
     (h, c, gates), tensors = lstm(g, training=True)
     derived = g.gradients(h, list(tensors.values()))
@@ -166,7 +167,7 @@ def test_the_derivative_is_the_gradient_operation():
 
 
 @pytest.mark.parametrize("how", [{}, {"training": True}, {"training": True, "produce_cell": True}], ids=str)
-def test_the_training_state_is_made_only_when_something_needs_it(how: dict):
+def test_training_state_is_computed_only_if_needed(how: dict):
     g = mg.Graph()
     (h, *more), tensors = lstm(g, **how)
     d = g.gradients(h, [tensors["bias"]])[tensors["bias"]]
@@ -188,7 +189,7 @@ def test_the_training_state_is_made_only_when_something_needs_it(how: dict):
     np.testing.assert_array_equal(g.run(feeds, h).numpy(), g.run(feeds, [h, d])[h].numpy())
 
 
-def test_sequences_of_any_length_with_one_graph():
+def test_one_graph_processes_sequences_of_any_length():
     g = mg.Graph()
     (h,), tensors = lstm(g)
     d = g.gradients(h, [tensors["recurrent_weight"]])[tensors["recurrent_weight"]]
@@ -198,7 +199,7 @@ def test_sequences_of_any_length_with_one_graph():
         assert found[h].shape == (steps, batch, 2) and np.isfinite(found[d].numpy()).all()
 
 
-def test_the_second_derivative_needs_the_number_of_steps():
+def test_second_derivative_requires_static_number_of_steps():
     g = mg.Graph()
     (h,), tensors = lstm(g)
     x = tensors["source"]
@@ -211,10 +212,10 @@ def test_the_second_derivative_needs_the_number_of_steps():
     assert g.run(feeds_of(tensors, 3, 2), second).shape == (3, 2, 3)
 
 
-@pytest.mark.skipif(not device.has("float64"), reason="differences need float64")
+@pytest.mark.skipif(not device.has("float64"), reason="finite differences require float64")
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize(("kind", "gates"), [("lstm", 4), ("gru", 3), ("single_gate_rnn", 1)])
-def test_the_derivative_of_the_biass_gradient(kind: str, gates: int, directions: int):
+def test_second_derivative_of_bias_matches_finite_differences(kind: str, gates: int, directions: int):
     g, rng, wide = mg.Graph(), np.random.default_rng(0), directions * gates * H
     shapes = (gates * H, H) if directions == 1 else (2, gates * H, H), (wide, X), (wide,), (wide,)
     recurrent, weight, bias, factors = (g.constant(rng.normal(size=shape), dtype="float64") for shape in shapes)
@@ -233,7 +234,7 @@ def test_the_derivative_of_the_biass_gradient(kind: str, gates: int, directions:
         assert abs(found[place] - (up - down) / (2 * step)) < 1e-7
 
 
-def test_what_is_refused():
+def test_invalid_recurrent_operands_raise():
     g = mg.Graph()
     x, r, w = g.placeholder((5, 2, 3)), g.placeholder((8, 2)), g.placeholder((8, 3))
     with pytest.raises(mg.ShapeError, match=r"\[lstm\].*recurrent_weight must have shape \(8,2\)"):
@@ -257,7 +258,7 @@ def test_what_is_refused():
     assert g.lstm(x, r, w)[0].shape == (5, 2, 2)
 
 
-def test_numbers_do_not_depend_on_the_number_of_threads():
+def test_results_do_not_depend_on_thread_count():
     program = """
         import hashlib, numpy as np, mpsgraph as mg
         rng, digest = np.random.default_rng(0), hashlib.sha256()
@@ -278,8 +279,8 @@ def test_numbers_do_not_depend_on_the_number_of_threads():
     assert runs[0].stdout == runs[1].stdout
 
 
-def test_the_biass_gradient_is_that_of_the_source_added_up():
-    """Rows, or units, shared out to some threads; usual activations and others; one direction and two."""
+def test_bias_gradient_equals_summed_input_gradient():
+    """Rows or units split between threads, default and other activations, one direction and two."""
     program = """
         import numpy as np, mpsgraph as mg
         rng = np.random.default_rng(0)
@@ -306,8 +307,8 @@ def test_the_biass_gradient_is_that_of_the_source_added_up():
 
 
 @pytest.mark.parametrize("batch, hidden", [(9, 20), (3, 5)])
-def test_what_the_gates_were_survives_their_gradients(batch: int, hidden: int):
-    """Gradients may go where the training state was, but not while somebody else wants it."""
+def test_training_state_survives_in_place_gradients(batch: int, hidden: int):
+    """Gradients may overwrite the training state, but not if it is also a target."""
     g, rng = mg.Graph(), np.random.default_rng(0)
     x, r, w = (g.constant(rng.normal(size=shape).astype(np.float32) * 0.3)
                for shape in ((30, batch, 5), (4 * hidden, hidden), (4 * hidden, 5)))  # fmt: skip
@@ -323,11 +324,12 @@ def test_what_the_gates_were_survives_their_gradients(batch: int, hidden: int):
 
 @pytest.mark.skipif(not device.has("float64"), reason="compared with float64")
 @pytest.mark.parametrize("instructions", [None, "AVX2", "baseline"])
-def test_layers_of_any_width(instructions: str | None):
-    """Units and inputs that fill vectors and that do not, as packed weights and as they lie, beside float64's results,
-    which are computed number by number."""
+def test_layers_of_any_width_match_float64(instructions: str | None):
+    """Units and inputs fill whole vectors or not, with packed and unpacked weights; float64 is computed
+    without vectors.
+    """
     if instructions and is_the_processors(instructions):
-        pytest.skip(f"as without a choice: {instructions}")
+        pytest.skip(f"the default already is {instructions}")
     program = """
         import numpy as np, mpsgraph as mg
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The gradient of the gradient, against central differences of it: of every case whose gradient is checked."""
+"""Second derivatives of every case with a gradient check, compared with central differences of the gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.running import run
 
 
 @in_exact_types(NOT_EMPTY)
-def test_second_derivatives(case: Case, dtype: str):
+def test_second_derivatives_match_finite_differences(case: Case, dtype: str):
     built, loss, wanted, arrays = loss_of(case, dtype)
     first = built.graph.gradients(loss, wanted)
     of = weighed_sum(built.graph, [first[w] for w in wanted], seed=23)
@@ -45,7 +45,7 @@ def test_second_derivative_through_if():
 
 
 def test_gradient_penalty():
-    """A loss that holds a gradient, as in WGAN-GP: d/dw of |d f / d x|²."""
+    """Differentiate a loss that contains a gradient, as in WGAN-GP: d/dw of |df/dx|²."""
     g = mg.Graph()
     x, w = g.placeholder((2, 3), mg.float64), g.variable(np.array([[0.5], [-1.0], [2.0]]), mg.float64)
     f = g.reduction_sum(g.sigmoid(x @ w))

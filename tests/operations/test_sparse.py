@@ -1,6 +1,7 @@
-"""Products with sparse tensors: equal to the dense ones, derivatives too; of real matrices without the zeros.
+"""Matmuls with sparse tensors: results and gradients equal the dense ones, without materializing the zeros of real
+matrices.
 
-Gradients of transposed and of complex products are right, but made dense on the way.
+Gradients of transposed and of complex matmuls are correct but use a dense intermediate.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from harness.derivatives import by_differences
 RNG = np.random.default_rng(3)
 SHAPE, COUNT = (5, 7), 11
 PLACES = RNG.choice(SHAPE[0] * SHAPE[1], COUNT, replace=False)
-ROWS, COLUMNS = np.sort(PLACES) // SHAPE[1], np.sort(PLACES) % SHAPE[1]  # in the order of rows
+ROWS, COLUMNS = np.sort(PLACES) // SHAPE[1], np.sort(PLACES) % SHAPE[1]  # sorted by rows
 STARTS = np.searchsorted(ROWS, np.arange(SHAPE[0] + 1))
 
 
@@ -27,7 +28,7 @@ def indices(storage: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def places(storage: str) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of each value."""
+    """Return the row and column of each value."""
     order = np.lexsort((ROWS, COLUMNS)) if storage == "CSC" else np.arange(COUNT)
     return ROWS[order], COLUMNS[order]
 
@@ -50,7 +51,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16"])
 @pytest.mark.parametrize("storage", ["COO", "CSC", "CSR"])
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_products_and_gradients_are_the_dense_ones(product: str, storage: str, dtype: str):
+def test_sparse_matmuls_and_gradients_match_dense_ones(product: str, storage: str, dtype: str):
     shape, multiply = PRODUCTS[product]
     values, dense = numbers((COUNT,), dtype), numbers(shape, dtype)
     g = mg.Graph()
@@ -78,7 +79,7 @@ def test_products_and_gradients_are_the_dense_ones(product: str, storage: str, d
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * 4)
 
 
-def test_second_derivatives_of_a_sparse_product():
+def test_second_derivatives_of_sparse_matmul():
     g = mg.Graph()
     v, d = g.placeholder((COUNT,), mg.float64), g.placeholder((7, 2), mg.float64)
     sparse = g.sparse_tensor(v, *(g.constant(i) for i in indices("CSR")), SHAPE, storage="CSR")
@@ -96,8 +97,8 @@ def test_second_derivatives_of_a_sparse_product():
         np.testing.assert_allclose(found[second[tensor]].numpy(), differences, rtol=1e-5, atol=1e-6)
 
 
-def test_a_large_sparse_matrix_is_never_made_dense():
-    """A matrix of 10^10 elements would not fit into memory."""
+def test_large_sparse_matrix_is_never_densified():
+    """A dense matrix of 10^10 elements would not fit into memory."""
     n, count = 100_000, 1000
     g = mg.Graph()
     rows, columns = (RNG.integers(0, n, count).astype(np.int32) for _ in range(2))
@@ -114,8 +115,8 @@ def test_a_large_sparse_matrix_is_never_made_dense():
     )
 
 
-def test_hostile_indices_stay_inside():
-    """Starts that go back or beyond, rows and columns that do not exist: nothing is read or written outside."""
+def test_malicious_sparse_indices_stay_in_bounds():
+    """With decreasing or excessive row starts and invalid rows and columns, nothing may be accessed out of bounds."""
     g = mg.Graph()
     v, i, starts = g.placeholder((4,)), g.placeholder((4,), mg.int64), g.placeholder((4,), mg.int64)
     s = g.sparse_tensor(v, i, starts, (3, 3), storage="CSR")
@@ -126,7 +127,7 @@ def test_hostile_indices_stay_inside():
         assert np.isfinite(found[s].numpy()).all() and found[s].numpy()[:, [0, 2]].max() == 0
 
 
-def test_what_is_refused():
+def test_invalid_sparse_arguments_raise():
     g = mg.Graph()
     v, i = g.placeholder((4,)), g.placeholder((4,), mg.int32)
     with pytest.raises(mg.GraphError, match="'COO' or 'CSC' or 'CSR'"):

@@ -1,8 +1,8 @@
-"""Values of every operation against numpy: every element type, both sets of kernels, the fast one with the optional
-passes and without, and feeds of every kind.
+"""Results of every operation compared with numpy: every dtype, fast and reference kernels, with and without optional
+passes, and feeds of every kind.
 
-Driven by tests/cases. What the operations refuse is in core/test_types and runtime/test_bad_input; derivatives are in
-test_gradients.
+The tests use the cases in tests/cases. Errors are tested in core/test_types and runtime/test_bad_input, and gradients
+in test_gradients.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ BY_TYPE = [(case, dtype) for case in cases.ALL for dtype in dtypes_of(case)]
 
 
 @pytest.mark.parametrize(("case", "dtype"), BY_TYPE, ids=[f"{c.id}-{d}" for c, d in BY_TYPE])
-def test_values(case: Case, dtype: str):
+def test_results_match_numpy(case: Case, dtype: str):
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     wanted = expected(case, arrays, dtype)
     for result, numbers in zip(built.results, wanted, strict=True):
-        assert case.late or result.shape == numbers.shape, "the shape is known when the graph is built"
+        assert case.late or result.shape == numbers.shape, "the shape must be known when the graph is built"
     for name, options in ENGINES.items():
         check(case, built.run(arrays, options), wanted, name)
 
 
 @pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.id)
-def test_strided_feeds_are_copied_and_give_the_same_bits(case: Case):
+def test_strided_feeds_are_copied_and_give_equal_results(case: Case):
     dtype = dtypes_of(case)[0]
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     plain = built.run(arrays)
@@ -49,8 +49,8 @@ def test_strided_feeds_are_copied_and_give_the_same_bits(case: Case):
 
 
 @pytest.mark.parametrize("case", {c.operation: c for c in reversed(cases.ALL)}.values(), ids=lambda case: case.id)
-def test_broadcast_feeds_are_copied_and_give_the_same_bits(case: Case):
-    """Views that show one row, or one number, again and again: strides of zero."""
+def test_broadcast_feeds_are_copied_and_give_equal_results(case: Case):
+    """The feeds are numpy views with strides of zero, which repeat a row or a number."""
     dtype = dtypes_of(case)[0]
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     views = [np.broadcast_to(a[(slice(0, 1),) * a.ndim], a.shape) if a.size else a for a in arrays]
@@ -58,7 +58,7 @@ def test_broadcast_feeds_are_copied_and_give_the_same_bits(case: Case):
         assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
-# --- sizes that are known only when it runs ---------------------------------------------------------------------------
+# --- dynamic shapes ---------------------------------------------------------------------------------------------------
 BATCHED = [case for case in cases.ALL if case.batched() and case.inputs[0].size]
 
 
@@ -70,7 +70,7 @@ def other_batch(case: Case, arrays: list[np.ndarray], length: int) -> list[np.nd
 
 
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.id)
-def test_other_batch_sizes(case: Case):
+def test_dynamic_batch_sizes(case: Case):
     dtype = dtypes_of(case)[0]
     shapes = [(-1, *x.shape[1:]) if i in case.batched() else x.shape for i, x in enumerate(case.inputs)]
     built = build(case, dtype, shapes)
@@ -83,7 +83,7 @@ def test_other_batch_sizes(case: Case):
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.id)
-def test_batches_of_nothing(case: Case):
+def test_empty_batches(case: Case):
     dtype = dtypes_of(case)[0]
     shapes = [(-1, *x.shape[1:]) if i in case.batched() else x.shape for i, x in enumerate(case.inputs)]
     built = build(case, dtype, shapes)
@@ -97,8 +97,8 @@ UNRANKED = [case for case in cases.ALL if case.unranked]
 
 @pytest.mark.parametrize("unknown", ["sizes", "rank"])
 @pytest.mark.parametrize("case", UNRANKED, ids=lambda case: case.id)
-def test_unknown_shapes(case: Case, unknown: str):
-    """Built without any size, or even without ranks, and completed when it runs."""
+def test_dynamic_shapes_and_ranks(case: Case, unknown: str):
+    """Graphs are built without sizes, or even without ranks, which are determined at run time."""
     dtype = dtypes_of(case)[0]
     shapes = [(-1,) * x.ndim if unknown == "sizes" else None for x in case.inputs]
     built, arrays = build(case, dtype, shapes), feeds(case.inputs, dtype)
@@ -119,7 +119,7 @@ def run_both(case: Case, dtype: str, what: str) -> Built:
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.id)
 def test_elementwise_sizes(case: Case):
-    """Rank 0, nothing, one, odd counts beside the vectors' width, enough for several tiles and threads."""
+    """Rank 0, no elements, one element, counts that do not fill a vector, and enough for several tiles and threads."""
     for shape in [(), (0,), (2, 0, 3), (1,), (17,), (3, 5, 7), (2, 2, 1, 3, 1, 2), (33, 257)]:
         run_both(with_shapes(case, [shape] * len(case.inputs)), dtypes_of(case)[0], f"shape {shape}")
 
@@ -144,7 +144,7 @@ def test_broadcasting(case: Case):
             assert built.results[0].shape == np.broadcast_shapes(*turned)
 
 
-# --- numbers that are none --------------------------------------------------------------------------------------------
+# --- non-finite and extreme numbers -----------------------------------------------------------------------------------
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3.0e38, -1.0e-40, 1e-45, 0.5, 88.0, -104.0, 710.0])
 REAL_LINE = [
     case for case in ELEMENTWISE if len(case.inputs) == 1 and typed(case.inputs[0]) and "float64" in case.dtypes
@@ -154,9 +154,9 @@ REAL_LINE = [
 @pytest.mark.parametrize("dtype", [d for d in ("float32", "float64") if device.has(d)])
 @pytest.mark.parametrize("case", REAL_LINE, ids=lambda case: case.id)
 def test_special_values(case: Case, dtype: str):
-    """Zeros of both signs, infinities, NaN, the largest, the smallest: as numpy in the same element type.
+    """Signed zeros, infinities, NaN, and the largest and smallest numbers must match numpy in the same dtype.
 
-    Those without a full mantissa are zeros where programs flush.
+    Subnormal numbers are zero where programs flush them.
     """
     numbers = np.array(np.resize(SPECIAL, 40).astype(dtype))
     special = Case(**{**vars(case), "inputs": [numbers.astype(np.float64)]})
@@ -165,8 +165,8 @@ def test_special_values(case: Case, dtype: str):
     for name, options in ENGINES.items():
         (result,) = built.run([numbers], options)
         got = result.numpy()
-        np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted), err_msg=f"{name}: NaN of {numbers}")
-        np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted), err_msg=f"{name}: infinity of {numbers}")
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted), err_msg=f"{name}: NaN for inputs {numbers}")
+        np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted), err_msg=f"{name}: infinity for inputs {numbers}")
         np.testing.assert_allclose(got, wanted, rtol=5e-6, atol=1e-38, equal_nan=True, err_msg=name)
 
 
@@ -175,8 +175,10 @@ HALVES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 6.0e4, -6.0e-8, 1.0e-7,
 
 @pytest.mark.parametrize(("dtype", "unit"), [("float16", 2.0**-10), ("bfloat16", 2.0**-7)])
 @pytest.mark.parametrize("case", [c for c in REAL_LINE if "float16" in c.dtypes], ids=lambda case: case.id)
-def test_special_values_of_halves(case: Case, dtype: str, unit: float):
-    """As numpy in double precision, rounded: to two units in the last place, with the same infinities and NaN."""
+def test_half_precision_special_values(case: Case, dtype: str, unit: float):
+    """Results must match rounded float64 results of numpy within two units in the last place, with equal
+    infinities and NaN.
+    """
     fed = dtypes.array(np.resize(HALVES, 40), dtype)
     built = build(Case(**{**vars(case), "inputs": [np.zeros(40)]}), dtype)
     wanted = case.expected(dtypes.plain(fed, dtype))[0]
@@ -188,7 +190,7 @@ def test_special_values_of_halves(case: Case, dtype: str, unit: float):
         np.testing.assert_allclose(dtypes.read(result), wanted, rtol=2 * unit, atol=1e-7, equal_nan=True, err_msg=name)
 
 
-# --- integers at the ends of their ranges -----------------------------------------------------------------------------
+# --- integers at the limits of their range ----------------------------------------------------------------------------
 EDGES = (-(2**63), -(2**31), -(2**15), -(2**7), 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63, 2**64)
 NEAR = sorted(set(range(-2, 4)) | {7, 8, 31, 32, 33, 63, 64} | {e + d for e in EDGES for d in (-2, -1, 0, 1)})
 WHOLE = [
@@ -200,8 +202,8 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("case", "dtype"), WHOLE, ids=[f"{c.operation}-{d}" for c, d in WHOLE])
-def test_integers_at_the_ends_of_their_range(case: Case, dtype: str):
-    """Every pair of them: no division stops the process, and what numpy says in the same type is what comes out."""
+def test_integers_at_dtype_limits_match_numpy(case: Case, dtype: str):
+    """All combinations: no division may crash the process, and results must match numpy in the same dtype."""
     limits = np.iinfo(dtype)
     numbers = np.array([n for n in NEAR if limits.min <= n <= limits.max], dtype)
     sides = np.meshgrid(*[numbers] * sum(typed(x) for x in case.inputs))
@@ -212,7 +214,8 @@ def test_integers_at_the_ends_of_their_range(case: Case, dtype: str):
     for results in (fast, *others):
         for a, b in zip(results, plain, strict=True):
             np.testing.assert_array_equal(a.numpy(), b.numpy())
-    if case.operation in ("division", "division_no_nan", "power"):  # by zero, and to negative powers: not in numpy
+    # division by zero and negative powers are undefined in numpy
+    if case.operation in ("division", "division_no_nan", "power"):
         return
     for a, wanted in zip(fast, case.expected(*arrays), strict=True):
         np.testing.assert_array_equal(a.numpy(), np.broadcast_to(wanted, a.shape).astype(str(a.dtype)))

@@ -1,7 +1,7 @@
-"""Shapes at their limits: sixteen axes for every family that takes any rank, none at all, and more than 2^31 elements.
+"""Shape limits: sixteen axes for every family that accepts any rank, empty tensors, and more than 2^31 elements.
 
-Large tensors are pages of zeros that the operating system makes when somebody writes to them, so nothing large is ever
-in memory: what would need it is refused.
+Large tensors are zero pages that the operating system allocates on the first write, so they take no memory. Operations
+that would need the memory must raise an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INDEX = np.random.default_rng(1).integers(0, 3, SIXTEEN)
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.id)
-def test_elementwise_operations_of_sixteen_axes(case: Case):
+def test_elementwise_operations_with_sixteen_axes(case: Case):
     turned = [SIXTEEN, SIXTEEN[:3] + (1,) * 13, (3,)]
     for shapes in ([SIXTEEN] * len(case.inputs), turned[: len(case.inputs)]):
         wide = with_shapes(case, shapes)
@@ -39,7 +39,7 @@ def sides(one: int, axis: int) -> list[int]:
     return [one if i == axis else 0 for i in range(RANK)]
 
 
-# name: (what the graph makes of x, what numpy makes of it)
+# name: (operation on the graph, the same in numpy)
 WIDE = {
     "transpose": (lambda g, x: g.transpose(x, range(15, -1, -1)), lambda x: x.T),
     "reshape": (lambda g, x: g.reshape(x, SIXTEEN[::-1]), lambda x: x.reshape(SIXTEEN[::-1])),
@@ -92,7 +92,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_sixteen_axes(name: str):
+def test_operations_with_sixteen_axes_match_numpy(name: str):
     make, oracle = WIDE[name]
     for options in (OPTIMISED, REFERENCE):
         g = mg.Graph()
@@ -101,8 +101,8 @@ def test_sixteen_axes(name: str):
         np.testing.assert_allclose(y.numpy(), oracle(X), rtol=1e-12, atol=1e-12)
 
 
-def test_gradients_of_sixteen_axes():
-    """All of them at once: the sum of the results' squares has the derivative that its parts have."""
+def test_gradients_with_sixteen_axes():
+    """All operations at once: the gradient of the sum of squares is the sum of the parts' gradients."""
     g = mg.Graph()
     x = g.placeholder(SIXTEEN, "float64")
     parts = [
@@ -116,7 +116,7 @@ def test_gradients_of_sixteen_axes():
     np.testing.assert_allclose(found[one[0]].numpy(), 2 * X, rtol=1e-12)
 
 
-def test_seventeen_axes_are_refused():
+def test_seventeen_axes_raise():
     g = mg.Graph()
     x = g.placeholder(SIXTEEN)
     for too_many in (
@@ -137,13 +137,13 @@ LARGE = 2**31 + 16
 
 @pytest.fixture(scope="module")
 def large() -> np.ndarray:
-    """Zeros but for a few at the ends: a feed that takes no memory."""
+    """Return zeros except for a few elements at both ends, a feed that takes almost no memory."""
     array = np.zeros(LARGE, np.uint8)
     array[1], array[-3:] = 3, [5, 7, 6]
     return array
 
 
-def test_large_feeds_are_read_where_they_are(large: np.ndarray):
+def test_large_feeds_are_read_in_place(large: np.ndarray):
     g = mg.Graph()
     x = g.placeholder((-1,), "uint8")
     rows = g.reshape(x, (-1, 16))
@@ -173,21 +173,23 @@ COUNTING = {
 
 
 @pytest.mark.parametrize("name", COUNTING)
-def test_positions_that_int32_does_not_hold_are_refused(name: str):
+def test_index_results_beyond_int32_raise(name: str):
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match=r"2\^31"):
         COUNTING[name](g, g.placeholder((LARGE,), "uint8"))
 
 
-def test_positions_of_a_large_feed_are_refused_when_it_runs(large: np.ndarray):
+def test_index_results_beyond_int32_raise_at_run_time(large: np.ndarray):
     g = mg.Graph()
     x = g.placeholder((-1,), "uint8")
     with pytest.raises(mg.ShapeError, match=r"reduction_arg_maximum.*2\^31"):
         g.run({x: large}, g.reduction_arg_maximum(x, 0))
 
 
-def test_results_that_no_memory_holds_are_refused():
-    """When it is built where the bytes cannot be counted, else when it runs; what is small can run afterwards."""
+def test_results_too_large_for_memory_raise():
+    """The error comes at build time if the size overflows, otherwise at run time. Smaller results still work
+    afterwards.
+    """
     g = mg.Graph()
     one = g.constant([1.0])
     for size in (2**62, 2**63 - 1):

@@ -1,7 +1,7 @@
-"""Steps of an lstm with 8-bit recurrent weights, beside numpy.
+"""LSTM steps with 8-bit recurrent weights, compared with numpy.
 
-Sums of products are exact, so that each step is right to float32's rounding where it begins with the same states. Every
-vector set runs this file.
+Sums of products are exact, so each step matches up to float32 rounding when it starts from the same states. The last
+test repeats this file with smaller instruction sets.
 """
 
 import os
@@ -15,12 +15,12 @@ from harness.running import REFERENCE, run
 pytestmark = pytest.mark.both_devices
 
 ON_METAL = os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal"
-USUAL = [3, 3, 2, 3, 2]  # sigmoid and tanh, as MPSGraph counts them
-ONNX = [0, 2, 3, 1]  # of input, forget, cell and output gate
+USUAL = [3, 3, 2, 3, 2]  # sigmoid and tanh, in MPSGraph's numbering
+ONNX = [0, 2, 3, 1]  # positions of input, forget, cell, and output gate
 
 
 def layer(source, weights, scale, zero, state, cell, constant=True, options=None, **how):
-    """States and cells of all steps."""
+    """Return the states and cells of all steps."""
     g = mg.Graph()
     feeds, operands = {}, []
     for i, array in enumerate((source, weights, scale, zero, state, cell)):
@@ -34,7 +34,7 @@ def layer(source, weights, scale, zero, state, cell, constant=True, options=None
 
 
 def drawn(directions=1, steps=3, batch=1, hidden=5, dtype="int8", spread=None, seed=0):
-    """Operands of a layer; weights of the whole range, or normal numbers as those of trained layers are."""
+    """Return the operands of a layer, with weights of the whole range, or normally distributed as in trained layers."""
     rng = np.random.default_rng([seed, directions, steps, batch, hidden])
     info = np.iinfo(dtype)
     shape = (directions, hidden, 4 * hidden)
@@ -53,7 +53,7 @@ FUNCTIONS = [lambda x: x, lambda x: np.maximum(x, 0), np.tanh, lambda x: 1 / (1 
 
 
 def one_step(source, weights, scale, zero, h, c, places, activations):
-    """A direction's step, from float32 states; wide from the sums on."""
+    """Compute one step of a direction from float32 states, in float64 after the integer sums."""
     low, high = min(h.min(), 0), max(h.max(), 0)
     step = np.float32(np.float32(high - low) / np.float32(255))
     q, point = np.zeros(h.shape, int), 0
@@ -70,7 +70,7 @@ def one_step(source, weights, scale, zero, h, c, places, activations):
 
 
 def check(operands, places=ONNX, activations=USUAL, reverse=False, tolerance=2e-6, **given):
-    """Each step from the states that the layer itself gave before it."""
+    """Compare every step with one_step from the layer's own previous states."""
     source, weights, scale, zero, state, cell = operands
     how = {"places": places, "activations": activations, "reverse": reverse}
     states, cells = layer(*operands, **given, **how)
@@ -90,19 +90,19 @@ def check(operands, places=ONNX, activations=USUAL, reverse=False, tolerance=2e-
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("hidden", [1, 3, 8, 31, 32, 33, 70])
 @pytest.mark.parametrize("batch", [1, 3, 9])
-def test_steps_of_all_sizes(hidden, batch, dtype):
+def test_steps_of_various_sizes_match_numpy(hidden, batch, dtype):
     check(drawn(1, 3, batch, hidden, dtype))
 
 
 @pytest.mark.parametrize("spread", [4, 25, None], ids=["narrow", "some wide", "wide"])
 @pytest.mark.parametrize("directions, batch", [(1, 1), (2, 2), (1, 5)])
-def test_weights_of_all_magnitudes(directions, batch, spread):
+def test_weights_of_various_magnitudes_match_numpy(directions, batch, spread):
     check(drawn(directions, 4, batch, 130, spread=spread))
 
 
 @pytest.mark.parametrize("ends", [(-128, -128), (127, 127), (127, -128)])
-def test_the_largest_sums_do_not_saturate(ends):
-    """Where an instruction that adds two products in sixteen bits would."""
+def test_largest_sums_do_not_saturate(ends):
+    """An instruction that adds two products in 16 bits would saturate."""
     operands = drawn(1, 2, 2, 65)
     operands[1][:, 0::2], operands[1][:, 1::2] = ends
     operands[4][:] = np.abs(operands[4]) + 3
@@ -112,7 +112,7 @@ def test_the_largest_sums_do_not_saturate(ends):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_zero_points_of_every_column(dtype):
+def test_zero_points_per_column(dtype):
     operands = drawn(2, 3, 2, 37, dtype)
     info = np.iinfo(dtype)
     operands[3] = np.random.default_rng(1).integers(info.min, info.max, operands[3].shape, dtype, endpoint=True)
@@ -122,41 +122,41 @@ def test_zero_points_of_every_column(dtype):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("directions", [1, 2])
-def test_directions(directions, reverse):
+def test_forward_reverse_and_bidirectional_layers(directions, reverse):
     check(drawn(directions, 5, 2, 20), reverse=reverse)
 
 
-def test_shared_hidden_units():
-    """Of a layer that is wide enough for several threads."""
+def test_hidden_units_split_between_threads():
+    """The layers are wide enough for several threads."""
     check(drawn(1, 6, 1, 420))
     check(drawn(2, 3, 2, 390), reverse=True)
 
 
-def test_other_activations_and_orders_of_gates():
+def test_other_activations_and_gate_orders():
     operands = drawn(1, 3, 2, 40)
     check(operands, places=[0, 1, 2, 3])
     check(operands, places=[3, 1, 0, 2], activations=[4, 3, 1, 0, 2])
 
 
-@pytest.mark.skipif(ON_METAL, reason="the CPU's plain loops")
+@pytest.mark.skipif(ON_METAL, reason="tests the CPU's reference kernels")
 @pytest.mark.parametrize("constant", [True, False])
-def test_plain_loops(constant):
+def test_reference_kernels_match_numpy(constant):
     for dtype in ("int8", "uint8"):
         check(drawn(2, 3, 9, 35, dtype), constant=constant, options=REFERENCE, reverse=True)
 
 
-def test_states_without_a_range():
-    """All zero: the products are zero."""
+def test_all_zero_states():
+    """If all states are zero, the products are zero."""
     operands = drawn(1, 1, 2, 9)
     operands[4][:] = 0
     check(operands)
-    operands[4][:] = 0.25  # of one sign and value
+    operands[4][:] = 0.25  # all equal and positive
     check(operands)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_states_that_are_no_numbers(value):
-    """The range of the whole batch is none, and so are all gates."""
+def test_non_finite_state_makes_all_results_nan(value):
+    """The quantization range of the whole batch becomes NaN, and with it all gates."""
     operands = drawn(1, 2, 2, 9)
     operands[4][1, 3] = value
     states, cells = layer(*operands)
@@ -164,13 +164,13 @@ def test_states_that_are_no_numbers(value):
 
 
 @pytest.mark.parametrize("steps, batch", [(0, 2), (2, 0)])
-@pytest.mark.skipif(ON_METAL, reason="an empty tensor does not reach a device")
-def test_nothing_to_do(steps, batch):
+@pytest.mark.skipif(ON_METAL, reason="empty tensors do not reach the device")
+def test_empty_sequence_or_batch(steps, batch):
     states, cells = layer(*drawn(1, steps, batch, 4))
     assert states.shape == cells.shape == (steps, batch, 4)
 
 
-def test_what_does_not_fit_is_refused():
+def test_invalid_operands_raise():
     source, weights, scale, zero, state, cell = drawn(1, 2, 1, 4)
     with pytest.raises(mg.ShapeError, match=r"weight_scale must have shape \(1,16\), got \(1,4\)"):
         layer(source, weights, scale[:, :4], zero, state, cell)
@@ -184,8 +184,8 @@ def test_what_does_not_fit_is_refused():
         layer(source, weights, scale, zero, state, cell, places=[0, 1, 2, 2])
 
 
-@pytest.mark.skipif(ON_METAL, reason="the CPU's plan")
-def test_weights_are_packed_once():
+@pytest.mark.skipif(ON_METAL, reason="tests the CPU's plan")
+def test_constant_weights_are_packed_once():
     g = mg.Graph()
     _, weights, scale, zero, state, cell = drawn(1, 2, 1, 40)
     x = g.placeholder((1, -1, 1, 160))
@@ -196,8 +196,8 @@ def test_weights_are_packed_once():
         assert "LSTM steps with 8-bit weights, packed weights" in plan
 
 
-@pytest.mark.skipif(ON_METAL, reason="the CPU's vector sets")
+@pytest.mark.skipif(ON_METAL, reason="tests the CPU's instruction sets")
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_other_vector_sets(instructions):
-    """The same tests in a process of its own, which has fewer instructions."""
+def test_file_passes_with_smaller_instruction_sets(instructions):
+    """Run this file in another process with a smaller instruction set."""
     run_again_with(instructions, __file__)
